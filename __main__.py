@@ -1,0 +1,5 @@
+"""Run the command line: ``python -m mnemotune``."""
+
+from mnemotune.optimizer.cli import main
+
+main()

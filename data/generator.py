@@ -1,0 +1,213 @@
+"""Make simulated users from the library: seeded, without any language model, in the proportions of AMemGym's v1.base."""
+
+from __future__ import annotations
+
+import calendar
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from itertools import product
+
+from .library import PairQuestion, Topic, ValueTexts, load_library
+from .people import person
+from .scenario import AnswerChoice, Period, Question, Scenario, ScenarioError, Session, State, Update
+
+START = date(2020, 10, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The proportions of a scenario; the defaults are those of AMemGym's v1.base (env config)."""
+
+    changed_periods: int = 10
+    """Periods after the initial one."""
+    months_per_period: int = 3
+    questions: int = 10
+    """Questions per user, each on a topic of its own, about two states."""
+    changes_per_period: int = 4
+    """States that change in a period, give or take one."""
+    changes_per_state: int = 3
+    """How often one state may change in a life."""
+    min_variants: int = 4
+    """Answer choices a question has at least."""
+
+
+def generate_scenarios(*, users: int, seed: int, shape: Shape = Shape()) -> list[Scenario]:  # noqa: B008 - frozen
+    """Make ``users`` scenarios; user ``i`` is the same however many are made.
+
+    Raises ScenarioError when a scenario fails its own checks (see ``check_scenario``).
+    """
+    library = load_library()
+    return [_Life(library, shape, seed, index).scenario() for index in range(users)]
+
+
+def check_scenario(scenario: Scenario, library: Mapping[str, Topic]) -> None:
+    """Check what the generator promises.
+
+    Each session's query exposes exactly its states, every variant of a question has a state and a text of its own, and
+    every question has its right answer in every period. Raises ScenarioError naming user, period and field.
+    """
+    told = {
+        statement: (info, value)
+        for topic in library.values()
+        for info, variable in topic.variables.items()
+        for value, texts in variable.values.items()
+        for statement in texts.statements
+    }
+    for p, period in enumerate(scenario.periods):
+        for s, session in enumerate(period.sessions):
+            heard = {told[statement] for statement in told if statement in session.query}
+            if heard != set(session.exposed_states.items()):
+                raise ScenarioError(
+                    f"user {scenario.id}: period {p}: sessions[{s}].query exposes {sorted(heard)}, "
+                    f"not {sorted(session.exposed_states.items())}"
+                )
+    for q, question in enumerate(scenario.qas):
+        for what, values in (
+            ("states", [tuple(choice.state) for choice in question.answer_choices]),
+            ("answers", [choice.answer for choice in question.answer_choices]),
+        ):
+            if len(set(values)) < len(values):
+                raise ScenarioError(f"user {scenario.id}: qas[{q}].answer_choices: two choices have equal {what}")
+        for p, period in enumerate(scenario.periods):
+            if question.gold(period.state) is None:
+                raise ScenarioError(f"user {scenario.id}: period {p}: qas[{q}] has no answer for the state")
+
+
+@dataclass
+class _Life:
+    """One user in the making."""
+
+    library: Mapping[str, Topic]
+    shape: Shape
+    seed: int
+    index: int
+    used: Counter[str] = field(default_factory=Counter)
+
+    def scenario(self) -> Scenario:
+        self.random = random.Random(f"scenario:{self.seed}:{self.index}")
+        topics = self.random.sample(sorted(self.library), self.shape.questions)
+        self.pairs = [self.random.choice(self.library[topic].questions) for topic in topics]
+        self.topic_of = {info: t for t, pair in zip(topics, self.pairs, strict=True) for info in pair.about}
+        states = list(self._states())
+        periods = [self._period(p, states) for p in range(len(states))]
+        qas = [self._question(pair, states) for pair in self.pairs]
+        made = Scenario(
+            id=f"user-{self.seed}-{self.index:03d}",
+            start_time=START,
+            user_profile=person(self.random, hobbies=topics),
+            state_schema={info: self._shuffled(self._values(info)) for info in self.topic_of},
+            periods=periods,
+            qas=qas,
+        )
+        check_scenario(made, self.library)
+        return made
+
+    def _values(self, info: str) -> dict[str, ValueTexts]:
+        return self.library[self.topic_of[info]].variables[info].values
+
+    def _shuffled(self, items: Mapping[str, object]) -> list[str]:
+        return self.random.sample(sorted(items), len(items))
+
+    def _states(self) -> Iterator[State]:
+        state = {info: self.random.choice(sorted(self._values(info))) for info in self.topic_of}
+        yield state
+        changes: Counter[str] = Counter()
+        for _ in range(self.shape.changed_periods):
+            wanted = self.shape.changes_per_period + self.random.choice((-1, 0, 0, 0, 0, 1))
+            free = [info for info in state if changes[info] < self.shape.changes_per_state]
+            changed = self.random.sample(free, min(wanted, len(free)))
+            state = state | {info: self._other_value(info, state[info]) for info in changed}
+            changes.update(changed)
+            yield state
+
+    def _other_value(self, info: str, value: str) -> str:
+        return self.random.choice([other for other in sorted(self._values(info)) if other != value])
+
+    def _period(self, p: int, states: list[State]) -> Period:
+        state, before = states[p], states[p - 1] if p else {}
+        end = _add_months(START, p * self.shape.months_per_period)
+        updates = {info: Update(old=before.get(info), new=v) for info, v in state.items() if before.get(info) != v}
+        groups = list(self._groups(list(updates), together=0.84 if p == 0 else 0.12))
+        days = [end - timedelta(days=len(groups) - 1 - s) for s in range(len(groups))]
+        totals = Counter(i for a, b in zip(states, states[1:], strict=False) for i in b if a[i] != b[i])
+        return Period(
+            period_start=_add_months(START, (p - 1) * self.shape.months_per_period) if p else None,
+            period_end=end,
+            sessions=[self._session(g, state, day, initial=p == 0) for g, day in zip(groups, days, strict=True)],
+            state=state,
+            updates=updates,
+            update_cnts={info: totals[info] for info in state},
+        )
+
+    def _groups(self, infos: list[str], *, together: float) -> Iterator[list[str]]:
+        """Deal states to sessions: mostly one, two where the talk covers both."""
+        by_topic: dict[str, list[str]] = {}
+        for info in infos:
+            by_topic.setdefault(self.topic_of[info], []).append(info)
+        groups: list[list[str]] = []
+        for same in by_topic.values():
+            if len(same) > 1 and self.random.random() < together:
+                groups.append(same)
+            else:
+                groups += [[info] for info in same]
+        self.random.shuffle(groups)
+        yield from groups
+
+    def _session(self, infos: list[str], state: State, day: date, *, initial: bool) -> Session:
+        seconds = self.random.randrange(3 * 3600)
+        clock = f"{19 + seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        return Session(
+            exposed_states={info: state[info] for info in infos},
+            query=self._query(infos, state, initial=initial),
+            session_time=f"{day.isoformat()} {clock}",
+        )
+
+    def _query(self, infos: list[str], state: State, *, initial: bool) -> str:
+        sentences = []
+        for info in infos:
+            texts = self._values(info)[state[info]]
+            told_as = texts.say if initial or self.random.random() < 0.3 else texts.change
+            sentences.append(self._fresh(told_as))
+        talk = []
+        if self.random.random() < 0.6:
+            talk.append(self._fresh(self.library[self.topic_of[infos[0]]].chat))
+        if self.random.random() < 0.4:
+            elsewhere = self.library[self.random.choice(sorted(set(self.topic_of.values())))]
+            talk.append(self._fresh(elsewhere.chat))
+        for line in dict.fromkeys(talk):
+            sentences.insert(self.random.randrange(len(sentences) + 1), line)
+        asked = self.library[self.topic_of[infos[0]]].variables[self.random.choice(infos)].ask
+        return " ".join([*sentences, self._fresh(asked)])
+
+    def _fresh(self, lines: tuple[str, ...]) -> str:
+        """Pick one of the lines used least by this user so far."""
+        least = min(self.used[line] for line in lines)
+        line = self.random.choice([line for line in lines if self.used[line] == least])
+        self.used[line] += 1
+        return line
+
+    def _question(self, pair: PairQuestion, states: list[State]) -> Question:
+        lived = list(dict.fromkeys(tuple(state[info] for info in pair.about) for state in states))
+        others = [v for v in product(*(sorted(self._values(info)) for info in pair.about)) if v not in lived]
+        filler = self.random.sample(others, max(0, self.shape.min_variants - len(lived)))
+        choices = [self._answer(pair, variant, "experience") for variant in lived]
+        choices += [self._answer(pair, variant, "random") for variant in filler]
+        self.random.shuffle(choices)
+        return Question(query=self.random.choice(pair.ask), required_info=list(pair.about), answer_choices=choices)
+
+    def _answer(self, pair: PairQuestion, variant: tuple[str, ...], kind: str) -> AnswerChoice:
+        advice = [
+            self.random.choice(self._values(info)[value].advice)
+            for info, value in zip(pair.about, variant, strict=True)
+        ]
+        self.random.shuffle(advice)
+        return AnswerChoice.model_validate({"state": list(variant), "answer": " ".join(advice), "type": kind})
+
+
+def _add_months(day: date, months: int) -> date:
+    years, month = divmod(day.month - 1 + months, 12)
+    year = day.year + years
+    return date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))

@@ -1,0 +1,17 @@
+"""Memory policies, and the assistants that run under them."""
+
+from .assistant import Assistant
+from .memory import Memory, MemoryEvent, MemoryState
+from .policy import MemoryPolicy, PolicyError, dump_policy, load_policy, presets
+
+__all__ = [
+    "Assistant",
+    "Memory",
+    "MemoryEvent",
+    "MemoryPolicy",
+    "MemoryState",
+    "PolicyError",
+    "dump_policy",
+    "load_policy",
+    "presets",
+]

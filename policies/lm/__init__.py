@@ -1,0 +1,34 @@
+"""Language models: any OpenAI-compatible endpoint, and the embedded one that needs no key and no download."""
+
+from .base import (
+    CALL_ROLES,
+    CallRole,
+    Completion,
+    Embedder,
+    LanguageModel,
+    LanguageModelError,
+    Ledger,
+    Message,
+    Request,
+    Spend,
+    Usage,
+)
+from .budget import Budget, BudgetExhausted, Limits, Metered
+
+__all__ = [
+    "CALL_ROLES",
+    "Budget",
+    "BudgetExhausted",
+    "CallRole",
+    "Completion",
+    "Embedder",
+    "LanguageModel",
+    "LanguageModelError",
+    "Ledger",
+    "Limits",
+    "Message",
+    "Metered",
+    "Request",
+    "Spend",
+    "Usage",
+]

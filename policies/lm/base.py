@@ -1,0 +1,155 @@
+"""The words that every language model shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+CallRole = Literal["user", "reply", "write", "answer", "probe", "upper_bound", "propose", "generate", "embed"]
+"""What a call is for: the simulated user's turn, the assistant's reply, a memory write, a question, a probe of the state,
+a question with the state given, a proposer's thought, scenario generation, an embedding."""
+
+CALL_ROLES: tuple[CallRole, ...] = get_args(CallRole)
+
+Vectors = NDArray[np.float32]
+"""Shape ``(texts, dimensions)``, rows of length 1."""
+
+
+class LanguageModelError(RuntimeError):
+    """A call failed for good; the message says which endpoint, why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call of a language model."""
+
+    messages: tuple[Message, ...]
+    role: CallRole
+    """What the call is billed as. A model never acts on it."""
+    json_mode: bool = False
+    temperature: float = 0.0
+    max_tokens: int = 2048
+    """Longest reply, in tokens."""
+    repeat: int = 0
+    """Tells apart equal requests that want independent replies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one call took."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None = 0.0
+    """US dollars paid; None where the price is not known."""
+    cached: bool = False
+    """Whether the reply came from the cache, so that nothing was paid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A model's reply."""
+
+    text: str
+    usage: Usage
+
+
+class LanguageModel(Protocol):
+    """Anything that continues a conversation."""
+
+    @property
+    def name(self) -> str:
+        """What reports call the model."""
+        ...
+
+    async def complete(self, request: Request) -> Completion:
+        """Return the reply to ``request``. Raises LanguageModelError when there is none to be had."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release connections and files."""
+        ...
+
+
+class Embedder(Protocol):
+    """Anything that turns texts into vectors whose dot product is their similarity."""
+
+    @property
+    def name(self) -> str:
+        """What reports call the embedder."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one row per text, of length 1 (or 0 for a text without words)."""
+        ...
+
+
+@dataclass(slots=True)
+class Spend:
+    """What the calls of one role took so far."""
+
+    calls: int = 0
+    """Calls asked for, answered from the cache or not."""
+    cached: int = 0
+    """Of those, answered from the cache."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    """US dollars paid; None as soon as one price is not known."""
+
+    def add(self, usage: Usage) -> None:
+        """Add one finished call."""
+        self.add_spend(Spend(1, int(usage.cached), usage.input_tokens, usage.output_tokens, usage.cost_usd))
+
+    def add_spend(self, other: Spend) -> None:
+        """Add what ``other`` took."""
+        self.calls += other.calls
+        self.cached += other.cached
+        self.input_tokens += other.input_tokens
+        self.output_tokens += other.output_tokens
+        unknown = self.cost_usd is None or other.cost_usd is None
+        self.cost_usd = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Spend by role."""
+
+    by_role: dict[CallRole, Spend] = field(default_factory=dict)
+
+    def add(self, role: CallRole, usage: Usage) -> None:
+        """Add one finished call of ``role``."""
+        self.by_role.setdefault(role, Spend()).add(usage)
+
+    def add_ledger(self, other: Ledger) -> None:
+        """Add everything that ``other`` holds."""
+        for role, spend in other.by_role.items():
+            self.by_role.setdefault(role, Spend()).add_spend(spend)
+
+    @property
+    def total(self) -> Spend:
+        """The sum over all roles."""
+        total = Spend()
+        for spend in self.by_role.values():
+            total.add_spend(spend)
+        return total
+
+
+def merged(ledgers: Sequence[Ledger]) -> Ledger:
+    """Return the sum of several ledgers."""
+    result = Ledger()
+    for ledger in ledgers:
+        result.add_ledger(ledger)
+    return result

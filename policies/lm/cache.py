@@ -1,0 +1,97 @@
+"""Answers already paid for, kept in one SQLite file, so that a resumed run pays for nothing twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tenacity import retry, retry_if_exception_message, stop_after_delay, wait_random
+
+from .base import Completion, Usage
+
+BUSY_SECONDS = 60.0
+"""Longest wait for another process that is writing."""
+
+
+class CacheError(RuntimeError):
+    """The cache file cannot be used; the message says why and what to do."""
+
+
+def cache_key(asked: Mapping[str, object]) -> str:
+    """Return the SHA-256 of the canonical JSON of ``asked``: everything that the answer depends on."""
+    canonical = json.dumps(asked, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+class ResponseCache:
+    """Completions by key. Several processes may share one file, on a local disk; threads may share one instance."""
+
+    def __init__(self, path: Path | str) -> None:
+        """Open or create the file. Raises CacheError when it is damaged, not a cache, or not writable."""
+        self.path = Path(path)
+        with self._explained():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        try:
+            with self._explained():
+                self._prepare()
+        except CacheError:
+            self._connection.close()
+            raise
+
+    def get(self, key: str) -> Completion | None:
+        """Return the answer kept under ``key``, with its original token counts and at no cost, or None."""
+        with self._explained():
+            row = self._connection.execute(
+                "SELECT text, input_tokens, output_tokens FROM responses WHERE key = ?", (key,)
+            ).fetchone()
+        if row is None:
+            return None
+        text, input_tokens, output_tokens = row
+        return Completion(text, Usage(input_tokens, output_tokens, cost_usd=0.0, cached=True))
+
+    def put(self, key: str, completion: Completion) -> None:
+        """Keep an answer. An earlier one under the same key stays, so that everybody reads the same."""
+        usage = completion.usage
+        with self._explained():
+            self._connection.execute(
+                "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?)",
+                (key, completion.text, usage.input_tokens, usage.output_tokens),
+            )
+
+    def close(self) -> None:
+        """Release the file. Closing twice does no harm."""
+        self._connection.close()
+
+    @retry(
+        retry=retry_if_exception_message(match="database is locked"),
+        stop=stop_after_delay(BUSY_SECONDS),
+        wait=wait_random(0.0, 0.05),
+        reraise=True,
+    )
+    def _prepare(self) -> None:
+        # SQLite does not wait by itself when two processes make the same new file a WAL file, hence the retries.
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        self._connection.execute(
+            "CREATE TABLE IF NOT EXISTS responses (key TEXT PRIMARY KEY, text TEXT NOT NULL,"
+            " input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL) WITHOUT ROWID"
+        )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what SQLite and the file system say into a CacheError that says what to do."""
+        try:
+            yield
+        except (sqlite3.OperationalError, OSError) as error:
+            advice = "check that its folder is writable, has room, and that no other program locks it"
+            raise CacheError(f"cannot use the response cache {self.path}: {error}; {advice}") from error
+        except sqlite3.DatabaseError as error:
+            advice = "the file is damaged or no cache: move it away, and its answers will be asked for again"
+            raise CacheError(f"cannot read the response cache {self.path}: {error}; {advice}") from error

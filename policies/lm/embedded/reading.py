@@ -1,0 +1,145 @@
+"""How the embedded model reads: sentences compete for attention, and the attended ones speak for an option."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ...text import sentences, stems
+from ..base import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The reader's few parameters."""
+
+    sharpness: float = 7.0
+    """How strongly attention goes to the sentences most like the question, >= 0. At 0 all sentences count alike."""
+    recency: float = 1.2
+    """Log-odds of attention by which the newest sentence leads the oldest, >= 0."""
+    own_voice: float = 0.7
+    """Log-odds of attention by which a statement of the user about the user leads other talk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of the conversation as the reader sees it."""
+
+    text: str
+    words: frozenset[str]
+    """Stems of its content words."""
+    own: bool
+    """Whether the user says it of the user."""
+
+
+_FIRST_PERSON = re.compile(r"\b(i|i'm|i've|i'd|i'll|we|we're|we've|we'd|we'll|my|our|me|us|mine|ours)\b", re.IGNORECASE)
+_RELATIVE = (
+    r"(?:\w+ ){0,2}(?:sister|brother|mother|mum|mom|father|dad|aunt|uncle|cousin|neighbou?rs?|friends?|colleagues?|boss|"
+    r"coworkers?|parents|grand\w+|nieces?|nephews?|flatmate|roommate|teacher|coach|\w+-in-law)"
+)
+_SOMEBODY_ELSE = re.compile(
+    rf"^(?:(?:my|our|a|an|the|one of my|some of my|most of my) {_RELATIVE}|(?:he|she|they|people|everyone|somebody)\b)|"
+    rf"\b(?:my|our) {_RELATIVE}(?:'s)? (?:has|is|was|says|keeps|swears|lives|loves|always|never|just|went|only|used|does|got)\b",
+    re.IGNORECASE,
+)
+_TIME_PREFIX = re.compile(r"^\[Current Time: [^\]]*\]\s*")
+_KEY_VALUE = re.compile(r'^\s*"([^"]+)"\s*:\s*"([^"]*)"\s*,?\s*$')
+
+
+def about_self(text: str) -> bool:
+    """Tell whether a sentence is a statement in the first person about the speaker."""
+    return not text.endswith("?") and _FIRST_PERSON.search(text) is not None and _SOMEBODY_ELSE.search(text) is None
+
+
+@lru_cache(maxsize=1 << 15)
+def _sentence(text: str, from_user: bool) -> Sentence:
+    return Sentence(text=text, words=frozenset(stems(text)), own=from_user and about_self(text))
+
+
+@lru_cache(maxsize=1 << 14)
+def _message_sentences(role: str, content: str) -> tuple[Sentence, ...]:
+    # A system message holds memories: what they say was the user's own, unless marked as the assistant's.
+    made = []
+    for piece in sentences(_TIME_PREFIX.sub("", content)):
+        from_assistant = role == "assistant" or piece.startswith(("- assistant:", "assistant:"))
+        made.append(_sentence(piece.removeprefix("- ").removeprefix("user: "), not from_assistant))
+    return tuple(made)
+
+
+def read_messages(messages: Sequence[Message]) -> list[Sentence]:
+    """Return all sentences of the messages, oldest first."""
+    return [sentence for m in messages for sentence in _message_sentences(m.role, m.content)]
+
+
+def read_state_lines(text: str) -> Iterator[Sentence]:
+    """Yield each line of the form ``"key": "value"`` as a statement of the user."""
+    for line in text.splitlines():
+        pair = _KEY_VALUE.match(line)
+        if pair:
+            yield Sentence(text=line, words=frozenset(stems(f"{pair[1]} {pair[2]}")), own=True)
+
+
+def rarity(documents: Sequence[frozenset[str]]) -> dict[str, float]:
+    """Return each word's inverse document frequency in these documents, in (0, 1]."""
+    counts = Counter(word for words in documents for word in words)
+    top = math.log(1 + len(documents))
+    return {word: math.log((1 + len(documents)) / count) / top for word, count in counts.items()}
+
+
+def overlap(words: frozenset[str], others: frozenset[str], weight: dict[str, float]) -> float:
+    """Return the weighted cosine of two sets of words, in [0, 1]; words without a weight count fully."""
+    shared = words & others
+    if not shared:
+        return 0.0
+    norm = _mass(words, weight) * _mass(others, weight)
+    return sum(weight.get(word, 1.0) ** 2 for word in shared) / math.sqrt(norm) if norm else 0.0
+
+
+def _mass(words: frozenset[str], weight: dict[str, float]) -> float:
+    return sum(weight.get(word, 1.0) ** 2 for word in words)
+
+
+def attend(context: Sequence[Sentence], cue: frozenset[str], reading: Reading) -> list[float]:
+    """Return each sentence's share of attention, aligned with ``context``; the shares sum to 1."""
+    if not context:
+        return []
+    weight = rarity([sentence.words for sentence in context])
+    last = max(len(context) - 1, 1)
+    odds = [
+        math.exp(
+            reading.sharpness * overlap(sentence.words, cue, weight)
+            + reading.recency * position / last
+            + reading.own_voice * sentence.own
+        )
+        for position, sentence in enumerate(context)
+    ]
+    total = sum(odds)
+    return [o / total for o in odds]
+
+
+def weigh(
+    context: Sequence[Sentence], cue: frozenset[str], options: Sequence[frozenset[str]], reading: Reading
+) -> list[float]:
+    """Return how much the context speaks for each option, aligned with ``options``, >= 0.
+
+    Only words that tell the options apart count, the rarer among the options the more.
+    """
+    telling = rarity(options) if len(options) > 1 else {}
+    shares = attend(context, cue, reading)
+    scores = [0.0] * len(options)
+    masses = [math.sqrt(_mass(words, telling)) or 1.0 for words in options]
+    every = frozenset().union(*options)
+    for sentence, share in zip(context, shares, strict=True):
+        hits = sentence.words & every
+        if not hits:
+            continue
+        length = math.sqrt(len(sentence.words))
+        for o, words in enumerate(options):
+            shared = hits & words
+            if shared:
+                scores[o] += share * sum(telling.get(word, 1.0) ** 2 for word in shared) / (length * masses[o])
+    return scores

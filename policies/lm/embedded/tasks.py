@@ -1,0 +1,80 @@
+"""Find out from the last message what is asked, and do it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..base import Message
+from .answering import answer_choices, fill_probe, find_choices, find_schema
+from .engineering import find_engineering_task, improve_prompt
+from .reading import Reading
+from .talking import follow_up, reply
+from .writing import merge_facts, write_facts, write_profile
+
+_PLAYS_USER = re.compile(r"\b(role-?play|play(?:ing)? the (?:role|part)|act(?:ing)? as|simulat\w+)\b[^.\n]*\buser\b", re.I)
+_CONVERSATION = re.compile(r"^#*\s*(?:the )?conversation:?\s*$", re.I | re.M)
+
+
+def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
+    """Reply to a conversation, knowing nothing but its messages."""
+    if not messages:
+        return ""
+    *history, last = messages
+    text = last.content
+    engineering = find_engineering_task(text)
+    if engineering is not None:
+        return improve_prompt(engineering)
+    blocks = list(_json_blocks(text))
+    if '"ADD"' in text and len(blocks) >= 2:
+        return merge_facts(text, _texts(blocks[0][1]), _listed(blocks[1][1]))
+    conversation = next((b for b in reversed(blocks) if _is_conversation(b[1])), None)
+    if conversation is not None and _CONVERSATION.search(text):
+        return _write(text, blocks, conversation)
+    choices = find_choices(text)
+    if choices is not None:
+        return answer_choices(choices, history, reading)
+    schema = find_schema(text)
+    if schema and "json" in text.lower():
+        return fill_probe(schema, text, history, reading)
+    if not history and _PLAYS_USER.search(text):
+        return follow_up(text)
+    return reply(messages, reading)
+
+
+def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str, Any]) -> str:
+    instructions = text
+    for source, _ in blocks:
+        instructions = instructions.replace(source, "", 1)
+    if '"facts"' in text.replace(conversation[0], ""):
+        return write_facts(instructions, conversation[1])
+    memories = next((value for _, value in blocks if isinstance(value, dict)), {})
+    return write_profile(instructions, _texts(memories), conversation[1])
+
+
+def _json_blocks(text: str) -> Iterator[tuple[str, Any]]:
+    """Yield each JSON object or list that starts a line, with its source."""
+    decoder = json.JSONDecoder()
+    position = 0
+    for match in re.finditer(r"^[ \t]*(?=[\[{])", text, re.MULTILINE):
+        if match.end() < position:
+            continue
+        try:
+            value, position = decoder.raw_decode(text, match.end())
+        except (json.JSONDecodeError, RecursionError):
+            continue
+        yield text[match.end() : position], value
+
+
+def _is_conversation(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(m, dict) and "content" in m for m in value)
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
+
+
+def _listed(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []

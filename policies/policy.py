@@ -1,0 +1,230 @@
+"""The memory policy: one point in the space of ways to write, store and read memories."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ..data.resources import resource
+from .prompts import default_templates, missing_slots
+
+WriteMode = Literal["none", "verbatim", "facts", "profile"]
+Store = Literal["context", "external"]
+
+
+class PolicyError(ValueError):
+    """Say what is wrong with a memory policy, naming the file and the field."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Write(_Part):
+    """What becomes a memory."""
+
+    mode: WriteMode
+    """none: nothing; verbatim: messages as they are; facts: a list per write; profile: a label -> text map."""
+    roles: Literal["user", "both"] = "both"
+    """Whose messages are written."""
+
+
+class Read(_Part):
+    """How memories come back."""
+
+    order: Literal["time", "relevance"] = "time"
+    """time: oldest first; relevance: most relevant first."""
+    budget_tokens: Annotated[int, Field(ge=16)] | None = None
+    """Most tokens of memories in the prompt, estimated at 4 characters a token; None is no limit."""
+
+
+class Prompts(_Part):
+    """The policy's texts, with named slots; None where the policy has no use for one."""
+
+    write: str | None = None
+    """Slots: {conversation}; for a profile also {memories}."""
+    merge: str | None = None
+    """Slots: {memories}, {facts}."""
+    reply: str | None = None
+    """The system prompt. Slot: {memories}."""
+    answer: str | None = None
+    """How a question is put. Slots: {query}, {choices}."""
+
+
+class MemoryPolicy(_Part):
+    """How an assistant writes, stores and reads memories: its prompts and its numbers.
+
+    A field that has no effect must be left out, so that equal behaviour means an equal ``key``. Units are messages, as
+    in AMemGym (a round is two). Presets: native = none; RAG-(u,b,k) = verbatim + external; AWE-(u,b,k) = facts +
+    external; AWI-(u,b) = profile + context.
+    """
+
+    write: Write
+    update_every: Annotated[int, Field(ge=1)] | None = None
+    """Messages evicted from the buffer per write."""
+    buffer_size: Annotated[int, Field(ge=0)] | None = None
+    """Messages kept verbatim besides; None keeps all (only when nothing is written)."""
+    store: Store | None = None
+    """context: all memories in the prompt; external: an index."""
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    """Memories that come back (external store only)."""
+    read: Read = Read()
+    prompts: Prompts = Prompts()
+
+    @property
+    def key(self) -> str:
+        """The first 12 hex digits of the hash of the canonical JSON."""
+        canonical = json.dumps(self.model_dump(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+    @property
+    def label(self) -> str:
+        """A short description, for example ``facts+external(2,4,30)``."""
+        if self.write.mode == "none":
+            return "none" if self.buffer_size is None else f"none({self.update_every},{self.buffer_size})"
+        numbers = [self.update_every, self.buffer_size, *([self.top_k] if self.top_k else [])]
+        return f"{self.write.mode}+{self.store}({','.join(map(str, numbers))})"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_prompts(cls, given: Any) -> Any:
+        """Fill in the bundled texts where the policy uses a prompt and gives none."""
+        if not isinstance(given, dict):
+            return given
+        write, prompts = given.get("write"), given.get("prompts") or {}
+        mode = write.get("mode") if isinstance(write, dict) else getattr(write, "mode", None)
+        if isinstance(prompts, Prompts):
+            prompts = prompts.model_dump()
+        if mode is None or not isinstance(prompts, dict):
+            return given
+        filled = {slot: text for slot, text in prompts.items() if text is not None}
+        return {**given, "prompts": default_prompts(mode) | filled}
+
+    @model_validator(mode="after")
+    def _check(self) -> MemoryPolicy:
+        problems = [*self._needed(), *self._pointless(), *self._slots()]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _needed(self) -> list[str]:
+        problems = []
+        if self.write.mode != "none":
+            problems += [f"{n}: needed when something is written" for n in ("buffer_size", "store") if self._unset(n)]
+        if (self.write.mode != "none" or self.buffer_size is not None) and self.update_every is None:
+            problems.append("update_every: needed when messages are evicted from the buffer")
+        if self.store == "external" and self.top_k is None:
+            problems.append("top_k: needed with store: external")
+        return problems
+
+    def _pointless(self) -> list[str]:
+        problems = []
+        if self.write.mode == "none":
+            why = "has no effect with write.mode: none; leave it out"
+            problems += [f"{name}: {why}" for name in ("store", "top_k") if not self._unset(name)]
+            if self.write.roles != "both":
+                problems.append(f"write.roles: {why}")
+            if self.buffer_size is None and self.update_every is not None:
+                problems.append("update_every: has no effect when all messages are kept; leave it out")
+            if self.read != Read():
+                problems.append(f"read: {why}")
+        elif self.store == "context":
+            why = "has no effect with store: context; leave it out"
+            if self.top_k is not None:
+                problems.append(f"top_k: {why}")
+            if self.read.order != "time":
+                problems.append(f"read.order: {why}")
+        used = default_prompts(self.write.mode)
+        problems += [
+            f"prompts.{slot}: has no effect with write.mode: {self.write.mode}; leave it out"
+            for slot, text in self.prompts.model_dump().items()
+            if text is not None and slot not in used
+        ]
+        return problems
+
+    def _slots(self) -> list[str]:
+        problems = []
+        for slot, text in self.prompts.model_dump().items():
+            if text is not None:
+                missing = missing_slots(prompt_kind(self.write.mode, slot), text)
+                problems += [f"prompts.{slot}: lacks {{{name}}}" for name in missing]
+        return problems
+
+    def _unset(self, name: str) -> bool:
+        return getattr(self, name) is None
+
+
+def prompt_kind(mode: WriteMode, slot: str) -> str:
+    """Return the template that a prompt slot starts from: ``write`` depends on what is written."""
+    return f"write_{mode}" if slot == "write" else slot
+
+
+def default_prompts(mode: WriteMode) -> dict[str, str]:
+    """Return the bundled text of each prompt that a policy of this mode uses."""
+    slots = {
+        "none": ("answer",),
+        "verbatim": ("reply", "answer"),
+        "facts": ("write", "merge", "reply", "answer"),
+        "profile": ("write", "reply", "answer"),
+    }.get(mode, ())
+    templates = default_templates()
+    return {slot: getattr(templates, prompt_kind(mode, slot)) for slot in slots}
+
+
+def presets() -> list[str]:
+    """Return the names of the bundled policies."""
+    folder = resource("configs", "policies")
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def load_policy(name: str | Path) -> MemoryPolicy:
+    """Read a policy from a preset's name or a YAML or JSON file. Raises PolicyError naming the file and the field."""
+    path = Path(name)
+    if path.is_file():
+        return parse_policy(path.read_text(encoding="utf-8"), where=str(path))
+    if str(name) in presets():
+        text = resource("configs", "policies", f"{name}.yaml").read_text(encoding="utf-8")
+        return parse_policy(text, where=str(name))
+    raise PolicyError(f"{name}: no such file or preset; presets: {', '.join(presets())}")
+
+
+def parse_policy(text: str, *, where: str) -> MemoryPolicy:
+    """Read a policy from YAML or JSON text; ``where`` is named in errors."""
+    try:
+        return MemoryPolicy.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise PolicyError(f"{where}: is not YAML: {error}") from None
+    except ValidationError as error:
+        raise PolicyError("\n".join(f"{where}: {line}" for line in policy_problems(error))) from None
+
+
+def policy_problems(error: ValidationError) -> list[str]:
+    """Return one line per problem, each naming the field."""
+    lines = []
+    for e in error.errors():
+        place = ".".join(map(str, e["loc"]))
+        lines.append(f"{place}: {e['msg']}" if place else str(e["msg"]).removeprefix("Value error, "))
+    return lines
+
+
+def dump_policy(policy: MemoryPolicy) -> str:
+    """Return a policy as YAML text that ``parse_policy`` reads back to an equal policy."""
+    values = policy.model_dump(exclude_none=True)
+    return yaml.dump(values, Dumper=_BlockDumper, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+class _BlockDumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, so that prompts can be read."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_BlockDumper.add_representer(str, _represent_text)

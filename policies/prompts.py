@@ -1,0 +1,80 @@
+"""Prompt texts with named slots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from ..data.resources import resource
+
+REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = {
+    "user": ("profile", "query", "exchange", "schema"),
+    "answer": ("query", "choices"),
+    "upper_bound": ("query", "state", "choices"),
+    "probe": ("query", "schema"),
+    "reply": ("memories",),
+    "write_profile": ("memories", "conversation"),
+    "write_facts": ("conversation",),
+    "merge": ("memories", "facts"),
+}
+
+
+def missing_slots(kind: str, text: str) -> list[str]:
+    """Return the slots that a prompt of this kind needs and ``text`` lacks."""
+    return [slot for slot in REQUIRED_SLOTS[kind] if f"{{{slot}}}" not in text]
+
+
+def render(template: str, **slots: str) -> str:
+    """Fill the named slots in one pass; every other brace, also inside a slot's text, is left alone."""
+    pattern = "|".join(re.escape(name) for name in slots)
+    return re.sub(rf"\{{({pattern})\}}", lambda match: slots[match[1]], template)
+
+
+class Templates(BaseModel):
+    """The environment's prompt texts and the prompts that a policy starts from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    user: str
+    answer: str
+    upper_bound: str
+    probe: str
+    reply: str
+    write_profile: str
+    write_facts: str
+    merge: str
+
+    @model_validator(mode="after")
+    def _check_slots(self) -> Templates:
+        for kind in REQUIRED_SLOTS:
+            missing = missing_slots(kind, getattr(self, kind))
+            if missing:
+                raise ValueError(f"{kind}: lacks {', '.join(f'{{{slot}}}' for slot in missing)}")
+        return self
+
+
+@cache
+def default_templates() -> Templates:
+    """Return the bundled texts."""
+    return _parse(resource("configs", "templates", "default.yaml").read_text(encoding="utf-8"), where="default.yaml")
+
+
+def load_templates(path: Path) -> Templates:
+    """Read a set of texts from a YAML file; kinds that it leaves out are the bundled ones.
+
+    Raises ValueError naming the file and the text.
+    """
+    return _parse(path.read_text(encoding="utf-8"), where=str(path), base=default_templates().model_dump())
+
+
+def _parse(text: str, *, where: str, base: Mapping[str, Any] | None = None) -> Templates:
+    try:
+        return Templates.model_validate({**(base or {}), **(yaml.safe_load(text) or {})})
+    except (yaml.YAMLError, ValidationError, TypeError) as error:
+        raise ValueError(f"{where}: {error}") from None
