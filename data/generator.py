@@ -1,4 +1,4 @@
-"""Make simulated users from the library: seeded, without any language model, in the proportions of AMemGym's v1.base."""
+"""Make simulated users from the library: seeded, no language model, in the proportions of AMemGym's v1.base."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from itertools import product
+from itertools import pairwise, product
 
 from .library import PairQuestion, Topic, ValueTexts, load_library
 from .people import person
@@ -34,7 +34,7 @@ class Shape:
     """Answer choices a question has at least."""
 
 
-def generate_scenarios(*, users: int, seed: int, shape: Shape = Shape()) -> list[Scenario]:  # noqa: B008 - frozen
+def generate_scenarios(*, users: int, seed: int, shape: Shape = Shape()) -> list[Scenario]:
     """Make ``users`` scenarios; user ``i`` is the same however many are made.
 
     Raises ScenarioError when a scenario fails its own checks (see ``check_scenario``).
@@ -132,7 +132,7 @@ class _Life:
         updates = {info: Update(old=before.get(info), new=v) for info, v in state.items() if before.get(info) != v}
         groups = list(self._groups(list(updates), together=0.84 if p == 0 else 0.12))
         days = [end - timedelta(days=len(groups) - 1 - s) for s in range(len(groups))]
-        totals = Counter(i for a, b in zip(states, states[1:], strict=False) for i in b if a[i] != b[i])
+        totals = Counter(i for a, b in pairwise(states) for i in b if a[i] != b[i])
         return Period(
             period_start=_add_months(START, (p - 1) * self.shape.months_per_period) if p else None,
             period_end=end,

@@ -110,7 +110,9 @@ def _download(source: str) -> str:
     owner, _, rest = name.partition("/")
     dataset, _, file = rest.partition("/")
     if not owner or not dataset:
-        raise ScenarioError(f"{source}: write hf:OWNER/NAME, optionally with @REVISION, for example hf:AGI-Eval/AMemGym")
+        raise ScenarioError(
+            f"{source}: write hf:OWNER/NAME, optionally with @REVISION, for example hf:AGI-Eval/AMemGym"
+        )
     try:
         path = hf_hub_download(
             f"{owner}/{dataset}", file or "v1.base/data.json", repo_type="dataset", revision=revision or None

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 CallRole = Literal["user", "reply", "write", "answer", "probe", "upper_bound", "propose", "generate", "embed"]
-"""What a call is for: the simulated user's turn, the assistant's reply, a memory write, a question, a probe of the state,
-a question with the state given, a proposer's thought, scenario generation, an embedding."""
+"""What a call is for: the simulated user's turn, the assistant's reply, a memory write, a question, a probe of the
+state, a question with the state given, a proposer's thought, scenario generation, an embedding."""
 
 CALL_ROLES: tuple[CallRole, ...] = get_args(CallRole)
 

@@ -92,6 +92,8 @@ class ResponseCache:
         except (sqlite3.OperationalError, OSError) as error:
             advice = "check that its folder is writable, has room, and that no other program locks it"
             raise CacheError(f"cannot use the response cache {self.path}: {error}; {advice}") from error
+        except sqlite3.ProgrammingError:
+            raise  # a mistake of the caller, such as reading after close; the file is fine
         except sqlite3.DatabaseError as error:
             advice = "the file is damaged or no cache: move it away, and its answers will be asked for again"
             raise CacheError(f"cannot read the response cache {self.path}: {error}; {advice}") from error

@@ -13,8 +13,8 @@ from .reading import Reading, Sentence, read_messages, read_state_lines, weigh
 
 _CHOICE = re.compile(r"^(\d+): (.+)$", re.MULTILINE)
 _PROBE_LINE = re.compile(r'^\s*"([^"]+)"\s*:\s*(\[\s*"[^\]]*\])\s*,?\s*$', re.MULTILINE)
-_NEWEST = re.compile(r"\b(most recent(?:ly)?|newest|latest)\b", re.I)
-_OWN_WORDS = re.compile(r"\b(of themselves|user's own|not (?:on talk )?about other people)\b", re.I)
+_NEWEST = re.compile(r"\b(most recent(?:ly)?|newest|latest)\b", re.IGNORECASE)
+_OWN_WORDS = re.compile(r"\b(of themselves|user's own|not (?:on talk )?about other people)\b", re.IGNORECASE)
 HEED = 2.0
 """Factor by which an instruction in the question shifts attention."""
 
@@ -57,11 +57,11 @@ def answer_choices(choices: Choices, history: Sequence[Message], reading: Readin
     """Choose the answer for which the conversation speaks most; the first where nothing speaks for any."""
     words = [frozenset(stems(option)) for option in choices.options]
     given = list(read_state_lines(choices.query))
-    context = [*read_messages(history), *given]
-    cue = frozenset(stems(_question_only(choices.query))).union(*words)
     if given:  # what is stated in the question itself needs no searching
-        context, cue = given, frozenset()
-    scores = weigh(context, cue, words, _heed(choices.query, reading))
+        scores = _agreement(given, words, reading)
+    else:
+        cue = frozenset(stems(_question_only(choices.query))).union(*words)
+        scores = weigh(read_messages(history), cue, words, _heed(choices.query, reading))
     return _fenced({"answer": _best(scores) + 1})
 
 
@@ -78,6 +78,16 @@ def _choose_value(
     words = [frozenset(stems(value)) for value in values]
     cue = query.union(stems(key), *words)
     return values[_best(weigh(context, cue, words, reading))]
+
+
+def _agreement(given: Sequence[Sentence], options: Sequence[frozenset[str]], reading: Reading) -> list[float]:
+    """Return how well each option agrees with the given statements, each of which counts alike."""
+    scores = [0.0] * len(options)
+    for statement in given:
+        spoken = weigh([statement], frozenset(), options, reading)
+        top = max(spoken) or 1.0
+        scores = [score + one / top for score, one in zip(scores, spoken, strict=True)]
+    return scores
 
 
 def _heed(prompt: str, reading: Reading) -> Reading:

@@ -95,7 +95,7 @@ def _is_cut_short(said: str, held: Sequence[str]) -> bool:
 
 
 def _missing_kind(prompt: str, failure: str) -> str | None:
-    """Name the kind of information that the failure was about, in words of the user; None when it is asked for already."""
+    """Name the kind of information that the failure was about, in the user's words; None when it is asked for."""
     asked = frozenset(stems(" ".join(_QUESTION.findall(failure))))
     own = [text for line in _SAID.findall(failure) for text in sentences(line.strip('"')) if about_self(text)]
     words = [word.lower() for text in own for word in _WORD.findall(text) if stems(word)]

@@ -17,9 +17,9 @@ from ..base import Message
 class Reading:
     """The reader's few parameters."""
 
-    sharpness: float = 7.0
+    sharpness: float = 12.0
     """How strongly attention goes to the sentences most like the question, >= 0. At 0 all sentences count alike."""
-    recency: float = 1.2
+    recency: float = 2.0
     """Log-odds of attention by which the newest sentence leads the oldest, >= 0."""
     own_voice: float = 0.7
     """Log-odds of attention by which a statement of the user about the user leads other talk."""
@@ -43,7 +43,8 @@ _RELATIVE = (
 )
 _SOMEBODY_ELSE = re.compile(
     rf"^(?:(?:my|our|a|an|the|one of my|some of my|most of my) {_RELATIVE}|(?:he|she|they|people|everyone|somebody)\b)|"
-    rf"\b(?:my|our) {_RELATIVE}(?:'s)? (?:has|is|was|says|keeps|swears|lives|loves|always|never|just|went|only|used|does|got)\b",
+    rf"\b(?:my|our) {_RELATIVE}(?:'s)? "
+    r"(?:has|is|was|says|keeps|swears|lives|loves|always|never|just|went|only|used|does|got)\b",
     re.IGNORECASE,
 )
 _TIME_PREFIX = re.compile(r"^\[Current Time: [^\]]*\]\s*")
@@ -80,7 +81,7 @@ def read_state_lines(text: str) -> Iterator[Sentence]:
     for line in text.splitlines():
         pair = _KEY_VALUE.match(line)
         if pair:
-            yield Sentence(text=line, words=frozenset(stems(f"{pair[1]} {pair[2]}")), own=True)
+            yield Sentence(text=line, words=frozenset(stems(pair[2])), own=True)
 
 
 def rarity(documents: Sequence[frozenset[str]]) -> dict[str, float]:
@@ -131,7 +132,6 @@ def weigh(
     telling = rarity(options) if len(options) > 1 else {}
     shares = attend(context, cue, reading)
     scores = [0.0] * len(options)
-    masses = [math.sqrt(_mass(words, telling)) or 1.0 for words in options]
     every = frozenset().union(*options)
     for sentence, share in zip(context, shares, strict=True):
         hits = sentence.words & every
@@ -141,5 +141,5 @@ def weigh(
         for o, words in enumerate(options):
             shared = hits & words
             if shared:
-                scores[o] += share * sum(telling.get(word, 1.0) ** 2 for word in shared) / (length * masses[o])
+                scores[o] += share * sum(telling.get(word, 1.0) ** 2 for word in shared) / length
     return scores

@@ -14,10 +14,22 @@ _WORDS = re.compile(r"[A-Za-z][A-Za-z'-]+")
 _EXCHANGE = re.compile(r"^Assistant: (.*?)(?=^User: |\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _TIME = re.compile(r"^\[Current Time: [^\]]*\]\s*")
 _SECOND_PERSON = (
-    (r"\bI am\b", "you are"), (r"\bI'm\b", "you're"), (r"\bI was\b", "you were"), (r"\bI've\b", "you've"), (r"\bI'd\b", "you'd"),
-    (r"\bI'll\b", "you'll"), (r"\bI\b", "you"), (r"\bmy\b", "your"), (r"\bMy\b", "Your"), (r"\bme\b", "you"),
-    (r"\bmyself\b", "yourself"), (r"\bmine\b", "yours"), (r"\b[Ww]e're\b", "you're"), (r"\b[Ww]e\b", "you"), (r"\b[Oo]ur\b", "your"),
-)  # fmt: skip
+    (r"\bI am\b", "you are"),
+    (r"\bI'm\b", "you're"),
+    (r"\bI was\b", "you were"),
+    (r"\bI've\b", "you've"),
+    (r"\bI'd\b", "you'd"),
+    (r"\bI'll\b", "you'll"),
+    (r"\bI\b", "you"),
+    (r"\bmy\b", "your"),
+    (r"\bMy\b", "Your"),
+    (r"\bme\b", "you"),
+    (r"\bmyself\b", "yourself"),
+    (r"\bmine\b", "yours"),
+    (r"\b[Ww]e're\b", "you're"),
+    (r"\b[Ww]e\b", "you"),
+    (r"\b[Oo]ur\b", "your"),
+)
 
 _ADVICE = (
     "With {a}, I would start small and see what works before changing anything else.",

@@ -14,8 +14,10 @@ from .reading import Reading
 from .talking import follow_up, reply
 from .writing import merge_facts, write_facts, write_profile
 
-_PLAYS_USER = re.compile(r"\b(role-?play|play(?:ing)? the (?:role|part)|act(?:ing)? as|simulat\w+)\b[^.\n]*\buser\b", re.I)
-_CONVERSATION = re.compile(r"^#*\s*(?:the )?conversation:?\s*$", re.I | re.M)
+_PLAYS_USER = re.compile(
+    r"\b(role-?play|play(?:ing)? the (?:role|part)|act(?:ing)? as|simulat\w+)\b[^.\n]*\buser\b", re.I
+)
+_CONVERSATION = re.compile(r"^#*\s*(?:the )?conversation:?\s*$", re.IGNORECASE | re.MULTILINE)
 
 
 def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:

@@ -26,11 +26,15 @@ MOST_KINDS = 24
 
 _BULLET = re.compile(r"^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
 _TIME = re.compile(r"^\[Current Time: (\d{4}-\d{2}-\d{2})[^\]]*\]\s*")
-_DETAIL = re.compile(r"\b(details?|detailed|specific|specifics|exact|exactly|precise|in full|verbatim|own words)\b", re.I)
-_BRIEF = re.compile(r"\b(brief|briefly|short|concise|terse|keywords?)\b", re.I)
-_OWN = re.compile(r"\b(only about the user|user's own|users? themselves|about themselves|not (?:about )?other people)\b", re.I)
-_REPLACES = re.compile(r"\b(same matter|same subject)\b[^.\n]*\breplaces?\b", re.I)
-_DATES = re.compile(r"\b(keep|note|with|include|add)\b[^.\n]*\b(dates?|when it was said)\b", re.I)
+_DETAIL = re.compile(
+    r"\b(details?|detailed|specific|specifics|exact|exactly|precise|in full|verbatim|own words)\b", re.I
+)
+_BRIEF = re.compile(r"\b(brief|briefly|short|concise|terse|keywords?)\b", re.IGNORECASE)
+_OWN = re.compile(
+    r"\b(only about the user|user's own|users? themselves|about themselves|not (?:about )?other people)\b", re.I
+)
+_REPLACES = re.compile(r"\b(same matter|same subject)\b[^.\n]*\breplaces?\b", re.IGNORECASE)
+_DATES = re.compile(r"\b(keep|note|with|include|add)\b[^.\n]*\b(dates?|when it was said)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

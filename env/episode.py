@@ -1,0 +1,100 @@
+"""The finished record of one policy in one scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..policies.lm import Ledger
+from ..policies.memory import MemoryEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The assistant's answer to one question at the end of one period."""
+
+    raw: str
+    choice: int | None
+    """0-based index of the chosen answer; None when the reply could not be read as one."""
+    gold: int | None
+    """0-based index of the right answer; None when no choice suits the state, so that nothing can be scored."""
+    score: float
+    """1 for the right state, 0 for another or an unreadable reply, NaN when unscored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What the assistant says about the states behind one question, at the end of one period."""
+
+    raw: str
+    values: Mapping[str, str] | None
+    """The reply as read; None when it could not be read."""
+    right: Mapping[str, bool]
+    """For each of the question's required infos, whether its value is the current one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One round: what the user said, what the assistant replied."""
+
+    user: str
+    assistant: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodRecord:
+    """What happened in one period; ``answers`` and ``probes`` are aligned with the scenario's questions."""
+
+    sessions: tuple[tuple[Turn, ...], ...]
+    events: tuple[MemoryEvent, ...]
+    answers: tuple[Answer, ...]
+    probes: tuple[Probe, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One policy in one scenario."""
+
+    user: str
+    policy_key: str
+    periods: tuple[PeriodRecord, ...]
+    ledger: Ledger = field(default_factory=Ledger)
+    failure: str | None = None
+    """Why the episode ended early; None when it is complete."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the episode as plain JSON values; a write is told by the lines it removed and added."""
+        return {
+            "user": self.user,
+            "policy": self.policy_key,
+            "failure": self.failure,
+            "periods": [_period_json(period) for period in self.periods],
+            "spend": {role: asdict(spend) for role, spend in self.ledger.by_role.items()},
+        }
+
+
+def _period_json(period: PeriodRecord) -> dict[str, Any]:
+    return {
+        "sessions": [[asdict(turn) for turn in session] for session in period.sessions],
+        "events": [_event_json(event) for event in period.events],
+        "answers": [
+            {"raw": a.raw, "choice": a.choice, "gold": a.gold, "score": None if a.gold is None else a.score}
+            for a in period.answers
+        ],
+        "probes": [
+            {"raw": p.raw, "values": None if p.values is None else dict(p.values), "right": dict(p.right)}
+            for p in period.probes
+        ],
+    }
+
+
+def _event_json(event: MemoryEvent) -> dict[str, Any]:
+    before, after = set(event.before), set(event.after)
+    return {
+        "evicted": [asdict(message) for message in event.evicted],
+        "removed": [line for line in event.before if line not in after],
+        "added": [line for line in event.after if line not in before],
+        "raw": list(event.raw),
+        "error": event.error,
+    }

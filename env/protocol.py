@@ -1,0 +1,109 @@
+"""The numbers and texts of the dialogue track's protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..data.scenario import Question, Scenario
+from ..policies.policy import MemoryPolicy
+from ..policies.prompts import Templates, default_templates, render
+from ..policies.replies import ReplyError, read_json_object
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How an episode runs; the defaults are those of AMemGym's v1.base."""
+
+    rounds_init: int = 1
+    """Rounds of each session of period 0."""
+    rounds_update: int = 2
+    """Rounds of each later session."""
+    templates: Templates = field(default_factory=default_templates)
+
+    def rounds(self, period: int) -> int:
+        """Return the rounds of each session of a period."""
+        return self.rounds_init if period == 0 else self.rounds_update
+
+    def episode_calls(self, scenario: Scenario, policy: MemoryPolicy) -> int:
+        """Return the most calls that one episode can take, upper bound calls left out."""
+        rounds = sum(self.rounds(p) * len(period.sessions) for p, period in enumerate(scenario.periods))
+        follow_ups = rounds - sum(len(period.sessions) for period in scenario.periods)
+        questions = 2 * len(scenario.periods) * len(scenario.qas)
+        return rounds + follow_ups + questions + _most_writes(policy, messages=2 * rounds)
+
+
+def _most_writes(policy: MemoryPolicy, *, messages: int) -> int:
+    calls = {"none": 0, "verbatim": 0, "profile": 1, "facts": 2}[policy.write.mode]
+    if not calls or policy.update_every is None or policy.buffer_size is None:
+        return 0
+    return calls * min(messages // 2, max(0, messages - policy.buffer_size) // policy.update_every)
+
+
+def upper_bound_calls(scenario: Scenario) -> int:
+    """Return the calls that a scenario's upper bound takes: one for each choice of each question."""
+    return sum(len(question.answer_choices) for question in scenario.qas)
+
+
+def answer_prompt(template: str, question: Question) -> str:
+    """Return how a question is put to the assistant."""
+    return render(template, query=question.query, choices=_numbered(question))
+
+
+def upper_bound_prompt(template: str, question: Question, state: Mapping[str, str]) -> str:
+    """Return how a question is put with the states behind it given."""
+    given = json.dumps(dict(state), ensure_ascii=False, indent=2)
+    return render(template, query=question.query, choices=_numbered(question), state=given)
+
+
+def probe_prompt(template: str, question: Question, scenario: Scenario) -> str:
+    """Return how the assistant is asked for the states behind a question."""
+    lines = [_schema_line(info, scenario) for info in question.required_info]
+    return render(template, query=question.query, schema=",\n".join(lines))
+
+
+def user_prompt(template: str, scenario: Scenario, period: int, opening: str, exchange: tuple[str, str]) -> str:
+    """Return how the simulated user is asked for the next message; states are not told, only forbidden to tell."""
+    said, replied = exchange
+    return render(
+        template,
+        start_date=scenario.start_time.isoformat(),
+        profile=scenario.user_profile.formatted_str,
+        current_date=scenario.periods[period].period_end.isoformat(),
+        query=opening,
+        exchange=f"User: {said}\nAssistant: {replied}",
+        schema="\n".join(_schema_line(info, scenario) for info in scenario.state_schema),
+    )
+
+
+def read_answer(reply: str, question: Question) -> int | None:
+    """Return the 0-based choice that a reply names; None when it names none."""
+    try:
+        number = read_json_object(reply).get("answer")
+    except ReplyError:
+        return None
+    if isinstance(number, bool) or not isinstance(number, int | str) or not str(number).strip().isdecimal():
+        return None
+    choice = int(number) - 1
+    return choice if 0 <= choice < len(question.answer_choices) else None
+
+
+def read_probe(reply: str) -> dict[str, str] | None:
+    """Return the values that a reply names; None when it cannot be read."""
+    try:
+        return {key: value for key, value in read_json_object(reply).items() if isinstance(value, str)}
+    except ReplyError:
+        return None
+
+
+def _numbered(question: Question) -> str:
+    return "\n".join(f"{i}: {_one_line(choice.answer)}" for i, choice in enumerate(question.answer_choices, 1))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split("\n"))
+
+
+def _schema_line(info: str, scenario: Scenario) -> str:
+    return f"{json.dumps(info)}: {json.dumps(scenario.state_schema[info], ensure_ascii=False)}"

@@ -1,0 +1,131 @@
+"""Run one policy in one scenario: an assistant with memory talks to a simulated user, and is questioned on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from ..data.scenario import Period, Question, Scenario
+from ..policies.assistant import Assistant
+from ..policies.lm import Embedder, LanguageModel, LanguageModelError, Ledger, Message, Metered, Request
+from ..policies.lm.base import merged
+from ..policies.memory import Memory, MemoryEvent
+from ..policies.policy import MemoryPolicy
+from .concurrency import both, end, side_by_side
+from .episode import Answer, Episode, PeriodRecord, Probe, Turn
+from .protocol import Protocol, answer_prompt, probe_prompt, read_answer, read_probe, user_prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who takes part in every episode."""
+
+    assistant: LanguageModel
+    user: LanguageModel
+    embedder: Embedder
+    protocol: Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class _Talk:
+    sessions: tuple[tuple[Turn, ...], ...]
+    events: tuple[MemoryEvent, ...]
+
+
+_Exam = tuple[tuple[Answer, ...], tuple[Probe, ...]]
+
+
+async def rollout(scenario: Scenario, policy: MemoryPolicy, cast: Cast) -> Episode:
+    """Run one episode.
+
+    A period's questions and probes run on a copy of the memory while the next period's talk goes on. A language model
+    that fails for good ends the episode: its ``failure`` says why, and what was recorded until then is kept.
+    Raises BudgetExhausted when the budget ends it.
+    """
+    return await _Rollout(scenario, policy, cast).run()
+
+
+class _Rollout:
+    def __init__(self, scenario: Scenario, policy: MemoryPolicy, cast: Cast) -> None:
+        self.scenario = scenario
+        self.policy = policy
+        self.protocol = cast.protocol
+        self.model = Metered(cast.assistant)
+        self.user = Metered(cast.user)
+        self.assistant = Assistant(self.model, Memory(policy, self.model, cast.embedder))
+
+    async def run(self) -> Episode:
+        talks: list[_Talk] = []
+        exams: list[asyncio.Task[_Exam]] = []
+        failures: list[str] = []
+        try:
+            for p, period in enumerate(self.scenario.periods):
+                talks.append(await self._talk(p, period))
+                exams.append(asyncio.create_task(self._examine(period, self.assistant.fork())))
+        except LanguageModelError as error:
+            failures.append(str(error))
+        except BaseException:
+            await end(exams)
+            raise
+        records = []
+        try:
+            for talk, exam in zip(talks, exams, strict=True):
+                records.append(PeriodRecord(talk.sessions, talk.events, *(await exam)))
+        except LanguageModelError as error:
+            failures.insert(0, str(error))
+        finally:
+            await end(exams)
+        failure = failures[0] if failures else None
+        return Episode(self.scenario.id, self.policy.key, tuple(records), self._ledger(), failure)
+
+    def _ledger(self) -> Ledger:
+        return merged([self.model.ledger, self.user.ledger])
+
+    async def _talk(self, p: int, period: Period) -> _Talk:
+        sessions: list[tuple[Turn, ...]] = []
+        events: list[MemoryEvent] = []
+        for session in period.sessions:
+            turns: list[Turn] = []
+            text = session.opening
+            for round_ in range(self.protocol.rounds(p)):
+                if round_ > 0:
+                    text = await self._follow_up(p, session.opening, turns[-1])
+                reply, written = await self.assistant.reply(text)
+                turns.append(Turn(text, reply))
+                events += written
+            sessions.append(tuple(turns))
+        return _Talk(tuple(sessions), tuple(events))
+
+    async def _follow_up(self, p: int, opening: str, turn: Turn) -> str:
+        prompt = user_prompt(self.protocol.templates.user, self.scenario, p, opening, (turn.user, turn.assistant))
+        completion = await self.user.complete(Request((Message("user", prompt),), role="user", temperature=0.2))
+        return completion.text.strip()
+
+    async def _examine(self, period: Period, assistant: Assistant) -> _Exam:
+        questions = self.scenario.qas
+        answers, probes = await both(
+            side_by_side(self._answer(question, period, assistant) for question in questions),
+            side_by_side(self._probe(question, period, assistant) for question in questions),
+        )
+        return tuple(answers), tuple(probes)
+
+    async def _answer(self, question: Question, period: Period, assistant: Assistant) -> Answer:
+        prompt = answer_prompt(self.policy.prompts.answer or self.protocol.templates.answer, question)
+        raw = await assistant.answer(prompt)
+        choice, gold = read_answer(raw, question), question.gold(period.state)
+        return Answer(raw, choice, gold, _score(choice, gold, question))
+
+    async def _probe(self, question: Question, period: Period, assistant: Assistant) -> Probe:
+        prompt = probe_prompt(self.protocol.templates.probe, question, self.scenario)
+        raw = await assistant.answer(prompt, role="probe")
+        values = read_probe(raw)
+        right = {info: (values or {}).get(info) == period.state[info] for info in question.required_info}
+        return Probe(raw, values, right)
+
+
+def _score(choice: int | None, gold: int | None, question: Question) -> float:
+    if gold is None:
+        return float("nan")
+    if choice is None:
+        return 0.0
+    return float(question.answer_choices[choice].state == question.answer_choices[gold].state)

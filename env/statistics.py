@@ -1,0 +1,46 @@
+"""Means with intervals, clustered by user."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over users with its 95% interval (Student's t over users' means)."""
+
+    mean: float
+    low: float
+    """Lower end; NaN with fewer than two users."""
+    high: float
+    users: int
+    """Users that the mean is taken over."""
+
+
+def estimate(by_user: Sequence[float], *, level: float = 0.95) -> Estimate:
+    """Return the mean over users and its interval; users with NaN are left out."""
+    values = np.array([value for value in by_user if not math.isnan(value)], dtype=float)
+    count = len(values)
+    if count == 0:
+        return Estimate(math.nan, math.nan, math.nan, 0)
+    mean = float(values.mean())
+    if count == 1:
+        return Estimate(mean, math.nan, math.nan, 1)
+    half = float(stats.t.ppf((1 + level) / 2, count - 1) * values.std(ddof=1) / math.sqrt(count))
+    return Estimate(mean, mean - half, mean + half, count)
+
+
+def paired_difference(a: Mapping[str, float], b: Mapping[str, float], *, level: float = 0.95) -> Estimate:
+    """Return how much ``a`` scores above ``b``, over the users that both have a score for."""
+    return estimate([a[user] - b[user] for user in a if user in b], level=level)
+
+
+def nan_mean(values: Sequence[float]) -> float:
+    """Return the mean of the values that are not NaN; NaN when there are none."""
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else math.nan
