@@ -1,0 +1,1 @@
+"""Where new memory policies come from."""

@@ -1,0 +1,221 @@
+"""The config of a run: YAML in, frozen values out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from ..data.resources import resource
+from ..policies.policy import MemoryPolicy, load_policy, policy_problems
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class ConfigError(ValueError):
+    """Say what is wrong with a config, naming the file and the key."""
+
+
+class Section(BaseModel):
+    """A part of a config; unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SplitSizes(Section):
+    """Users in each split; the splits are disjoint."""
+
+    train: Positive
+    validation: Annotated[int, Field(ge=2)]
+    test: Annotated[int, Field(ge=2)]
+    seed: int = 0
+    """Deals the users; kept apart from the search's seed, so that searches share their test users."""
+
+
+class Rounds(Section):
+    """Rounds of a session, as in AMemGym's env config."""
+
+    init: Positive = 1
+    update: Positive = 2
+
+
+class Prices(Section):
+    """US dollars per million tokens."""
+
+    input: Annotated[float, Field(ge=0)]
+    output: Annotated[float, Field(ge=0)]
+    date: str
+    """Day on which the prices were looked up."""
+
+
+class Endpoint(Section):
+    """How an OpenAI-compatible endpoint is spoken to."""
+
+    base_url: str | None = None
+    """None takes OPENAI_BASE_URL, or else the official endpoint."""
+    concurrency: Positive = 16
+    """Requests under way at once."""
+    requests_per_minute: Positive | None = None
+    timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
+    attempts: Positive = 6
+    max_tokens: Positive = 2048
+    prices: Prices | None = None
+    """None means not known: costs are then reported as unknown, never as zero."""
+    cache: bool = True
+    """Keep replies in the run folder, so that nothing is paid for twice."""
+
+
+class BudgetLimits(Section):
+    """What the whole run may spend over all roles, the final test included; None is no limit."""
+
+    calls: Positive | None = None
+    tokens: Positive | None = None
+    usd: Annotated[float, Field(gt=0)] | None = None
+    seconds: Annotated[float, Field(gt=0)] | None = None
+
+
+class SpaceConfig(Section):
+    """Where numbers and structure are searched; bounds are inclusive, units are messages."""
+
+    modes: tuple[Literal["none", "verbatim", "facts", "profile"], ...] = ("none", "verbatim", "facts", "profile")
+    stores: tuple[Literal["context", "external"], ...] = ("context", "external")
+    update_every: tuple[Positive, Positive] = (1, 16)
+    buffer_size: tuple[Annotated[int, Field(ge=0)], Positive] = (0, 32)
+    top_k: tuple[Positive, Positive] = (2, 60)
+
+    @model_validator(mode="after")
+    def _check_bounds(self) -> SpaceConfig:
+        for name in ("update_every", "buffer_size", "top_k"):
+            low, high = getattr(self, name)
+            if low > high:
+                raise ValueError(f"{name}: the lower bound {low} is above the upper bound {high}")
+        return self
+
+
+class SearchConfig(Section):
+    """The evolution loop."""
+
+    seed: int = 0
+    generations: Positive = 10
+    candidates: Positive = 3
+    """Candidates per generation."""
+    prompts: bool = True
+    """Whether prompts evolve."""
+    numbers: bool = True
+    """Whether numbers and structure evolve."""
+    failures_shown: Positive = 6
+    """Failures that the reflective proposer is shown."""
+    longest_prompt: Positive = 6000
+    """Characters from which on an evolved prompt is refused."""
+    race_block: Positive = 4
+    """Train users between two looks at a race."""
+    space: SpaceConfig = SpaceConfig()
+    budget: BudgetLimits = BudgetLimits()
+
+
+class Tracking(Section):
+    """Where MLflow keeps its view of the runs."""
+
+    uri: str | None = None
+    """None keeps a SQLite file beside the run folders."""
+    experiment: str = "mnemotune"
+
+
+class Config(Section):
+    """Everything that a run depends on."""
+
+    data: str
+    splits: SplitSizes
+    model: str = "embedded"
+    """``embedded`` or ``openai:NAME``."""
+    user_model: str | None = None
+    """Plays the user; None is ``model``."""
+    proposer_model: str | None = None
+    """Edits prompts; None is ``model``."""
+    endpoint: Endpoint = Endpoint()
+    rounds: Rounds = Rounds()
+    templates: str | None = None
+    """A YAML file with the environment's texts; None is the bundled set."""
+    seed_policy: MemoryPolicy
+    """Where the search starts: a preset's name, a file, or the policy itself."""
+    baselines: tuple[str, ...] = ("native", "rag", "awe", "awi")
+    search: SearchConfig = SearchConfig()
+    tracking: Tracking = Tracking()
+
+    @field_validator("seed_policy", mode="before")
+    @classmethod
+    def _load_policy(cls, given: Any) -> Any:
+        return load_policy(given) if isinstance(given, str) else given
+
+    @field_validator("model", "user_model", "proposer_model")
+    @classmethod
+    def _check_model(cls, given: str | None) -> str | None:
+        if given is not None and given != "embedded" and not given.removeprefix("openai:").strip():
+            raise ValueError("write `embedded` or `openai:NAME`")
+        if given is not None and given != "embedded" and not given.startswith("openai:"):
+            raise ValueError(f"{given!r} is no model; write `embedded` or `openai:NAME`")
+        return given
+
+
+def load_config(path: str | Path, *, overrides: Sequence[str] = ()) -> Config:
+    """Read a config; ``overrides`` are ``key=value`` with dots in the key and YAML in the value.
+
+    Raises ConfigError naming the file and the key.
+    """
+    return parse_config(_read(path), where=str(path), overrides=overrides)
+
+
+def parse_config(text: str, *, where: str, overrides: Sequence[str] = ()) -> Config:
+    """Read a config from YAML text; ``where`` is named in errors."""
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: is not YAML: {error}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{where}: must be a mapping of keys to values")
+    for override in overrides:
+        values = _override(values, override)
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{where}: {line}" for line in policy_problems(error))) from None
+
+
+def dump_config(config: Config) -> str:
+    """Return the resolved config as YAML that ``parse_config`` reads back to an equal one."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120)
+
+
+def _read(path: str | Path) -> str:
+    file = Path(path)
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    bundled = resource("configs", Path(path).name)
+    if bundled.is_file():
+        return bundled.read_text(encoding="utf-8")
+    raise ConfigError(f"{path}: no such file or bundled config")
+
+
+def _override(values: Mapping[str, Any], override: str) -> dict[str, Any]:
+    key, separator, text = override.partition("=")
+    if not separator or not key:
+        raise ConfigError(f"--set {override}: write key=value, for example search.budget.calls=20000")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set {override}: the value is not YAML: {error}") from None
+    return _with(values, key.split("."), value)
+
+
+def _with(values: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
+    first, *rest = path
+    if not rest:
+        return {**values, first: value}
+    inner = values.get(first)
+    return {**values, first: _with(inner if isinstance(inner, Mapping) else {}, rest, value)}
+
+
+__all__ = ["Config", "ConfigError", "dump_config", "load_config", "parse_config"]
