@@ -70,7 +70,7 @@ class Episode:
             "policy": self.policy_key,
             "failure": self.failure,
             "periods": [_period_json(period) for period in self.periods],
-            "spend": {role: asdict(spend) for role, spend in self.ledger.by_role.items()},
+            "spend": self.ledger.as_json(),
         }
 
 

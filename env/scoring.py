@@ -90,26 +90,32 @@ def score_episode(episode: Episode, scenario: Scenario, ceiling: Ceiling) -> Use
     return UserScore(episode.user, tuple(scores))
 
 
+def failure_weights(periods: Sequence[PeriodRecord], p: int, q: int, scenario: Scenario) -> tuple[float, float, float]:
+    """Return how much of a wrong answer falls to write, read and utilisation; the three sum to 1."""
+    unknown = [info for info, known in periods[p].probes[q].right.items() if not known]
+    if not unknown:
+        return 0.0, 0.0, 1.0
+    never = sum(not periods[last_change(scenario, info, p)].probes[q].right[info] for info in unknown)
+    return never / len(unknown), 1 - never / len(unknown), 0.0
+
+
+def last_change(scenario: Scenario, info: str, now: int) -> int:
+    """Return the last period up to ``now`` in which a state was set or changed."""
+    return max((p for p in range(now + 1) if info in scenario.periods[p].updates), default=0)
+
+
 def _diagnose(periods: Sequence[PeriodRecord], p: int, scenario: Scenario) -> Diagnosis:
     right = write = read = utilisation = 0.0
     scored = 0
-    for q, (answer, probe) in enumerate(zip(periods[p].answers, periods[p].probes, strict=True)):
+    for q, answer in enumerate(periods[p].answers):
         if answer.gold is None:
             continue
         scored += 1
-        unknown = [info for info, known in probe.right.items() if not known]
         if answer.score == 1:
             right += 1
-        elif not unknown:
-            utilisation += 1
         else:
-            never = sum(not periods[_last_change(scenario, info, p)].probes[q].right[info] for info in unknown)
-            write += never / len(unknown)
-            read += 1 - never / len(unknown)
+            to_write, to_read, to_utilisation = failure_weights(periods, p, q, scenario)
+            write, read, utilisation = write + to_write, read + to_read, utilisation + to_utilisation
     if scored == 0:
         return Diagnosis(math.nan, math.nan, math.nan, math.nan, 0)
     return Diagnosis(right / scored, write / scored, read / scored, utilisation / scored, scored)
-
-
-def _last_change(scenario: Scenario, info: str, now: int) -> int:
-    return max((p for p in range(now + 1) if info in scenario.periods[p].updates), default=0)

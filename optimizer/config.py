@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date as date_
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,7 +48,7 @@ class Prices(Section):
 
     input: Annotated[float, Field(ge=0)]
     output: Annotated[float, Field(ge=0)]
-    date: str
+    date: date_
     """Day on which the prices were looked up."""
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,6 +137,36 @@ class Ledger:
         """Add everything that ``other`` holds."""
         for role, spend in other.by_role.items():
             self.by_role.setdefault(role, Spend()).add_spend(spend)
+
+    def copy(self) -> Ledger:
+        """Return an independent copy."""
+        return merged([self])
+
+    def since(self, earlier: Ledger) -> Ledger:
+        """Return what was added after ``earlier``, a copy of this ledger, was taken."""
+        result = Ledger()
+        for role, now in self.by_role.items():
+            then = earlier.by_role.get(role, Spend())
+            unknown = now.cost_usd is None or then.cost_usd is None
+            added = Spend(
+                now.calls - then.calls,
+                now.cached - then.cached,
+                now.input_tokens - then.input_tokens,
+                now.output_tokens - then.output_tokens,
+                None if unknown else (now.cost_usd or 0.0) - (then.cost_usd or 0.0),
+            )
+            if added.calls:
+                result.by_role[role] = added
+        return result
+
+    def as_json(self) -> dict[str, dict[str, float | None]]:
+        """Return the spend by role as plain JSON values."""
+        return {role: asdict(spend) for role, spend in self.by_role.items()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[CallRole, Any]) -> Ledger:
+        """Read what ``as_json`` gave."""
+        return cls({role: Spend(**spend) for role, spend in values.items()})
 
     @property
     def total(self) -> Spend:

@@ -1,0 +1,61 @@
+"""How a run's budget is divided: the sealed test's share is put aside before the search starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..data import Splits
+from ..env.protocol import Protocol, upper_bound_calls
+from ..policies.lm import Limits
+from ..policies.lm.base import Spend
+from ..policies.policy import load_policy
+from .config import BudgetLimits, Config, ConfigError
+from .sealed import most_test_calls
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What the search and the sealed test may spend."""
+
+    budget: BudgetLimits
+    reserve: int
+    """Calls put aside for the sealed test: the most that it can take."""
+
+    @classmethod
+    def of(cls, config: Config, splits: Splits, protocol: Protocol) -> Allowance:
+        """Divide a config's budget. Raises ConfigError when it is too small to learn anything."""
+        policies = [config.seed_policy, *(load_policy(name) for name in config.baselines)]
+        lowest = config.search.space.update_every[0]
+        reserve = most_test_calls(splits.test, policies, protocol, finalist_writes=lowest)
+        users = [*splits.train, *splits.validation]
+        start = sum(protocol.episode_calls(s, config.seed_policy) + upper_bound_calls(s) for s in users)
+        smallest, calls = reserve + 2 * start, config.search.budget.calls
+        if calls is not None and calls < smallest:
+            raise ConfigError(
+                f"search.budget.calls: {calls:,} is too small to learn anything: the sealed test can take "
+                f"{reserve:,} calls, and the seed policy with one candidate {2 * start:,}; "
+                f"the smallest sensible budget is {smallest:,}, or use fewer users in `splits`"
+            )
+        return cls(config.search.budget, reserve)
+
+    @property
+    def search(self) -> Limits:
+        """The whole budget less the sealed test's share: the reserve's part of the calls, or half without a limit."""
+        budget = self.budget
+        share = 0.5 if budget.calls is None else 1 - self.reserve / budget.calls
+        return Limits(
+            calls=None if budget.calls is None else budget.calls - self.reserve,
+            tokens=None if budget.tokens is None else int(budget.tokens * share),
+            usd=None if budget.usd is None else budget.usd * share,
+            seconds=None if budget.seconds is None else budget.seconds * share,
+        )
+
+    def test(self, spent: Spend, *, seconds: float) -> Limits:
+        """Whatever is left of the whole budget after ``spent`` and ``seconds``."""
+        budget = self.budget
+        return Limits(
+            calls=None if budget.calls is None else budget.calls - spent.calls,
+            tokens=None if budget.tokens is None else budget.tokens - spent.input_tokens - spent.output_tokens,
+            usd=None if budget.usd is None else budget.usd - (spent.cost_usd or 0.0),
+            seconds=None if budget.seconds is None else budget.seconds - seconds,
+        )

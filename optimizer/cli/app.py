@@ -1,0 +1,40 @@
+"""``mnemotune``: every command, and how errors are shown."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ...data.scenario import ScenarioError
+from ...policies.lm import BudgetExhausted, LanguageModelError
+from ...policies.policy import PolicyError
+from ..config import ConfigError
+from . import data, evaluate, evolve, view
+
+app = typer.Typer(
+    name="mnemotune",
+    help="Evolve the memory policy of an assistant: its memory prompts and its numbers.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("evolve")(evolve.evolve_command)
+app.command("evaluate")(evaluate.evaluate_command)
+app.command("report")(view.report_command)
+app.command("ui")(view.ui_command)
+app.add_typer(data.app, name="data", help="Scenarios: generate and check them.")
+
+
+def main() -> None:
+    """Run the command line; known errors become one message and exit code 1."""
+    try:
+        app()
+    except (ScenarioError, PolicyError, ConfigError, LanguageModelError, BudgetExhausted) as error:
+        Console(stderr=True).print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("stopped; `mnemotune evolve --resume RUN` goes on where the run stands")
+        sys.exit(130)

@@ -1,0 +1,72 @@
+"""``mnemotune evolve``: search for a better policy."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..config import ConfigError, load_config
+from ..outcome import Outcome
+from ..run import evolve, resume
+from ..table import score_table, with_interval
+
+
+def evolve_command(
+    config: Annotated[Path | None, typer.Argument(help="A config, for example configs/quickstart.yaml.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, dots in the key.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="The search's seed.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The run folder; else the next free one in runs/.")] = None,
+    resumed: Annotated[Path | None, typer.Option("--resume", help="Go on with the run in this folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+) -> None:
+    """Evolve a memory policy, and score it on users that the search never saw."""
+    overrides = [*(settings or []), *([] if seed is None else [f"search.seed={seed}"])]
+    console = Console(stderr=True)
+    if resumed is not None:
+        if config is not None or out is not None:
+            raise ConfigError("--resume RUN goes on under the run's own config: leave out CONFIG and --out")
+        outcome = resume(resumed, overrides=overrides, console=console)
+    else:
+        if config is None:
+            raise ConfigError("name a config, for example `mnemotune evolve configs/quickstart.yaml`, or --resume RUN")
+        folder = _fresh(config) if out is None else out
+        if (folder / "study.db").exists():
+            raise ConfigError(f"{folder}: holds a run already; go on with --resume {folder}, or choose another --out")
+        outcome = evolve(load_config(config, overrides=overrides), folder, console=console)
+    if as_json:
+        typer.echo(json.dumps(outcome.as_json(), ensure_ascii=False))
+    else:
+        show(outcome)
+
+
+def _fresh(config: Path) -> Path:
+    return next(folder for n in count(1) if not (folder := Path("runs") / f"{config.stem}-{n:03d}").exists())
+
+
+def show(outcome: Outcome) -> None:
+    """Print the table of the sealed test, and where everything is."""
+    console = Console()
+    users = outcome.config.splits.test
+    console.print()
+    console.print(score_table(outcome.test.rows, title=f"Sealed test: {users} users that the search never saw"))
+    gain = outcome.test.difference
+    if gain["memory_score"] is not None:
+        told = with_interval(gain["memory_score"], gain["interval"])
+        console.print(f"evolved - seed: {told}, memory score, paired by user", highlight=False)
+    if outcome.test.problem:
+        console.print(outcome.test.problem, style="yellow", highlight=False, markup=False)
+    if outcome.config.model == "embedded":
+        console.print("Scores are the embedded model's: they compare policies, not real language models.", style="dim")
+    best = outcome.folder / "best_policy.yaml"
+    for name, place in (
+        ("run", str(outcome.folder)),
+        ("policy", str(best)),
+        ("report", str(outcome.folder / "report.html")),
+        ("MLflow", f"mnemotune ui --uri {outcome.tracking_uri}" if outcome.config.tracking.uri else "mnemotune ui"),
+    ):
+        console.print(f"{name:<7} {place}", highlight=False, markup=False, soft_wrap=True)

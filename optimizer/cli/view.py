@@ -1,0 +1,30 @@
+"""``mnemotune report`` and ``mnemotune ui``: look at runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..config import ConfigError
+
+
+def report_command(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
+    """Write a run's report again and bring MLflow up to date, from the run's study alone."""
+    from ..run import refresh
+
+    typer.echo(refresh(run).folder / "report.html")
+
+
+def ui_command(
+    uri: Annotated[str | None, typer.Option("--uri", help="MLflow's store; else runs/mlflow.db.")] = None,
+    host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port")] = 5000,
+) -> None:
+    """Open MLflow's pages on the runs."""
+    if uri is None and not Path("runs/mlflow.db").is_file():
+        raise ConfigError("runs/mlflow.db: no such file; run `mnemotune evolve` here first, or pass --uri")
+    from ..tracking import serve
+
+    serve(uri or "sqlite:///runs/mlflow.db", host=host, port=port)

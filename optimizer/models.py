@@ -1,0 +1,114 @@
+"""Build the language models that a config names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..env import Cast, Protocol
+from ..policies.lm import Budget, LanguageModel, Ledger, Limits, Metered
+from ..policies.lm.base import merged
+from ..policies.lm.cache import ResponseCache
+from ..policies.lm.embedded import EmbeddedModel
+from ..policies.lm.openai import OpenAIModel
+from ..policies.lm.openai import Prices as ModelPrices
+from ..policies.prompts import default_templates, load_templates
+from ..policies.text import LexicalEmbedder
+from .config import Config, Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The language models of a run, and the protocol that they follow."""
+
+    cast: Cast
+    proposer: LanguageModel
+    prices: ModelPrices | None
+    """None for models whose price is not known."""
+    free: bool
+    """Whether no model costs anything."""
+
+    def price(self, input_tokens: int, output_tokens: int) -> float | None:
+        """Return the cost of a call in US dollars; None where it is not known."""
+        if self.free:
+            return 0.0
+        return None if self.prices is None else self.prices.cost(input_tokens, output_tokens)
+
+    def within(self, limits: Limits) -> MeteredModels:
+        """Return the same models under one common budget."""
+        budget = Budget(limits, price=self.price)
+        assistant = Metered(self.cast.assistant, budget=budget)
+        user = Metered(self.cast.user, budget=budget)
+        proposer = Metered(self.proposer, budget=budget)
+        cast = replace(self.cast, assistant=assistant, user=user)
+        return MeteredModels(cast, proposer, budget, (assistant, user, proposer))
+
+
+@dataclass(frozen=True, slots=True)
+class MeteredModels:
+    """The models of a run under one budget, with what they took."""
+
+    cast: Cast
+    proposer: LanguageModel
+    budget: Budget
+    meters: tuple[Metered, ...]
+
+    @property
+    def ledger(self) -> Ledger:
+        """What all of them took so far."""
+        return merged([meter.ledger for meter in self.meters])
+
+
+@contextmanager
+def open_models(config: Config, *, folder: Path | None) -> Iterator[Models]:
+    """Make the config's models; their replies are cached in ``folder``, where there is one.
+
+    Raises LanguageModelError when an endpoint cannot be spoken to at all, for example without a key.
+    """
+    names = {
+        "assistant": config.model,
+        "user": config.user_model or config.model,
+        "proposer": config.proposer_model or config.model,
+    }
+    remote = any(name != "embedded" for name in names.values())
+    cache = ResponseCache(folder / "cache.db") if remote and folder is not None and config.endpoint.cache else None
+    try:
+        made = {name: _make(name, config.endpoint, cache) for name in set(names.values())}
+        cast = Cast(
+            assistant=made[names["assistant"]],
+            user=made[names["user"]],
+            embedder=LexicalEmbedder(),
+            protocol=protocol_of(config),
+        )
+        yield Models(cast, made[names["proposer"]], _prices(config.endpoint), free=not remote)
+    finally:
+        if cache is not None:
+            cache.close()
+
+
+def protocol_of(config: Config) -> Protocol:
+    """Return the protocol that a config's episodes follow."""
+    templates = default_templates() if config.templates is None else load_templates(Path(config.templates))
+    return Protocol(config.rounds.init, config.rounds.update, templates)
+
+
+def _make(name: str, endpoint: Endpoint, cache: ResponseCache | None) -> LanguageModel:
+    if name == "embedded":
+        return EmbeddedModel()
+    return OpenAIModel(
+        name.removeprefix("openai:"),
+        base_url=endpoint.base_url,
+        concurrency=endpoint.concurrency,
+        requests_per_minute=endpoint.requests_per_minute,
+        timeout_seconds=endpoint.timeout_seconds,
+        attempts=endpoint.attempts,
+        prices=_prices(endpoint),
+        cache=cache,
+    )
+
+
+def _prices(endpoint: Endpoint) -> ModelPrices | None:
+    prices = endpoint.prices
+    return None if prices is None else ModelPrices(prices.input, prices.output, prices.date)

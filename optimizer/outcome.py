@@ -1,0 +1,94 @@
+"""What a run leaves behind in its folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..policies.lm import Ledger
+from ..policies.lm.base import merged
+from .config import Config, ConfigError, load_config
+from .sealed import EVOLVED, SEED, SealedTest
+from .study import Study
+
+STUDY = "evolution"
+SEARCH_SPEND, TEST_SPEND, TEST, ENDED = "search_spend", "test_spend", "test", "ended"
+"""What the study keeps beside its trials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run, finished or not; everything is read from its config and its study."""
+
+    folder: Path
+    config: Config
+    study: Study
+
+    @property
+    def test(self) -> SealedTest:
+        """The sealed test, as far as it went."""
+        noted = self.study.noted(TEST)
+        return SealedTest({}) if noted is None else SealedTest(**noted)
+
+    @property
+    def search_spend(self) -> Ledger:
+        """What the search took."""
+        noted = Ledger.from_json(self.study.noted(SEARCH_SPEND) or {})
+        written = merged([trial.ledger for trial in self.study.trials])
+        return max(noted, written, key=lambda ledger: ledger.total.calls)  # a killed run could not note its spend
+
+    @property
+    def test_spend(self) -> Ledger:
+        """What the sealed test took."""
+        return Ledger.from_json(self.study.noted(TEST_SPEND) or {})
+
+    @property
+    def ended(self) -> str | None:
+        """Why the search ended; None when it has not."""
+        noted: str | None = self.study.noted(ENDED)
+        return noted
+
+    @property
+    def tracking_uri(self) -> str:
+        """Where MLflow keeps its view of the run."""
+        return self.config.tracking.uri or f"sqlite:///{self.folder.resolve().parent / 'mlflow.db'}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the run's result as plain JSON values."""
+        ledger, test = merged([self.search_spend, self.test_spend]), self.test
+        total = ledger.total
+        return {
+            "run": str(self.folder),
+            "policy_file": str(self.folder / "best_policy.yaml"),
+            "seed_policy": test.rows.get(SEED),
+            "best_policy": test.rows.get(EVOLVED),
+            "baselines": {name: row for name, row in test.rows.items() if name not in {SEED, EVOLVED}},
+            "difference": test.difference,
+            "trials": len(self.study.trials),
+            "accepted": sum(trial.accepted for trial in self.study.trials[1:]),
+            "ended": self.ended,
+            "problem": test.problem or None,
+            "calls": {role: spend.calls for role, spend in ledger.by_role.items()},
+            "budget": {
+                "limits": self.config.search.budget.model_dump(),
+                "spent": {
+                    "calls": total.calls,
+                    "tokens": total.input_tokens + total.output_tokens,
+                    "usd": total.cost_usd,
+                },
+            },
+        }
+
+
+def open_run(folder: Path) -> Outcome:
+    """Open the run in ``folder``. Raises ConfigError when there is none."""
+    for name in ("config.yaml", "study.db"):
+        if not (folder / name).is_file():
+            raise ConfigError(f"{folder}: is no run folder: it has no {name}")
+    return Outcome(folder, load_config(folder / "config.yaml"), open_study(folder))
+
+
+def open_study(folder: Path) -> Study:
+    """Open the study in ``folder``, or start it."""
+    return Study(f"sqlite:///{folder / 'study.db'}", name=STUDY)

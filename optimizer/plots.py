@@ -1,0 +1,150 @@
+"""The report's plots, as SVG text."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ..env.statistics import nan_mean
+from .sealed import EVOLVED, SEED
+from .study import Trial
+
+Rows = Mapping[str, Mapping[str, Any]]
+"""Evaluations by policy, as ``Evaluation.as_json`` gives them."""
+
+INK, FAINT, ACCENT = "#24292f", "#8c959f", "#0969da"
+SHARES = {"accuracy": "#2da44e", "utilisation": "#bf8700", "read": "#fb8f44", "write": "#cf222e"}
+LINES = {"native": "#8c959f", "rag": "#bf8700", "awe": "#8250df", "awi": "#bf3989", SEED: INK, EVOLVED: ACCENT}
+OTHER_LINES = ("#1b7c83", "#953800", "#6639ba", "#4d2d00")
+STYLE = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "mnemotune",
+}
+
+
+def scores_plot(rows: Rows) -> str:
+    """Draw each policy's memory score with its 95% interval."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _axes(7.2, 0.42 * len(rows) + 0.9)
+        for y, (name, row) in enumerate(rows.items()):
+            color, (low, high) = _color(name), row["interval"]
+            if row["memory_score"] is None:
+                continue
+            if low is not None:
+                axes.plot([low, high], [y, y], color=color, linewidth=2)
+            axes.plot([row["memory_score"]], [y], "o", color=color)
+        axes.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
+        axes.set_yticks(range(len(rows)), list(rows))
+        axes.invert_yaxis()
+        axes.set_xlabel("memory score (0 = chance, 1 = upper bound), 95% interval over users")
+        return _svg(figure)
+
+
+def shares_plot(rows: Rows) -> str:
+    """Draw how each policy's answers divide into right ones and the three failure shares."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _axes(7.2, 0.42 * len(rows) + 1.2)
+        left = [0.0] * len(rows)
+        for share, color in SHARES.items():
+            widths = [{"accuracy": row["accuracy"], **row["shares"]}[share] or 0.0 for row in rows.values()]
+            axes.barh(range(len(rows)), widths, left=left, color=color, label=share, height=0.62)
+            for y, (start, width) in enumerate(zip(left, widths, strict=True)):
+                if width > 0.04:
+                    text = f"{width:.2f}"
+                    axes.text(start + width / 2, y, text, ha="center", va="center", color="white", fontsize=9)
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.set_yticks(range(len(rows)), list(rows))
+        axes.invert_yaxis()
+        axes.set_xlim(0, 1)
+        axes.set_xlabel("share of answers")
+        axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        return _svg(figure)
+
+
+def periods_plot(rows: Rows) -> str:
+    """Draw each policy's memory score period by period."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _axes(7.2, 3.6)
+        others = iter(OTHER_LINES * len(rows))
+        for name, row in rows.items():
+            series = [math.nan if p["memory_score"] is None else p["memory_score"] for p in row["periods"]]
+            strong = name in {SEED, EVOLVED}
+            color = LINES.get(name) or next(others)
+            axes.plot(range(len(series)), series, label=name, color=color, linewidth=2.4 if strong else 1.2)
+        axes.axhline(0, color=FAINT, linewidth=0.8, linestyle=":")
+        axes.set_xlabel("period")
+        axes.set_ylabel("memory score")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return _svg(figure)
+
+
+def search_plot(trials: Sequence[Trial]) -> str:
+    """Draw every trial's memory score on the train users, and the best policy's on the validation users."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _axes(7.2, 3.4)
+        kinds = (
+            ("raced", FAINT, "o", lambda t: t.finished_race and not t.accepted),
+            ("lost the race early", FAINT, "x", lambda t: bool(t.train) and not t.finished_race),
+            ("accepted", ACCENT, "o", lambda t: t.accepted),
+        )
+        for label, color, marker, chosen in kinds:
+            points = [(t.number, t.score) for t in trials if chosen(t) and not math.isnan(t.score)]
+            if points:
+                axes.plot(*zip(*points, strict=True), marker, color=color, label=label, markersize=5)
+        steps = list(_best_so_far(trials))
+        if steps:
+            axes.step(
+                range(len(steps)),
+                steps,
+                where="post",
+                color=ACCENT,
+                linewidth=1.6,
+                label="best so far, validation users",
+            )
+        axes.set_xlabel("trial")
+        axes.set_ylabel("memory score")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
+        return _svg(figure)
+
+
+def _best_so_far(trials: Sequence[Trial]) -> Iterator[float]:
+    best = math.nan
+    for trial in trials:
+        if trial.accepted:
+            best = nan_mean(list(trial.validation.values()))
+        yield best
+
+
+def _color(name: str) -> str:
+    return ACCENT if name == EVOLVED else INK if name == SEED else FAINT
+
+
+def _axes(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _svg(figure: Figure) -> str:
+    """Return the drawing as an inline SVG element, the same bytes for the same data."""
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    text = file.getvalue()
+    return text[text.index("<svg") :]

@@ -1,0 +1,178 @@
+"""The report of a run: one self-contained HTML page, made from the study alone."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from ..data.resources import resource
+from ..env.statistics import nan_mean
+from ..policies.lm.base import Spend, merged
+from ..policies.policy import MemoryPolicy, default_prompts, dump_policy
+from .config import dump_config
+from .outcome import Outcome
+from .sealed import EVOLVED, SEED
+from .study import Trial
+from .table import cells, count, number, with_interval
+from .tracking import policy_params
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """One line of a comparison of two texts."""
+
+    kind: str
+    """``same``, ``added`` or ``removed``."""
+    text: str
+
+
+def write_report(outcome: Outcome) -> Path:
+    """Write ``report.html`` into the run's folder; return its path."""
+    path = outcome.folder / "report.html"
+    path.write_text(render_report(outcome), encoding="utf-8")
+    return path
+
+
+def render_report(outcome: Outcome) -> str:
+    """Return the report's HTML; it loads nothing from anywhere."""
+    from . import plots  # matplotlib takes half a second that most commands do not need
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    template = environment.from_string(resource("optimizer", "report.html").read_text(encoding="utf-8"))
+    trials, test = outcome.study.trials, outcome.test
+    drawn = {}
+    if test.rows:
+        drawn = {
+            "scores": plots.scores_plot(test.rows),
+            "shares": plots.shares_plot(test.rows),
+            "periods": plots.periods_plot(test.rows),
+        }
+    if trials:
+        drawn["search"] = plots.search_plot(trials)
+    config = outcome.config
+    return template.render(
+        name=outcome.folder.name,
+        config=config,
+        embedded="embedded" in {config.model, config.user_model, config.proposer_model},
+        headline=_headline(outcome),
+        rows=[(name, *cells(name, row)[1:]) for name, row in test.rows.items()],
+        evolved=EVOLVED,
+        problem=test.problem,
+        ended=outcome.ended,
+        plots=drawn,
+        trials=[_trial_row(trial) for trial in trials],
+        counts=_counts(trials),
+        numbers=_compare_numbers(outcome),
+        prompts=_compare_prompts(outcome),
+        best_policy=dump_policy(best) if trials and (best := outcome.study.best.policy) else "",
+        spend=_spend(outcome),
+        settings=dump_config(config),
+    )
+
+
+def _headline(outcome: Outcome) -> dict[str, Any] | None:
+    gain, rows = outcome.test.difference, outcome.test.rows
+    if gain["memory_score"] is None:
+        return None
+    low, high = gain["interval"]
+    return {
+        "gain": with_interval(gain["memory_score"], gain["interval"]),
+        "seed": number(rows[SEED]["memory_score"]),
+        "evolved": number(rows[EVOLVED]["memory_score"]),
+        "sure": low is not None and low > 0,
+        "worse": high is not None and high < 0,
+        "best_baseline": _best_baseline(rows),
+    }
+
+
+def _best_baseline(rows: Mapping[str, Mapping[str, Any]]) -> str | None:
+    scores = {name: row["memory_score"] for name, row in rows.items() if name not in {SEED, EVOLVED}}
+    scores = {name: score for name, score in scores.items() if score is not None}
+    if not scores:
+        return None
+    best = max(scores, key=scores.__getitem__)
+    return f"{best} ({number(scores[best])})"
+
+
+def _counts(trials: tuple[Trial, ...]) -> dict[str, int]:
+    """Count the candidates by how far they came."""
+    candidates = trials[1:]
+    return {
+        "proposed": len(candidates),
+        "not new or not valid": sum(trial.stage == "check" for trial in candidates),
+        "screened out": sum(trial.stage == "screen" for trial in candidates),
+        "lost the race": sum(trial.stage == "race" for trial in candidates),
+        "not confirmed on validation": sum(t.stage == "validate" and not t.accepted for t in candidates),
+        "accepted": sum(trial.accepted for trial in candidates),
+    }
+
+
+def _trial_row(trial: Trial) -> dict[str, Any]:
+    validation = nan_mean(list(trial.validation.values()))
+    return {
+        "number": trial.number,
+        "generation": trial.generation,
+        "parent": "" if trial.parent is None else trial.parent,
+        "policy": "not valid" if trial.policy is None else trial.policy.label,
+        "stage": trial.stage,
+        "accepted": trial.accepted,
+        "train": number(trial.score),
+        "validation": number(validation),
+        "calls": f"{trial.ledger.total.calls:,}",
+        "change": trial.change,
+        "reason": trial.reason,
+    }
+
+
+def _compare_numbers(outcome: Outcome) -> list[tuple[str, Any, Any]]:
+    if not outcome.study.trials or outcome.study.best.policy is None:
+        return []
+    before, after = policy_params(outcome.config.seed_policy), policy_params(outcome.study.best.policy)
+    return [(name, before.get(name, "-"), after.get(name, "-")) for name in {**before, **after} if name != "key"]
+
+
+def _compare_prompts(outcome: Outcome) -> list[tuple[str, list[DiffLine]]]:
+    """Compare each prompt of the best policy with the text that it started from."""
+    if not outcome.study.trials or outcome.study.best.policy is None:
+        return []
+    seed, best = outcome.config.seed_policy, outcome.study.best.policy
+    return [
+        (slot, list(_diff(_origin(slot, seed, best), text)))
+        for slot, text in best.prompts.model_dump().items()
+        if text is not None
+    ]
+
+
+def _origin(slot: str, seed: MemoryPolicy, best: MemoryPolicy) -> str:
+    """Return the seed's prompt where the best policy uses the same kind, and the bundled one elsewhere."""
+    given: str | None = getattr(seed.prompts, slot)
+    same_kind = slot != "write" or seed.write.mode == best.write.mode
+    return given if given is not None and same_kind else default_prompts(best.write.mode)[slot]
+
+
+def _diff(before: str, after: str) -> Iterator[DiffLine]:
+    kinds = {"  ": "same", "+ ": "added", "- ": "removed"}
+    for line in difflib.ndiff(before.splitlines(), after.splitlines()):
+        if line[:2] in kinds:
+            yield DiffLine(kinds[line[:2]], line[2:])
+
+
+def _spend(outcome: Outcome) -> list[tuple[str, ...]]:
+    ledger = merged([outcome.search_spend, outcome.test_spend])
+    spends: dict[str, Spend] = {**ledger.by_role, "total": ledger.total}
+    return [
+        (
+            role,
+            f"{spend.calls:,}",
+            f"{spend.cached:,}",
+            count(spend.input_tokens),
+            count(spend.output_tokens),
+            "not known" if spend.cost_usd is None else f"${spend.cost_usd:.2f}",
+        )
+        for role, spend in spends.items()
+    ]

@@ -1,0 +1,209 @@
+"""One evolution run from its config to its report."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from ..data import Splits, load_scenarios, split_by_user
+from ..env import Episode, Evaluation, Evaluator
+from ..env.statistics import nan_mean
+from ..policies.lm.base import merged
+from ..policies.policy import dump_policy, load_policy
+from .allowance import Allowance
+from .arena import Arena
+from .config import Config, ConfigError, dump_config, load_config
+from .loop import Loop
+from .models import Models, open_models, protocol_of
+from .outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run, open_study
+from .progress import Progress
+from .report import write_report
+from .screen import KeepAll
+from .sealed import EVOLVED, SEED, SealedTest, open_test
+from .study import Trial
+from .tracking import Tracker
+
+
+def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
+    """Run the config's evolution in ``folder``, or go on with the one that is there.
+
+    Raises ConfigError, ScenarioError or LanguageModelError before anything is spent when the run cannot work.
+    """
+    splits = _splits(config)
+    allowance = Allowance.of(config, splits, protocol_of(config))
+    folder.mkdir(parents=True, exist_ok=True)
+    with open_models(config, folder=folder) as models:
+        (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+        outcome = Outcome(folder, config, open_study(folder))
+        return asyncio.run(_Run(outcome, splits, models, allowance, console).go())
+
+
+def resume(folder: Path, *, overrides: Sequence[str] = (), console: Console) -> Outcome:
+    """Go on with the run in ``folder``, under its own config. Raises ConfigError when there is none."""
+    open_run(folder)
+    return evolve(load_config(folder / "config.yaml", overrides=overrides), folder, console=console)
+
+
+def refresh(folder: Path) -> Outcome:
+    """Write a run's report again and bring MLflow up to date, from its study alone."""
+    outcome = open_run(folder)
+    tracker = Tracker(outcome)
+    tracker.start()
+    _publish(outcome, tracker)
+    return outcome
+
+
+def _publish(outcome: Outcome, tracker: Tracker) -> None:
+    """Write everything that is made from the study."""
+    best = outcome.study.best.policy
+    if best is not None:
+        (outcome.folder / "best_policy.yaml").write_text(dump_policy(best), encoding="utf-8")
+    result = json.dumps(outcome.as_json(), indent=2, ensure_ascii=False)
+    (outcome.folder / "result.json").write_text(result + "\n", encoding="utf-8")
+    write_report(outcome)
+    tracker.finish()
+
+
+def _splits(config: Config) -> Splits:
+    sizes = config.splits
+    try:
+        return split_by_user(
+            load_scenarios(config.data),
+            train=sizes.train,
+            validation=sizes.validation,
+            test=sizes.test,
+            seed=sizes.seed,
+        )
+    except ValueError as error:
+        raise ConfigError(f"data: {error}") from None
+
+
+class _Run:
+    def __init__(
+        self, outcome: Outcome, splits: Splits, models: Models, allowance: Allowance, console: Console
+    ) -> None:
+        self.outcome = outcome
+        self.config = outcome.config
+        self.study = outcome.study
+        self.splits = splits
+        self.models = models
+        self.allowance = allowance
+        self.earlier = outcome.search_spend
+        self.search = models.within(allowance.search)
+        self.search.budget.charge(self.earlier.total)
+        self.progress = Progress(console, self.search.budget)
+        self.tracker = Tracker(outcome)
+
+    async def go(self) -> Outcome:
+        self.tracker.start()
+        try:
+            with self.progress:
+                if self.outcome.ended is None:
+                    await self._evolve()
+                if not self.outcome.test.done:
+                    await self._test()
+        except BaseException:
+            self.tracker.abort()
+            raise
+        _publish(self.outcome, self.tracker)
+        return self.outcome
+
+    async def _evolve(self) -> None:
+        search = self.config.search
+        self.progress.say(self._introduction())
+        self.progress.heading()
+        self.progress.standing.planned_trials = search.generations * search.candidates + 1
+        for trial in self.study.trials:
+            self.progress.trial(trial)
+        self._stand()
+        loop = Loop(
+            study=self.study,
+            arena=Arena(
+                self.splits,
+                Evaluator(self.search.cast),
+                seed=search.seed,
+                block=search.race_block,
+                done=lambda _: self.progress.tick(),
+            ),
+            screen=KeepAll(),
+            proposer=self.search.proposer,
+            spent=lambda: self.search.ledger,
+            search=search,
+            tell=self._trial_done,
+        )
+        try:
+            ended = await loop.run(self.config.seed_policy)
+        finally:
+            self.study.note(SEARCH_SPEND, merged([self.earlier, self.search.ledger]).as_json())
+        self.study.note(ENDED, ended)
+        self.progress.say(f"The search is over: {ended}.")
+
+    async def _test(self) -> None:
+        best = self.study.best.policy or self.config.seed_policy
+        policies = {name: load_policy(name) for name in self.config.baselines}
+        policies |= {SEED: self.config.seed_policy, EVOLVED: best}
+        earlier, before = self.outcome.test_spend, self.outcome.test
+        spent = merged([self.outcome.search_spend, earlier])
+        final = self.models.within(self.allowance.test(spent.total, seconds=self.search.budget.seconds))
+        self.progress.follow(final.budget, phase=f"sealed test on {len(self.splits.test)} users")
+        self.progress.standing.calls_ahead = sum(
+            self.models.cast.protocol.episode_calls(scenario, policy)
+            for scenario in self.splits.test
+            for name, policy in policies.items()
+            if name not in before.rows
+        )
+        evaluator = Evaluator(final.cast)
+        try:
+            test = await open_test(
+                policies, self.splits.test, evaluator, before=before, done=self._tested, keep=self._keep_test
+            )
+        finally:
+            self.study.note(TEST_SPEND, merged([earlier, final.ledger]).as_json())
+        self.study.note(TEST, test.as_json())
+
+    def _tested(self, episode: Episode) -> None:
+        standing = self.progress.standing
+        standing.calls_ahead = max(0, standing.calls_ahead - episode.ledger.total.calls)
+        self.progress.tick()
+
+    def _keep_test(self, so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
+        self.study.note(TEST, so_far.as_json())
+        if name in {SEED, EVOLVED}:
+            write_episodes(self.outcome.folder / "test" / name, evaluation.episodes)
+
+    def _trial_done(self, trial: Trial) -> None:
+        self.progress.trial(trial)
+        self.tracker.trial(trial)
+        self._stand()
+
+    def _stand(self) -> None:
+        """Bring the progress line up to date."""
+        standing, trials = self.progress.standing, self.study.trials
+        standing.phase, standing.trials = "searching", len(trials)
+        if trials:
+            standing.best = nan_mean(list(self.study.best.validation.values()))
+            mean_calls = merged([trial.ledger for trial in trials]).total.calls / len(trials)
+            ahead = max(0, standing.planned_trials - len(trials)) * mean_calls + self.allowance.reserve
+            limit = self.config.search.budget.calls
+            left = ahead if limit is None else min(ahead, limit - self.search.budget.calls)
+            standing.calls_ahead = round(left)
+
+    def _introduction(self) -> str:
+        splits, limit = self.splits, self.config.search.budget.calls
+        allowed = "no limit on calls" if limit is None else f"at most {limit:,} calls"
+        return (
+            f"{len(splits.train)} train, {len(splits.validation)} validation and {len(splits.test)} sealed test users; "
+            f"{allowed}, {self.allowance.reserve:,} of them kept for the sealed test; model: {self.config.model}"
+        )
+
+
+def write_episodes(folder: Path, episodes: Sequence[Episode]) -> None:
+    """Write ``episodes.jsonl``, one line per user."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "episodes.jsonl").open("w", encoding="utf-8") as file:
+        for episode in episodes:
+            file.write(json.dumps(episode.as_json(), ensure_ascii=False) + "\n")

@@ -1,0 +1,96 @@
+"""The sealed test: the finalist, the seed and the baselines on users that the search never saw, once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..data.scenario import Scenario
+from ..env import Episode, Evaluation, Evaluator
+from ..env.protocol import Protocol, upper_bound_calls
+from ..env.statistics import paired_difference
+from ..policies.lm import BudgetExhausted
+from ..policies.policy import MemoryPolicy
+
+SEED, EVOLVED = "seed", "evolved"
+
+
+@dataclass(frozen=True, slots=True)
+class SealedTest:
+    """The result, made of plain JSON values that the study keeps."""
+
+    rows: Mapping[str, Mapping[str, Any]]
+    """Each policy's evaluation by the policy's name, as ``Evaluation.as_json`` gives it."""
+    problem: str = ""
+    """Why policies are missing; empty when all were tested."""
+    done: bool = False
+    """Whether the test is over, so that it is never opened again."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as plain JSON values."""
+        return asdict(self)
+
+    @property
+    def difference(self) -> dict[str, Any]:
+        """Evolved minus seed: ``memory_score`` and its ``interval``, paired by user; None where it is not known."""
+        if SEED not in self.rows or EVOLVED not in self.rows:
+            return {"memory_score": None, "interval": [None, None]}
+        evolved, seed = (_scores(self.rows[name]) for name in (EVOLVED, SEED))
+        gain = paired_difference(evolved, seed)
+        values = [None if math.isnan(value) else round(value, 6) for value in (gain.mean, gain.low, gain.high)]
+        return {"memory_score": values[0], "interval": values[1:]}
+
+
+def _scores(row: Mapping[str, Any]) -> dict[str, float]:
+    return {user: math.nan if value is None else value for user, value in row["by_user"].items()}
+
+
+def most_test_calls(
+    scenarios: Sequence[Scenario], policies: Sequence[MemoryPolicy], protocol: Protocol, *, finalist_writes: int
+) -> int:
+    """Return the most calls that the sealed test can take.
+
+    The finalist is not known yet: it is taken to write facts every ``finalist_writes`` messages without a buffer.
+    """
+    dearest = MemoryPolicy.model_validate(
+        {"write": {"mode": "facts"}, "update_every": finalist_writes, "buffer_size": 0, "store": "external", "top_k": 1}
+    )
+    episodes = sum(protocol.episode_calls(s, policy) for s in scenarios for policy in {*policies, dearest})
+    return episodes + sum(upper_bound_calls(scenario) for scenario in scenarios)
+
+
+async def open_test(
+    policies: Mapping[str, MemoryPolicy],
+    scenarios: Sequence[Scenario],
+    evaluator: Evaluator,
+    *,
+    before: SealedTest,
+    done: Callable[[Episode], None],
+    keep: Callable[[SealedTest, str, Evaluation], None],
+) -> SealedTest:
+    """Evaluate every policy on the test users, those left out that ``before`` has; equal policies are run once.
+
+    ``done`` hears of every episode, ``keep`` of every policy's evaluation and the result so far. When the budget ends
+    the test, the policies done so far are kept and ``problem`` says why the others are missing.
+    """
+    rows = dict(before.rows)
+    found: dict[MemoryPolicy, Evaluation] = {}
+    problem = ""
+    try:
+        for name in sorted(policies.keys() - rows.keys(), key=_urgency):
+            policy = policies[name]
+            if policy not in found:
+                found[policy] = await evaluator.evaluate(policy, scenarios, done=done)
+            rows[name] = found[policy].as_json(name)
+            keep(SealedTest(rows), name, found[policy])
+    except BudgetExhausted as end:
+        missing = ", ".join(name for name in policies if name not in rows)
+        problem = f"{missing} could not be tested: {end}"
+    return SealedTest({name: rows[name] for name in policies if name in rows}, problem, done=True)
+
+
+def _urgency(name: str) -> tuple[bool, bool, str]:
+    """Order policies so that the comparison asked for comes first, should the budget end."""
+    return name != EVOLVED, name != SEED, name

@@ -1,0 +1,51 @@
+"""The table that evaluations are shown in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+COLUMNS = ("policy", "memory score", "accuracy", "write", "read", "util.", "calls", "tokens")
+"""Memory score with its 95% interval; accuracy and the three failure shares sum to 1."""
+
+
+def score_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Table:
+    """Return a table of evaluations, as ``Evaluation.as_json`` gives them, by the name to show."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column in COLUMNS[:2] else "right", no_wrap=True)
+    for name, row in rows.items():
+        table.add_row(*cells(name, row), style="bold" if name == "evolved" else None)
+    return table
+
+
+def cells(name: str, row: Mapping[str, Any]) -> list[str]:
+    """Return one evaluation's cells, aligned with ``COLUMNS``."""
+    tokens = sum(t["input"] + t["output"] for t in row["tokens"].values())
+    return [
+        name,
+        with_interval(row["memory_score"], row["interval"]),
+        number(row["accuracy"]),
+        *(number(row["shares"][share]) for share in ("write", "read", "utilisation")),
+        f"{sum(row['calls'].values()):,}",
+        count(tokens),
+    ]
+
+
+def with_interval(value: float | None, interval: Sequence[float | None]) -> str:
+    """Write a score with its interval; the interval is left out where there is none."""
+    low, high = interval
+    return number(value) if low is None else f"{number(value)} [{number(low)}, {number(high)}]"
+
+
+def number(value: float | None) -> str:
+    """Write a score; a dash where there is none."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def count(value: int) -> str:
+    """Write a large count."""
+    return f"{value / 1e6:.1f}M" if value >= 1e6 else f"{value / 1e3:.1f}k" if value >= 1e3 else str(value)

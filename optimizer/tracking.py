@@ -1,0 +1,234 @@
+"""MLflow's view of a study: the parent run is the study, each child run a trial. It can be rebuilt at any time."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ..env.statistics import nan_mean
+from ..policies.policy import MemoryPolicy, dump_policy
+from .config import ConfigError
+from .outcome import Outcome
+from .study import Trial
+
+STUDY_TAG, TRIAL_TAG, PARENT_TAG = "mnemotune.study", "mnemotune.trial", "mlflow.parentRunId"
+NOTE_TAG = "mlflow.note.content"
+FILES = ("config.yaml", "best_policy.yaml", "report.html", "result.json")
+"""Files of the run folder that the parent run keeps as artifacts."""
+
+
+class Tracker:
+    """Shows a run in MLflow; what is there already is found again, so that nothing is ever logged twice."""
+
+    def __init__(self, outcome: Outcome, *, clock: Callable[[], float] = time.time) -> None:
+        """Track ``outcome``; nothing is opened yet. ``clock`` is in seconds since 1970."""
+        self.outcome = outcome
+        self._clock = clock
+        self._shown: set[int] = set()
+
+    def start(self) -> None:
+        """Open the parent run, or find it again, and add the trials it lacks.
+
+        Raises ConfigError when MLflow's store cannot be used.
+        """
+        tracking = self.outcome.config.tracking
+        try:
+            with _quiet():
+                from mlflow import MlflowClient  # imported late: a second that most commands do not need
+
+                self._client = MlflowClient(tracking_uri=self.outcome.tracking_uri)
+                self._experiment = self._find_experiment(tracking.experiment)
+                self._parent = self._find_parent()
+                children = self._search(f"tags.`{PARENT_TAG}` = '{self._parent}'")
+                self._shown = {int(run.data.tags[TRIAL_TAG]) for run in children if TRIAL_TAG in run.data.tags}
+                for trial in self.outcome.study.trials:
+                    self.trial(trial)
+        except Exception as error:
+            first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ConfigError(f"tracking.uri: MLflow cannot use {self.outcome.tracking_uri}: {first_line}") from error
+
+    def trial(self, trial: Trial) -> None:
+        """Add one trial's child run and the parent's curves, once."""
+        if trial.number in self._shown:
+            return
+        with _quiet():
+            label = "not valid" if trial.policy is None else trial.policy.label
+            tags = {
+                PARENT_TAG: self._parent,
+                TRIAL_TAG: str(trial.number),
+                "stage": trial.stage,
+                "accepted": str(trial.accepted).lower(),
+                NOTE_TAG: f"**{trial.change}**\n\n{trial.reason}",
+            }
+            name = f"{trial.number:03d} {label}"
+            run = self._client.create_run(self._experiment, tags=tags, run_name=name, start_time=self._now())
+            child = run.info.run_id
+            self._log(child, metrics=_metrics(trial), params=_params(trial))
+            if trial.policy is not None:
+                self._client.log_text(child, dump_policy(trial.policy), "policy.yaml")
+            status = "FINISHED" if trial.stage != "check" else "FAILED"
+            self._client.set_terminated(child, status=status, end_time=self._now())
+            self._log(self._parent, metrics=self._curves(trial), step=trial.number)
+        self._shown.add(trial.number)
+
+    def finish(self) -> None:
+        """Log what the sealed test said and the run's files, and end the parent run."""
+        with _quiet():
+            scores: dict[str, float | None] = {}
+            for name, row in self.outcome.test.rows.items():
+                scores |= {f"test/{name}/{figure}": row[figure] for figure in ("memory_score", "accuracy")}
+                scores |= {f"test/{name}/{share}": value for share, value in row["shares"].items()}
+            gain = self.outcome.test.difference
+            scores |= {"test/gain": gain["memory_score"]}
+            scores |= dict(zip(("test/gain_low", "test/gain_high"), gain["interval"], strict=True))
+            self._log(self._parent, metrics=scores)
+            for file in FILES:
+                if (self.outcome.folder / file).is_file():
+                    self._client.log_artifact(self._parent, str(self.outcome.folder / file))
+            self._client.set_terminated(self._parent, status="FINISHED", end_time=self._now())
+
+    def abort(self) -> None:
+        """Say that the run was stopped; it can go on."""
+        with _quiet():
+            self._client.set_terminated(self._parent, status="KILLED", end_time=self._now())
+
+    def _find_experiment(self, name: str) -> str:
+        found = self._client.get_experiment_by_name(name)
+        if found is not None:
+            return str(found.experiment_id)
+        local = self.outcome.config.tracking.uri is None
+        place = (self.outcome.folder.resolve().parent / "mlartifacts").as_uri() if local else None
+        return str(self._client.create_experiment(name, artifact_location=place))
+
+    def _find_parent(self) -> str:
+        study = self.outcome.study.identity
+        found = self._search(f"tags.`{STUDY_TAG}` = '{study}'")
+        if found:
+            run_id = str(found[0].info.run_id)
+            self._client.update_run(run_id, status="RUNNING")
+            return run_id
+        config = self.outcome.config
+        tags = {STUDY_TAG: study, NOTE_TAG: f"Evolution of a memory policy in `{self.outcome.folder}`"}
+        name = self.outcome.folder.name
+        run = self._client.create_run(self._experiment, tags=tags, run_name=name, start_time=self._now())
+        run_id = str(run.info.run_id)
+        params = {
+            "data": config.data,
+            "model": config.model,
+            **{f"users.{split}": getattr(config.splits, split) for split in ("train", "validation", "test")},
+            **{name: getattr(config.search, name) for name in ("seed", "generations", "candidates")},
+        }
+        self._log(run_id, params=params)
+        return run_id
+
+    def _search(self, query: str) -> list[Any]:
+        return list(self._client.search_runs([self._experiment], filter_string=query, max_results=5000))
+
+    def _curves(self, trial: Trial) -> dict[str, float]:
+        trials = self.outcome.study.trials[: trial.number + 1]
+        best = next(t for t in reversed(trials) if t.accepted)
+        return {
+            "best/validation_memory_score": nan_mean(list(best.validation.values())),
+            "best/train_memory_score": best.score,
+            "trial/train_memory_score": trial.score,
+            "spent/calls": sum(t.ledger.total.calls for t in trials),
+        }
+
+    def _log(
+        self,
+        run_id: str,
+        *,
+        metrics: Mapping[str, float | None] | None = None,
+        params: Mapping[str, Any] | None = None,
+        step: int = 0,
+    ) -> None:
+        from mlflow.entities import Metric, Param
+
+        known = {k: v for k, v in (metrics or {}).items() if v is not None and not math.isnan(v)}
+        self._client.log_batch(
+            run_id,
+            metrics=[Metric(key, value, self._now(), step) for key, value in known.items()],
+            params=[Param(key, str(value)[:500]) for key, value in (params or {}).items()],
+        )
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
+
+
+def serve(uri: str, *, host: str, port: int) -> int:
+    """Serve MLflow's pages until interrupted; return the server's exit status."""
+    # Without this variable the server asks the internet for a price list and hangs where there is none.
+    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "server",
+        "--backend-store-uri",
+        uri,
+        "--host",
+        host,
+        "--port",
+        str(port),
+    ]
+    return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - our own command line
+
+
+def _metrics(trial: Trial) -> dict[str, float | None]:
+    total = trial.ledger.total
+    summary = trial.summary
+    return {
+        "train_memory_score": trial.score,
+        "validation_memory_score": nan_mean(list(trial.validation.values())),
+        **{name: summary[name] for name in ("accuracy", "upper_bound") if name in summary},
+        **{f"share/{name}": value for name, value in summary.get("shares", {}).items()},
+        "users_raced": len(trial.train),
+        "calls": total.calls,
+        "tokens": total.input_tokens + total.output_tokens,
+        "cost_usd": total.cost_usd,
+    }
+
+
+def _params(trial: Trial) -> dict[str, Any]:
+    """Return a policy's numbers and structure; they are the same names for every trial, so that runs compare."""
+    made = {"generation": trial.generation, "parent": "-" if trial.parent is None else trial.parent}
+    return made if trial.policy is None else made | policy_params(trial.policy)
+
+
+def policy_params(policy: MemoryPolicy) -> dict[str, Any]:
+    """Return a policy's numbers and structure by name; what it does not use is left out."""
+    params = {
+        "write.mode": policy.write.mode,
+        "write.roles": policy.write.roles,
+        "update_every": policy.update_every,
+        "buffer_size": policy.buffer_size,
+        "store": policy.store,
+        "top_k": policy.top_k,
+        "read.order": policy.read.order,
+        "key": policy.key,
+    }
+    return {name: value for name, value in params.items() if value is not None}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the notices of MLflow and of its database migrations off the user's screen."""
+    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
