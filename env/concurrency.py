@@ -24,10 +24,11 @@ async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) ->
     """Return both results; when one raises, end the other and raise that."""
     tasks = asyncio.ensure_future(first), asyncio.ensure_future(second)
     try:
-        return await asyncio.gather(*tasks)
+        one, two = await asyncio.gather(*tasks)
     except BaseException:
         await end(tasks)
         raise
+    return one, two
 
 
 async def end(tasks: Iterable[asyncio.Future[Any]]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -90,11 +91,21 @@ def _period_json(period: PeriodRecord) -> dict[str, Any]:
 
 
 def _event_json(event: MemoryEvent) -> dict[str, Any]:
-    before, after = set(event.before), set(event.after)
     return {
         "evicted": [asdict(message) for message in event.evicted],
-        "removed": [line for line in event.before if line not in after],
-        "added": [line for line in event.after if line not in before],
+        "removed": _beyond(event.before, event.after),
+        "added": _beyond(event.after, event.before),
         "raw": list(event.raw),
         "error": event.error,
     }
+
+
+def _beyond(lines: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Return the lines that occur more often than in ``others``, the last of equal ones, in order."""
+    more = Counter(lines) - Counter(others)
+    found = []
+    for line in reversed(lines):
+        if more[line] > 0:
+            more[line] -= 1
+            found.append(line)
+    return found[::-1]

@@ -99,7 +99,7 @@ class Evaluator:
         """Evaluate with this cast; ``clock`` is in seconds."""
         self.cast = cast
         self._clock = clock
-        self._ceilings: dict[str, Ceiling | LanguageModelError] = {}
+        self._ceilings: dict[str, Ceiling] = {}
 
     async def evaluate(
         self, policy: MemoryPolicy, scenarios: Sequence[Scenario], *, done: Callable[[Episode], None] = lambda _: None
@@ -109,15 +109,15 @@ class Evaluator:
         A failed episode is kept and its user goes unscored. Raises BudgetExhausted when the budget ends it.
         """
         start = self._clock()
-        episodes, ledger = await both(
+        episodes, (problems, ledger) = await both(
             side_by_side(self._episode(policy, scenario, done) for scenario in scenarios),
             self._find_ceilings(scenarios),
         )
-        episodes = [self._with_ceiling(episode) for episode in episodes]
+        episodes = [_without_ceiling(episode, problems.get(episode.user)) for episode in episodes]
         scored = [(e, s) for e, s in zip(episodes, scenarios, strict=True) if e.failure is None]
         return Evaluation(
             policy=policy,
-            users=tuple(score_episode(episode, scenario, self._ceiling(scenario.id)) for episode, scenario in scored),
+            users=tuple(score_episode(episode, scenario, self._ceilings[scenario.id]) for episode, scenario in scored),
             episodes=tuple(episodes),
             ledger=merged([ledger, *(episode.ledger for episode in episodes)]),
             wall_s=self._clock() - start,
@@ -128,12 +128,18 @@ class Evaluator:
         done(episode)
         return episode
 
-    async def _find_ceilings(self, scenarios: Sequence[Scenario]) -> Ledger:
+    async def _find_ceilings(self, scenarios: Sequence[Scenario]) -> tuple[dict[str, LanguageModelError], Ledger]:
+        """Find the upper bounds that are not known yet; return why some could not be found, and what it took."""
         model = Metered(self.cast.assistant)
         new = [scenario for scenario in scenarios if scenario.id not in self._ceilings]
+        problems: dict[str, LanguageModelError] = {}
         found = await side_by_side(self._find_ceiling(scenario, model) for scenario in new)
-        self._ceilings.update(zip((scenario.id for scenario in new), found, strict=True))
-        return model.ledger
+        for scenario, ceiling in zip(new, found, strict=True):
+            if isinstance(ceiling, LanguageModelError):
+                problems[scenario.id] = ceiling
+            else:
+                self._ceilings[scenario.id] = ceiling
+        return problems, model.ledger
 
     async def _find_ceiling(self, scenario: Scenario, model: Metered) -> Ceiling | LanguageModelError:
         try:
@@ -152,17 +158,12 @@ class Evaluator:
         chosen = read_answer((await model.complete(request)).text, question)
         return float(chosen is not None and question.answer_choices[chosen].state == state)
 
-    def _ceiling(self, user: str) -> Ceiling:
-        ceiling = self._ceilings[user]
-        if isinstance(ceiling, LanguageModelError):
-            raise ceiling
-        return ceiling
 
-    def _with_ceiling(self, episode: Episode) -> Episode:
-        ceiling = self._ceilings[episode.user]
-        if episode.failure is None and isinstance(ceiling, LanguageModelError):
-            return replace(episode, failure=f"upper bound: {ceiling}")
+def _without_ceiling(episode: Episode, problem: LanguageModelError | None) -> Episode:
+    """Return the episode as failed when its upper bound could not be found."""
+    if problem is None or episode.failure is not None:
         return episode
+    return replace(episode, failure=f"upper bound: {problem}")
 
 
 def _value(period: PeriodScore, name: str) -> float:

@@ -84,7 +84,7 @@ def score_episode(episode: Episode, scenario: Scenario, ceiling: Ceiling) -> Use
                 random=nan_mean([1 / len(scenario.qas[q].answer_choices) for q, _ in scored]),
                 upper_bound=nan_mean([ceiling[q][gold] for q, gold in scored]),
                 diagnosis=_diagnose(episode.periods, p, scenario),
-                unparsable=sum(answer.choice is None for answer in record.answers),
+                unparsable=sum(record.answers[q].choice is None for q, _ in scored),
             )
         )
     return UserScore(episode.user, tuple(scores))

@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -99,15 +100,15 @@ def search_plot(trials: Sequence[Trial]) -> str:
     """Draw every trial's memory score on the train users, and the best policy's on the validation users."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes(7.2, 3.4)
-        kinds = (
-            ("raced", FAINT, "o", lambda t: t.finished_race and not t.accepted),
-            ("lost the race early", FAINT, "x", lambda t: bool(t.train) and not t.finished_race),
-            ("accepted", ACCENT, "o", lambda t: t.accepted),
-        )
-        for label, color, marker, chosen in kinds:
-            points = [(t.number, t.score) for t in trials if chosen(t) and not math.isnan(t.score)]
-            if points:
-                axes.plot(*zip(*points, strict=True), marker, color=color, label=label, markersize=5)
+        groups: dict[tuple[str, str, str], list[Trial]] = {
+            ("raced", FAINT, "o"): [t for t in trials if t.finished_race and not t.accepted],
+            ("lost the race early", FAINT, "x"): [t for t in trials if t.train and not t.finished_race],
+            ("accepted", ACCENT, "o"): [t for t in trials if t.accepted],
+        }
+        for (label, color, marker), group in groups.items():
+            if group:
+                xs, ys = [t.number for t in group], [t.score for t in group]
+                axes.plot(xs, ys, marker, color=color, label=label, markersize=5)
         steps = list(_best_so_far(trials))
         if steps:
             axes.step(
@@ -145,6 +146,6 @@ def _axes(width: float, height: float) -> tuple[Figure, Axes]:
 def _svg(figure: Figure) -> str:
     """Return the drawing as an inline SVG element, the same bytes for the same data."""
     file = io.StringIO()
-    figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
     text = file.getvalue()
     return text[text.index("<svg") :]

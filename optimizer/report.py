@@ -164,7 +164,7 @@ def _diff(before: str, after: str) -> Iterator[DiffLine]:
 
 def _spend(outcome: Outcome) -> list[tuple[str, ...]]:
     ledger = merged([outcome.search_spend, outcome.test_spend])
-    spends: dict[str, Spend] = {**ledger.by_role, "total": ledger.total}
+    spends: list[tuple[str, Spend]] = [*ledger.by_role.items(), ("total", ledger.total)]
     return [
         (
             role,
@@ -174,5 +174,5 @@ def _spend(outcome: Outcome) -> list[tuple[str, ...]]:
             count(spend.output_tokens),
             "not known" if spend.cost_usd is None else f"${spend.cost_usd:.2f}",
         )
-        for role, spend in spends.items()
+        for role, spend in spends
     ]

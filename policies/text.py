@@ -19,17 +19,18 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])|\n+")
 
 STOP_WORDS = frozenset(
     """a about above after again all also although always am an and any anything are aren't around as ask at away back
-    be because been before being below between both but by can can't could couldn't did didn't do does doesn't doing don't
-    down during each either else even every few for from further get gets getting give given go goes going gone got had
-    hadn't has hasn't have haven't having he he'd he'll he's her here here's hers him his how how's i i'd i'll i'm i've
-    if in into is isn't it it'd it'll it's its itself just keep kind know let let's like lot lots made make makes making
-    many may me might mine more most much must my myself need needs no nor not now of off on once one ones only onto or
-    other others our ours out over own per quite rather really same say she she'd she'll she's should shouldn't since so
-    some something still such sure take takes than thank thanks that that's the their theirs them then there there's
-    these they they'd they'll they're they've thing things think this those though through to too try under until up
-    upon us use used user uses using usually very want wants was wasn't way we we'd we'll we're we've well were weren't
-    what what's when where which while who who's whom why will with within without won't would wouldn't yes yet you
-    you'd you'll you're you've your yours yourself""".split()
+    be because been before being below between both but by can can't could couldn't did didn't do does doesn't
+    doing don't down during each either else even every few for from further get gets getting give given go goes
+    going gone got had hadn't has hasn't have haven't having he he'd he'll he's her here here's hers him his how
+    how's i i'd i'll i'm i've if in into is isn't it it'd it'll it's its itself just keep kind know let let's
+    like lot lots made make makes making many may me might mine more most much must my myself need needs no nor
+    not now of off on once one ones only onto or other others our ours out over own per quite rather really same
+    say she she'd she'll she's should shouldn't since so some something still such sure take takes than thank
+    thanks that that's the their theirs them then there there's these they they'd they'll they're they've thing
+    things think this those though through to too try under until up upon us use used user uses using usually
+    very want wants was wasn't way we we'd we'll we're we've well were weren't what what's when where which
+    while who who's whom why will with within without won't would wouldn't yes yet you you'd you'll you're
+    you've your yours yourself""".split()
 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ...text import stems
 from ..base import Message
-from .reading import Reading, Sentence, read_messages, read_state_lines, weigh
+from .reading import Context, Reading, Sentence, read_messages, read_state_lines, weigh
 
 _CHOICE = re.compile(r"^(\d+): (.+)$", re.MULTILINE)
 _PROBE_LINE = re.compile(r'^\s*"([^"]+)"\s*:\s*(\[\s*"[^\]]*\])\s*,?\s*$', re.MULTILINE)
@@ -72,9 +72,7 @@ def fill_probe(schema: dict[str, tuple[str, ...]], text: str, history: Sequence[
     return _fenced({key: _choose_value(key, values, query, context, reading) for key, values in schema.items()})
 
 
-def _choose_value(
-    key: str, values: Sequence[str], query: frozenset[str], context: Sequence[Sentence], reading: Reading
-) -> str:
+def _choose_value(key: str, values: Sequence[str], query: frozenset[str], context: Context, reading: Reading) -> str:
     words = [frozenset(stems(value)) for value in values]
     cue = query.union(stems(key), *words)
     return values[_best(weigh(context, cue, words, reading))]
@@ -84,7 +82,7 @@ def _agreement(given: Sequence[Sentence], options: Sequence[frozenset[str]], rea
     """Return how well each option agrees with the given statements, each of which counts alike."""
     scores = [0.0] * len(options)
     for statement in given:
-        spoken = weigh([statement], frozenset(), options, reading)
+        spoken = weigh(Context([statement]), frozenset(), options, reading)
         top = max(spoken) or 1.0
         scores = [score + one / top for score, one in zip(scores, spoken, strict=True)]
     return scores

@@ -25,7 +25,7 @@ OWN_WORDS = "Rely on what the user said of themselves, not on talk about other p
 
 _SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\]\n(.*?)(?=^\[\[ ## |\nRespond with |\Z)", re.MULTILINE | re.DOTALL)
 _SAID = re.compile(r"^The user said[^:]*: (.+)$", re.MULTILINE)
-_HELD = re.compile(r"^Memory held: (.*?)(?=^\S[^\n]*: |\Z)", re.MULTILINE | re.DOTALL)
+_HELD = re.compile(r"^Memory held:\s*(.*?)(?=^(?!- )\S[^\n]*: |\Z)", re.MULTILINE | re.DOTALL)
 _QUESTION = re.compile(r"^Question: (.+)$", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 _BULLET_LINE = re.compile(r"^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+.+$", re.MULTILINE)

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from ...text import sentences, stems
 from ..base import Message
@@ -25,7 +25,7 @@ class Reading:
     """Log-odds of attention by which a statement of the user about the user leads other talk."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
     """A sentence of the conversation as the reader sees it."""
 
@@ -38,8 +38,8 @@ class Sentence:
 
 _FIRST_PERSON = re.compile(r"\b(i|i'm|i've|i'd|i'll|we|we're|we've|we'd|we'll|my|our|me|us|mine|ours)\b", re.IGNORECASE)
 _RELATIVE = (
-    r"(?:\w+ ){0,2}(?:sister|brother|mother|mum|mom|father|dad|aunt|uncle|cousin|neighbou?rs?|friends?|colleagues?|boss|"
-    r"coworkers?|parents|grand\w+|nieces?|nephews?|flatmate|roommate|teacher|coach|\w+-in-law)"
+    r"(?:\w+ ){0,2}(?:sister|brother|mother|mum|mom|father|dad|aunt|uncle|cousin|neighbou?rs?|friends?|colleagues?|"
+    r"boss|coworkers?|parents|grand\w+|nieces?|nephews?|flatmate|roommate|teacher|coach|\w+-in-law)"
 )
 _SOMEBODY_ELSE = re.compile(
     rf"^(?:(?:my|our|a|an|the|one of my|some of my|most of my) {_RELATIVE}|(?:he|she|they|people|everyone|somebody)\b)|"
@@ -71,9 +71,32 @@ def _message_sentences(role: str, content: str) -> tuple[Sentence, ...]:
     return tuple(made)
 
 
-def read_messages(messages: Sequence[Message]) -> list[Sentence]:
-    """Return all sentences of the messages, oldest first."""
-    return [sentence for m in messages for sentence in _message_sentences(m.role, m.content)]
+class Context:
+    """Sentences that compete for attention, oldest first."""
+
+    def __init__(self, sentences: Sequence[Sentence]) -> None:
+        """Put these sentences together."""
+        self.sentences = tuple(sentences)
+
+    @cached_property
+    def weight(self) -> dict[str, float]:
+        """Each word's rarity in this context."""
+        return rarity([sentence.words for sentence in self.sentences])
+
+    @cached_property
+    def masses(self) -> list[float]:
+        """Each sentence's sum of squared weights."""
+        return [_mass(sentence.words, self.weight) for sentence in self.sentences]
+
+
+def read_messages(messages: Sequence[Message]) -> Context:
+    """Return all sentences of the messages."""
+    return _read(tuple(messages))
+
+
+@lru_cache(maxsize=64)
+def _read(messages: tuple[Message, ...]) -> Context:
+    return Context([sentence for m in messages for sentence in _message_sentences(m.role, m.content)])
 
 
 def read_state_lines(text: str) -> Iterator[Sentence]:
@@ -104,27 +127,23 @@ def _mass(words: frozenset[str], weight: dict[str, float]) -> float:
     return sum(weight.get(word, 1.0) ** 2 for word in words)
 
 
-def attend(context: Sequence[Sentence], cue: frozenset[str], reading: Reading) -> list[float]:
-    """Return each sentence's share of attention, aligned with ``context``; the shares sum to 1."""
-    if not context:
+def attend(context: Context, cue: frozenset[str], reading: Reading) -> list[float]:
+    """Return each sentence's share of attention, aligned with the context's; the shares sum to 1."""
+    if not context.sentences:
         return []
-    weight = rarity([sentence.words for sentence in context])
-    last = max(len(context) - 1, 1)
-    odds = [
-        math.exp(
-            reading.sharpness * overlap(sentence.words, cue, weight)
-            + reading.recency * position / last
-            + reading.own_voice * sentence.own
-        )
-        for position, sentence in enumerate(context)
-    ]
+    weight, cue_mass = context.weight, _mass(cue, context.weight)
+    last = max(len(context.sentences) - 1, 1)
+    odds = []
+    for position, (sentence, mass) in enumerate(zip(context.sentences, context.masses, strict=True)):
+        shared = sentence.words & cue
+        like = _mass(shared, weight) / math.sqrt(mass * cue_mass) if shared else 0.0
+        logit = reading.sharpness * like + reading.recency * position / last + reading.own_voice * sentence.own
+        odds.append(math.exp(logit))
     total = sum(odds)
     return [o / total for o in odds]
 
 
-def weigh(
-    context: Sequence[Sentence], cue: frozenset[str], options: Sequence[frozenset[str]], reading: Reading
-) -> list[float]:
+def weigh(context: Context, cue: frozenset[str], options: Sequence[frozenset[str]], reading: Reading) -> list[float]:
     """Return how much the context speaks for each option, aligned with ``options``, >= 0.
 
     Only words that tell the options apart count, the rarer among the options the more.
@@ -133,7 +152,7 @@ def weigh(
     shares = attend(context, cue, reading)
     scores = [0.0] * len(options)
     every = frozenset().union(*options)
-    for sentence, share in zip(context, shares, strict=True):
+    for sentence, share in zip(context.sentences, shares, strict=True):
         hits = sentence.words & every
         if not hits:
             continue

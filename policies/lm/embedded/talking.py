@@ -8,7 +8,7 @@ from zlib import crc32
 
 from ...text import sentences, stem, stems
 from ..base import Message
-from .reading import Reading, Sentence, attend, read_messages
+from .reading import Context, Reading, Sentence, attend, read_messages
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z'-]+")
 _EXCHANGE = re.compile(r"^Assistant: (.*?)(?=^User: |\n\n|\Z)", re.MULTILINE | re.DOTALL)
@@ -77,10 +77,10 @@ def follow_up(prompt: str) -> str:
 
 
 def _recall(history: Sequence[Message], cue: frozenset[str], reading: Reading) -> Sentence | None:
-    own = [sentence for sentence in read_messages(history) if sentence.own and sentence.words & cue]
+    own = [sentence for sentence in read_messages(history).sentences if sentence.own and sentence.words & cue]
     if not own:
         return None
-    shares = attend(own, cue, reading)
+    shares = attend(Context(own), cue, reading)
     return own[max(range(len(own)), key=shares.__getitem__)]
 
 

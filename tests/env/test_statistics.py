@@ -1,0 +1,229 @@
+"""Intervals over users: each user counts once, and an unscored one not at all.
+
+Invariants:
+
+1. The order of users does not matter.
+2. Adding a constant to every score moves the interval; multiplying stretches it.
+3. A NaN among the scores changes nothing.
+4. The mean lies in the middle of its interval, and between the lowest and the highest score.
+5. A paired difference is the opposite of the other way round.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from mnemotune.env.statistics import Estimate, estimate, nan_mean, paired_difference
+
+NAN = math.nan
+
+scores = st.floats(-1.0, 2.0).map(lambda value: round(value, 6))
+users = st.lists(scores, min_size=2, max_size=12)
+
+
+def close(value: float) -> Any:
+    """Stand for ``value`` up to rounding, and for NaN where it is NaN."""
+    return pytest.approx(value, rel=1e-9, abs=1e-9, nan_ok=True)
+
+
+def same(a: Estimate, b: Estimate) -> bool:
+    return (a.mean, a.low, a.high, a.users) == (close(b.mean), close(b.low), close(b.high), b.users)
+
+
+# The interval
+
+
+def test_an_interval_by_hand() -> None:
+    """Mean .4, standard deviation .2, t(.975; 2) = 4.3027, so .4 plus or minus 4.3027 * .2 / sqrt(3)."""
+    found = estimate([0.2, 0.4, 0.6])
+    assert found.mean == pytest.approx(0.4)
+    assert (found.low, found.high) == pytest.approx((0.4 - 0.49683, 0.4 + 0.49683), abs=1e-5)
+    assert found.users == 3
+
+
+@pytest.mark.parametrize(("count", "t"), [(2, 12.7062), (3, 4.3027), (10, 2.2622), (20, 2.0930)])
+def test_the_half_width_follows_the_t_table(count: int, t: float) -> None:
+    values = [float(i) for i in range(count)]
+    found = estimate(values)
+    standard_error = math.sqrt(count * (count + 1) / 12 / count)  # the variance of 0..n-1 is n(n+1)/12
+    assert (found.high - found.low) / 2 == pytest.approx(t * standard_error, rel=1e-4)
+
+
+@given(values=users, level=st.sampled_from([0.5, 0.8, 0.95, 0.99]))
+@settings(deadline=None)
+def test_an_interval_is_that_of_scipys_t_test(values: list[float], level: float) -> None:
+    assume(np.std(values) > 1e-6)
+    wanted = stats.ttest_1samp(values, 0.0).confidence_interval(level)
+    found = estimate(values, level=level)
+    assert (found.low, found.high) == (close(float(wanted.low)), close(float(wanted.high)))
+
+
+def test_the_level_is_95_percent_unless_told() -> None:
+    assert estimate([0.1, 0.5, 0.3]) == estimate([0.1, 0.5, 0.3], level=0.95)
+    assert estimate([0.1, 0.5, 0.3]) != estimate([0.1, 0.5, 0.3], level=0.9)
+
+
+def test_95_percent_of_the_intervals_hold_the_truth() -> None:
+    draws = np.random.default_rng(5).normal(0.3, 0.2, size=(1000, 5))
+    held = np.mean([found.low <= 0.3 <= found.high for found in map(estimate, draws.tolist())])
+    assert held == pytest.approx(0.95, abs=0.02)
+
+
+def test_equal_scores_leave_no_doubt() -> None:
+    found = estimate([0.25, 0.25, 0.25])
+    assert (found.mean, found.low, found.high) == (0.25, 0.25, 0.25)
+
+
+def test_without_users_nothing_is_known() -> None:
+    found = estimate([])
+    assert [math.isnan(value) for value in (found.mean, found.low, found.high)] == [True] * 3
+    assert found.users == 0
+
+
+def test_one_user_has_a_mean_and_no_interval() -> None:
+    found = estimate([0.3])
+    assert (found.mean, found.users) == (0.3, 1)
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+
+
+@pytest.mark.parametrize(("values", "left"), [([NAN, NAN], []), ([NAN, 0.3], [0.3]), ([0.1, NAN, 0.5], [0.1, 0.5])])
+def test_unscored_users_are_left_out(values: list[float], left: list[float]) -> None:
+    assert same(estimate(values), estimate(left))
+    assert estimate(values).users == len(left)
+
+
+@given(values=users, shift=scores)
+@settings(deadline=None)
+def test_a_shift_moves_the_interval(values: list[float], shift: float) -> None:
+    before, after = estimate(values), estimate([value + shift for value in values])
+    assert same(after, Estimate(before.mean + shift, before.low + shift, before.high + shift, before.users))
+
+
+@given(values=users, factor=st.floats(0.1, 10.0))
+@settings(deadline=None)
+def test_a_factor_stretches_the_interval(values: list[float], factor: float) -> None:
+    before, after = estimate(values), estimate([value * factor for value in values])
+    assert same(after, Estimate(before.mean * factor, before.low * factor, before.high * factor, before.users))
+
+
+@given(values=users)
+@settings(deadline=None)
+def test_turned_scores_turn_the_interval(values: list[float]) -> None:
+    before, after = estimate(values), estimate([-value for value in values])
+    assert same(after, Estimate(-before.mean, -before.high, -before.low, before.users))
+
+
+@given(values=users, data=st.data())
+@settings(deadline=None)
+def test_the_order_of_users_does_not_matter(values: list[float], data: st.DataObject) -> None:
+    assert same(estimate(data.draw(st.permutations(values))), estimate(values))
+
+
+@given(values=users, place=st.integers(0, 12))
+@settings(deadline=None)
+def test_a_nan_among_the_scores_changes_nothing(values: list[float], place: int) -> None:
+    assert same(estimate([*values[:place], NAN, *values[place:]]), estimate(values))
+
+
+@given(values=users)
+@settings(deadline=None)
+def test_the_mean_lies_in_the_middle_of_its_interval(values: list[float]) -> None:
+    found = estimate(values)
+    assert found.low <= found.mean <= found.high
+    assert (found.low + found.high) / 2 == close(found.mean)
+    assert min(values) - 1e-9 <= found.mean <= max(values) + 1e-9
+
+
+@given(values=users)
+@settings(deadline=None)
+def test_more_of_the_same_users_narrow_the_interval(values: list[float]) -> None:
+    assume(np.std(values) > 1e-6)
+    once, twice = estimate(values), estimate([*values, *values])
+    assert twice.high - twice.low < once.high - once.low
+
+
+@given(values=users)
+@settings(deadline=None)
+def test_a_higher_level_widens_the_interval(values: list[float]) -> None:
+    assume(np.std(values) > 1e-6)
+    narrow, wide = estimate(values, level=0.8), estimate(values, level=0.99)
+    assert wide.low < narrow.low <= narrow.high < wide.high
+
+
+# Paired differences
+
+
+def test_a_paired_difference_by_hand() -> None:
+    """Differences .1, .2, .3: mean .2, standard deviation .1, half width 4.3027 * .1 / sqrt(3)."""
+    found = paired_difference({"ann": 0.5, "ben": 0.6, "cem": 0.7}, {"cem": 0.4, "ann": 0.4, "ben": 0.4})
+    assert found.mean == pytest.approx(0.2)
+    assert (found.low, found.high) == pytest.approx((0.2 - 0.24841, 0.2 + 0.24841), abs=1e-5)
+    assert found.users == 3
+
+
+def test_pairing_takes_out_what_users_differ_by_anyway() -> None:
+    easy_and_hard = {"ann": 0.9, "ben": 0.5, "cem": 0.1}
+    better = {user: score + 0.05 for user, score in easy_and_hard.items()}
+    found = paired_difference(better, easy_and_hard)
+    assert (found.low, found.high) == pytest.approx((0.05, 0.05))
+
+
+def test_only_users_with_both_scores_count() -> None:
+    a = {"ann": 0.5, "ben": 0.6, "cem": NAN, "dan": 0.1, "eve": 0.9}
+    b = {"ann": 0.4, "ben": 0.4, "cem": 0.9, "dan": NAN, "fay": 0.0}
+    assert same(paired_difference(a, b), estimate([0.1, 0.2]))
+    assert paired_difference(a, b).users == 2
+
+
+@pytest.mark.parametrize(("a", "b"), [({}, {}), ({"ann": 0.5}, {"ben": 0.5}), ({"ann": NAN}, {"ann": 0.5})])
+def test_without_a_pair_no_difference_is_known(a: dict[str, float], b: dict[str, float]) -> None:
+    found = paired_difference(a, b)
+    assert math.isnan(found.mean)
+    assert found.users == 0
+
+
+def test_a_difference_takes_its_level() -> None:
+    a, b = {"ann": 0.5, "ben": 0.9}, {"ann": 0.4, "ben": 0.1}
+    assert same(paired_difference(a, b, level=0.8), estimate([0.1, 0.8], level=0.8))
+
+
+@given(pairs=st.lists(st.tuples(scores, scores), min_size=2, max_size=12))
+@settings(deadline=None)
+def test_a_difference_is_the_opposite_of_the_other_way_round(pairs: list[tuple[float, float]]) -> None:
+    a = {str(i): first for i, (first, _) in enumerate(pairs)}
+    b = {str(i): second for i, (_, second) in enumerate(pairs)}
+    there, back = paired_difference(a, b), paired_difference(b, a)
+    assert same(there, Estimate(-back.mean, -back.high, -back.low, back.users))
+
+
+@given(values=users)
+@settings(deadline=None)
+def test_nobody_differs_from_themselves(values: list[float]) -> None:
+    scored = {str(i): value for i, value in enumerate(values)}
+    assert paired_difference(scored, scored) == Estimate(0.0, 0.0, 0.0, len(values))
+
+
+# Means
+
+
+@pytest.mark.parametrize(
+    ("values", "mean"),
+    [([], NAN), ([NAN], NAN), ([NAN, NAN], NAN), ([0.5], 0.5), ([0.5, NAN], 0.5), ([NAN, 0.0, 1.0, 0.5], 0.5)],
+)
+def test_a_mean_is_over_what_is_scored(values: list[float], mean: float) -> None:
+    assert nan_mean(values) == pytest.approx(mean, nan_ok=True)
+
+
+@given(values=st.lists(scores | st.just(NAN), max_size=12))
+@settings(deadline=None)
+def test_a_mean_is_numpys(values: list[float]) -> None:
+    wanted = float(np.nanmean(values)) if any(not math.isnan(value) for value in values) else NAN
+    assert nan_mean(values) == close(wanted)
