@@ -1,5 +1,53 @@
-"""Evolve the memory policy of an assistant."""
+"""Evolve the memory policy of an assistant: its memory prompts and its numbers."""
 
+from __future__ import annotations
+
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .data import Scenario, load_scenarios, split_by_user
+    from .env import Cast, Episode, Evaluation, Evaluator, Protocol, rollout
+    from .policies import Assistant, Memory, MemoryEvent, MemoryPolicy, dump_policy, load_policy, presets
+    from .policies.lm.embedded import EmbeddedModel
+    from .policies.lm.openai import OpenAIModel
 
 __version__ = version("mnemotune")
+
+_HOMES = {
+    "data": ("Scenario", "load_scenarios", "split_by_user"),
+    "env": ("Cast", "Episode", "Evaluation", "Evaluator", "Protocol", "rollout"),
+    "policies": ("Assistant", "Memory", "MemoryEvent", "MemoryPolicy", "dump_policy", "load_policy", "presets"),
+    "policies.lm.embedded": ("EmbeddedModel",),
+    "policies.lm.openai": ("OpenAIModel",),
+}
+
+__all__ = [
+    "Assistant",
+    "Cast",
+    "EmbeddedModel",
+    "Episode",
+    "Evaluation",
+    "Evaluator",
+    "Memory",
+    "MemoryEvent",
+    "MemoryPolicy",
+    "OpenAIModel",
+    "Protocol",
+    "Scenario",
+    "dump_policy",
+    "load_policy",
+    "load_scenarios",
+    "presets",
+    "rollout",
+    "split_by_user",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for, so that importing a part stays light."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f".{home}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..policies.lm import Ledger
@@ -73,6 +75,14 @@ class Episode:
             "periods": [_period_json(period) for period in self.periods],
             "spend": self.ledger.as_json(),
         }
+
+
+def write_episodes(folder: Path, episodes: Sequence[Episode]) -> None:
+    """Write ``episodes.jsonl`` into a folder, one line per user."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "episodes.jsonl").open("w", encoding="utf-8") as file:
+        for episode in episodes:
+            file.write(json.dumps(episode.as_json(), ensure_ascii=False) + "\n")
 
 
 def _period_json(period: PeriodRecord) -> dict[str, Any]:

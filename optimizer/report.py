@@ -31,6 +31,21 @@ class DiffLine:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class PromptChange:
+    """How one prompt differs from the text that it started from."""
+
+    slot: str
+    origin: str
+    """Whose text it started from."""
+    lines: tuple[DiffLine, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether it differs at all."""
+        return any(line.kind != "same" for line in self.lines)
+
+
 def write_report(outcome: Outcome) -> Path:
     """Write ``report.html`` into the run's folder; return its path."""
     path = outcome.folder / "report.html"
@@ -136,23 +151,26 @@ def _compare_numbers(outcome: Outcome) -> list[tuple[str, Any, Any]]:
     return [(name, before.get(name, "-"), after.get(name, "-")) for name in {**before, **after} if name != "key"]
 
 
-def _compare_prompts(outcome: Outcome) -> list[tuple[str, list[DiffLine]]]:
+def _compare_prompts(outcome: Outcome) -> list[PromptChange]:
     """Compare each prompt of the best policy with the text that it started from."""
     if not outcome.study.trials or outcome.study.best.policy is None:
         return []
     seed, best = outcome.config.seed_policy, outcome.study.best.policy
-    return [
-        (slot, list(_diff(_origin(slot, seed, best), text)))
-        for slot, text in best.prompts.model_dump().items()
-        if text is not None
-    ]
+    changes = []
+    for slot, text in best.prompts.model_dump().items():
+        if text is not None:
+            before, origin = _origin(slot, seed, best)
+            changes.append(PromptChange(slot, origin, tuple(_diff(before, text))))
+    return changes
 
 
-def _origin(slot: str, seed: MemoryPolicy, best: MemoryPolicy) -> str:
+def _origin(slot: str, seed: MemoryPolicy, best: MemoryPolicy) -> tuple[str, str]:
     """Return the seed's prompt where the best policy uses the same kind, and the bundled one elsewhere."""
     given: str | None = getattr(seed.prompts, slot)
     same_kind = slot != "write" or seed.write.mode == best.write.mode
-    return given if given is not None and same_kind else default_prompts(best.write.mode)[slot]
+    if given is not None and same_kind:
+        return given, "the seed policy's"
+    return default_prompts(best.write.mode)[slot], f"the bundled one for {best.write.mode}"
 
 
 def _diff(before: str, after: str) -> Iterator[DiffLine]:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ..data import Splits, load_scenarios, split_by_user
 from ..env import Episode, Evaluation, Evaluator
+from ..env.episode import write_episodes
 from ..env.statistics import nan_mean
 from ..policies.lm.base import merged
 from ..policies.policy import dump_policy, load_policy
@@ -199,11 +200,3 @@ class _Run:
             f"{len(splits.train)} train, {len(splits.validation)} validation and {len(splits.test)} sealed test users; "
             f"{allowed}, {self.allowance.reserve:,} of them kept for the sealed test; model: {self.config.model}"
         )
-
-
-def write_episodes(folder: Path, episodes: Sequence[Episode]) -> None:
-    """Write ``episodes.jsonl``, one line per user."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "episodes.jsonl").open("w", encoding="utf-8") as file:
-        for episode in episodes:
-            file.write(json.dumps(episode.as_json(), ensure_ascii=False) + "\n")

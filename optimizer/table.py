@@ -49,3 +49,8 @@ def number(value: float | None) -> str:
 def count(value: int) -> str:
     """Write a large count."""
     return f"{value / 1e6:.1f}M" if value >= 1e6 else f"{value / 1e3:.1f}k" if value >= 1e3 else str(value)
+
+
+def people(users: int) -> str:
+    """Write a number of users."""
+    return "1 user" if users == 1 else f"{users} users"

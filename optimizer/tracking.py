@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import os
-import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from ..env.statistics import nan_mean
 from ..policies.policy import MemoryPolicy, dump_policy
@@ -33,6 +32,7 @@ class Tracker:
         self.outcome = outcome
         self._clock = clock
         self._shown: set[int] = set()
+        self._ended: int | None = None
 
     def start(self) -> None:
         """Open the parent run, or find it again, and add the trials it lacks.
@@ -93,7 +93,7 @@ class Tracker:
             for file in FILES:
                 if (self.outcome.folder / file).is_file():
                     self._client.log_artifact(self._parent, str(self.outcome.folder / file))
-            self._client.set_terminated(self._parent, status="FINISHED", end_time=self._now())
+            self._client.set_terminated(self._parent, status="FINISHED", end_time=self._ended or self._now())
 
     def abort(self) -> None:
         """Say that the run was stopped; it can go on."""
@@ -112,9 +112,10 @@ class Tracker:
         study = self.outcome.study.identity
         found = self._search(f"tags.`{STUDY_TAG}` = '{study}'")
         if found:
-            run_id = str(found[0].info.run_id)
-            self._client.update_run(run_id, status="RUNNING")
-            return run_id
+            info = found[0].info
+            self._ended = info.end_time if info.status == "FINISHED" else None
+            self._client.update_run(info.run_id, status="RUNNING")
+            return str(info.run_id)
         config = self.outcome.config
         tags = {STUDY_TAG: study, NOTE_TAG: f"Evolution of a memory policy in `{self.outcome.folder}`"}
         name = self.outcome.folder.name
@@ -163,23 +164,13 @@ class Tracker:
         return int(self._clock() * 1000)
 
 
-def serve(uri: str, *, host: str, port: int) -> int:
-    """Serve MLflow's pages until interrupted; return the server's exit status."""
-    # Without this variable the server asks the internet for a price list and hangs where there is none.
-    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    command = [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "server",
-        "--backend-store-uri",
-        uri,
-        "--host",
-        host,
-        "--port",
-        str(port),
-    ]
-    return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - our own command line
+def serve(uri: str, *, host: str, port: int) -> NoReturn:
+    """Become MLflow's server, so that what ends this process ends it too."""
+    # Without the first variable the server asks the internet for a price list and hangs where there is none.
+    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", host]
+    command += ["--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level warning"]
+    os.execve(sys.executable, command, environment)  # noqa: S606 - our own command line
 
 
 def _metrics(trial: Trial) -> dict[str, float | None]:

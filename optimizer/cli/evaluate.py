@@ -13,11 +13,11 @@ from rich.console import Console
 
 from ...data.load import load_scenarios
 from ...env import Evaluation, Evaluator
+from ...env.episode import write_episodes
 from ...policies.policy import load_policy
 from ..config import Config, ConfigError, parse_config
 from ..models import open_models
-from ..run import write_episodes
-from ..table import score_table
+from ..table import people, score_table
 
 
 def evaluate_command(
@@ -75,6 +75,6 @@ def _show(policy: str, result: dict[str, Any], *, as_json: bool, console: Consol
     if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False))
         return
-    Console().print(score_table({policy: result}, title=f"{result['users']} users, model: {result['model']}"))
+    Console().print(score_table({policy: result}, title=f"{people(result['users'])}, model: {result['model']}"))
     for failure in result["failures"]:
         console.print(f"user {failure['user']} failed: {failure['reason']}", highlight=False, markup=False)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from itertools import count
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from ..config import ConfigError, load_config
-from ..outcome import Outcome
-from ..run import evolve, resume
 from ..table import score_table, with_interval
+
+if TYPE_CHECKING:
+    from ..outcome import Outcome
 
 
 def evolve_command(
@@ -25,6 +26,8 @@ def evolve_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Evolve a memory policy, and score it on users that the search never saw."""
+    from ..run import evolve, resume  # imported late: Optuna takes a while that other commands do not need
+
     overrides = [*(settings or []), *([] if seed is None else [f"search.seed={seed}"])]
     console = Console(stderr=True)
     if resumed is not None:

@@ -27,4 +27,5 @@ def ui_command(
         raise ConfigError("runs/mlflow.db: no such file; run `mnemotune evolve` here first, or pass --uri")
     from ..tracking import serve
 
+    typer.echo(f"MLflow's pages: http://{host}:{port} (up in a few seconds; Ctrl-C ends them)", err=True)
     serve(uri or "sqlite:///runs/mlflow.db", host=host, port=port)

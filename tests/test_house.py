@@ -1,0 +1,124 @@
+"""The house: what ships, what git keeps, what the README promises."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from mnemotune.optimizer.config import load_config
+
+ROOT = Path(__file__).resolve().parents[1]
+SHIPPED = ("data/", "env/", "policies/", "optimizer/", "experiments/", "configs/")
+LEFT_OUT = (".md",)
+
+
+def git(*arguments: str) -> list[str]:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode not in {0, 1}:
+        pytest.skip(f"git cannot read this tree: {done.stderr.strip()}")
+    return done.stdout.splitlines()
+
+
+def commands(text: str) -> list[str]:
+    """Return the commands of the first shell block."""
+    block = re.search(r"^```(?:sh|console|bash)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    return [line.split("#")[0].strip() for line in block[1].splitlines() if line.split("#")[0].strip()]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Build the wheel from the tree and return its files, named as in the tree."""
+    out = tmp_path_factory.mktemp("wheel")
+    # setuptools writes into the source tree: build from a copy of what git knows
+    tree = tmp_path_factory.mktemp("tree")
+    for name in git("ls-files", "--cached", "--others", "--exclude-standard"):
+        if (ROOT / name).is_file() and not name.startswith(".typing/"):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_bytes((ROOT / name).read_bytes())
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(tree)]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (file,) = out.glob("*.whl")
+    with zipfile.ZipFile(file) as archive:
+        return {name.removeprefix("mnemotune/") for name in archive.namelist() if name.startswith("mnemotune/")}
+
+
+def tree() -> set[str]:
+    names = git("ls-files", "--cached", "--others", "--exclude-standard")
+    inside = {name for name in names if name.startswith(SHIPPED) and not name.endswith(LEFT_OUT)}
+    return inside | {name for name in names if "/" not in name and name.endswith((".py", "py.typed"))}
+
+
+def test_the_wheel_holds_every_file_of_the_packages(wheel: set[str]) -> None:
+    assert tree() - wheel == set()
+
+
+def test_the_wheel_holds_nothing_else(wheel: set[str]) -> None:
+    assert wheel - tree() == set()
+
+
+@pytest.mark.parametrize("folder", ["data", "data/bundled", "env", "optimizer", "policies/lm", "experiments", "tests"])
+def test_no_folder_of_code_is_ignored_by_git(folder: str) -> None:
+    assert git("check-ignore", "--no-index", f"{folder}/new_module.py", f"{folder}/new.json") == []
+
+
+def test_runs_and_databases_are_ignored_by_git() -> None:
+    things = ["runs/quickstart-001/study.db", "runs/mlflow.db", ".venv/bin/python"]
+    assert git("check-ignore", "--no-index", *things) == things
+
+
+@pytest.mark.parametrize("config", sorted(ROOT.glob("configs/*.yaml")), ids=lambda path: path.name)
+def test_a_config_parses_and_its_first_line_is_the_command_that_runs_it(config: Path) -> None:
+    first = config.read_text(encoding="utf-8").splitlines()[0]
+    assert first == f"# mnemotune evolve configs/{config.name}"
+    load_config(config)
+
+
+def test_the_readme_s_commands_are_the_ones_that_ci_runs() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    run = [line for line in script.splitlines() if line.startswith("make ")]
+    assert commands((ROOT / "README.md").read_text(encoding="utf-8")) == run == ["make evolve", "make test"]
+
+
+def test_every_command_of_the_readme_exists() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^mnemotune (\w+(?: generate| check)?)", text, re.MULTILINE))
+    assert named
+    for command in named:
+        asked = [sys.executable, "-m", "mnemotune", *command.split(), "--help"]
+        assert subprocess.run(asked, capture_output=True, check=False).returncode == 0, command
+
+
+def test_every_file_that_the_readme_names_exists() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / target).exists(), target
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    heavy = "torch", "mlflow", "dspy", "optuna", "matplotlib", "openai"
+    script = f"import mnemotune, mnemotune.env, sys; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_can_be_imported() -> None:
+    import mnemotune
+
+    for name in mnemotune.__all__:
+        assert getattr(mnemotune, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = mnemotune.nothing
+
+
+def test_the_links_for_type_checkers_lead_to_every_package() -> None:
+    for folder in ("data", "env", "policies", "optimizer", "experiments"):
+        link = ROOT / ".typing" / "mnemotune" / folder
+        assert link.is_symlink()
+        assert link.resolve() == ROOT / folder
