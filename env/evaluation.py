@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..data.scenario import Question, Scenario
-from ..policies.lm import LanguageModelError, Ledger, Message, Metered, Request
+from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Message, Metered, Request
 from ..policies.lm.base import merged
 from ..policies.policy import MemoryPolicy
 from .concurrency import both, side_by_side
@@ -106,7 +106,8 @@ class Evaluator:
     ) -> Evaluation:
         """Run the policy in every scenario side by side; ``done`` hears of each finished episode.
 
-        A failed episode is kept and its user goes unscored. Raises BudgetExhausted when the budget ends it.
+        A failed episode is kept and its user goes unscored. Raises BudgetExhausted when the budget ends it, and
+        EndpointDown when no call gets through.
         """
         start = self._clock()
         episodes, (problems, ledger) = await both(
@@ -144,6 +145,8 @@ class Evaluator:
     async def _find_ceiling(self, scenario: Scenario, model: Metered) -> Ceiling | LanguageModelError:
         try:
             return await side_by_side(self._question_ceiling(question, model) for question in scenario.qas)
+        except EndpointDown:
+            raise
         except LanguageModelError as error:
             return error
 

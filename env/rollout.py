@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..data.scenario import Period, Question, Scenario
 from ..policies.assistant import Assistant
-from ..policies.lm import Embedder, LanguageModel, LanguageModelError, Ledger, Message, Metered, Request
+from ..policies.lm import Embedder, EndpointDown, LanguageModel, LanguageModelError, Ledger, Message, Metered, Request
 from ..policies.lm.base import merged
 from ..policies.memory import Memory, MemoryEvent
 from ..policies.policy import MemoryPolicy
@@ -62,16 +62,18 @@ class _Rollout:
             for p, period in enumerate(self.scenario.periods):
                 talks.append(await self._talk(p, period))
                 exams.append(asyncio.create_task(self._examine(period, self.assistant.fork())))
-        except LanguageModelError as error:
+        except BaseException as error:
+            if not _ends_one_episode(error):
+                await end(exams)
+                raise
             failures.append(str(error))
-        except BaseException:
-            await end(exams)
-            raise
         records = []
         try:
             for talk, exam in zip(talks, exams, strict=True):
                 records.append(PeriodRecord(talk.sessions, talk.events, *(await exam)))
         except LanguageModelError as error:
+            if not _ends_one_episode(error):
+                raise
             failures.insert(0, str(error))
         finally:
             await end(exams)
@@ -129,3 +131,8 @@ def _score(choice: int | None, gold: int | None, question: Question) -> float:
     if choice is None:
         return 0.0
     return float(question.answer_choices[choice].state == question.answer_choices[gold].state)
+
+
+def _ends_one_episode(error: BaseException) -> bool:
+    """Tell a failed call, which is data, from the end of everything."""
+    return isinstance(error, LanguageModelError) and not isinstance(error, EndpointDown)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..policies.lm import BudgetExhausted, LanguageModel, Ledger
+from ..policies.lm import BudgetExhausted, LanguageModel, LanguageModelError, Ledger
 from ..policies.policy import MemoryPolicy
 from .arena import Arena, Race, compare, told
 from .config import SearchConfig
@@ -65,6 +66,10 @@ class Loop:
     async def _judge_seed(self, policy: MemoryPolicy) -> Trial:
         race = await self.arena.race(policy, None)
         validation = await self.arena.validate(policy)
+        if all(map(math.isnan, race.scores.values())) or validation.memory_score.users < 2:
+            reasons = [failure["reason"] for failure in race.summary["failures"]] + list(validation.failures.values())
+            why = reasons[0] if reasons else "no question could be scored"
+            raise LanguageModelError(f"the seed policy's episodes failed, so that nothing can be compared: {why}")
         place = point_of(policy, self.search.space)
         seed = Trial(
             number=0,

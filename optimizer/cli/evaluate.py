@@ -51,6 +51,8 @@ def evaluate_command(
         write_episodes(out, evaluation.episodes)
         (out / "result.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     _show(policy, result, as_json=as_json, console=console)
+    if not evaluation.users:
+        raise typer.Exit(1)
 
 
 async def _evaluate(evaluator: Evaluator, policy: Any, scenarios: Any, done: Any) -> Evaluation:
@@ -74,7 +76,7 @@ def _settings(path: Path | None, model: str | None) -> Config:
 def _show(policy: str, result: dict[str, Any], *, as_json: bool, console: Console) -> None:
     if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False))
-        return
-    Console().print(score_table({policy: result}, title=f"{people(result['users'])}, model: {result['model']}"))
+    else:
+        Console().print(score_table({policy: result}, title=f"{people(result['users'])}, model: {result['model']}"))
     for failure in result["failures"]:
         console.print(f"user {failure['user']} failed: {failure['reason']}", highlight=False, markup=False)

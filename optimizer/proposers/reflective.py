@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ...policies.lm import BudgetExhausted, LanguageModel, LanguageModelError, Message, Request
+from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel, Message, Request
 from ...policies.policy import WriteMode, default_prompts, prompt_kind
 from ...policies.prompts import REQUIRED_SLOTS
 from ..study import Evidence
@@ -45,7 +45,8 @@ async def edit_prompt(
 ) -> Edit | None:
     """Ask the model to improve one prompt in the light of failures.
 
-    Returns None when it has nothing to say, or says it unreadably. Raises BudgetExhausted.
+    Returns None when it has nothing to say, and the prompt as it was when it says it unreadably. Raises BudgetExhausted
+    or EndpointDown.
     """
     dspy = _dspy()
     engine = _Engine(model)
@@ -62,7 +63,8 @@ async def edit_prompt(
     except Exception as error:  # noqa: BLE001 - DSPy wraps errors in many types; ours are told apart here
         if engine.stopped is not None:
             raise engine.stopped from None
-        return Edit(slot, prompt, f"the proposer's reply was of no use: {str(error).splitlines()[0][:200]}")
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return Edit(slot, prompt, f"the proposer's reply was of no use: {first_line[:200]}")
     text = str(prediction.improved_prompt).strip()
     if not text or text == prompt.strip():
         return None
@@ -110,7 +112,7 @@ class _Engine:
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
-        self.stopped: BudgetExhausted | LanguageModelError | None = None
+        self.stopped: BudgetExhausted | EndpointDown | None = None
 
     async def complete(self, request: Any) -> Any:
         lm15 = _dspy().lm15
@@ -118,7 +120,7 @@ class _Engine:
         messages += [Message(m.role, "".join(part.text for part in m.parts)) for m in request.messages]
         try:
             completion = await self._model.complete(Request(tuple(messages), role="propose", max_tokens=4096))
-        except (BudgetExhausted, LanguageModelError) as error:
+        except (BudgetExhausted, EndpointDown) as error:
             self.stopped = error
             raise
         usage = completion.usage

@@ -23,6 +23,10 @@ class LanguageModelError(RuntimeError):
     """A call failed for good; the message says which endpoint, why, and what to do."""
 
 
+class EndpointDown(LanguageModelError):  # noqa: N818 - what it means, not what it is
+    """No call will do better, whatever it asks: the endpoint is out of reach, or refuses this key or model."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One chat message."""
@@ -75,7 +79,10 @@ class LanguageModel(Protocol):
         ...
 
     async def complete(self, request: Request) -> Completion:
-        """Return the reply to ``request``. Raises LanguageModelError when there is none to be had."""
+        """Return the reply to ``request``. Raises LanguageModelError when there is none to be had.
+
+        The error is EndpointDown when no other request would fare better.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from tenacity import AsyncRetrying, RetryCallState, before_sleep_log, retry_if_exception, stop_after_attempt
 
-from .base import CallRole, Completion, LanguageModelError, Ledger, Request, Usage, Vectors
+from .base import CallRole, Completion, EndpointDown, LanguageModelError, Ledger, Request, Usage, Vectors
 from .cache import ResponseCache, cache_key
 
 if TYPE_CHECKING:
@@ -135,12 +135,13 @@ class Endpoint:
                 return await retrying(self._attempt, path, body, role)
             except _AttemptError as error:
                 tries = retrying.statistics["attempt_number"]
-                raise self.error(f"{error}{f' (tried {tries} times)' if tries > 1 else ''}") from error.__cause__
+                what = f"{error}{f' (tried {tries} times)' if tries > 1 else ''}"
+                raise self.error(what, down=error.down) from error.__cause__
 
-    def error(self, what: str) -> LanguageModelError:
-        """Return an error that names this endpoint and model."""
+    def error(self, what: str, *, down: bool = False) -> LanguageModelError:
+        """Return an error that names this endpoint and model; ``down`` when no other call would do better."""
         shown = re.sub(r"//[^/]*@", "//", self.url)  # a URL may hold a password
-        return LanguageModelError(f"{shown}, model {self.model}: {what}")
+        return (EndpointDown if down else LanguageModelError)(f"{shown}, model {self.model}: {what}")
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -160,7 +161,7 @@ class Endpoint:
             raise _AttemptError(what, again=True) from error
         except openai.APIConnectionError as error:
             what = f"no connection ({error.__cause__ or error}); check that the server runs, and OPENAI_BASE_URL"
-            raise _AttemptError(what, again=True) from error
+            raise _AttemptError(what, again=True, down=True) from error
         try:
             return json.loads(text)
         except ValueError as error:
@@ -325,11 +326,12 @@ class OpenAIEmbedder:
 
 
 class _AttemptError(Exception):
-    """One attempt came to nothing; ``again`` says whether another one may do better."""
+    """One attempt came to nothing; ``again`` says whether another may do better, ``down`` that no call ever will."""
 
-    def __init__(self, what: str, *, again: bool = False, retry_after: float | None = None) -> None:
+    def __init__(self, what: str, *, again: bool = False, down: bool = False, retry_after: float | None = None) -> None:
         super().__init__(what)
         self.again = again
+        self.down = down
         self.retry_after = retry_after
 
 
@@ -360,7 +362,9 @@ def _refusal(error: openai.APIStatusError, now: datetime) -> _AttemptError:
             f"it asks to wait {retry_after:.0f} s, and no call waits longer than {LONGEST_RETRY_AFTER_SECONDS:.0f} s:"
             " run again later"
         )
-    return _AttemptError(f"status {status}: {_excerpt(message)}; {advice}", again=again, retry_after=retry_after)
+    down = spent or status in (401, 403, 404)
+    what = f"status {status}: {_excerpt(message)}; {advice}"
+    return _AttemptError(what, again=again, down=down, retry_after=retry_after)
 
 
 def _advice(status: int, message: str) -> str:
