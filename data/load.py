@@ -85,7 +85,7 @@ def _read(path: Path) -> list[Scenario]:
 def _parse_text(text: str, *, where: str) -> list[Scenario]:
     try:
         rows: Any = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ScenarioError(f"{where}: is not JSON: {error}") from None
     if isinstance(rows, dict):
         rows = [rows]
@@ -104,7 +104,7 @@ def _parse_text(text: str, *, where: str) -> list[Scenario]:
 
 def _download(source: str) -> str:
     from huggingface_hub import hf_hub_download  # imported late: half a second that most runs do not need
-    from huggingface_hub.errors import HfHubHTTPError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     name, _, revision = source.removeprefix("hf:").partition("@")
     owner, _, rest = name.partition("/")
@@ -117,7 +117,7 @@ def _download(source: str) -> str:
         path = hf_hub_download(
             f"{owner}/{dataset}", file or "v1.base/data.json", repo_type="dataset", revision=revision or None
         )
-    except (HfHubHTTPError, OSError) as error:
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
         raise ScenarioError(
             f"{source}: could not be fetched ({type(error).__name__}: {error}); check the network, the name and the "
             "revision, or download the file and pass its path"

@@ -110,14 +110,15 @@ class Scenario(Record):
         try:
             return cls.model_validate(row)
         except ValidationError as error:
-            lines = [f"user {user}: {_place(e['loc'])}{_reason(e)}" for e in error.errors()]
+            found = [(_place(e["loc"]), reason) for e in error.errors() for reason in _reasons(e)]
+            lines = [f"user {user}: {place}{reason}" for place, reason in found]
             raise ScenarioError("\n".join(lines)) from None
 
     @model_validator(mode="after")
     def _check_states(self) -> Scenario:
         problems = [*self._period_problems(), *self._question_problems()]
         if problems:
-            raise ValueError("; ".join(problems))
+            raise ValueError("\n".join(problems))
         return self
 
     def _period_problems(self) -> list[str]:
@@ -169,5 +170,5 @@ def _place(location: tuple[int | str, ...]) -> str:
     return f"{place}: " if parts else place
 
 
-def _reason(error: Any) -> str:
-    return str(error["msg"]).removeprefix("Value error, ")
+def _reasons(error: Any) -> list[str]:
+    return str(error["msg"]).removeprefix("Value error, ").splitlines()

@@ -83,10 +83,11 @@ def read_answer(reply: str, question: Question) -> int | None:
         number = read_json_object(reply).get("answer")
     except ReplyError:
         return None
-    if isinstance(number, bool) or not isinstance(number, int | str) or not str(number).strip().isdecimal():
+    if isinstance(number, bool) or not isinstance(number, int | str):
         return None
-    choice = int(number) - 1
-    return choice if 0 <= choice < len(question.answer_choices) else None
+    choices = [str(c + 1) for c in range(len(question.answer_choices))]
+    given = str(number).strip().lstrip("0")
+    return choices.index(given) if given in choices else None
 
 
 def read_probe(reply: str) -> dict[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ class VectorIndex:
         """Start without any vector."""
         self._embedder = embedder
         self._vectors: dict[str, Vectors] = {}
+        self._lock = asyncio.Lock()
         self._last: tuple[tuple[str, ...], Vectors] | None = None
 
     async def search(self, query: str, texts: Sequence[str], top_k: int) -> list[int]:
@@ -30,11 +32,13 @@ class VectorIndex:
         return [int(i) for i in order[:top_k]]
 
     async def _matrix(self, texts: tuple[str, ...]) -> Vectors:
-        if self._last is not None and self._last[0] == texts:
-            return self._last[1]
+        if self._last is None or self._last[0] != texts:
+            async with self._lock:  # searches side by side would each embed the same new texts
+                await self._embed_new(texts)
+            self._last = texts, np.stack([self._vectors[text] for text in texts])
+        return self._last[1]
+
+    async def _embed_new(self, texts: tuple[str, ...]) -> None:
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if new:
             self._vectors.update(zip(new, await self._embedder.embed(new), strict=True))
-        matrix = np.stack([self._vectors[text] for text in texts])
-        self._last = (texts, matrix)
-        return matrix

@@ -154,7 +154,7 @@ class Memory:
         memories = {entry.label: entry.text for entry in self._state.entries}
         prompt = render(self.policy.prompts.write or "", memories=_indented(memories), conversation=_as_json(heard))
         reply = await self._ask(prompt, raw)
-        return {label: as_text(value) for label, value in reply.items() if value is not None}
+        return {as_text(label): as_text(value) for label, value in reply.items() if value is not None}
 
     async def _ask_facts(self, heard: tuple[Message, ...], raw: list[str]) -> list[str]:
         memories = {str(entry.id): entry.text for entry in self._state.entries}
@@ -220,10 +220,10 @@ def _apply_merge(state: MemoryState, reply: dict[str, object], known: set[int]) 
         if event == "ADD" and text:
             entries[next_id] = Entry(next_id, text)
             next_id += 1
-        elif event in {"UPDATE", "DELETE"}:
+        elif event == "DELETE" or (event == "UPDATE" and text):
             identity = _known_id(step.get("id"), known)
             entries.pop(identity, None)
-            if event == "UPDATE" and text:
+            if event == "UPDATE":
                 entries[identity] = Entry(identity, text)
         else:
             raise ReplyError(f'an item of "memory" has event {event!r} without what it needs')
@@ -231,9 +231,10 @@ def _apply_merge(state: MemoryState, reply: dict[str, object], known: set[int]) 
 
 
 def _known_id(given: object, known: set[int]) -> int:
-    if isinstance(given, int | str) and str(given).isdecimal() and int(given) in known:
-        return int(given)
-    raise ReplyError(f"the reply names memory {given!r}, which it was not shown")
+    for identity in known:
+        if given == str(identity) or (type(given) is int and given == identity):
+            return identity
+    raise ReplyError(f"the reply names memory {repr(given)[:60]}, which it was not shown")
 
 
 def _as_json(messages: Sequence[Message]) -> str:

@@ -150,7 +150,7 @@ class MemoryPolicy(_Part):
     def _slots(self) -> list[str]:
         problems = []
         for slot, text in self.prompts.model_dump().items():
-            if text is not None:
+            if text is not None and slot in default_prompts(self.write.mode):
                 missing = missing_slots(prompt_kind(self.write.mode, slot), text)
                 problems += [f"prompts.{slot}: lacks {{{name}}}" for name in missing]
         return problems
@@ -186,7 +186,11 @@ def load_policy(name: str | Path) -> MemoryPolicy:
     """Read a policy from a preset's name or a YAML or JSON file. Raises PolicyError naming the file and the field."""
     path = Path(name)
     if path.is_file():
-        return parse_policy(path.read_text(encoding="utf-8"), where=str(path))
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise PolicyError(f"{path}: is not UTF-8 text ({error})") from None
+        return parse_policy(text, where=str(path))
     if str(name) in presets():
         text = resource("configs", "policies", f"{name}.yaml").read_text(encoding="utf-8")
         return parse_policy(text, where=str(name))
@@ -196,7 +200,11 @@ def load_policy(name: str | Path) -> MemoryPolicy:
 def parse_policy(text: str, *, where: str) -> MemoryPolicy:
     """Read a policy from YAML or JSON text; ``where`` is named in errors."""
     try:
-        return MemoryPolicy.model_validate(yaml.safe_load(text))
+        try:
+            values = json.loads(text)
+        except ValueError:
+            values = yaml.safe_load(text)
+        return MemoryPolicy.model_validate(values)
     except yaml.YAMLError as error:
         raise PolicyError(f"{where}: is not YAML: {error}") from None
     except ValidationError as error:
@@ -224,6 +232,8 @@ class _BlockDumper(yaml.SafeDumper):
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
     style = "|" if "\n" in text else None
+    if "\x85" in text:
+        style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

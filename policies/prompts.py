@@ -32,6 +32,8 @@ def missing_slots(kind: str, text: str) -> list[str]:
 
 def render(template: str, **slots: str) -> str:
     """Fill the named slots in one pass; every other brace, also inside a slot's text, is left alone."""
+    if not slots:
+        return template
     pattern = "|".join(re.escape(name) for name in slots)
     return re.sub(rf"\{{({pattern})\}}", lambda match: slots[match[1]], template)
 

@@ -26,7 +26,7 @@ def read_json_object(text: str) -> dict[str, Any]:
     for candidate in (*reversed(_FENCE.findall(text)), text):
         try:
             value = json.loads(candidate)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
             return value
@@ -43,7 +43,7 @@ def _last_object(text: str) -> dict[str, Any] | None:
     while position >= 0:
         try:
             value, end = decoder.raw_decode(text, position)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             end = position + 1
         else:
             found = value if isinstance(value, dict) else found
@@ -53,4 +53,5 @@ def _last_object(text: str) -> dict[str, Any] | None:
 
 def as_text(value: Any) -> str:
     """Return a JSON value as text: strings as they are, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.encode("utf-8", "replace").decode()

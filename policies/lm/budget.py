@@ -65,7 +65,7 @@ class Budget:
 
     def admit(self, request: Request) -> Hold:
         """Reserve one call's worst case. Raises BudgetExhausted, naming the limit, when it does not fit."""
-        most_input = sum(len(m.content.encode()) + 16 for m in request.messages)
+        most_input = sum(len(m.content.encode("utf-8", "surrogatepass")) + 16 for m in request.messages)
         tokens = most_input + request.max_tokens
         usd = self._price(most_input, request.max_tokens)
         limits = self.limits

@@ -33,7 +33,7 @@ def find_choices(text: str) -> Choices | None:
     options: list[str] = []
     start = None
     for match in _CHOICE.finditer(text):
-        if int(match[1]) == len(options) + 1:
+        if match[1] == str(len(options) + 1):
             start = match.start() if start is None else start
             options.append(match[2])
     if start is None or len(options) < 2:
@@ -47,7 +47,7 @@ def find_schema(text: str) -> dict[str, tuple[str, ...]]:
     for match in _PROBE_LINE.finditer(text):
         try:
             choices = json.loads(match[2])
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             continue
         schema[match[1]] = tuple(str(choice) for choice in choices)
     return schema

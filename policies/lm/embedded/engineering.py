@@ -23,7 +23,10 @@ REPLACE = "A new fact about the same matter replaces the old one."
 NEWEST = "Rely on what the user said most recently; it replaces what was said before."
 OWN_WORDS = "Rely on what the user said of themselves, not on talk about other people."
 
-_SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\]\n(.*?)(?=^\[\[ ## |\nRespond with |\Z)", re.MULTILINE | re.DOTALL)
+_SECTION = re.compile(
+    r"^\[\[ ## (\w+) ## \]\]\n(.*?)(?=^\[\[ ## |\nRespond with a JSON object in the following order|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 _SAID = re.compile(r"^The user said[^:]*: (.+)$", re.MULTILINE)
 _HELD = re.compile(r"^Memory held:\s*(.*?)(?=^(?!- )\S[^\n]*: |\Z)", re.MULTILINE | re.DOTALL)
 _QUESTION = re.compile(r"^Question: (.+)$", re.MULTILINE)
@@ -46,7 +49,7 @@ def find_engineering_task(text: str) -> EngineeringTask | None:
         return None
     try:
         failures = json.loads(sections["failures"])
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         failures = [sections["failures"]]
     listed = failures if isinstance(failures, list) else [failures]
     return EngineeringTask(sections["current_prompt"], tuple(map(str, listed)))
@@ -76,7 +79,9 @@ def _edits(prompt: str, failures: Sequence[str]) -> Iterator[str]:
 
 def _general_edits(prompt: str, failure: str) -> Iterator[str]:
     said = [text for line in _SAID.findall(failure) for text in sentences(line.strip('"'))]
-    held = [line.strip().removeprefix("- ") for block in _HELD.findall(failure) for line in block.splitlines()]
+    held = [
+        line[2:].strip() for block in _HELD.findall(failure) for line in block.splitlines() if line.startswith("- ")
+    ]
     if "{conversation}" in prompt:
         if any(_is_cut_short(text, held) for text in said):
             yield IN_FULL

@@ -90,7 +90,7 @@ def _fill(texts: Sequence[str], source: str, *, seed: str) -> str:
     words = [word for word in _WORDS.findall(source) if stem(word.lower()) in content]
     longest = sorted(dict.fromkeys(word.lower() for word in words), key=lambda word: (-len(word), word))
     a, b = [*longest, "this", "the rest"][:2]
-    return texts[crc32(seed.encode()) % len(texts)].replace("{a}", a).replace("{b}", b)
+    return texts[crc32(seed.encode("utf-8", "surrogatepass")) % len(texts)].replace("{a}", a).replace("{b}", b)
 
 
 def _to_second_person(text: str) -> str:

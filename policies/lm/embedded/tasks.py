@@ -65,7 +65,7 @@ def _json_blocks(text: str) -> Iterator[tuple[str, Any]]:
             continue
         try:
             value, position = decoder.raw_decode(text, match.end())
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             continue
         yield text[match.end() : position], value
 

@@ -1,0 +1,110 @@
+"""Questions and probes: the answer that the conversation speaks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mnemotune.policies.lm import Message
+from mnemotune.policies.lm.embedded.answering import Choices, find_choices, find_schema
+
+if TYPE_CHECKING:
+    from .conftest import AskFor
+
+QUESTION = (
+    "Which food should I buy?\n\n"
+    "Choose.\n"
+    "1: Hay and carrots for your pony.\n"
+    "2: Small fish for your cat.\n"
+    "3: Large bones for your dog."
+)
+PROBE = (
+    "Which food should I buy?\n\nFor each entry, choose the value that holds for me now:\n"
+    '{\n"pet_kind": ["lively_pony", "old_cat", "big_dog"],\n"pet_home": ["barn", "flat", "garden"]\n}\n\nAs JSON.'
+)
+
+
+# Finding
+
+
+def test_numbered_lines_are_choices() -> None:
+    assert find_choices("Which?\n1: a\n2: b c\n\nNow.") == Choices("Which?\n", ("a", "b c"))
+
+
+def test_the_choices_are_those_that_count_up_from_one() -> None:
+    assert find_choices("At 9: breakfast\n7: no\n1: a\n5: no\n2: b\n3: c") == Choices(
+        "At 9: breakfast\n7: no\n", ("a", "b", "c")
+    )
+
+
+@pytest.mark.parametrize("text", ["", "Which?", "1: alone", "2: b\n3: c", "1) a\n2) b", " 1: a\n 2: b"])
+def test_a_text_without_two_choices_is_no_question(text: str) -> None:
+    assert find_choices(text) is None
+
+
+def test_schema_lines_are_keys_with_their_values() -> None:
+    assert find_schema(PROBE) == {
+        "pet_kind": ("lively_pony", "old_cat", "big_dog"),
+        "pet_home": ("barn", "flat", "garden"),
+    }
+    assert find_schema('"a": [1]\n"b": ["x", ]\n"c": "d"\n"e": ["f"] and more') == {}
+
+
+# Answering
+
+
+@pytest.mark.parametrize(
+    ("told", "right"),
+    [("I have a pony.", 1), ("I live with a cat.", 2), ("We got a dog last year.", 3)],
+)
+def test_the_answer_is_the_one_that_the_user_spoke_for(ask_for_json: AskFor, told: str, right: int) -> None:
+    assert ask_for_json(told, "The weather is nice.", QUESTION) == {"answer": right}
+    assert ask_for_json(Message("system", f"Memories:\n- {told}"), QUESTION) == {"answer": right}
+
+
+def test_without_any_evidence_the_first_answer_is_chosen(ask_for_json: AskFor) -> None:
+    assert ask_for_json(QUESTION) == {"answer": 1}
+    assert ask_for_json("The weather is nice.", QUESTION) == {"answer": 1}
+
+
+def test_what_was_said_later_counts_more(ask_for_json: AskFor) -> None:
+    assert ask_for_json("I have a cat.", "I have a dog.", QUESTION) == {"answer": 3}
+    assert ask_for_json("I have a dog.", "I have a cat.", QUESTION) == {"answer": 2}
+
+
+def test_what_the_user_says_of_the_user_counts_more_than_talk_about_others(ask_for_json: AskFor) -> None:
+    for talk in ("I have a cat. My sister has a dog.", "My sister has a dog. I have a cat."):
+        assert ask_for_json(talk + " Bye.", QUESTION) == {"answer": 2}
+
+
+def test_an_instruction_to_rely_on_the_newest_is_heeded(ask_for_json: AskFor) -> None:
+    talk = ["I have a cat. My cat is old.", "I adore the cat and its small fish.", "Rain.", "I have a dog."]
+    heedful = QUESTION.replace("Choose.", "Choose. Rely on what the user said most recently.")
+    assert ask_for_json(*talk, QUESTION) == {"answer": 2}
+    assert ask_for_json(*talk, heedful) == {"answer": 3}
+
+
+def test_a_state_that_is_given_needs_no_searching(ask_for_json: AskFor) -> None:
+    given = QUESTION.replace("Choose.", '{\n  "pet_kind": "old_cat"\n}\nChoose.')
+    assert ask_for_json("I have a dog.", "I have a dog.", given) == {"answer": 2}
+
+
+def test_each_given_state_counts_alike(ask_for_json: AskFor) -> None:
+    prompt = (
+        'Which food?\n\n{\n  "kind": "cat",\n  "home": "garden"\n}\n\n'
+        "1: For a cat, cat, cat and cat again in a flat.\n2: For a cat in the garden.\n3: For a dog in the garden."
+    )
+    assert ask_for_json(prompt) == {"answer": 2}
+
+
+def test_a_probe_is_answered_for_each_key_by_what_was_said(ask_for_json: AskFor) -> None:
+    talk = ["I have an old cat.", "We live in a flat.", "The weather is nice."]
+    assert ask_for_json(*talk, PROBE) == {"pet_kind": "old_cat", "pet_home": "flat"}
+    assert ask_for_json(PROBE) == {"pet_kind": "lively_pony", "pet_home": "barn"}
+
+
+def test_a_distractor_in_between_can_mislead(ask_for_json: AskFor) -> None:
+    """The model forgets by competition: enough later talk about the same drowns what was said once."""
+    talk = ["I have a cat.", *["I saw a dog in the park. The dog chased large bones."] * 30]
+    assert ask_for_json(*talk, QUESTION) == {"answer": 3}

@@ -1,0 +1,95 @@
+"""Talk: the assistant's replies and the simulated user's follow-ups.
+
+Invariants:
+
+1. A follow-up is made of the assistant's last reply alone, so that the user gives nothing away.
+2. The assistant takes up what was said and may bring back what was said before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mnemotune.policies.lm import Message
+from mnemotune.policies.prompts import default_templates, render
+
+if TYPE_CHECKING:
+    from .conftest import Ask
+
+ROLE_PLAY = "Please play the role of the user.\n{profile}\n\nThe last messages:\n{exchange}\n\nNever tell:\n{schema}"
+SCHEMA = '"secret_pet": ["axolotl", "tarantula"]'
+
+
+def exchange(said: str, replied: str) -> str:
+    return render(ROLE_PLAY, profile="name: Ann", exchange=f"User: {said}\nAssistant: {replied}", schema=SCHEMA)
+
+
+# The assistant
+
+
+def test_the_assistant_takes_up_what_was_said_in_the_second_person(ask: Ask) -> None:
+    reply = ask("I swim in my lake every day and I'm fond of it. What should I eat?", role="reply")
+    assert reply.startswith("I'll keep in mind that you swim in your lake every day and you're fond of it.")
+
+
+def test_the_time_and_the_question_are_not_what_was_said(ask: Ask) -> None:
+    reply = ask("[Current Time: 2021-01-01 20:00:00]\nWhich food is best?", role="reply")
+    assert "2021" not in reply
+    assert "keep in mind" not in reply
+    assert reply
+
+
+def test_the_assistant_brings_back_what_the_user_said_before_on_the_matter(ask: Ask) -> None:
+    reply = ask("I own an old cat.", Message("assistant", "I see."), "I bake bread.", "What does a cat eat?")
+    assert "As you said before, you own an old cat." in reply
+    assert "As you said before" not in ask("I bake bread.", "What does a cat eat?")
+
+
+def test_the_assistant_does_not_bring_back_its_own_words(ask: Ask) -> None:
+    reply = ask("Hello.", Message("assistant", "I own a cat and my cat is old."), "What does a cat eat?")
+    assert "As you said before" not in reply
+
+
+def test_memories_in_the_system_prompt_are_brought_back(ask: Ask) -> None:
+    memories = Message("system", render(default_templates().reply, memories="- I own an old cat.\n- I bake bread."))
+    assert "you own an old cat" in ask(memories, "What does a cat eat?")
+
+
+@pytest.mark.parametrize("text", ["Hello", "?", "...", "", "[Current Time: 2021-01-01 20:00:00]\n"])
+def test_to_next_to_nothing_there_is_a_reply_as_well(ask: Ask, text: str) -> None:
+    assert ask(text).endswith(".")
+
+
+# The simulated user
+
+
+def test_a_follow_up_is_about_the_assistants_last_reply(ask: Ask) -> None:
+    follow_up = ask(exchange("I own a secret axolotl.", "Good. Consider a larger aquarium and gravel."), role="user")
+    assert "aquarium" in follow_up
+    assert follow_up.endswith("?")
+
+
+def test_a_follow_up_gives_nothing_away(ask: Ask) -> None:
+    for replied in ("Consider an aquarium.", "What do you own?", "Which pet?", ""):
+        follow_up = ask(exchange("I own a secret axolotl in Rome.", replied), role="user")
+        for secret in ("axolotl", "tarantula", "Rome", "secret", "Ann", "{"):
+            assert secret not in follow_up
+
+
+def test_a_question_of_the_assistant_is_left_open(ask: Ask) -> None:
+    follow_up = ask(exchange("Hello.", "Sure. Which aquarium do you have?"), role="user")
+    assert follow_up.startswith(("I have not decided", "Hard to say"))
+
+
+def test_a_follow_up_depends_on_the_reply_alone(ask: Ask) -> None:
+    replied = "Consider a larger aquarium."
+    assert ask(exchange("I own an axolotl.", replied)) == ask(exchange("I own nothing at all.", replied))
+    different = {ask(exchange("Hi.", f"Consider aquarium number {i}.")) for i in range(20)}
+    assert len(different) > 1
+
+
+def test_only_the_first_message_alone_makes_it_play_the_user(ask: Ask) -> None:
+    talk = "I act in a play; my role: playing the part of the user of a phone. What should I wear?"
+    assert "keep in mind" in ask("Hello.", talk)

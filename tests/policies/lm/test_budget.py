@@ -1,0 +1,343 @@
+"""A budget is never overshot.
+
+Invariants:
+
+1. Whatever calls overlap, whatever they take and however they end, no limit on calls, tokens or dollars is passed.
+2. A call is refused only when its worst case does not fit, and then it is not made.
+3. A call that has ended holds nothing any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemotune.policies.lm import (
+    Budget,
+    BudgetExhausted,
+    Completion,
+    LanguageModelError,
+    Limits,
+    Message,
+    Metered,
+    Request,
+    Spend,
+    Usage,
+)
+
+
+def request(text: str = "hello", *, max_tokens: int = 100) -> Request:
+    return Request((Message("user", text),), "answer", max_tokens=max_tokens)
+
+
+def price(input_tokens: int, output_tokens: int) -> float:
+    """A price whose sums are exact: 1/8 of a dollar per input token, 1/4 per output token."""
+    return input_tokens / 8 + output_tokens / 4
+
+
+def most_input(asked: Request) -> int:
+    return sum(len(message.content.encode()) + 16 for message in asked.messages)
+
+
+def refusal(budget: Budget, asked: Request) -> str:
+    before = (budget.calls, budget.tokens, budget.usd)
+    with pytest.raises(BudgetExhausted) as caught:
+        budget.admit(asked)
+    assert (budget.calls, budget.tokens, budget.usd) == before
+    return str(caught.value)
+
+
+# Limits, one by one
+
+
+def test_without_limits_everything_is_admitted() -> None:
+    budget = Budget(Limits())
+    for _ in range(1000):
+        budget.admit(request(max_tokens=10**9))
+    assert budget.calls == 1000
+
+
+def test_the_last_call_is_admitted_and_the_next_is_not() -> None:
+    budget = Budget(Limits(calls=3))
+    for _ in range(3):
+        budget.settle(budget.admit(request()), Spend())
+    assert refusal(budget, request()) == "the budget of 3 calls is spent"
+
+
+def test_a_budget_of_nothing_admits_nothing() -> None:
+    assert "0 calls" in refusal(Budget(Limits(calls=0)), request())
+    assert "0 tokens" in refusal(Budget(Limits(tokens=0)), request())
+    assert "0 seconds" in refusal(Budget(Limits(seconds=0.0)), request())
+    assert "$0.00" in refusal(Budget(Limits(usd=0.0), price=price), request())
+
+
+@pytest.mark.parametrize("text", ["hello", "ünïcödé 🌱", ""])
+def test_a_call_is_admitted_when_each_byte_could_be_a_token_and_the_reply_as_long_as_allowed(text: str) -> None:
+    asked = Request((Message("system", text), Message("user", text)), "answer", max_tokens=50)
+    worst = 2 * (len(text.encode()) + 16) + 50
+    Budget(Limits(tokens=worst)).admit(asked)
+    assert refusal(Budget(Limits(tokens=worst - 1)), asked) == (
+        f"the next call could overshoot the budget of {worst - 1:,} tokens"
+    )
+
+
+def test_what_calls_under_way_could_take_is_held_back() -> None:
+    worst = most_input(request()) + 100
+    budget = Budget(Limits(tokens=2 * worst + 30))
+    first, _ = budget.admit(request()), budget.admit(request())
+    assert "could overshoot" in refusal(budget, request())
+    budget.settle(first, Spend(1, 0, 20, 10))
+    budget.admit(request())
+    assert budget.tokens == 30
+
+
+def test_a_budget_in_dollars_prices_the_worst_case() -> None:
+    worst = price(most_input(request()), 100)
+    budget = Budget(Limits(usd=2 * worst), price=price)
+    hold = budget.admit(request())
+    budget.admit(request())
+    assert refusal(budget, request()) == f"the next call could overshoot the budget of ${2 * worst:.2f}"
+    budget.settle(hold, Spend(1, 0, 1, 1, 0.25))
+    assert budget.usd == 0.25
+    assert "could overshoot" in refusal(budget, request())
+    budget.admit(request("", max_tokens=50))
+
+
+def test_a_budget_in_dollars_needs_a_price_and_says_so() -> None:
+    said = "the budget is in US dollars, but the model's price is not known; set `prices`"
+    assert refusal(Budget(Limits(usd=5.0), price=lambda *_: None), request()) == said
+    budget = Budget(Limits(usd=5.0))
+    budget.settle(budget.admit(request()), Spend(1, 0, 1, 1, None))
+    assert refusal(budget, request()) == said
+
+
+def test_an_unknown_price_is_no_matter_without_a_limit_in_dollars() -> None:
+    budget = Budget(Limits(calls=2), price=lambda *_: None)
+    budget.settle(budget.admit(request()), Spend(1, 0, 1, 1, None))
+    assert budget.usd is None
+    budget.admit(request())
+
+
+def test_time_is_up_when_it_is_up() -> None:
+    now = [100.0]
+    budget = Budget(Limits(seconds=5.0), clock=lambda: now[0])
+    assert budget.seconds == 0.0
+    now[0] = 104.9
+    budget.admit(request())
+    now[0] = 105.0
+    assert refusal(budget, request()) == "the budget of 5 seconds is spent"
+
+
+def test_what_an_earlier_part_of_the_run_spent_counts() -> None:
+    budget = Budget(Limits(calls=10, tokens=1000, usd=50.0), price=price)
+    budget.charge(Spend(9, 4, 300, 200, 10.0))
+    assert (budget.calls, budget.tokens, budget.usd) == (9, 500, 10.0)
+    budget.admit(request())
+    assert "10 calls" in refusal(budget, request())
+
+
+def test_large_numbers_can_be_read() -> None:
+    budget = Budget(Limits(calls=12_000))
+    budget.charge(Spend(12_000))
+    assert refusal(budget, request()) == "the budget of 12,000 calls is spent"
+
+
+def test_half_a_character_in_a_message_can_be_budgeted() -> None:
+    """Models write such things as JSON escapes, and then they stand in the next prompt."""
+    Budget(Limits(tokens=1000)).admit(request("half a cat: \ud83d"))
+
+
+# Metered calls
+
+
+class Fixed:
+    """Takes what it is told to, or fails."""
+
+    name = "fixed"
+
+    def __init__(self, usage: Usage, *, error: BaseException | None = None) -> None:
+        self.asked = 0
+        self.closed = 0
+        self._usage = usage
+        self._error = error
+
+    async def complete(self, _: Request) -> Completion:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if self._error is not None:
+            raise self._error
+        return Completion("fine", self._usage)
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+async def test_calls_are_counted_by_role_with_and_without_a_budget() -> None:
+    for budget in (None, Budget(Limits())):
+        model = Metered(Fixed(Usage(7, 3, 0.5)), budget=budget)
+        for role in ("answer", "answer", "write"):
+            await model.complete(Request((Message("user", "hello"),), role))
+        assert model.ledger.by_role == {"answer": Spend(2, 0, 14, 6, 1.0), "write": Spend(1, 0, 7, 3, 0.5)}
+        assert budget is None or (budget.calls, budget.tokens, budget.usd) == (3, 30, 1.5)
+
+
+async def test_a_call_that_could_overshoot_is_not_made() -> None:
+    inner = Fixed(Usage(7, 3))
+    model = Metered(inner, budget=Budget(Limits(calls=1)))
+    await model.complete(request())
+    with pytest.raises(BudgetExhausted, match="the budget of 1 calls is spent"):
+        await model.complete(request())
+    assert inner.asked == 1
+    assert model.ledger.total.calls == 1
+
+
+@pytest.mark.parametrize("error", [LanguageModelError("no"), ValueError("odd"), asyncio.CancelledError()])
+async def test_a_call_that_failed_holds_nothing_any_more_and_has_been_one_call(error: BaseException) -> None:
+    worst = most_input(request()) + 100
+    budget = Budget(Limits(tokens=worst, calls=3))
+    model = Metered(Fixed(Usage(7, 3), error=error), budget=budget)
+    for _ in range(3):
+        with pytest.raises(type(error)):
+            await model.complete(request())
+    assert (budget.calls, budget.tokens, budget.usd) == (3, 0, 0.0)
+    assert model.ledger.by_role == {}
+    with pytest.raises(BudgetExhausted, match="3 calls"):
+        await model.complete(request())
+
+
+async def test_an_answer_from_the_cache_is_a_call_that_cost_nothing() -> None:
+    model = Metered(Fixed(Usage(7, 3, 0.0, cached=True)), budget=Budget(Limits(usd=100.0), price=price))
+    await model.complete(request())
+    assert model.ledger.total == Spend(1, 1, 7, 3, 0.0)
+
+
+async def test_a_metered_model_has_its_models_name_and_closes_it() -> None:
+    inner = Fixed(Usage(1, 1))
+    model = Metered(inner)
+    await model.aclose()
+    assert (model.name, inner.closed) == ("fixed", 1)
+
+
+# Calls that overlap
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One call: what is asked, when it starts and how long it lasts in turns of the loop, what it takes."""
+
+    text: str
+    max_tokens: int
+    starts: int
+    lasts: int
+    share: float
+    """Of its worst case."""
+    fails: bool
+
+
+PLANS = st.builds(
+    Plan,
+    text=st.text(max_size=8),
+    max_tokens=st.integers(1, 40),
+    starts=st.integers(0, 6),
+    lasts=st.integers(0, 6),
+    share=st.sampled_from([0.0, 0.5, 1.0]),
+    fails=st.booleans(),
+)
+LIMITS = st.builds(
+    Limits,
+    calls=st.none() | st.integers(0, 12),
+    tokens=st.none() | st.integers(0, 400),
+    usd=st.none() | st.integers(0, 60).map(float),
+)
+
+
+class Planned:
+    """Takes a share of each call's worst case, after a while, and watches the budget."""
+
+    name = "planned"
+
+    def __init__(self, budget: Budget, plans: dict[str, Plan]) -> None:
+        self.made = 0
+        self._budget = budget
+        self._plans = plans
+
+    async def complete(self, asked: Request) -> Completion:
+        self.made += 1
+        plan = self._plans[asked.messages[0].content]
+        for _ in range(plan.lasts):
+            self.check()
+            await asyncio.sleep(0)
+        if plan.fails:
+            raise LanguageModelError("no")
+        used_input, used_output = int(most_input(asked) * plan.share), int(plan.max_tokens * plan.share)
+        return Completion("fine", Usage(used_input, used_output, price(used_input, used_output)))
+
+    def check(self) -> None:
+        budget, limits = self._budget, self._budget.limits
+        assert self.made <= budget.calls
+        assert limits.calls is None or budget.calls <= limits.calls
+        assert limits.tokens is None or budget.tokens <= limits.tokens
+        assert limits.usd is None or (budget.usd is not None and budget.usd <= limits.usd)
+
+    async def aclose(self) -> None:
+        pass
+
+
+@settings(deadline=None)
+@given(limits=LIMITS, plans=st.lists(PLANS, max_size=14))
+def test_no_limit_is_passed_whatever_calls_overlap(limits: Limits, plans: Sequence[Plan]) -> None:
+    named = {f"{i} {plan.text}": plan for i, plan in enumerate(plans)}
+
+    async def run() -> None:
+        budget = Budget(limits, price=price)
+        inner = Planned(budget, named)
+        model = Metered(inner, budget=budget)
+
+        async def call(text: str, plan: Plan) -> str:
+            for _ in range(plan.starts):
+                await asyncio.sleep(0)
+            try:
+                await model.complete(request(text, max_tokens=plan.max_tokens))
+            except BudgetExhausted:
+                return "refused"
+            except LanguageModelError:
+                return "failed"
+            return "done"
+
+        ends = await asyncio.gather(*(call(text, plan) for text, plan in named.items()))
+        inner.check()
+        assert inner.made == budget.calls == len(ends) - ends.count("refused")
+        total = model.ledger.total
+        assert total.calls == ends.count("done")
+        assert budget.tokens == total.input_tokens + total.output_tokens
+        assert budget.usd == total.cost_usd
+        for text, plan in named.items():
+            assert fits(budget, request(text, max_tokens=plan.max_tokens)) == admitted(budget, text, plan)
+
+    asyncio.run(run())
+
+
+def fits(budget: Budget, asked: Request) -> bool:
+    """Tell whether a call's worst case fits, nothing being under way."""
+    most, limits = most_input(asked), budget.limits
+    return (
+        (limits.calls is None or budget.calls < limits.calls)
+        and (limits.tokens is None or budget.tokens + most + asked.max_tokens <= limits.tokens)
+        and (limits.usd is None or (budget.usd or 0.0) + price(most, asked.max_tokens) <= limits.usd)
+    )
+
+
+def admitted(budget: Budget, text: str, plan: Plan) -> bool:
+    """Try a call and take it back."""
+    try:
+        hold = budget.admit(request(text, max_tokens=plan.max_tokens))
+    except BudgetExhausted:
+        return False
+    budget.settle(hold, Spend())
+    budget.calls -= 1
+    return True

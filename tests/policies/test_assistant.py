@@ -1,0 +1,134 @@
+"""The assistant, message by message.
+
+Invariants:
+
+1. Only a reply is remembered; a question leaves the memory as it was.
+2. What is written does not reach the reply that set it off.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mnemotune.policies import Assistant, Memory, load_policy
+from mnemotune.policies.lm import LanguageModelError, Message, Request
+from mnemotune.policies.text import LexicalEmbedder
+
+if TYPE_CHECKING:
+    from .conftest import MakeModel, MakePolicy, ScriptedModel
+
+
+def native(model: ScriptedModel) -> Assistant:
+    return Assistant(model, Memory(load_policy("native"), model, LexicalEmbedder()))
+
+
+async def test_a_reply_is_to_the_whole_talk_and_both_messages_are_remembered(make_model: MakeModel) -> None:
+    model = make_model("Hello Ann.", "Good.")
+    assistant = native(model)
+    assert await assistant.reply("I am Ann.") == ("Hello Ann.", [])
+    assert await assistant.reply("I swim.") == ("Good.", [])
+    talk = (Message("user", "I am Ann."), Message("assistant", "Hello Ann."), Message("user", "I swim."))
+    assert model.requests == [Request(talk[:1], role="reply"), Request(talk, role="reply")]
+    assert assistant.memory.snapshot().buffer == (*talk, Message("assistant", "Good."))
+
+
+async def test_memories_go_before_the_buffer_and_the_message_comes_last(
+    make_model: MakeModel, make_policy: MakePolicy
+) -> None:
+    model = make_model("One.", "Two.", "Three.")
+    assistant = Assistant(model, Memory(make_policy("verbatim"), model, LexicalEmbedder()))
+    for text in ("a", "b", "c"):
+        await assistant.reply(text)
+    assert model.requests[2].messages == (
+        Message("system", "I know:\n- user: a\n- assistant: One."),
+        Message("user", "b"),
+        Message("assistant", "Two."),
+        Message("user", "c"),
+    )
+
+
+async def test_the_writes_that_a_reply_set_off_come_with_it_after_it(
+    make_model: MakeModel, make_policy: MakePolicy
+) -> None:
+    model = make_model("Great.", '{"sport": "golf"}', "Fine.", "{}")
+    assistant = Assistant(model, Memory(make_policy("profile", buffer_size=0), model, LexicalEmbedder()))
+    text, (event,) = await assistant.reply("I golf.")
+    assert (text, event.before, event.after) == ("Great.", (), ("sport: golf",))
+    assert event.evicted == (Message("user", "I golf."), Message("assistant", "Great."))
+    await assistant.reply("More.")
+    assert [request.role for request in model.requests] == ["reply", "write", "reply", "write"]
+    assert "golf" not in model.requests[0].messages[0].content
+    assert model.requests[2].messages[0] == Message("system", "I know:\n- sport: golf")
+
+
+async def test_a_question_is_asked_with_the_context_and_leaves_no_trace(
+    make_model: MakeModel, make_policy: MakePolicy
+) -> None:
+    model = make_model("One.", "Two.", "2")
+    assistant = Assistant(model, Memory(make_policy("verbatim"), model, LexicalEmbedder()))
+    await assistant.reply("a")
+    await assistant.reply("b")
+    before = assistant.memory.snapshot()
+    assert await assistant.answer("Which?") == "2"
+    assert assistant.memory.snapshot() == before
+    assert model.requests[-1] == Request(
+        (
+            Message("system", "I know:\n- user: a\n- assistant: One."),
+            Message("user", "b"),
+            Message("assistant", "Two."),
+            Message("user", "Which?"),
+        ),
+        role="answer",
+    )
+
+
+async def test_a_question_is_billed_as_what_it_is_for(make_model: MakeModel) -> None:
+    model = make_model("1")
+    await native(model).answer("Which?", role="probe")
+    await native(model).answer("Which?")
+    assert [request.role for request in model.requests] == ["probe", "answer"]
+
+
+async def test_an_index_is_searched_for_what_was_just_said(make_model: MakeModel, make_policy: MakePolicy) -> None:
+    model = make_model("fine")
+    policy = make_policy(
+        "verbatim", write={"mode": "verbatim", "roles": "user"}, buffer_size=0, store="external", top_k=1
+    )
+    assistant = Assistant(model, Memory(policy, model, LexicalEmbedder()))
+    for text in ("My cat is old.", "My boat is red.", "What about the cat?"):
+        await assistant.reply(text)
+    assert model.requests[2].messages[0].content == "I know:\n- user: My cat is old."
+    await assistant.answer("Which colour has the boat?")
+    assert model.requests[3].messages[0].content == "I know:\n- user: My boat is red."
+
+
+async def test_forks_remember_the_same_and_go_their_own_ways(make_model: MakeModel) -> None:
+    model = make_model("fine")
+    assistant = native(model)
+    await assistant.reply("a")
+    fork = assistant.fork()
+    assert fork.memory.snapshot() == assistant.memory.snapshot()
+    assert fork.model is model
+    await fork.reply("b")
+    assert len(assistant.memory.snapshot().buffer) == 2
+    assert len(fork.memory.snapshot().buffer) == 4
+
+
+class Broken:
+    name = "broken"
+
+    async def complete(self, request: Request) -> object:
+        raise LanguageModelError(f"no {request.role} today")
+
+    async def aclose(self) -> None:
+        pass
+
+
+async def test_a_call_that_failed_is_not_remembered() -> None:
+    model = Broken()
+    assistant = Assistant(model, Memory(load_policy("native"), model, LexicalEmbedder()))  # type: ignore[arg-type]
+    with pytest.raises(LanguageModelError, match="no reply today"):
+        await assistant.reply("Hello?")
+    assert assistant.memory.snapshot().buffer == ()

@@ -1,0 +1,130 @@
+"""Exact search.
+
+Invariants:
+
+1. The result is what sorting all texts by similarity gives, ties to the newer.
+2. Each text is embedded once, however often and by however many it is searched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemotune.policies.index import VectorIndex
+from mnemotune.policies.text import LexicalEmbedder
+
+if TYPE_CHECKING:
+    from .conftest import MakeEmbedder
+
+Vector = tuple[float, float]
+VECTOR = st.tuples(st.integers(-3, 3).map(float), st.integers(-3, 3).map(float))
+
+
+async def test_the_most_similar_come_first(make_embedder: MakeEmbedder) -> None:
+    index = VectorIndex(make_embedder({"a": (0.1, 1), "b": (0.9, 0), "c": (0.5, 0), "q": (1, 0)}))
+    assert await index.search("q", ["a", "b", "c"], 3) == [1, 2, 0]
+    assert await index.search("q", ["a", "b", "c"], 2) == [1, 2]
+    assert await index.search("q", ["c", "b"], 9) == [1, 0]
+
+
+async def test_of_equally_similar_texts_the_newer_comes_first(make_embedder: MakeEmbedder) -> None:
+    index = VectorIndex(make_embedder({"a": (1, 0), "b": (1, 1), "c": (1, 2), "q": (1, 0)}))
+    assert await index.search("q", ["a", "b", "c", "a"], 3) == [3, 2, 1]
+
+
+async def test_rounding_errors_make_no_difference(make_embedder: MakeEmbedder) -> None:
+    """Sums in another order differ in the last digits, from machine to machine; ties must not."""
+    index = VectorIndex(make_embedder({"a": (1 + 3e-8, 0), "b": (1, 0), "q": (1, 0)}))
+    assert await index.search("q", ["a", "b"], 2) == [1, 0]
+
+
+async def test_nothing_is_found_in_nothing_and_nothing_is_embedded(make_embedder: MakeEmbedder) -> None:
+    embedder = make_embedder({})
+    assert await VectorIndex(embedder).search("q", [], 5) == []
+    assert embedder.asked == []
+
+
+@settings(deadline=None)
+@given(
+    vectors=st.lists(VECTOR, min_size=1, max_size=12),
+    query=VECTOR,
+    top_k=st.integers(1, 15),
+    picks=st.lists(st.integers(0, 11), max_size=20),
+)
+def test_the_result_is_that_of_sorting_all(
+    make_embedder: MakeEmbedder, vectors: list[Vector], query: Vector, top_k: int, picks: list[int]
+) -> None:
+    known = {str(i): vector for i, vector in enumerate(vectors)}
+    texts = [str(pick % len(vectors)) for pick in picks]
+    index = VectorIndex(make_embedder({**known, "q": query}))
+
+    def similarity(position: int) -> float:
+        vector = known[texts[position]]
+        return vector[0] * query[0] + vector[1] * query[1]
+
+    expected = sorted(range(len(texts)), key=lambda i: (-similarity(i), -i))[:top_k]
+    assert asyncio.run(index.search("q", texts, top_k)) == expected
+
+
+@settings(deadline=None)
+@given(texts=st.lists(st.text(max_size=20), max_size=20), query=st.text(max_size=20))
+def test_any_texts_can_be_searched_and_found_by_themselves(texts: list[str], query: str) -> None:
+    index = VectorIndex(LexicalEmbedder())
+    found = asyncio.run(index.search(query, texts, 5))
+    assert len(found) == min(5, len(texts))
+    assert len(set(found)) == len(found)
+
+
+async def test_each_text_is_embedded_once(make_embedder: MakeEmbedder) -> None:
+    embedder = make_embedder({"a": (1, 0), "b": (0, 1), "c": (1, 1), "q": (1, 0)})
+    index = VectorIndex(embedder)
+    await index.search("q", ["a", "b", "a"], 1)
+    await index.search("q", ["a", "b", "a"], 1)
+    await index.search("q", ["b", "c"], 1)
+    await index.search("q", ["a", "b", "a"], 1)
+    assert [texts for texts in embedder.asked if texts != ("q",)] == [("a", "b"), ("c",)]
+
+
+class SlowVectors:
+    """Vectors that take a while, so that searches overlap."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+        self._inner = LexicalEmbedder()
+
+    async def embed(self, texts: Sequence[str]) -> Any:
+        self.asked.append(tuple(texts))
+        await asyncio.sleep(0.001)
+        return await self._inner.embed(texts)
+
+
+async def test_searches_that_overlap_find_the_same_as_one_by_one() -> None:
+    index, texts = VectorIndex(SlowVectors()), ["red apples", "green pears", "blue plums", "red plums"]
+    queries = ["apples", "pears", "red", "plums"]
+    together = await asyncio.gather(
+        *(index.search(query, texts[: 2 + i % 3], 2) for i, query in enumerate(queries)),
+    )
+    alone = [await VectorIndex(LexicalEmbedder()).search(q, texts[: 2 + i % 3], 2) for i, q in enumerate(queries)]
+    assert together == alone
+
+
+async def test_each_text_is_embedded_once_also_by_searches_that_overlap() -> None:
+    """The questions of a period are asked together, of one index, right after a write."""
+    embedder = SlowVectors()
+    index, texts = VectorIndex(embedder), ["red apples", "green pears"]
+    await asyncio.gather(*(index.search(f"query {i}", texts, 1) for i in range(10)))
+    embedded = [text for asked in embedder.asked for text in asked]
+    assert sorted(text for text in embedded if text in texts) == sorted(texts)
+
+
+async def test_what_an_index_returns_are_plain_numbers(make_embedder: MakeEmbedder) -> None:
+    index = VectorIndex(make_embedder({"a": (1, 0), "q": (1, 0)}))
+    (found,) = await index.search("q", ["a"], 1)
+    assert type(found) is int

@@ -1,0 +1,423 @@
+"""A memory policy is a point in one space.
+
+Invariants:
+
+1. Equal policies have equal keys, however they were written down; different ones have different keys.
+2. A policy that was written to a file and read back is the same policy.
+3. A policy that cannot work, or says something without effect, is refused when it is made, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from mnemotune.policies import MemoryPolicy, PolicyError, dump_policy, load_policy, presets
+from mnemotune.policies.policy import Prompts, Read, Write, default_prompts, parse_policy
+from mnemotune.policies.prompts import default_templates
+
+PRESETS = ("awe", "awi", "native", "rag")
+SLOTS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("facts", "write"): ("conversation",),
+    ("profile", "write"): ("memories", "conversation"),
+    ("facts", "merge"): ("memories", "facts"),
+    **{(mode, "reply"): ("memories",) for mode in ("verbatim", "facts", "profile")},
+    **{(mode, "answer"): ("query", "choices") for mode in ("none", "verbatim", "facts", "profile")},
+}
+"""The slots that each prompt of each mode needs."""
+
+
+@st.composite
+def prompt_texts(draw: st.DrawFn, slots: tuple[str, ...]) -> str:
+    """Make texts with the slots somewhere in them, among braces and anything else."""
+    pieces = draw(st.lists(st.one_of(st.text(max_size=12), st.sampled_from(["{", "}", "{}", "{x}", "\n", " \n"]))))
+    places = [f"{{{slot}}}" for slot in slots]
+    return "".join(draw(st.permutations([*pieces, *places])))
+
+
+@st.composite
+def points(draw: st.DrawFn) -> dict[str, Any]:
+    """Make any valid point of the space, as it would stand in a file."""
+    mode = draw(st.sampled_from(["none", "verbatim", "facts", "profile"]))
+    point: dict[str, Any] = {"write": {"mode": mode}}
+    number = st.integers(1, 60)
+    if mode == "none":
+        if draw(st.booleans()):
+            point |= {"update_every": draw(number), "buffer_size": draw(st.integers(0, 60))}
+    else:
+        point |= {"update_every": draw(number), "buffer_size": draw(st.integers(0, 60))}
+        point["write"]["roles"] = draw(st.sampled_from(["user", "both"]))
+        point["store"] = draw(st.sampled_from(["context", "external"]))
+        point["read"] = {"budget_tokens": draw(st.none() | st.integers(16, 4000))}
+        if point["store"] == "external":
+            point["top_k"] = draw(number)
+            point["read"]["order"] = draw(st.sampled_from(["time", "relevance"]))
+    point["prompts"] = {
+        slot: draw(prompt_texts(slots)) for (of, slot), slots in SLOTS.items() if of == mode and draw(st.booleans())
+    }
+    return point
+
+
+def shuffled(value: Any) -> Any:
+    """Return an equal mapping with its names the other way round."""
+    if isinstance(value, dict):
+        return {key: shuffled(inner) for key, inner in reversed(value.items())}
+    return value
+
+
+def refusal(**changes: Any) -> str:
+    """Return why RAG with these changes is refused."""
+    point = {"write": {"mode": "verbatim"}, "update_every": 2, "buffer_size": 4, "store": "external", "top_k": 30}
+    return problem(yaml.safe_dump({name: value for name, value in (point | changes).items() if value != "left out"}))
+
+
+def problem(text: str) -> str:
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(text, where="mine.yaml")
+    return str(caught.value)
+
+
+# Presets
+
+
+def test_the_presets_are_amemgyms_agents() -> None:
+    assert presets() == list(PRESETS)
+    assert [load_policy(name).label for name in PRESETS] == [
+        "facts+external(2,4,30)",
+        "profile+context(2,4)",
+        "none",
+        "verbatim+external(2,4,30)",
+    ]
+
+
+def test_the_presets_are_the_points_that_the_papers_name() -> None:
+    awe, awi, native, rag = map(load_policy, PRESETS)
+    for policy, mode, store, top_k in (
+        (awe, "facts", "external", 30),
+        (awi, "profile", "context", None),
+        (rag, "verbatim", "external", 30),
+    ):
+        assert (policy.write.mode, policy.write.roles) == (mode, "both")
+        assert (policy.update_every, policy.buffer_size) == (2, 4)
+        assert (policy.store, policy.top_k) == (store, top_k)
+        assert policy.read == Read(order="time", budget_tokens=None)
+    assert native == MemoryPolicy(write=Write(mode="none"))
+    assert (native.update_every, native.buffer_size, native.store, native.top_k) == (None, None, None, None)
+
+
+def test_a_policy_has_just_the_prompts_that_it_uses_and_the_bundled_texts_where_it_gives_none() -> None:
+    texts = default_templates()
+    assert load_policy("native").prompts == Prompts(answer=texts.answer)
+    assert load_policy("rag").prompts == Prompts(reply=texts.reply, answer=texts.answer)
+    assert load_policy("awi").prompts == Prompts(write=texts.write_profile, reply=texts.reply, answer=texts.answer)
+    assert load_policy("awe").prompts == Prompts(
+        write=texts.write_facts, merge=texts.merge, reply=texts.reply, answer=texts.answer
+    )
+
+
+def test_a_prompt_of_ones_own_stays_and_the_others_are_filled_in() -> None:
+    policy = MemoryPolicy.model_validate(
+        {
+            "write": {"mode": "profile"},
+            "update_every": 1,
+            "buffer_size": 0,
+            "store": "context",
+            "prompts": {"write": "Note {memories} and {conversation}.", "reply": None},
+        }
+    )
+    assert policy.prompts.write == "Note {memories} and {conversation}."
+    assert policy.prompts.reply == default_templates().reply
+    assert policy.prompts.merge is None
+
+
+# Keys
+
+
+@settings(deadline=None)
+@given(point=points())
+def test_the_key_does_not_depend_on_the_order_of_names(point: dict[str, Any]) -> None:
+    policy, other = MemoryPolicy.model_validate(point), MemoryPolicy.model_validate(shuffled(point))
+    assert other == policy
+    assert other.key == policy.key
+    assert len(policy.key) == 12
+    assert set(policy.key) <= set("0123456789abcdef")
+
+
+@settings(deadline=None)
+@given(first=points(), second=points())
+def test_two_policies_have_one_key_just_when_they_are_equal(first: dict[str, Any], second: dict[str, Any]) -> None:
+    one, two = MemoryPolicy.model_validate(first), MemoryPolicy.model_validate(second)
+    assert (one.key == two.key) == (one == two)
+
+
+def test_writing_a_default_out_does_not_change_the_key() -> None:
+    spelled = {
+        "write": {"mode": "verbatim", "roles": "both"},
+        "update_every": 2,
+        "buffer_size": 4,
+        "store": "external",
+        "top_k": 30,
+        "read": {"order": "time", "budget_tokens": None},
+        "prompts": default_prompts("verbatim") | {"write": None},
+    }
+    assert MemoryPolicy.model_validate(spelled).key == load_policy("rag").key
+
+
+def test_each_field_changes_the_key() -> None:
+    point: dict[str, Any] = {
+        "write": {"mode": "facts"},
+        "update_every": 2,
+        "buffer_size": 4,
+        "store": "external",
+        "top_k": 9,
+    }
+    changes: list[dict[str, Any]] = [
+        {},
+        {"write": {"mode": "facts", "roles": "user"}},
+        {"write": {"mode": "verbatim"}},
+        {"update_every": 3},
+        {"buffer_size": 5},
+        {"store": "context", "top_k": None},
+        {"top_k": 10},
+        {"read": {"order": "relevance"}},
+        {"read": {"budget_tokens": 100}},
+        {"prompts": {"write": "{conversation}"}},
+        {"prompts": {"merge": "{memories}{facts}"}},
+        {"prompts": {"reply": "{memories}"}},
+        {"prompts": {"answer": "{query}{choices}"}},
+    ]
+    keys = [MemoryPolicy.model_validate(point | change).key for change in changes]
+    assert len(set(keys)) == len(changes)
+
+
+def test_a_key_stays_the_same_from_process_to_process_and_from_release_to_release() -> None:
+    """A study finds its policies again by their keys."""
+    policy = MemoryPolicy(
+        write=Write(mode="none"), update_every=2, buffer_size=4, prompts=Prompts(answer="{query} ä {choices}")
+    )
+    assert policy.key == "ac5e0d241df9"
+
+
+def test_the_label_says_the_numbers() -> None:
+    policy = MemoryPolicy(write=Write(mode="none"), update_every=3, buffer_size=7)
+    assert policy.label == "none(3,7)"
+    assert load_policy("awi").label == "profile+context(2,4)"
+
+
+def test_a_policy_cannot_be_changed() -> None:
+    policy = load_policy("rag")
+    for part, field in ((policy, "top_k"), (policy.write, "mode"), (policy.read, "order"), (policy.prompts, "answer")):
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(part, field, None)
+
+
+# Files
+
+
+@settings(deadline=None)
+@given(point=points())
+def test_a_policy_that_was_written_down_reads_back_to_the_same_policy(point: dict[str, Any]) -> None:
+    policy = MemoryPolicy.model_validate(point)
+    again = parse_policy(dump_policy(policy), where="here")
+    assert again == policy
+    assert again.key == policy.key
+
+
+@pytest.mark.parametrize(
+    "odd", ["\x85", "\u2028", "\n\x85", "\r", "\r\n", "\ufeff", "\x00", "\x7f", "\t\n", " \n ", "---\n", "#\n", "🌱\n"]
+)
+def test_odd_characters_in_a_prompt_come_back_from_a_file(odd: str) -> None:
+    for text in (odd, f"{odd}a", f"a{odd}", f"a\n{odd}b\n"):
+        policy = MemoryPolicy(write=Write(mode="none"), prompts=Prompts(answer=f"{text}{{query}}{{choices}}{text}"))
+        assert parse_policy(dump_policy(policy), where="here") == policy
+
+
+@settings(deadline=None)
+@given(point=points())
+def test_a_policy_that_went_through_json_is_the_same_policy(point: dict[str, Any]) -> None:
+    policy = MemoryPolicy.model_validate(point)
+    assert parse_policy(policy.model_dump_json(), where="here") == policy
+    assert MemoryPolicy.model_validate_json(policy.model_dump_json()) == policy
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_reads_back_from_a_file(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "best_policy.yaml"
+    path.write_text(dump_policy(load_policy(name)), encoding="utf-8")
+    assert load_policy(path) == load_policy(str(path)) == load_policy(name)
+
+
+def test_a_written_policy_can_be_read_by_people() -> None:
+    text = dump_policy(load_policy("awi"))
+    assert "null" not in text
+    assert "  write: |-\n    You keep a profile of the user." in text
+    assert "\\n" not in text
+    assert text.startswith("write:\n")
+
+
+def test_a_policy_may_be_written_as_json(tmp_path: Path) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps({"write": {"mode": "none"}}), encoding="utf-8")
+    assert load_policy(path) == load_policy("native")
+
+
+def test_a_file_of_a_presets_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rag").write_text("write: {mode: none}", encoding="utf-8")
+    assert load_policy("rag") == load_policy("native")
+
+
+def test_a_policy_that_is_nowhere_is_refused_with_what_there_is() -> None:
+    with pytest.raises(PolicyError, match=r"^ragg: no such file or preset; presets: awe, awi, native, rag$"):
+        load_policy("ragg")
+
+
+def test_a_file_that_is_not_yaml_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("write: {mode: none", encoding="utf-8")
+    with pytest.raises(PolicyError, match=r"mine\.yaml: is not YAML: "):
+        load_policy(path)
+
+
+def test_a_file_that_is_not_text_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(b"write: {mode: none}  # caf\xe9")
+    with pytest.raises(PolicyError, match=r"mine\.yaml: "):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("text", ["", "- write", "native", "7"])
+def test_what_is_no_policy_at_all_is_refused_by_name(text: str) -> None:
+    assert problem(text).startswith("mine.yaml: ")
+
+
+# Fields
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}", "mine.yaml: write: Field required"),
+        ("write: {}", "mine.yaml: write.mode: Field required"),
+        ("write: none", "mine.yaml: write: "),
+        ("write: {mode: sometimes}", "mine.yaml: write.mode: Input should be 'none', 'verbatim', 'facts' or 'profile'"),
+        ("write: {mode: none, how: well}", "mine.yaml: write.how: Extra inputs are not permitted"),
+        ("{write: {mode: none}, colour: red}", "mine.yaml: colour: Extra inputs are not permitted"),
+        ("{write: {mode: none}, prompts: {greeting: hi}}", "mine.yaml: prompts.greeting: Extra inputs are not"),
+        ("{write: {mode: none}, prompts: [a]}", "mine.yaml: prompts: "),
+        ("{write: {mode: none}, prompts: {answer: 7}}", "mine.yaml: prompts.answer: "),
+    ],
+)
+def test_a_field_of_the_wrong_kind_is_named(text: str, said: str) -> None:
+    assert said in problem(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"update_every": 0}, "update_every: Input should be greater than or equal to 1"),
+        ({"update_every": 1.5}, "update_every: "),
+        ({"buffer_size": -1}, "buffer_size: Input should be greater than or equal to 0"),
+        ({"top_k": 0}, "top_k: Input should be greater than or equal to 1"),
+        ({"store": "cloud"}, "store: Input should be 'context' or 'external'"),
+        ({"read": {"order": "random"}}, "read.order: Input should be 'time' or 'relevance'"),
+        ({"read": {"budget_tokens": 15}}, "read.budget_tokens: Input should be greater than or equal to 16"),
+        ({"write": {"mode": "verbatim", "roles": "assistant"}}, "write.roles: Input should be 'user' or 'both'"),
+    ],
+)
+def test_a_number_out_of_bounds_is_named(changes: dict[str, Any], said: str) -> None:
+    assert refusal(**changes).startswith(f"mine.yaml: {said}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"buffer_size": "left out"}, "buffer_size: needed when something is written"),
+        ({"store": "left out", "top_k": "left out"}, "store: needed when something is written"),
+        ({"update_every": "left out"}, "update_every: needed when messages are evicted from the buffer"),
+        ({"top_k": "left out"}, "top_k: needed with store: external"),
+    ],
+)
+def test_a_field_that_is_needed_is_asked_for(changes: dict[str, Any], said: str) -> None:
+    assert refusal(**changes) == f"mine.yaml: {said}"
+
+
+def test_a_buffer_without_a_rhythm_is_refused() -> None:
+    assert problem("{write: {mode: none}, buffer_size: 4}") == (
+        "mine.yaml: update_every: needed when messages are evicted from the buffer"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{write: {mode: none}, store: context}", "store: has no effect with write.mode: none; leave it out"),
+        ("{write: {mode: none}, top_k: 3}", "top_k: has no effect with write.mode: none; leave it out"),
+        ("{write: {mode: none, roles: user}}", "write.roles: has no effect with write.mode: none; leave it out"),
+        ("{write: {mode: none}, update_every: 2}", "update_every: has no effect when all messages are kept; leave it"),
+        ("{write: {mode: none}, read: {budget_tokens: 99}}", "read: has no effect with write.mode: none; leave it out"),
+        (
+            "{write: {mode: none}, prompts: {reply: '{memories}'}}",
+            "prompts.reply: has no effect with write.mode: none; leave it out",
+        ),
+        (
+            "{write: {mode: profile}, update_every: 2, buffer_size: 4, store: context, top_k: 3}",
+            "top_k: has no effect with store: context; leave it out",
+        ),
+        (
+            "{write: {mode: profile}, update_every: 2, buffer_size: 4, store: context, read: {order: relevance}}",
+            "read.order: has no effect with store: context; leave it out",
+        ),
+        (
+            "{write: {mode: profile}, update_every: 2, buffer_size: 4, store: context, "
+            "prompts: {merge: '{memories}{facts}'}}",
+            "prompts.merge: has no effect with write.mode: profile; leave it out",
+        ),
+        (
+            "{write: {mode: verbatim}, update_every: 2, buffer_size: 4, store: context, "
+            "prompts: {write: '{memories}{conversation}'}}",
+            "prompts.write: has no effect with write.mode: verbatim; leave it out",
+        ),
+    ],
+)
+def test_a_field_without_effect_is_refused(text: str, said: str) -> None:
+    assert problem(text).startswith(f"mine.yaml: {said}")
+
+
+def test_several_reasons_are_all_said() -> None:
+    said = problem("{write: {mode: facts}, prompts: {reply: hello}}")
+    for reason in ("buffer_size: needed", "store: needed", "update_every: needed", "prompts.reply: lacks {memories}"):
+        assert reason in said
+
+
+# Slots
+
+
+@pytest.mark.parametrize(("mode", "slot", "name"), [(*key, name) for key, names in SLOTS.items() for name in names])
+def test_a_prompt_without_one_of_its_slots_is_refused(mode: str, slot: str, name: str) -> None:
+    rest = "".join(f"{{{other}}}" for other in SLOTS[mode, slot] if other != name)
+    numbers = {} if mode == "none" else {"update_every": 2, "buffer_size": 4, "store": "context"}
+    text = yaml.safe_dump({"write": {"mode": mode}, **numbers, "prompts": {slot: f"Please. {rest} {{ {name} }}"}})
+    assert problem(text) == f"mine.yaml: prompts.{slot}: lacks {{{name}}}"
+
+
+def test_braces_in_a_prompt_are_nobodys_business() -> None:
+    text = 'Say {"a": {0}} and {{nothing}} {else!r:>{width}} about {memories} {} }{'
+    policy = MemoryPolicy.model_validate(
+        {
+            "write": {"mode": "verbatim"},
+            "update_every": 2,
+            "buffer_size": 4,
+            "store": "context",
+            "prompts": {"reply": text},
+        }
+    )
+    assert policy.prompts.reply == text

@@ -1,0 +1,143 @@
+"""JSON out of what models say.
+
+Invariants:
+
+1. Any text gives an object or ReplyError, soon, and nothing else.
+2. An object comes back as it went in, however it was wrapped.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemotune.policies.replies import LONGEST_REPLY, ReplyError, as_text, read_json_object
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+OBJECTS = st.dictionaries(st.text(max_size=5), VALUES, max_size=4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"answer": 2}',
+        '  \n{"answer": 2}\n ',
+        '```json\n{"answer": 2}\n```',
+        '```JSON\n{"answer": 2}```',
+        '```\n{"answer": 2}\n```',
+        'Let me think.\n```json\n{"answer": 2}\n```\nHope this helps {really}!',
+        'I choose {"answer": 2}.',
+        'Either {"answer": 1} or rather {"answer": 2} it is.',
+        '```json\n{"answer": 1}\n```\nNo, wait:\n```json\n{"answer": 2}\n```',
+        'A set {a, b} and {"answer": 2} and {c}',
+        '{{"answer": 2}}',
+        '```python\nprint("{}")\n```\nso {"answer": 2}',
+        '```json\n{"answer": 2}',
+        '{\n  "answer":\t2\n}',
+    ],
+)
+def test_an_object_is_found_in_fences_and_in_prose_the_last_one_counting(text: str) -> None:
+    assert read_json_object(text) == {"answer": 2}
+
+
+def test_an_object_inside_an_object_is_part_of_it() -> None:
+    assert read_json_object('So {"a": {"b": {}}} then.') == {"a": {"b": {}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the reply holds no JSON object"),
+        ("The answer is 2.", "the reply holds no JSON object"),
+        ("{answer: 2}", "the reply holds no JSON object"),
+        ("{'answer': 2}", "the reply holds no JSON object"),
+        ('{"answer": 2', "the reply holds no JSON object"),
+        ("[2]", "the reply is a JSON list, not an object"),
+        ('"2"', "the reply is a JSON str, not an object"),
+        ("2", "the reply is a JSON int, not an object"),
+        ("null", "the reply is a JSON NoneType, not an object"),
+        ('```json\n["a", "b"]\n```', "the reply is a JSON list, not an object"),
+        ("{" * 50_000, "the reply holds no JSON object"),
+        ("[" * 50_000, "the reply holds no JSON object"),
+        ('{"a":' * 10_000, "the reply holds no JSON object"),
+        ("x" * (LONGEST_REPLY + 1), "the reply has 100,001 characters"),
+        ('{"a": 1}' + " " * LONGEST_REPLY, "the reply has 100,008 characters"),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_what_is_no_object_is_refused_with_the_reason(text: str, said: str) -> None:
+    with pytest.raises(ReplyError) as caught:
+        read_json_object(text)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("digits", [4301, 99_000])
+def test_a_number_that_is_too_long_to_be_read_is_refused(digits: int) -> None:
+    """Python refuses to convert integers of more than 4,300 digits, and not as a JSON error."""
+    for text in ('{"answer": %s}', 'So {"answer": %s}.', "```json\n[%s]\n```"):
+        with pytest.raises(ReplyError):
+            read_json_object(text % ("1" * digits))
+
+
+def test_a_long_reply_is_read_up_to_the_limit() -> None:
+    whole = json.dumps({"a": "x" * (LONGEST_REPLY - 9)})
+    assert len(whole) == LONGEST_REPLY
+    assert len(read_json_object(whole)["a"]) == LONGEST_REPLY - 9
+
+
+@settings(deadline=None)
+@given(text=st.text(st.characters()))
+def test_any_text_gives_an_object_or_a_reason(text: str) -> None:
+    try:
+        value: Any = read_json_object(text)
+    except ReplyError as error:
+        value = {"reason": str(error)}
+    assert isinstance(value, dict)
+
+
+@settings(deadline=None)
+@given(
+    pieces=st.lists(st.sampled_from([*'{}[]":,\\` \n1', "```", "json", '{"a":', "null", "\\u", "\\ud800"]), max_size=40)
+)
+def test_any_scrap_of_json_gives_an_object_or_a_reason(pieces: list[str]) -> None:
+    try:
+        value: Any = read_json_object("".join(pieces))
+    except ReplyError as error:
+        value = {"reason": str(error)}
+    assert isinstance(value, dict)
+
+
+@settings(deadline=None)
+@given(value=OBJECTS, indent=st.sampled_from([None, 2]), ascii_only=st.booleans())
+def test_an_object_comes_back_as_it_went_in_however_it_was_wrapped(
+    value: dict[str, Any], indent: int | None, ascii_only: bool
+) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+    assert read_json_object(text) == value
+    assert read_json_object(f"Here you are:\n{text}\nAnything else?") == value
+    if "```" not in text:
+        assert read_json_object(f"```json\n{text}\n```") == value
+
+
+@pytest.mark.parametrize("scrap", ["{", '{"a":', '{"a": [', "```{"])
+def test_the_longest_hostile_reply_is_done_with_soon(scrap: str) -> None:
+    start = time.perf_counter()
+    with pytest.raises(ReplyError):
+        read_json_object((scrap * LONGEST_REPLY)[:LONGEST_REPLY])
+    assert time.perf_counter() - start < 10
+
+
+def test_texts_stay_and_other_values_become_json() -> None:
+    assert as_text('a "b"') == 'a "b"'
+    assert as_text(["ä", 1, None]) == '["ä", 1, null]'
+    assert as_text({"a": True}) == '{"a": true}'
+    assert as_text(7) == "7"

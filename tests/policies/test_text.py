@@ -1,0 +1,175 @@
+"""Words, sentences, and the vectors made of them.
+
+Invariants of every embedder (``EmbedderConformance``):
+
+1. One row per text, aligned with the texts, of length 1, or 0 for a text without words.
+2. A text's row does not depend on what else is asked for, nor on when.
+3. No text raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemotune.policies.lm import Embedder
+from mnemotune.policies.text import STOP_WORDS, LexicalEmbedder, sentences, stem, stems
+
+# Words
+
+
+def test_words_are_stemmed_and_stop_words_are_left_out_in_order() -> None:
+    assert stems("The running dogs were happily chasing the CATS.") == ("run", "dog", "happili", "chase", "cat")
+    assert stems("I am not at all sure about it") == ()
+
+
+def test_snake_case_and_hyphens_are_words() -> None:
+    assert stems("under_200_dollars") == ("200", "dollar")
+    assert stems("head-to-head") == ("head", "head")
+
+
+def test_curly_apostrophes_are_apostrophes_and_thousands_are_one_number() -> None:
+    assert stems("I don\u2019t have 12,500 dollars") == stems("I don't have 12500 dollars") == ("12500", "dollar")
+
+
+def test_stop_words_are_words_as_they_are_split() -> None:
+    assert [word for word in STOP_WORDS if stems(word)] == []
+    assert "" not in STOP_WORDS
+
+
+def test_equal_words_have_equal_stems() -> None:
+    assert stem("connected") == stem("connection") == stem("connecting")
+
+
+# Sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("I swim. Do you? Yes!", ("I swim.", "Do you?", "Yes!")),
+        ("One line\nanother line\n\n- a third", ("One line", "another line", "- a third")),
+        ('He said "Stop." Then he left.', ('He said "Stop.', "Then he left.")),
+        ("It costs 3.50 dollars, e.g. for tea.", ("It costs 3.50 dollars, e.g. for tea.",)),
+        ("No end", ("No end",)),
+        ("Wait... what? (Really.) Yes.", ("Wait... what?", "(Really.", "Yes.")),
+        ("  \n \n", ()),
+        ("", ()),
+    ],
+)
+def test_texts_are_split_at_sentence_ends_and_line_breaks(text: str, pieces: tuple[str, ...]) -> None:
+    assert sentences(text) == pieces
+
+
+@settings(deadline=None)
+@given(text=st.text(st.characters()))
+def test_no_sentence_is_empty_or_made_up(text: str) -> None:
+    for piece in sentences(text):
+        assert piece
+        assert piece == piece.strip()
+        assert piece in text
+    assert set(stems(text)) == {word for piece in sentences(text) for word in stems(piece)}
+
+
+# Vectors
+
+
+class EmbedderConformance:
+    """What every embedder must do; a subclass makes one."""
+
+    def make(self) -> Embedder:
+        raise NotImplementedError
+
+    def embed(self, *texts: str) -> np.ndarray:
+        return asyncio.run(self.make().embed(list(texts)))
+
+    def test_there_is_a_row_of_length_one_for_each_text(self) -> None:
+        vectors = self.embed("I swim every day.", "Cats are great.", "I swim every day.")
+        assert vectors.dtype == np.float32
+        assert vectors.shape[0] == 3
+        assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
+        assert np.array_equal(vectors[0], vectors[2])
+        assert not np.array_equal(vectors[0], vectors[1])
+
+    def test_a_text_without_words_has_length_zero_or_one(self) -> None:
+        for length in np.linalg.norm(self.embed("", "?!", "\n"), axis=1):
+            assert float(length) == pytest.approx(0) or float(length) == pytest.approx(1, abs=1e-5)
+
+    def test_no_texts_are_no_rows(self) -> None:
+        assert len(self.embed()) == 0
+
+    def test_a_row_depends_on_its_text_alone(self) -> None:
+        embedder = self.make()
+
+        async def twice() -> None:
+            first = await embedder.embed(["a cat", "a dog"])
+            alone = await embedder.embed(["a dog"])
+            assert np.allclose(first[1], alone[0], atol=1e-6)
+
+        asyncio.run(twice())
+
+    def test_like_texts_are_more_similar_than_unlike_ones(self) -> None:
+        cat, cats, tax = self.embed("My cat sleeps.", "The cat is asleep, my cat.", "Income tax is due in May.")
+        assert cat @ cats > cat @ tax
+
+    @settings(deadline=None)
+    @given(texts=st.lists(st.text(st.characters()), max_size=5))
+    def test_any_texts_have_rows(self, texts: list[str]) -> None:
+        vectors = self.embed(*texts)
+        assert len(vectors) == len(texts)
+        assert np.isfinite(vectors).all()
+        assert (np.linalg.norm(vectors, axis=1) < 1.0001).all()
+
+
+class TestLexicalEmbedder(EmbedderConformance):
+    def make(self) -> LexicalEmbedder:
+        return LexicalEmbedder()
+
+
+def test_lexical_vectors_have_the_dimensions_asked_for() -> None:
+    assert asyncio.run(LexicalEmbedder(dimensions=64).embed(["a cat"])).shape == (1, 64)
+    assert asyncio.run(LexicalEmbedder().embed([])).shape == (0, 1024)
+    assert LexicalEmbedder().name == "lexical"
+
+
+def test_texts_of_the_same_words_in_other_forms_and_orders_are_the_same_lexically() -> None:
+    first, second, empty = asyncio.run(LexicalEmbedder().embed(["Dogs chase the cat", "cats, chasing a dog!", "I am"]))
+    assert np.array_equal(first, second)
+    assert not empty.any()
+
+
+def test_a_word_said_twice_counts_more_but_not_double() -> None:
+    once, twice, cat = asyncio.run(LexicalEmbedder().embed(["cat dog", "cat cat dog", "cat"]))
+    assert once @ cat == pytest.approx(0.5**0.5, abs=1e-5)
+    said = 1 + np.log(2)
+    assert twice @ cat == pytest.approx(said / np.hypot(said, 1), abs=1e-5)
+
+
+PRINT_VECTOR = """
+import asyncio
+from mnemotune.policies.text import LexicalEmbedder
+
+print(asyncio.run(LexicalEmbedder().embed(["My cat sleeps in 3 boxes."])).nonzero()[1].tolist())
+"""
+
+
+def test_lexical_vectors_are_the_same_in_every_process() -> None:
+    """Python's own hash of a text differs from process to process."""
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT_VECTOR],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(seen) == 1
