@@ -190,6 +190,11 @@ def dump_config(config: Config) -> str:
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120)
 
 
+def default_uri(runs: Path) -> str:
+    """Return where MLflow keeps its view of the run folders in ``runs``, unless a config says otherwise."""
+    return f"sqlite:///{runs.resolve() / 'mlflow.db'}"
+
+
 def _read(path: str | Path) -> str:
     file = Path(path)
     if file.is_file():
@@ -217,6 +222,3 @@ def _with(values: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[st
         return {**values, first: value}
     inner = values.get(first)
     return {**values, first: _with(inner if isinstance(inner, Mapping) else {}, rest, value)}
-
-
-__all__ = ["Config", "ConfigError", "dump_config", "load_config", "parse_config"]

@@ -117,14 +117,15 @@ class Loop:
         """Say why a candidate goes no further than the race; empty when it does."""
         best = self.study.best
         gain = compare(race.scores, parent.train)
+        against = f"{told(gain)} over its parent, trial {parent.number}"
         if not race.finished:
-            return f"lost to its parent, trial {parent.number}, on {len(race.scores)} train users: {told(gain)}"
+            return f"{against}: lost after {len(race.scores)} train users"
         if len(race.summary["failures"]) > len(parent.summary["failures"]):
             return f"more episodes failed than its parent's, for example: {race.summary['failures'][0]['reason']}"
         if gain.mean <= 0:
-            return f"no better than its parent, trial {parent.number}: {told(gain)}"
+            return f"{against}: no better"
         if trial.score <= best.score:
-            return f"better than its parent, trial {parent.number}, but not than trial {best.number}: {told(gain)}"
+            return f"{against}: better, but not than trial {best.number}"
         return ""
 
     async def _validate(self, trial: Trial, policy: MemoryPolicy) -> Trial:
@@ -133,7 +134,7 @@ class Loop:
         gain = compare(validation.by_user, best.validation)
         accepted = gain.low > 0
         how = "better" if accepted else "not surely better"
-        reason = f"{how} than trial {best.number} on validation: {told(gain)}"
+        reason = f"{told(gain)} over trial {best.number} on validation: {how}"
         return _ended(replace(trial, validation=validation.by_user), "validate", reason, accepted=accepted)
 
     def _append(self, trial: Trial) -> None:

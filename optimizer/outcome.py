@@ -8,7 +8,7 @@ from typing import Any
 
 from ..policies.lm import Ledger
 from ..policies.lm.base import merged
-from .config import Config, ConfigError, load_config
+from .config import Config, ConfigError, default_uri, load_config
 from .sealed import EVOLVED, SEED, SealedTest
 from .study import Study
 
@@ -52,7 +52,7 @@ class Outcome:
     @property
     def tracking_uri(self) -> str:
         """Where MLflow keeps its view of the run."""
-        return self.config.tracking.uri or f"sqlite:///{self.folder.resolve().parent / 'mlflow.db'}"
+        return self.config.tracking.uri or default_uri(self.folder.parent)
 
     def as_json(self) -> dict[str, Any]:
         """Return the run's result as plain JSON values."""

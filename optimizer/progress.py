@@ -112,7 +112,7 @@ class Progress:
 
 
 def _columns(number: str, verdict: str, score: str, label: str, why: str) -> str:
-    return f"{number:>5}  {verdict:<8}  {score:>6}  {label:<24}  {why}"
+    return f"{number:>5}  {verdict:<8}  {score:>6}  {label:<26}  {why}"
 
 
 def clock_text(seconds: float) -> str:

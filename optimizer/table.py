@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,7 +44,7 @@ def with_interval(value: float | None, interval: Sequence[float | None]) -> str:
 
 def number(value: float | None) -> str:
     """Write a score; a dash where there is none."""
-    return "-" if value is None else f"{value:.3f}"
+    return "-" if value is None or math.isnan(value) else f"{round(value, 3) + 0.0:.3f}"
 
 
 def count(value: int) -> str:

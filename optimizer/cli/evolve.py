@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from ..config import ConfigError, load_config
+from ..config import ConfigError, default_uri, load_config
 from ..table import score_table, with_interval
 
 if TYPE_CHECKING:
@@ -65,11 +65,12 @@ def show(outcome: Outcome) -> None:
         console.print(outcome.test.problem, style="yellow", highlight=False, markup=False)
     if outcome.config.model == "embedded":
         console.print("Scores are the embedded model's: they compare policies, not real language models.", style="dim")
+    here = default_uri(Path("runs"))
     best = outcome.folder / "best_policy.yaml"
     for name, place in (
         ("run", str(outcome.folder)),
         ("policy", str(best)),
         ("report", str(outcome.folder / "report.html")),
-        ("MLflow", f"mnemotune ui --uri {outcome.tracking_uri}" if outcome.config.tracking.uri else "mnemotune ui"),
+        ("MLflow", "mnemotune ui" if outcome.tracking_uri == here else f"mnemotune ui --uri {outcome.tracking_uri}"),
     ):
         console.print(f"{name:<7} {place}", highlight=False, markup=False, soft_wrap=True)

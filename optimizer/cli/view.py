@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..config import ConfigError
+from ..config import ConfigError, default_uri
 
 
 def report_command(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
@@ -24,8 +24,8 @@ def ui_command(
 ) -> None:
     """Open MLflow's pages on the runs."""
     if uri is None and not Path("runs/mlflow.db").is_file():
-        raise ConfigError("runs/mlflow.db: no such file; run `mnemotune evolve` here first, or pass --uri")
+        raise ConfigError("runs/mlflow.db: no such file here; run `mnemotune evolve` first, or pass --uri")
     from ..tracking import serve
 
     typer.echo(f"MLflow's pages: http://{host}:{port} (up in a few seconds; Ctrl-C ends them)", err=True)
-    serve(uri or "sqlite:///runs/mlflow.db", host=host, port=port)
+    serve(uri or default_uri(Path("runs")), host=host, port=port)
