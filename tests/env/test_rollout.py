@@ -24,7 +24,17 @@ from mnemotune.data import Scenario
 from mnemotune.env import Protocol, rollout
 from mnemotune.env.protocol import answer_prompt, probe_prompt, user_prompt
 from mnemotune.policies import MemoryPolicy, load_policy, presets
-from mnemotune.policies.lm import Budget, BudgetExhausted, LanguageModelError, Limits, Message, Metered, Request, Usage
+from mnemotune.policies.lm import (
+    Budget,
+    BudgetExhausted,
+    EndpointDown,
+    LanguageModelError,
+    Limits,
+    Message,
+    Metered,
+    Request,
+    Usage,
+)
 from mnemotune.policies.prompts import default_templates, render
 
 if TYPE_CHECKING:
@@ -481,11 +491,12 @@ async def test_an_error_of_the_program_is_no_failure_of_an_episode(
 
 
 @pytest.mark.parametrize("role", ["reply", "user", "write", "answer", "probe"])
-async def test_a_spent_budget_ends_the_episode_and_everything_under_way(
-    role: str, make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
+@pytest.mark.parametrize("error", [BudgetExhausted, EndpointDown])
+async def test_a_spent_budget_or_a_dead_endpoint_ends_the_episode_and_everything_under_way(
+    role: str, error: type[Exception], make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
 ) -> None:
-    model = make_model(**{role: fails("in period 1", error=BudgetExhausted, says="{}")}, delay=lambda _: 0.001)
-    with pytest.raises(BudgetExhausted):
+    model = make_model(**{role: fails("in period 1", error=error, says="{}")}, delay=lambda _: 0.001)
+    with pytest.raises(error):
         await rollout(make_scenario(sessions=(4, 2, 2)), AWI, make_cast(model))
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert model.under_way == []

@@ -17,7 +17,7 @@ import fastapi
 import pytest
 import uvicorn
 
-from mnemotune.policies.lm.openai import Clock
+from mnemotune.policies.lm.endpoint import Clock
 
 PATIENCE_SECONDS = 10.0
 

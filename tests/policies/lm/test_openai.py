@@ -18,6 +18,7 @@ from mnemotune.policies.lm import (
     BudgetExhausted,
     Completion,
     Embedder,
+    EndpointDown,
     LanguageModelError,
     Limits,
     Message,
@@ -26,7 +27,8 @@ from mnemotune.policies.lm import (
     Usage,
 )
 from mnemotune.policies.lm.cache import ResponseCache
-from mnemotune.policies.lm.openai import Clock, OpenAIEmbedder, OpenAIModel, Prices
+from mnemotune.policies.lm.endpoint import Clock
+from mnemotune.policies.lm.openai import OpenAIEmbedder, OpenAIModel, Prices
 
 if TYPE_CHECKING:
     from .conftest import FakeTime, ScriptedServer
@@ -232,7 +234,7 @@ async def test_a_retry_after_of_an_hour_ends_the_call_and_says_why(
 
 async def test_an_empty_account_is_not_asked_again(server: ScriptedServer, connect: Connect) -> None:
     server.answer({"error": {"message": "no quota", "code": "insufficient_quota"}}, status=429)
-    with pytest.raises(LanguageModelError, match="no quota; add credit"):
+    with pytest.raises(EndpointDown, match="no quota; add credit"):
         await connect().complete(REQUEST)
     assert len(server.asked) == 1
 
@@ -244,6 +246,25 @@ async def test_a_server_that_stays_silent_is_given_up_after_its_time(
     with pytest.raises(LanguageModelError, match=r"no reply within 0\.1 s; raise timeout_seconds .*\(tried 2 times\)"):
         await connect(timeout_seconds=0.1, attempts=2).complete(REQUEST)
     assert fake_time.slept == [1]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_an_endpoint_that_refuses_key_or_model_is_down_for_every_call(
+    server: ScriptedServer, connect: Connect, status: int
+) -> None:
+    server.refuse(status)
+    with pytest.raises(EndpointDown):
+        await connect().complete(REQUEST)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422, 500])
+async def test_an_endpoint_that_refuses_one_request_may_take_the_next(
+    server: ScriptedServer, connect: Connect, status: int
+) -> None:
+    server.refuse(status)
+    with pytest.raises(LanguageModelError) as caught:
+        await connect(attempts=1).complete(REQUEST)
+    assert not isinstance(caught.value, EndpointDown)
 
 
 async def test_a_reply_after_a_timeout_is_taken(server: ScriptedServer, connect: Connect) -> None:
@@ -258,7 +279,7 @@ async def test_a_refused_connection_is_tried_again_and_then_explained(connect: C
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        with pytest.raises(LanguageModelError, match=r"no connection .* check that the server runs.*tried 3 times"):
+        with pytest.raises(EndpointDown, match=r"no connection .* check that the server runs.*tried 3 times"):
             await connect(base_url=url, attempts=3).complete(REQUEST)
     assert fake_time.slept == [1, 2]
 
