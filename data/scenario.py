@@ -171,4 +171,6 @@ def _place(location: tuple[int | str, ...]) -> str:
 
 
 def _reasons(error: Any) -> list[str]:
+    if error["type"] == "extra_forbidden":
+        return ["no such field"]
     return str(error["msg"]).removeprefix("Value error, ").splitlines()

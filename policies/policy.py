@@ -216,7 +216,8 @@ def policy_problems(error: ValidationError) -> list[str]:
     lines = []
     for e in error.errors():
         place = ".".join(map(str, e["loc"]))
-        lines.append(f"{place}: {e['msg']}" if place else str(e["msg"]).removeprefix("Value error, "))
+        what = "no such field" if e["type"] == "extra_forbidden" else e["msg"].removeprefix("Value error, ")
+        lines.append(f"{place}: {what}" if place else what)
     return lines
 
 
