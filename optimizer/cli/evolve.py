@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -64,13 +66,18 @@ def show(outcome: Outcome) -> None:
     if outcome.test.problem:
         console.print(outcome.test.problem, style="yellow", highlight=False, markup=False)
     if outcome.config.model == "embedded":
-        console.print("Scores are the embedded model's: they compare policies, not real language models.", style="dim")
-    here = default_uri(Path("runs"))
-    best = outcome.folder / "best_policy.yaml"
+        note = "Scores are the embedded model's: they compare policies, not real language models."
+        console.print(note, style="dim", soft_wrap=True)
     for name, place in (
         ("run", str(outcome.folder)),
-        ("policy", str(best)),
+        ("policy", str(outcome.folder / "best_policy.yaml")),
         ("report", str(outcome.folder / "report.html")),
-        ("MLflow", "mnemotune ui" if outcome.tracking_uri == here else f"mnemotune ui --uri {outcome.tracking_uri}"),
+        ("MLflow", _ui_command(outcome.tracking_uri)),
     ):
         console.print(f"{name:<7} {place}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _ui_command(uri: str) -> str:
+    """Return what to type to see the run in MLflow, from here and the way this program was called."""
+    program = "mnemotune" if shutil.which("mnemotune") else sys.argv[0]
+    return f"{program} ui" if uri == default_uri(Path("runs")) else f"{program} ui --uri {uri}"
