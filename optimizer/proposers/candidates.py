@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
@@ -109,8 +110,9 @@ def _pick_parent(raced: Sequence[Trial], rng: random.Random) -> Trial:
     users = raced[0].train
     wins: Counter[int] = Counter()
     for user in users:
-        best = max((trial.train.get(user, float("-inf")) for trial in raced), default=0.0)
-        wins.update(t.number for t in raced if t.train.get(user, float("-inf")) == best)
+        scores = {trial.number: trial.train.get(user, math.nan) for trial in raced}
+        best = max((score for score in scores.values() if not math.isnan(score)), default=math.nan)
+        wins.update(number for number, score in scores.items() if score == best)
     leader = next(trial for trial in reversed(raced) if trial.accepted)
     wins[leader.number] += len(users)
     numbers = sorted(wins)

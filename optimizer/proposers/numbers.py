@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.trial import FrozenTrial
 
 from ...policies.policy import MemoryPolicy
 from ..config import SpaceConfig
@@ -16,6 +18,9 @@ from ..study import Trial, quiet_optuna
 
 STARTUP_TRIALS = 6
 """Random draws before the sampler trusts its model."""
+
+BUFFER_SIZES = ("buffer_size", "none.buffer_size")
+WINDOWS, ROLES, ORDERS = ("all", "last"), ("user", "both"), ("time", "relevance")
 
 Point = Mapping[str, Any]
 """A policy's numbers and structure by parameter name; names depend on what is written and where."""
@@ -43,7 +48,7 @@ class NumberSampler:
                 seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True, group=True, constant_liar=True
             )
             self._study = optuna.create_study(direction="maximize", sampler=self._tpe)
-            self._study.add_trials([t.as_optuna() for t in trials if t.finished_race and t.params])
+            self._study.add_trials([known for trial in trials if (known := _as_sampled(trial, space)) is not None])
 
     def jump(self) -> Draw:
         """Draw a point anywhere in the space."""
@@ -54,47 +59,86 @@ class NumberSampler:
         drawn = set(rng.sample(sorted(here.point), min(free, len(here.point))))
         return self._ask({name: value for name, value in here.point.items() if name not in drawn})
 
-    def _ask(self, fixed: Mapping[str, Any]) -> Draw:
+    def _ask(self, fixed: Point) -> Draw:
         with quiet_optuna():
-            self._study.sampler = optuna.samplers.PartialFixedSampler(dict(fixed), self._tpe) if fixed else self._tpe
-            return _walk(self._study.ask(), self._space)
+            tpe, given = self._tpe, _shifted(fixed, 1)
+            self._study.sampler = optuna.samplers.PartialFixedSampler(given, tpe) if given else tpe
+            trial = self._study.ask()
+            _walk(trial, self._space)
+            point = _shifted(trial.params, -1)
+            return Draw(point, _distributions(point, self._space))
 
 
-def _walk(trial: optuna.Trial, space: SpaceConfig) -> Draw:
-    mode = trial.suggest_categorical("mode", space.modes)
+def _shifted(point: Point, by: int) -> dict[str, Any]:
+    """Move buffer sizes by 1, so that the sampler sees them on a log scale although they start at 0."""
+    return {name: value + by if name in BUFFER_SIZES else value for name, value in point.items()}
+
+
+def _as_sampled(trial: Trial, space: SpaceConfig) -> FrozenTrial | None:
+    """Return a trial as the sampler's own study has it; None when there is nothing to learn from it."""
+    place = None if trial.policy is None else point_of(trial.policy, space)
+    if place is None or math.isnan(trial.score) or not trial.finished_race:
+        return None
+    distributions = place.distributions | {
+        name: IntDistribution(space.buffer_size[0] + 1, space.buffer_size[1] + 1, log=True)
+        for name in BUFFER_SIZES
+        if name in place.point
+    }
+    return optuna.create_trial(value=trial.score, params=_shifted(place.point, 1), distributions=distributions)
+
+
+def _walk(trial: optuna.Trial, space: SpaceConfig) -> None:
+    """Ask for every parameter that has an effect."""
     low, high = space.buffer_size
+    mode = trial.suggest_categorical("mode", space.modes)
     if mode == "none":
-        if trial.suggest_categorical("none.window", ("all", "last")) == "last":
-            trial.suggest_int("none.buffer_size", low, high)
+        if trial.suggest_categorical("none.window", WINDOWS) == "last":
+            trial.suggest_int("none.buffer_size", low + 1, high + 1, log=True)
     else:
         trial.suggest_int("update_every", *space.update_every, log=True)
-        trial.suggest_int("buffer_size", low, high)
-        trial.suggest_categorical("roles", ("user", "both"))
+        trial.suggest_int("buffer_size", low + 1, high + 1, log=True)
+        trial.suggest_categorical("roles", ROLES)
         if trial.suggest_categorical("store", space.stores) == "external":
             trial.suggest_int("top_k", *space.top_k, log=True)
-            trial.suggest_categorical("order", ("time", "relevance"))
-    return Draw(dict(trial.params), dict(trial.distributions))
+            trial.suggest_categorical("order", ORDERS)
+
+
+def _distributions(point: Point, space: SpaceConfig) -> dict[str, BaseDistribution]:
+    """Return where each of a point's parameters is searched."""
+    known: dict[str, BaseDistribution] = {
+        "mode": CategoricalDistribution(space.modes),
+        "none.window": CategoricalDistribution(WINDOWS),
+        "none.buffer_size": IntDistribution(*space.buffer_size),
+        "update_every": IntDistribution(*space.update_every, log=True),
+        "buffer_size": IntDistribution(*space.buffer_size),
+        "roles": CategoricalDistribution(ROLES),
+        "store": CategoricalDistribution(space.stores),
+        "top_k": IntDistribution(*space.top_k, log=True),
+        "order": CategoricalDistribution(ORDERS),
+    }
+    return {name: known[name] for name in point}
 
 
 def point_of(policy: MemoryPolicy, space: SpaceConfig) -> Draw | None:
     """Return where a policy stands in the space; None when it stands outside."""
-    mode = policy.write.mode
-    wide: dict[str, tuple[Any, BaseDistribution]] = {"mode": (mode, CategoricalDistribution(space.modes))}
-    if mode == "none":
-        window = "all" if policy.buffer_size is None else "last"
-        wide["none.window"] = (window, CategoricalDistribution(("all", "last")))
+    point: dict[str, Any] = {"mode": policy.write.mode}
+    if policy.write.mode == "none":
+        point["none.window"] = "all" if policy.buffer_size is None else "last"
         if policy.buffer_size is not None:
-            wide["none.buffer_size"] = (policy.buffer_size, IntDistribution(*space.buffer_size))
+            point["none.buffer_size"] = policy.buffer_size
+        if policy.update_every not in {None, 1}:  # how many messages go at once is not searched where none is written
+            return None
     else:
-        wide["update_every"] = (policy.update_every, IntDistribution(*space.update_every, log=True))
-        wide["buffer_size"] = (policy.buffer_size, IntDistribution(*space.buffer_size))
-        wide["roles"] = (policy.write.roles, CategoricalDistribution(("user", "both")))
-        wide["store"] = (policy.store, CategoricalDistribution(space.stores))
+        point["update_every"] = policy.update_every
+        point["buffer_size"] = policy.buffer_size
+        point["roles"] = policy.write.roles
+        point["store"] = policy.store
         if policy.store == "external":
-            wide["top_k"] = (policy.top_k, IntDistribution(*space.top_k, log=True))
-            wide["order"] = (policy.read.order, CategoricalDistribution(("time", "relevance")))
-    inside = all(_contains(distribution, value) for value, distribution in wide.values())
-    return Draw({k: v for k, (v, _) in wide.items()}, {k: d for k, (_, d) in wide.items()}) if inside else None
+            point["top_k"] = policy.top_k
+            point["order"] = policy.read.order
+    distributions = _distributions(point, space)
+    inside = all(_contains(distributions[name], value) for name, value in point.items())
+    return Draw(point, distributions) if inside else None
 
 
 def _contains(distribution: BaseDistribution, value: Any) -> bool:
