@@ -56,8 +56,11 @@ def _tell(stage: Stage, scenario: Scenario, p: int, q: int, record: PeriodRecord
         *(f'The user said: "{text}"' for text in said),
         "Memory held:\n" + ("\n".join(f"- {line}" for line in held) or "nothing"),
     ]
-    if answer.choice is not None and answer.gold is not None:
-        lines.append(f"Chosen answer: {question.answer_choices[answer.choice].answer}")
+    chosen = (
+        "none, the reply could not be read" if answer.choice is None else question.answer_choices[answer.choice].answer
+    )
+    lines.append(f"Chosen answer: {chosen}")
+    if answer.gold is not None:
         lines.append(f"Right answer: {question.answer_choices[answer.gold].answer}")
     return "\n".join(lines)
 

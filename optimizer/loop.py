@@ -122,7 +122,7 @@ class Loop:
             return f"{against}: lost after {len(race.scores)} train users"
         if len(race.summary["failures"]) > len(parent.summary["failures"]):
             return f"more episodes failed than its parent's, for example: {race.summary['failures'][0]['reason']}"
-        if gain.mean <= 0:
+        if not gain.mean > 0:  # also when there is nothing to compare
             return f"{against}: no better"
         if trial.score <= best.score:
             return f"{against}: better, but not than trial {best.number}"
@@ -132,8 +132,11 @@ class Loop:
         best = self.study.best
         validation = await self.arena.validate(policy)
         gain = compare(validation.by_user, best.validation)
-        accepted = gain.low > 0
+        broken = [user for user in validation.failures if not math.isnan(best.validation.get(user, math.nan))]
+        accepted = gain.low > 0 and not broken
         how = "better" if accepted else "not surely better"
+        if broken:
+            how = f"but {len(broken)} episodes failed, for example: {validation.failures[broken[0]]}"
         reason = f"{told(gain)} over trial {best.number} on validation: {how}"
         return _ended(replace(trial, validation=validation.by_user), "validate", reason, accepted=accepted)
 

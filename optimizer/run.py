@@ -140,6 +140,8 @@ class _Run:
             ended = await loop.run(self.config.seed_policy)
         finally:
             self.study.note(SEARCH_SPEND, merged([self.earlier, self.search.ledger]).as_json())
+        if not self.study.trials:
+            raise ConfigError(f"search.budget: too small even for the seed policy ({ended}); raise it and --resume")
         self.study.note(ENDED, ended)
         self.progress.say(f"The search is over: {ended}.")
 

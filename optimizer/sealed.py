@@ -75,7 +75,7 @@ async def open_test(
     ``done`` hears of every episode, ``keep`` of every policy's evaluation and the result so far. When the budget ends
     the test, the policies done so far are kept and ``problem`` says why the others are missing.
     """
-    rows = dict(before.rows)
+    rows = {name: {**row, "policy": name} for name in policies if (row := _row_of_equal(name, before, policies))}
     found: dict[MemoryPolicy, Evaluation] = {}
     problem = ""
     try:
@@ -84,11 +84,16 @@ async def open_test(
             if policy not in found:
                 found[policy] = await evaluator.evaluate(policy, scenarios, done=done)
             rows[name] = found[policy].as_json(name)
-            keep(SealedTest(rows), name, found[policy])
+            keep(SealedTest(dict(rows)), name, found[policy])
     except BudgetExhausted as end:
         missing = ", ".join(name for name in policies if name not in rows)
         problem = f"{missing} could not be tested: {end}"
     return SealedTest({name: rows[name] for name in policies if name in rows}, problem, done=True)
+
+
+def _row_of_equal(name: str, before: SealedTest, policies: Mapping[str, MemoryPolicy]) -> Mapping[str, Any] | None:
+    """Return the row that an equal policy has already, so that equal policies never differ by chance."""
+    return next((row for other, row in before.rows.items() if policies.get(other) == policies[name]), None)
 
 
 def _urgency(name: str) -> tuple[bool, bool, str]:

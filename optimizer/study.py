@@ -143,6 +143,9 @@ class Study:
         """Write a finished trial for good. Raises ValueError when it is not the next one."""
         if trial.number != len(self._trials):
             raise ValueError(f"trial {trial.number} cannot be appended after {len(self._trials)} trials")
+        stored = len(self._study.get_trials(deepcopy=False))
+        if stored != len(self._trials):
+            raise ValueError(f"another process has written to this study: it holds {stored} trials, not {trial.number}")
         self._study.add_trial(trial.as_optuna())
         self._trials.append(trial)
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...text import sentences, stems
 from ..base import Message
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +77,35 @@ def _message_sentences(role: str, content: str) -> tuple[Sentence, ...]:
 
 
 class Context:
-    """Sentences that compete for attention, oldest first."""
+    """Sentences that compete for attention, oldest first.
+
+    Words are always summed up in sorted order: sets have another order in every process, and sums would differ.
+    """
 
     def __init__(self, sentences: Sequence[Sentence]) -> None:
         """Put these sentences together."""
         self.sentences = tuple(sentences)
+        self.own = np.array([sentence.own for sentence in sentences], dtype=float)
+        self.root_lengths = np.sqrt([max(1, len(sentence.words)) for sentence in sentences])
+        self.places: dict[str, list[int]] = {}
+        """The sentences that each word is in."""
+        for place, sentence in enumerate(sentences):
+            for word in sentence.words:
+                self.places.setdefault(word, []).append(place)
 
     @cached_property
     def weight(self) -> dict[str, float]:
         """Each word's rarity in this context."""
-        return rarity([sentence.words for sentence in self.sentences])
+        return _rarity({word: len(places) for word, places in self.places.items()}, len(self.sentences))
 
     @cached_property
-    def masses(self) -> list[float]:
+    def masses(self) -> Floats:
         """Each sentence's sum of squared weights."""
-        return [_mass(sentence.words, self.weight) for sentence in self.sentences]
+        words = sorted(self.places)
+        places = [place for word in words for place in self.places[word]]
+        squares = np.repeat([self.weight[word] ** 2 for word in words], [len(self.places[word]) for word in words])
+        sums = np.bincount(np.array(places, dtype=int), weights=squares, minlength=len(self.sentences))
+        return sums.astype(float)
 
 
 def read_messages(messages: Sequence[Message]) -> Context:
@@ -109,9 +128,12 @@ def read_state_lines(text: str) -> Iterator[Sentence]:
 
 def rarity(documents: Sequence[frozenset[str]]) -> dict[str, float]:
     """Return each word's inverse document frequency in these documents, in (0, 1]."""
-    counts = Counter(word for words in documents for word in words)
-    top = math.log(1 + len(documents))
-    return {word: math.log((1 + len(documents)) / count) / top for word, count in counts.items()}
+    return _rarity(Counter(word for words in documents for word in words), len(documents))
+
+
+def _rarity(counts: Mapping[str, int], documents: int) -> dict[str, float]:
+    top = math.log(1 + documents)
+    return {word: math.log((1 + documents) / count) / top for word, count in counts.items()}
 
 
 def overlap(words: frozenset[str], others: frozenset[str], weight: dict[str, float]) -> float:
@@ -120,27 +142,27 @@ def overlap(words: frozenset[str], others: frozenset[str], weight: dict[str, flo
     if not shared:
         return 0.0
     norm = _mass(words, weight) * _mass(others, weight)
-    return sum(weight.get(word, 1.0) ** 2 for word in shared) / math.sqrt(norm) if norm else 0.0
+    return _mass(shared, weight) / math.sqrt(norm) if norm else 0.0
 
 
-def _mass(words: frozenset[str], weight: dict[str, float]) -> float:
-    return sum(weight.get(word, 1.0) ** 2 for word in words)
+def _mass(words: frozenset[str], weight: Mapping[str, float]) -> float:
+    return sum(weight.get(word, 1.0) ** 2 for word in sorted(words))
 
 
-def attend(context: Context, cue: frozenset[str], reading: Reading) -> list[float]:
+def attend(context: Context, cue: frozenset[str], reading: Reading) -> Floats:
     """Return each sentence's share of attention, aligned with the context's; the shares sum to 1."""
-    if not context.sentences:
-        return []
-    weight, cue_mass = context.weight, _mass(cue, context.weight)
-    last = max(len(context.sentences) - 1, 1)
-    odds = []
-    for position, (sentence, mass) in enumerate(zip(context.sentences, context.masses, strict=True)):
-        shared = sentence.words & cue
-        like = _mass(shared, weight) / math.sqrt(mass * cue_mass) if shared else 0.0
-        logit = reading.sharpness * like + reading.recency * position / last + reading.own_voice * sentence.own
-        odds.append(math.exp(logit))
-    total = sum(odds)
-    return [o / total for o in odds]
+    count = len(context.sentences)
+    if not count:
+        return np.zeros(0)
+    weight = context.weight
+    shared = np.zeros(count)
+    for word in sorted(cue.intersection(context.places)):
+        shared[context.places[word]] += weight[word] ** 2
+    norms = np.sqrt(context.masses * _mass(cue, weight))
+    like = np.divide(shared, norms, out=np.zeros(count), where=shared > 0)
+    recent = np.arange(count) / max(count - 1, 1)
+    odds = np.exp(reading.sharpness * like + reading.recency * recent + reading.own_voice * context.own)
+    return np.asarray(odds / odds.sum())
 
 
 def weigh(context: Context, cue: frozenset[str], options: Sequence[frozenset[str]], reading: Reading) -> list[float]:
@@ -149,16 +171,7 @@ def weigh(context: Context, cue: frozenset[str], options: Sequence[frozenset[str
     Only words that tell the options apart count, the rarer among the options the more.
     """
     telling = rarity(options) if len(options) > 1 else {}
-    shares = attend(context, cue, reading)
-    scores = [0.0] * len(options)
-    every = frozenset().union(*options)
-    for sentence, share in zip(context.sentences, shares, strict=True):
-        hits = sentence.words & every
-        if not hits:
-            continue
-        length = math.sqrt(len(sentence.words))
-        for o, words in enumerate(options):
-            shared = hits & words
-            if shared:
-                scores[o] += share * sum(telling.get(word, 1.0) ** 2 for word in shared) / length
-    return scores
+    shares = attend(context, cue, reading) / context.root_lengths
+    heard = frozenset().union(*options).intersection(context.places)
+    spoken = {word: telling.get(word, 1.0) ** 2 * float(shares[context.places[word]].sum()) for word in heard}
+    return [sum(spoken[word] for word in sorted(words & heard)) for words in options]

@@ -81,7 +81,7 @@ def _recall(history: Sequence[Message], cue: frozenset[str], reading: Reading) -
     if not own:
         return None
     shares = attend(Context(own), cue, reading)
-    return own[max(range(len(own)), key=shares.__getitem__)]
+    return own[int(shares.argmax())]
 
 
 def _fill(texts: Sequence[str], source: str, *, seed: str) -> str:

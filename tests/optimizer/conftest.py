@@ -1,0 +1,342 @@
+"""Small made-up lives, a pupil that answers as carefully as its prompt asks, and a loop made of real parts.
+
+A life tells each value outright (``pet_0 is mid.``). The pupil finds the right answer there, but gives it only to the
+questions that the care asked for in the answer prompt (``Care 40.``) reaches: care is a policy's quality.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemotune.data import Scenario
+from mnemotune.data.splits import Splits
+from mnemotune.env import Cast, Episode, Evaluator, Protocol
+from mnemotune.optimizer.arena import Arena
+from mnemotune.optimizer.config import SearchConfig
+from mnemotune.optimizer.loop import Loop
+from mnemotune.optimizer.proposers.numbers import Draw, point_of
+from mnemotune.optimizer.screen import KeepAll, Screen
+from mnemotune.optimizer.study import Study, Trial
+from mnemotune.policies.lm import (
+    Budget,
+    Completion,
+    LanguageModelError,
+    Ledger,
+    Limits,
+    Metered,
+    Request,
+    Usage,
+)
+from mnemotune.policies.lm.base import merged
+from mnemotune.policies.policy import MemoryPolicy
+from mnemotune.policies.text import LexicalEmbedder
+
+QUESTIONS = 4
+USAGE = Usage(7, 3)
+TINY = Protocol(rounds_init=1, rounds_update=1)
+_TOLD = re.compile(r"\b(\w+_\d+)(?: is|:) (\w+)")
+_CHOICE = re.compile(r"^(\d+): Fit for (\w+) at (\w+)$", re.MULTILINE)
+_LISTED = re.compile(r'^"(\w+_\d+)": \[', re.MULTILINE)
+_GIVEN = re.compile(r'"(\w+_\d+)": "(\w+)"')
+_CARE = re.compile(r"Care (\d+)\.")
+_ASKS = re.compile(r"^\w+ asks question \d+\?$", re.MULTILINE)
+_CURRENT = re.compile(r"\[\[ ## current_prompt ## \]\]\n(.*?)\n+\[\[ ## failures ## \]\]", re.DOTALL)
+
+
+def make_life(user: str = "ann", *, questions: int = QUESTIONS, sessions: Sequence[int] = (1, 1)) -> Scenario:
+    """Make a life in which question q is about ``pet_q``; some values change in each later period."""
+    infos = [f"pet_{q}" for q in range(questions)]
+    state: dict[str, str] = {}
+    periods = []
+    for p, count in enumerate(sessions):
+        new = dict.fromkeys(infos, "low") if p == 0 else dict.fromkeys(infos[p % 2 :: 2], ("mid", "low")[p % 2 - 1])
+        updates = {info: {"old": state.get(info), "new": value} for info, value in new.items()}
+        state = state | new
+        day = f"{2021 + p:04d}-01-01"
+        told = " ".join(f"{info} is {value}." for info, value in new.items())
+        periods.append(
+            {
+                "period_start": None if p == 0 else f"{2020 + p:04d}-01-01",
+                "period_end": day,
+                "sessions": [
+                    {
+                        "exposed_states": new if s == 0 else {},
+                        "query": f"This is {user}. {told if s == 0 else 'Nothing new.'}",
+                        "session_time": f"{day} 20:00:{s:02d}",
+                    }
+                    for s in range(count)
+                ],
+                "state": state,
+                "updates": updates,
+            }
+        )
+    return Scenario.parse(
+        {
+            "id": user,
+            "start_time": "2021-01-01",
+            "user_profile": {"formatted_str": f"name: {user}"},
+            "state_schema": {info: ["low", "mid"] for info in infos},
+            "periods": periods,
+            "qas": [
+                {
+                    "query": f"{user} asks question {q}?",
+                    "required_info": [f"pet_{q}"],
+                    "answer_choices": [
+                        {"state": [value], "answer": f"Fit for pet_{q} at {value}"} for value in ("low", "mid")
+                    ],
+                }
+                for q in range(questions)
+            ],
+        }
+    )
+
+
+def make_splits(train: int = 4, validation: int = 4, test: int = 3, *, sessions: Sequence[int] = (1, 1)) -> Splits:
+    return Splits(
+        train=tuple(make_life(f"train{i}", sessions=sessions) for i in range(train)),
+        validation=tuple(make_life(f"valid{i}", sessions=sessions) for i in range(validation)),
+        test=tuple(make_life(f"sealed{i}", sessions=sessions) for i in range(test)),
+    )
+
+
+def make_policy(care: int = 30, **numbers: Any) -> MemoryPolicy:
+    """Make a policy that asks for so much care; without numbers, the whole talk is kept and nothing is written."""
+    prompts = {"answer": f"Care {care}.\n{{query}}\n{{choices}}"} | numbers.pop("prompts", {})
+    mode = numbers.pop("mode", "none")
+    return MemoryPolicy.model_validate({"write": {"mode": mode}, **numbers, "prompts": prompts})
+
+
+def care_of(policy: MemoryPolicy) -> int:
+    return int(_CARE.findall(policy.prompts.answer or "")[0])
+
+
+def more_care(prompt: str) -> str:
+    """Ask for 25 more of 100 cares."""
+    if not _CARE.search(prompt):
+        return f"Take care.\n{prompt}"
+    return _CARE.sub(lambda match: f"Care {min(100, int(match[1]) + 25)}.", prompt)
+
+
+def as_reply(prompt: str, analysis: str = "More care helps.") -> str:
+    """Write a proposer's reply in the form that DSPy asks for."""
+    return json.dumps({"analysis": analysis, "improved_prompt": prompt})
+
+
+class Pupil:
+    """A language model that answers with the care that is asked for, and as a proposer asks for more.
+
+    What it says depends on the request's messages alone.
+    """
+
+    name = "pupil"
+
+    def __init__(
+        self,
+        *,
+        careless: bool = False,
+        lucky: bool = False,
+        edits: Callable[[str], str] = more_care,
+        propose: Callable[[Request], str] | None = None,
+        fails: Callable[[Request], bool] = lambda _: False,
+        error: Exception | None = None,
+    ) -> None:
+        """``careless`` ignores the care asked for, ``lucky`` answers every prompt by chance.
+
+        ``fails`` tells which requests end in ``error``.
+        """
+        self.requests: list[Request] = []
+        self._careless = careless
+        self._lucky = lucky
+        self._edits = edits
+        self._propose = propose
+        self._fails = fails
+        self._error = error or LanguageModelError("the line is dead")
+
+    async def complete(self, request: Request) -> Completion:
+        self.requests.append(request)
+        if self._fails(request):
+            raise self._error
+        return Completion(getattr(self, f"_{request.role}_")(request), USAGE)
+
+    async def aclose(self) -> None:
+        pass
+
+    def asked(self, *roles: str) -> list[Request]:
+        return [request for request in self.requests if request.role in roles]
+
+    def heard(self, text: str) -> bool:
+        return any(text in message.content for request in self.requests for message in request.messages)
+
+    def _reply_(self, request: Request) -> str:
+        return "I see."
+
+    def _user_(self, request: Request) -> str:
+        return "And you?"
+
+    def _write_(self, request: Request) -> str:
+        prompt = request.messages[-1].content
+        told = _TOLD.findall(prompt)
+        if '"ADD"' in prompt:
+            return json.dumps({"memory": [{"event": "ADD", "text": f"{info} is {value}"} for info, value in told]})
+        if '"facts"' in prompt:
+            return json.dumps({"facts": [f"{info} is {value}" for info, value in told]})
+        return json.dumps(dict(told))
+
+    def _answer_(self, request: Request) -> str:
+        prompt = request.messages[-1].content
+        known = {info: value for message in request.messages for info, value in _TOLD.findall(message.content)}
+        right = _choose(prompt, known)
+        care = int(_CARE.findall(prompt)[0]) if _CARE.search(prompt) else 0
+        care = 50 if self._careless or self._lucky else care
+        asked = repr(request.messages) if self._lucky else _ASKS.findall(prompt)[0]
+        return json.dumps({"answer": right if zlib.crc32(asked.encode()) % 100 < care else 3 - right})
+
+    def _probe_(self, request: Request) -> str:
+        known = {info: value for message in request.messages for info, value in _TOLD.findall(message.content)}
+        asked = _LISTED.findall(request.messages[-1].content)
+        return json.dumps({info: known[info] for info in asked if info in known})
+
+    def _upper_bound_(self, request: Request) -> str:
+        prompt = request.messages[-1].content
+        return json.dumps({"answer": _choose(prompt, dict(_GIVEN.findall(prompt)))})
+
+    def _propose_(self, request: Request) -> str:
+        if self._propose is not None:
+            return self._propose(request)
+        return as_reply(self._edits(_CURRENT.findall(request.messages[-1].content)[0]))
+
+
+def _choose(prompt: str, known: Mapping[str, str]) -> int:
+    """Choose the answer that fits what is known, the last one where none does."""
+    options = _CHOICE.findall(prompt)
+    return next((int(number) for number, info, value in options if known.get(info) == value), len(options))
+
+
+def make_trial(number: int = 0, **values: Any) -> Trial:
+    """Make a trial that was raced, the seed's unless told otherwise; its numbers are its policy's."""
+    policy = values.get("policy", make_policy())
+    place = None if policy is None else point_of(policy, SearchConfig().space)
+    shares = {"write": 0.1, "read": 0.1, "utilisation": 0.3}
+    given = {
+        "generation": number,
+        "policy": policy,
+        "parent": None if number == 0 else 0,
+        "change": "the seed policy" if number == 0 else "something",
+        "stage": "seed" if number == 0 else "race",
+        "accepted": number == 0,
+        "reason": "where the search starts" if number == 0 else "no better",
+        "train": {"train0": 0.25, "train1": 0.5},
+        "summary": {"accuracy": 0.5, "shares": shares, "failures": []},
+        "params": {} if place is None else place.point,
+        "distributions": {} if place is None else place.distributions,
+    }
+    return Trial(number=number, **given | values)
+
+
+def told_of(trial: Trial, *, spend: bool = True) -> dict[str, Any]:
+    """Return all of a trial as values that are equal when the trials are, NaN included."""
+    kept = replace(trial, params={}, distributions={}, ledger=trial.ledger if spend else Ledger())
+    return {"trial": repr(kept), "params": dict(trial.params), "distributions": dict(trial.distributions)}
+
+
+@dataclass
+class Rig:
+    """A loop of real parts around a pupil."""
+
+    pupil: Pupil = field(default_factory=Pupil)
+    splits: Splits = field(default_factory=make_splits)
+    search: SearchConfig = field(default_factory=lambda: SearchConfig(generations=2, candidates=2, numbers=False))
+    limits: Limits = field(default_factory=Limits)
+    screen: Screen = field(default_factory=KeepAll)
+    storage: str = ""
+    tell: Callable[[Trial], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self.budget = Budget(self.limits)
+        self.model, self.proposer = (Metered(self.pupil, budget=self.budget) for _ in range(2))
+        self.study = Study(self.storage, name="evolution")
+        self.episodes: list[Episode] = []
+        self.evaluator = Evaluator(Cast(self.model, self.model, LexicalEmbedder(), TINY))
+        self.arena = Arena(
+            self.splits,
+            self.evaluator,
+            seed=self.search.seed,
+            block=self.search.race_block,
+            done=self.episodes.append,
+        )
+
+    async def run(self, policy: MemoryPolicy) -> str:
+        loop = Loop(
+            study=self.study,
+            arena=self.arena,
+            screen=self.screen,
+            proposer=self.proposer,
+            spent=lambda: merged([self.model.ledger, self.proposer.ledger]),
+            search=self.search,
+            tell=self.tell,
+        )
+        return await loop.run(policy)
+
+
+@dataclass(frozen=True, repr=False)
+class Kit:
+    """What the tests of this folder make their worlds from."""
+
+    life: Callable[..., Scenario] = make_life
+    splits: Callable[..., Splits] = make_splits
+    policy: Callable[..., MemoryPolicy] = make_policy
+    trial: Callable[..., Trial] = make_trial
+    told: Callable[..., dict[str, Any]] = told_of
+    care: Callable[[MemoryPolicy], int] = care_of
+    more_care: Callable[[str], str] = more_care
+    reply: Callable[..., str] = as_reply
+    pupil: Callable[..., Pupil] = Pupil
+    protocol: Protocol = TINY
+
+    def evaluator(self, model: Any) -> Evaluator:
+        return Evaluator(Cast(model, model, LexicalEmbedder(), TINY))
+
+    def draw(self, policy: MemoryPolicy) -> Draw:
+        place = point_of(policy, SearchConfig().space)
+        assert place is not None
+        return place
+
+
+@pytest.fixture(scope="session")
+def kit() -> Kit:
+    return Kit()
+
+
+@pytest.fixture(scope="session")
+def empty_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty study's database: a copy is there at once, a new one takes half a second."""
+    path = tmp_path_factory.mktemp("empty") / "study.db"
+    Study(f"sqlite:///{path}", name="evolution")
+    return path
+
+
+@pytest.fixture(scope="session")
+def make_storage(empty_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
+    """Make the URL of a storage with nothing but an empty study called "evolution"."""
+
+    def made() -> str:
+        return f"sqlite:///{shutil.copy(empty_study, tmp_path_factory.mktemp('study') / 'study.db')}"
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def make_rig(make_storage: Callable[[], str]) -> Callable[..., Rig]:
+    def made(**parts: Any) -> Rig:
+        return Rig(**{"storage": make_storage()} | parts)
+
+    return made

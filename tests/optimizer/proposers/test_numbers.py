@@ -1,0 +1,340 @@
+"""Numbers and structure: points of the conditional space.
+
+Invariants, for any space, any history and any seed:
+1. Every point is inside the space and is a valid policy.
+2. A parameter is there exactly where it has an effect.
+3. A point and its policy say the same: one is made from the other without loss.
+4. A step near a point changes at most ``free`` parameters, and what depends on them.
+5. The same history, seed and questions give the same points.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, IntDistribution
+
+from mnemotune.optimizer.config import SearchConfig, SpaceConfig
+from mnemotune.optimizer.proposers.numbers import (
+    STARTUP_TRIALS,
+    Draw,
+    NumberSampler,
+    apply_point,
+    point_of,
+)
+from mnemotune.optimizer.study import Trial
+from mnemotune.policies.policy import MemoryPolicy, load_policy, presets
+
+MODES, STORES = ("none", "verbatim", "facts", "profile"), ("context", "external")
+SPACE = SpaceConfig()
+
+seeds = st.integers(0, 2**31 - 1)
+
+
+def bounds(low: int, high: int) -> st.SearchStrategy[tuple[int, int]]:
+    return st.tuples(st.integers(low, high), st.integers(low, high)).map(lambda pair: (min(pair), max(1, *pair)))
+
+
+def some_of(values: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(st.sampled_from(values), min_size=1, unique=True).map(tuple)
+
+
+spaces = st.builds(
+    SpaceConfig,
+    modes=some_of(MODES),
+    stores=some_of(STORES),
+    update_every=bounds(1, 64),
+    buffer_size=bounds(0, 64),
+    top_k=bounds(1, 90),
+)
+
+
+def names_at(point: Mapping[str, Any]) -> set[str]:
+    """Return the parameters that have an effect at a point, as the design's section 3 says."""
+    if point["mode"] == "none":
+        return {"mode", "none.window"} | ({"none.buffer_size"} if point["none.window"] == "last" else set())
+    written = {"mode", "update_every", "buffer_size", "roles", "store"}
+    return written | ({"top_k", "order"} if point["store"] == "external" else set())
+
+
+def inside(policy: MemoryPolicy, space: SpaceConfig) -> bool:
+    """Tell whether a policy's own fields are within the space."""
+    buffered = policy.buffer_size is None or space.buffer_size[0] <= policy.buffer_size <= space.buffer_size[1]
+    if policy.write.mode == "none":
+        return "none" in space.modes and buffered
+    assert policy.update_every is not None
+    return (
+        policy.write.mode in space.modes
+        and policy.store in space.stores
+        and buffered
+        and space.update_every[0] <= policy.update_every <= space.update_every[1]
+        and (policy.top_k is None or space.top_k[0] <= policy.top_k <= space.top_k[1])
+    )
+
+
+def trial_at(draw: Draw, number: int, score: float) -> Trial:
+    return Trial(
+        number=number,
+        generation=number,
+        policy=apply_point(draw.point, {}),
+        parent=None,
+        change="",
+        stage="race",
+        accepted=False,
+        reason="",
+        train={"a": score, "b": score},
+        summary={"accuracy": 0.5},
+        params=draw.point,
+        distributions=draw.distributions,
+    )
+
+
+def history(space: SpaceConfig, count: int, *, seed: int, score: Any = None) -> list[Trial]:
+    """Make trials at points that the sampler drew, with scores by ``score(point)`` or at random, some unknown."""
+    rng = random.Random(seed)
+    sampler = NumberSampler(space, [], seed=seed)
+    trials = []
+    for number in range(count):
+        draw = sampler.jump()
+        value = rng.choice([rng.random(), rng.random(), math.nan]) if score is None else score(draw.point)
+        trials.append(trial_at(draw, number, value))
+    return trials
+
+
+@settings(deadline=None, max_examples=60)
+@given(space=spaces, seed=seeds, before=st.sampled_from([0, 1, STARTUP_TRIALS + 4]))
+def test_every_point_is_a_valid_policy_inside_the_space_invariants_1_to_3(
+    space: SpaceConfig, seed: int, before: int
+) -> None:
+    sampler = NumberSampler(space, history(space, before, seed=seed), seed=seed)
+    for _ in range(4):
+        draw = sampler.jump()
+        policy = apply_point(draw.point, {})
+        assert inside(policy, space)
+        assert set(draw.point) == set(draw.distributions) == names_at(draw.point)
+        assert point_of(policy, space) == draw
+
+
+@settings(deadline=None, max_examples=60)
+@given(space=spaces, seed=seeds, free=st.integers(1, 4), before=st.sampled_from([0, 1, STARTUP_TRIALS + 4]))
+def test_a_step_changes_at_most_so_many_parameters_and_what_depends_on_them_invariants_1_2_4(
+    space: SpaceConfig, seed: int, free: int, before: int
+) -> None:
+    rng = random.Random(seed)
+    sampler = NumberSampler(space, history(space, before, seed=seed), seed=seed)
+    here = sampler.jump()
+    for _ in range(4):
+        there = sampler.tweak(here, free=free, rng=rng)
+        assert inside(apply_point(there.point, {}), space)
+        assert set(there.point) == names_at(there.point)
+        kept = here.point.keys() & there.point.keys()
+        changed = {name for name in kept if here.point[name] != there.point[name]}
+        assert len(changed) <= free
+        if here.point.keys() != there.point.keys():
+            assert changed & {"mode", "store", "none.window"}, "a parameter came or went without a cause"
+        here = there
+
+
+def test_steps_reach_every_parameter() -> None:
+    """Guards invariant 4 against a sampler that never changes anything."""
+    sampler, rng = NumberSampler(SPACE, [], seed=0), random.Random(0)
+    here = point_of(load_policy("awe"), SPACE)
+    assert here is not None
+    changed: Counter[str] = Counter()
+    for _ in range(120):
+        there = sampler.tweak(here, free=1, rng=rng).point
+        changed.update(name for name, value in here.point.items() if there.get(name, value) != value)
+    assert set(changed) == set(here.point)
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=seeds, before=st.sampled_from([0, STARTUP_TRIALS + 4]))
+def test_the_same_history_and_seed_give_the_same_points_invariant_5(seed: int, before: int) -> None:
+    def drawn(start: int) -> list[Draw]:
+        trials = history(SPACE, before, seed=1)
+        sampler, rng = NumberSampler(SPACE, trials, seed=start), random.Random(3)
+        first = sampler.jump()
+        return [first, sampler.tweak(first, free=2, rng=rng), sampler.jump()]
+
+    assert drawn(seed) == drawn(seed)
+
+
+def test_another_seed_gives_other_points() -> None:
+    points = {repr(NumberSampler(SPACE, [], seed=seed).jump().point) for seed in range(20)}
+    assert len(points) > 10
+
+
+@settings(deadline=None, max_examples=10)
+@given(seed=seeds)
+def test_the_order_in_which_a_stored_trial_lists_its_parameters_changes_nothing_invariant_5(seed: int) -> None:
+    """A storage may list them in another order; a resumed run must go on as if it had never stopped."""
+    trials = history(SPACE, 14, seed=seed)
+    turned = [
+        trial_at(
+            Draw(dict(reversed(trial.params.items())), dict(reversed(trial.distributions.items()))),
+            trial.number,
+            trial.score,
+        )
+        for trial in trials
+    ]
+    one, other = (NumberSampler(SPACE, given_trials, seed=seed) for given_trials in (trials, turned))
+    assert [one.jump() for _ in range(3)] == [other.jump() for _ in range(3)]
+
+
+def test_the_sampler_learns_where_scores_are_high() -> None:
+    """A third of the blind draws that write are of facts; a taught sampler draws them far more often."""
+    blind = [NumberSampler(SPACE, [], seed=seed).jump().point["mode"] for seed in range(40)]
+    taught_by = history(SPACE, 40, seed=0, score=lambda point: float(point["mode"] == "facts"))
+    taught = [NumberSampler(SPACE, taught_by, seed=seed).jump().point["mode"] for seed in range(40)]
+    assert blind.count("facts") < 20
+    assert taught.count("facts") > 28
+
+
+def test_trials_that_did_not_finish_their_race_teach_nothing() -> None:
+    taught_by = history(SPACE, 20, seed=0, score=lambda point: float(point["mode"] == "facts"))
+    unfinished = [
+        Trial(
+            number=trial.number,
+            generation=0,
+            policy=trial.policy,
+            parent=None,
+            change="",
+            stage=stage,
+            accepted=False,
+            reason="",
+            train={} if stage != "race" else trial.train,
+            params=trial.params,
+            distributions=trial.distributions,
+        )
+        for trial, stage in zip(taught_by, ["check", "screen", "race"] * 7, strict=False)
+    ]
+    with_them, without = (NumberSampler(SPACE, trials, seed=5) for trials in (unfinished, []))
+    assert [with_them.jump() for _ in range(5)] == [without.jump() for _ in range(5)]
+
+
+@pytest.mark.parametrize("name", presets())
+def test_every_preset_is_a_point_and_comes_back_from_it_invariant_3(name: str) -> None:
+    policy = load_policy(name)
+    place = point_of(policy, SPACE)
+    assert place is not None
+    assert set(place.point) == names_at(place.point)
+    assert apply_point(place.point, policy.prompts.model_dump(exclude_none=True)) == policy
+
+
+def test_a_point_keeps_its_prompts_and_reading_budget() -> None:
+    policy = MemoryPolicy.model_validate(
+        {
+            "write": {"mode": "facts", "roles": "user"},
+            "update_every": 3,
+            "buffer_size": 5,
+            "store": "external",
+            "top_k": 7,
+            "read": {"order": "relevance", "budget_tokens": 64},
+            "prompts": {"answer": "Now: {query}\n{choices}"},
+        }
+    )
+    place = point_of(policy, SPACE)
+    assert place is not None
+    prompts = policy.prompts.model_dump(exclude_none=True)
+    assert apply_point(place.point, prompts, read_budget=64) == policy
+
+
+numbers = st.fixed_dictionaries(
+    {
+        "write": st.fixed_dictionaries({"mode": st.sampled_from(MODES), "roles": st.sampled_from(["user", "both"])}),
+        "update_every": st.none() | st.integers(1, 20),
+        "buffer_size": st.none() | st.integers(0, 40),
+        "store": st.none() | st.sampled_from(STORES),
+        "top_k": st.none() | st.integers(1, 70),
+        "read": st.fixed_dictionaries({"order": st.sampled_from(["time", "relevance"])}),
+    }
+)
+
+
+def policy_with(values: dict[str, Any]) -> MemoryPolicy | None:
+    """Make the policy with these numbers, those left out that have no effect."""
+    mode, written = values["write"]["mode"], values["write"]["mode"] != "none"
+    external = written and values["store"] == "external"
+    if written and None in (values["update_every"], values["buffer_size"], values["store"]):
+        return None
+    if not written and (values["buffer_size"] is None) != (values["update_every"] is None):
+        return None
+    if external and values["top_k"] is None:
+        return None
+    return MemoryPolicy.model_validate(
+        {
+            "write": values["write"] if written else {"mode": mode},
+            "update_every": values["update_every"],
+            "buffer_size": values["buffer_size"],
+            "store": values["store"] if written else None,
+            "top_k": values["top_k"] if external else None,
+            "read": values["read"] if external else {},
+        }
+    )
+
+
+@settings(deadline=None)
+@given(values=numbers)
+def test_a_policy_stands_in_the_space_exactly_when_its_numbers_do(values: dict[str, Any]) -> None:
+    policy = policy_with(values)
+    if policy is not None and (policy.write.mode != "none" or policy.update_every in (None, 1)):
+        assert (point_of(policy, SPACE) is not None) == inside(policy, SPACE)
+
+
+@settings(deadline=None)
+@given(values=numbers)
+def test_whatever_has_a_place_is_the_policy_at_that_place_invariant_3(values: dict[str, Any]) -> None:
+    policy = policy_with(values)
+    place = None if policy is None else point_of(policy, SPACE)
+    if policy is not None and place is not None:
+        assert apply_point(place.point, policy.prompts.model_dump(exclude_none=True)) == policy
+
+
+@pytest.mark.parametrize(
+    ("space", "name"),
+    [
+        ({"modes": ("none", "facts")}, "awi"),
+        ({"stores": ("context",)}, "rag"),
+        ({"update_every": (3, 16)}, "awe"),
+        ({"buffer_size": (0, 3)}, "awe"),
+        ({"buffer_size": (5, 9)}, "awi"),
+        ({"top_k": (2, 29)}, "rag"),
+    ],
+)
+def test_a_policy_outside_the_space_has_no_place(space: dict[str, Any], name: str) -> None:
+    assert point_of(load_policy(name), SpaceConfig(**space)) is None
+    assert point_of(load_policy(name), SPACE) is not None
+
+
+def test_parameters_carry_the_bounds_of_the_space() -> None:
+    place = point_of(load_policy("awe"), SPACE)
+    assert place is not None
+    assert place.distributions == {
+        "mode": CategoricalDistribution(MODES),
+        "update_every": IntDistribution(1, 16, log=True),
+        "buffer_size": IntDistribution(0, 32),
+        "roles": CategoricalDistribution(("user", "both")),
+        "store": CategoricalDistribution(STORES),
+        "top_k": IntDistribution(2, 60, log=True),
+        "order": CategoricalDistribution(("time", "relevance")),
+    }
+
+
+@pytest.mark.parametrize("narrower", [{"update_every": (4, 8)}, {"modes": ("facts", "profile")}])
+def test_a_study_goes_on_in_a_space_that_was_narrowed(narrower: dict[str, Any]) -> None:
+    """``mnemotune evolve --resume --set search.space...`` meets trials from the wider space."""
+    space = SpaceConfig(**narrower)
+    sampler = NumberSampler(space, history(SPACE, 12, seed=0), seed=0)
+    for _ in range(5):
+        assert inside(apply_point(sampler.jump().point, {}), space)
+
+
+def test_the_configs_default_space_is_the_designs() -> None:
+    assert SearchConfig().space == SpaceConfig(modes=MODES, stores=STORES)

@@ -1,0 +1,229 @@
+"""The allowance: how a run's budget is divided between the search and the sealed test.
+
+Invariants, for any config whose budget is accepted:
+1. The sealed test's share is at least the most that it can take, whatever the search finds.
+2. The search and the test together never go beyond the whole budget, in calls, tokens, dollars or seconds.
+3. A budget that is refused is refused with the smallest one that would not be.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from mnemotune.data import Splits
+from mnemotune.env.protocol import upper_bound_calls
+from mnemotune.optimizer.allowance import Allowance
+from mnemotune.optimizer.config import BudgetLimits, Config, ConfigError
+from mnemotune.optimizer.proposers.numbers import NumberSampler, apply_point
+from mnemotune.optimizer.run import evolve
+from mnemotune.optimizer.sealed import EVOLVED, SEED, SealedTest, open_test
+from mnemotune.policies.lm import Limits, Metered
+from mnemotune.policies.lm.base import Spend
+from mnemotune.policies.lm.budget import Budget
+from mnemotune.policies.policy import load_policy
+
+
+def config_with(kit: Any, *, seed_policy: Any = None, baselines: Any = ("native", "rag"), **search: Any) -> Config:
+    return Config.model_validate(
+        {
+            "data": "generated:9@1",
+            "splits": {"train": 4, "validation": 4, "test": 3},
+            "seed_policy": (seed_policy or kit.policy(20)).model_dump(),
+            "baselines": baselines,
+            "search": search,
+        }
+    )
+
+
+def allow(kit: Any, splits: Splits | None = None, **search: Any) -> Allowance:
+    return Allowance.of(config_with(kit, **search), splits or kit.splits(), kit.protocol)
+
+
+def smallest(kit: Any, splits: Splits | None = None, **search: Any) -> int:
+    """Return the smallest sensible budget, as it is told to whoever gives one call."""
+    with pytest.raises(ConfigError) as told:
+        allow(kit, splits, budget={"calls": 1}, **search)
+    (figure,) = re.findall(r"smallest sensible budget is ([\d,]+)", str(told.value))
+    return int(figure.replace(",", ""))
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    train=st.integers(1, 6),
+    validation=st.integers(2, 5),
+    test=st.integers(2, 5),
+    seed_policy=st.sampled_from(["native", "rag", "awe", "awi"]),
+    lowest=st.integers(1, 5),
+)
+def test_the_smallest_sensible_budget_that_is_told_works_and_one_less_does_not_invariant_3(
+    kit: Any, train: int, validation: int, test: int, seed_policy: str, lowest: int
+) -> None:
+    splits = kit.splits(train, validation, test)
+    search = {"seed_policy": load_policy(seed_policy), "space": {"update_every": (lowest, 16)}}
+    figure = smallest(kit, splits, **search)
+    allowance = allow(kit, splits, budget={"calls": figure}, **search)
+    assert allowance.reserve > 0
+    with pytest.raises(ConfigError, match=f"{figure - 1:,} is too small"):
+        allow(kit, splits, budget={"calls": figure - 1}, **search)
+
+
+def test_the_refusal_names_the_key_and_says_what_to_do(kit: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^search\.budget\.calls: 10 is too small.*fewer users in `splits`"):
+        allow(kit, budget={"calls": 10})
+
+
+async def test_the_smallest_sensible_budget_is_enough_for_the_seed_one_candidate_and_the_test_invariants_1_3(
+    kit: Any, make_rig: Any
+) -> None:
+    pupil = kit.pupil(edits=lambda text: text.replace("Care 0.", "Care 100."))
+    seed = kit.policy(0)
+    allowance = allow(kit, seed_policy=seed, budget={"calls": smallest(kit, seed_policy=seed)})
+    rig = make_rig(pupil=pupil, limits=allowance.search)
+    ended = await rig.run(seed)
+    assert "calls is spent" in ended or "done" in ended
+    assert rig.study.trials[1].accepted
+    spent = Spend(calls=len(pupil.requests))
+    test = await open_whole_test(kit, rig.study.best.policy, seed, allowance.test(spent, seconds=0.0))
+    assert test.problem == ""
+    assert test.difference["memory_score"] > 0
+
+
+async def open_whole_test(
+    kit: Any, finalist: Any, seed: Any, limits: Limits, *, splits: Splits | None = None
+) -> SealedTest:
+    """Open the sealed test of a config with the baselines native and rag."""
+    model = Metered(kit.pupil(), budget=Budget(limits))
+    policies = {"native": load_policy("native"), "rag": load_policy("rag"), SEED: seed, EVOLVED: finalist}
+    test = await open_test(
+        policies,
+        (splits or kit.splits()).test,
+        kit.evaluator(model),
+        before=SealedTest({}),
+        done=lambda _: None,
+        keep=lambda *_: None,
+    )
+    assert limits.calls is None or model.ledger.total.calls <= limits.calls
+    return test
+
+
+@pytest.mark.parametrize("number", range(8))
+async def test_the_reserve_is_enough_for_whatever_the_search_draws_invariant_1(kit: Any, number: int) -> None:
+    config = config_with(kit, space={"update_every": (1 + number % 3, 16), "buffer_size": (0, 2)})
+    allowance = Allowance.of(config, kit.splits(), kit.protocol)
+    draw = NumberSampler(config.search.space, [], seed=number).jump()
+    finalist = apply_point(draw.point, {"answer": "Care 55.\n{query}\n{choices}"})
+    test = await open_whole_test(kit, finalist, config.seed_policy, Limits(calls=allowance.reserve))
+    assert test.problem == ""
+
+
+async def test_the_reserve_is_enough_for_a_seed_outside_the_space_whose_prompts_evolved_invariant_1(kit: Any) -> None:
+    """A candidate that changes prompts alone keeps the seed's numbers, which may write more than the space allows."""
+    numbers = {"mode": "profile", "update_every": 1, "buffer_size": 0, "store": "context"}
+    seed, finalist = kit.policy(20, **numbers), kit.policy(70, **numbers)
+    splits = kit.splits(sessions=(6, 6))
+    config = config_with(kit, seed_policy=seed, space={"update_every": (12, 16)})
+    allowance = Allowance.of(config, splits, kit.protocol)
+    test = await open_whole_test(kit, finalist, seed, Limits(calls=allowance.reserve), splits=splits)
+    assert test.problem == ""
+
+
+def test_the_reserve_counts_the_upper_bounds_of_the_test_users_once(kit: Any) -> None:
+    few, more = (allow(kit, kit.splits(test=test)).reserve for test in (2, 3))
+    (scenario,) = kit.splits(test=1).test
+    episodes = sum(
+        kit.protocol.episode_calls(scenario, policy)
+        for policy in {kit.policy(20), load_policy("native"), load_policy("rag")}
+    )
+    finalist = kit.policy(20, mode="facts", update_every=1, buffer_size=0, store="external", top_k=1)
+    assert more - few == episodes + kit.protocol.episode_calls(scenario, finalist) + upper_bound_calls(scenario)
+
+
+limits = st.builds(
+    BudgetLimits,
+    calls=st.none() | st.integers(1, 10**7),
+    tokens=st.none() | st.integers(1, 10**10),
+    usd=st.none() | st.floats(0.01, 1e5),
+    seconds=st.none() | st.floats(0.1, 1e6),
+)
+
+
+@settings(deadline=None)
+@given(budget=limits, share=st.floats(0.01, 1.0))
+def test_the_search_and_the_test_together_take_the_whole_budget_and_no_more_invariant_2(
+    kit: Any, budget: BudgetLimits, share: float
+) -> None:
+    """The search spends a part of its share; the test may have what is left of the whole."""
+    try:
+        allowance = allow(kit, budget=budget)
+    except ConfigError:
+        assert budget.calls is not None
+        return
+    search = allowance.search
+    spent = Spend(
+        calls=0 if search.calls is None else int(search.calls * share),
+        input_tokens=0 if search.tokens is None else int(search.tokens * share),
+        cost_usd=0.0 if search.usd is None else search.usd * share,
+    )
+    seconds = 0.0 if search.seconds is None else search.seconds * share
+    test = allowance.test(spent, seconds=seconds)
+    for name, used in [
+        ("calls", spent.calls),
+        ("tokens", spent.input_tokens),
+        ("usd", spent.cost_usd or 0.0),
+        ("seconds", seconds),
+    ]:
+        whole, searched, left = (getattr(part, name) for part in (budget, search, test))
+        assert (whole is None) == (searched is None) == (left is None)
+        if whole is not None:
+            assert 0 <= searched <= whole
+            assert used + left == pytest.approx(whole)
+            assert left > 0 or name == "tokens"
+    if budget.calls is not None:
+        assert test.calls >= allowance.reserve
+
+
+def test_without_a_limit_nothing_is_limited(kit: Any) -> None:
+    allowance = allow(kit)
+    assert allowance.search == Limits()
+    assert allowance.test(Spend(calls=10**6, input_tokens=10**9), seconds=1e6) == Limits()
+
+
+def test_with_a_limit_on_something_else_than_calls_the_test_keeps_half(kit: Any) -> None:
+    allowance = allow(kit, budget={"tokens": 1001, "usd": 3.0, "seconds": 60})
+    assert allowance.search == Limits(tokens=500, usd=1.5, seconds=30)
+    test = allowance.test(Spend(input_tokens=300, output_tokens=200, cost_usd=1.25), seconds=20)
+    assert test == Limits(tokens=501, usd=1.75, seconds=40)
+
+
+def test_other_limits_are_divided_like_the_calls(kit: Any) -> None:
+    reserve = allow(kit).reserve
+    allowance = allow(kit, budget={"calls": 4 * reserve, "tokens": 1000, "seconds": 100})
+    assert allowance.search == Limits(calls=3 * reserve, tokens=750, seconds=75)
+
+
+def test_a_cost_that_is_not_known_takes_nothing_off_the_dollars(kit: Any) -> None:
+    """The meter itself refuses a budget in dollars where prices are not known."""
+    allowance = allow(kit, budget={"usd": 2.0})
+    assert allowance.test(Spend(calls=5, cost_usd=None), seconds=1).usd == 2.0
+
+
+def test_a_budget_that_ends_before_the_seed_is_judged_says_so(tmp_path: Path) -> None:
+    """Only calls can be checked before a run; the other limits must end it as plainly."""
+    config = Config.model_validate(
+        {
+            "data": "generated:6@7",
+            "splits": {"train": 2, "validation": 2, "test": 2},
+            "seed_policy": "awi",
+            "baselines": (),
+            "search": {"generations": 1, "candidates": 1, "budget": {"tokens": 20_000}},
+        }
+    )
+    with pytest.raises(ConfigError, match=r"search\.budget"):
+        evolve(config, tmp_path / "runs" / "one", console=Console(quiet=True))
