@@ -16,7 +16,7 @@ from ..policies.lm.openai import OpenAIModel
 from ..policies.lm.openai import Prices as ModelPrices
 from ..policies.prompts import default_templates, load_templates
 from ..policies.text import LexicalEmbedder
-from .config import Config, Endpoint
+from .config import Config, ConfigError, Endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,11 @@ def open_models(config: Config, *, folder: Path | None) -> Iterator[Models]:
 
 
 def protocol_of(config: Config) -> Protocol:
-    """Return the protocol that a config's episodes follow."""
-    templates = default_templates() if config.templates is None else load_templates(Path(config.templates))
+    """Return the protocol that a config's episodes follow. Raises ConfigError when its texts cannot be used."""
+    try:
+        templates = default_templates() if config.templates is None else load_templates(Path(config.templates))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"templates: {error}") from None
     return Protocol(config.rounds.init, config.rounds.update, templates)
 
 

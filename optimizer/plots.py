@@ -36,6 +36,7 @@ STYLE = {
     "legend.frameon": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "mnemotune",
+    "text.parse_math": False,
 }
 
 

@@ -78,6 +78,7 @@ def render_report(outcome: Outcome) -> str:
         rows=[(name, *cells(name, row)[1:]) for name, row in test.rows.items()],
         evolved=EVOLVED,
         problem=test.problem,
+        opened=test.done,
         ended=outcome.ended,
         plots=drawn,
         trials=[_trial_row(trial) for trial in trials],

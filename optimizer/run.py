@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 
 from rich.console import Console
@@ -28,6 +29,12 @@ from .sealed import EVOLVED, SEED, SealedTest, open_test
 from .study import Trial
 from .tracking import Tracker
 
+FIXED = (
+    *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
+    *("model", "user_model", "rounds", "templates", "seed_policy", "search.seed"),
+)
+"""What stays when a run goes on: otherwise users that the search has learned from could come into the sealed test."""
+
 
 def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
     """Run the config's evolution in ``folder``, or go on with the one that is there.
@@ -44,9 +51,22 @@ def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
 
 
 def resume(folder: Path, *, overrides: Sequence[str] = (), console: Console) -> Outcome:
-    """Go on with the run in ``folder``, under its own config. Raises ConfigError when there is none."""
-    open_run(folder)
-    return evolve(load_config(folder / "config.yaml", overrides=overrides), folder, console=console)
+    """Go on with the run in ``folder``, under its own config, of which ``overrides`` may change how far it goes.
+
+    Raises ConfigError when there is none, or when it could not be the same run any more.
+    """
+    before = open_run(folder)
+    config = load_config(folder / "config.yaml", overrides=overrides)
+    if before.test.done and config != before.config:
+        raise ConfigError(f"{folder}: this run is over, and its config stays as it is; start another run")
+    changed = [name for name in FIXED if _value(config, name) != _value(before.config, name)]
+    if changed:
+        raise ConfigError(f"{folder}: a run goes on with what it began with, so {', '.join(changed)} cannot change")
+    return evolve(config, folder, console=console)
+
+
+def _value(config: Config, name: str) -> object:
+    return reduce(getattr, name.split("."), config)
 
 
 def refresh(folder: Path) -> Outcome:
@@ -60,7 +80,7 @@ def refresh(folder: Path) -> Outcome:
 
 def _publish(outcome: Outcome, tracker: Tracker) -> None:
     """Write everything that is made from the study."""
-    best = outcome.study.best.policy
+    best = outcome.study.best.policy if outcome.study.trials else None
     if best is not None:
         (outcome.folder / "best_policy.yaml").write_text(dump_policy(best), encoding="utf-8")
     result = json.dumps(outcome.as_json(), indent=2, ensure_ascii=False)

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 COLUMNS = ("policy", "memory score", "accuracy", "write", "read", "util.", "calls", "tokens")
 """Memory score with its 95% interval; accuracy and the three failure shares sum to 1."""
@@ -19,7 +20,7 @@ def score_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Table:
     for column in COLUMNS:
         table.add_column(column, justify="left" if column in COLUMNS[:2] else "right", no_wrap=True)
     for name, row in rows.items():
-        table.add_row(*cells(name, row), style="bold" if name == "evolved" else None)
+        table.add_row(*map(Text, cells(name, row)), style="bold" if name == "evolved" else None)
     return table
 
 
@@ -49,7 +50,7 @@ def number(value: float | None) -> str:
 
 def count(value: int) -> str:
     """Write a large count."""
-    return f"{value / 1e6:.1f}M" if value >= 1e6 else f"{value / 1e3:.1f}k" if value >= 1e3 else str(value)
+    return f"{value / 1e6:.1f}M" if value >= 999_950 else f"{value / 1e3:.1f}k" if value >= 1e3 else str(value)
 
 
 def people(users: int) -> str:

@@ -80,7 +80,7 @@ class Tracker:
         self._shown.add(trial.number)
 
     def finish(self) -> None:
-        """Log what the sealed test said and the run's files, and end the parent run."""
+        """Log what the sealed test said and the run's files, and end the parent run, or say that it was stopped."""
         with _quiet():
             scores: dict[str, float | None] = {}
             for name, row in self.outcome.test.rows.items():
@@ -89,11 +89,13 @@ class Tracker:
             gain = self.outcome.test.difference
             scores |= {"test/gain": gain["memory_score"]}
             scores |= dict(zip(("test/gain_low", "test/gain_high"), gain["interval"], strict=True))
-            self._log(self._parent, metrics=scores)
+            known = self._client.get_run(self._parent).data.metrics
+            self._log(self._parent, metrics={name: score for name, score in scores.items() if known.get(name) != score})
             for file in FILES:
                 if (self.outcome.folder / file).is_file():
                     self._client.log_artifact(self._parent, str(self.outcome.folder / file))
-            self._client.set_terminated(self._parent, status="FINISHED", end_time=self._ended or self._now())
+            status = "FINISHED" if self.outcome.test.done else "KILLED"
+            self._client.set_terminated(self._parent, status=status, end_time=self._ended or self._now())
 
     def abort(self) -> None:
         """Say that the run was stopped; it can go on."""
@@ -113,7 +115,7 @@ class Tracker:
         found = self._search(f"tags.`{STUDY_TAG}` = '{study}'")
         if found:
             info = found[0].info
-            self._ended = info.end_time if info.status == "FINISHED" else None
+            self._ended = info.end_time if self.outcome.test.done else None
             self._client.update_run(info.run_id, status="RUNNING")
             return str(info.run_id)
         config = self.outcome.config
@@ -212,6 +214,8 @@ def policy_params(policy: MemoryPolicy) -> dict[str, Any]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the notices of MLflow and of its database migrations off the user's screen."""
+    import mlflow  # noqa: F401 - sets its loggers' levels when it is first imported
+
     loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -78,5 +78,8 @@ def load_templates(path: Path) -> Templates:
 def _parse(text: str, *, where: str, base: Mapping[str, Any] | None = None) -> Templates:
     try:
         return Templates.model_validate({**(base or {}), **(yaml.safe_load(text) or {})})
-    except (yaml.YAMLError, ValidationError, TypeError) as error:
-        raise ValueError(f"{where}: {error}") from None
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, e['loc'])) or 'texts'}: {e['msg']}" for e in error.errors())
+        raise ValueError(f"{where}: {'; '.join(problems)}") from None
+    except (yaml.YAMLError, TypeError) as error:
+        raise ValueError(f"{where}: must be a mapping of names to texts: {error}") from None

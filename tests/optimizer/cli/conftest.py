@@ -1,0 +1,262 @@
+"""The command line in this process, a few users whose lives are short, and a real OpenAI-compatible server.
+
+Behind the server sits the embedded model, so that it answers sensibly and always the same.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fastapi
+import pytest
+import uvicorn
+from mlflow import MlflowClient
+from rich.console import Console
+from starlette.requests import ClientDisconnect
+
+from mnemotune.data.generator import generate_scenarios
+from mnemotune.optimizer.cli import main
+from mnemotune.optimizer.config import load_config
+from mnemotune.optimizer.run import evolve
+from mnemotune.policies.lm import Message, Request
+from mnemotune.policies.lm.embedded import EmbeddedModel
+
+PATIENCE_SECONDS = 10.0
+FOREIGN = (
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_ORG_ID",
+    "OPENAI_PROJECT_ID",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+)
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """What the command printed, which must be one strict JSON object and nothing else."""
+        told = strict(self.out)
+        assert isinstance(told, dict)
+        assert self.out == self.out.strip() + "\n", "one object on a line of its own"
+        assert len(self.out.splitlines()) == 1
+        return told
+
+    def succeeded(self) -> Done:
+        assert self.code == 0, self.err
+        return self
+
+    def refused(self) -> str:
+        """Return the one message of a command that ended with an error."""
+        assert self.code == 1, (self.out, self.err)
+        assert self.out == ""
+        assert "Traceback" not in self.err
+        assert self.err.count("error: ") == 1
+        assert self.err.startswith("error: ")
+        return self.err.removeprefix("error: ").rstrip("\n")
+
+
+def strict(text: str) -> Any:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+Cli = Callable[..., Done]
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Run in an empty folder, without this machine's keys."""
+    for name in FOREIGN:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cli:
+    """Run a command as ``mnemotune`` would, but without starting Python again."""
+
+    def run(*arguments: str | Path) -> Done:
+        monkeypatch.setattr(sys, "argv", ["mnemotune", *map(str, arguments)])
+        capfd.readouterr()
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+        return Done(code, *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def start() -> Callable[..., subprocess.Popen[str]]:
+    """Start a command in a process of its own."""
+
+    def started(*arguments: str | Path) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "mnemotune", *map(str, arguments)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ})
+
+    return started
+
+
+@pytest.fixture(scope="session")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with eight generated users whose lives are cut short: ``user-1-000`` and so on."""
+    rows = [scenario.model_dump(mode="json") for scenario in generate_scenarios(users=8, seed=1)]
+    for row in rows:
+        row["periods"], row["qas"] = row["periods"][:2], row["qas"][:3]
+    path = tmp_path_factory.mktemp("people") / "people.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny(people: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The config of a search that takes a second."""
+    path = tmp_path_factory.mktemp("configs") / "tiny.yaml"
+    path.write_text(
+        f"data: {people}\nsplits: {{train: 2, validation: 3, test: 3}}\nbaselines: [native]\n"
+        "seed_policy: {write: {mode: none}, update_every: 2, buffer_size: 0}\n"
+        "search: {generations: 1, candidates: 2, budget: {calls: 9000}}\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An MLflow database without runs: a copy is there at once, a new one takes seconds."""
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def store(empty_store: Path, no_settings_of_this_machine: None) -> None:
+    """MLflow's database for runs here, and for those in ``runs``."""
+    Path("runs").mkdir()
+    shutil.copy(empty_store, "mlflow.db")
+    shutil.copy(empty_store, "runs/mlflow.db")
+
+
+@pytest.fixture(scope="session")
+def finished_once(tiny: Path, empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run; it must not be changed."""
+    runs = tmp_path_factory.mktemp("finished") / "runs"
+    runs.mkdir()
+    shutil.copy(empty_store, runs / "mlflow.db")
+    evolve(load_config(tiny), runs / "tiny-001", console=Console(quiet=True))
+    return runs / "tiny-001"
+
+
+@pytest.fixture
+def finished(finished_once: Path, no_settings_of_this_machine: None) -> Path:
+    """A finished run in ``runs/tiny-001`` here, with MLflow's view of it."""
+    shutil.copytree(finished_once.parent, "runs", dirs_exist_ok=True)
+    return Path("runs/tiny-001")
+
+
+@dataclass
+class Server:
+    """An OpenAI-compatible endpoint; what it was asked is kept."""
+
+    url: str
+    asked: list[tuple[Mapping[str, str], dict[str, Any]]]
+    refusal: int | None = None
+    """The status that it answers instead, if any."""
+
+    async def handle(self, request: fastapi.Request) -> fastapi.Response:
+        try:
+            body = await request.json()
+        except ClientDisconnect:  # a run that is stopped hangs up; formatting that in this thread breaks Python 3.11
+            return fastapi.Response()
+        self.asked.append((dict(request.headers), body))
+        if self.refusal is not None:
+            return self._say({"error": {"message": "not today"}}, self.refusal)
+        messages = tuple(Message(m["role"], m["content"]) for m in body["messages"])
+        done = await EmbeddedModel().complete(Request(messages, role="reply"))
+        usage = {"prompt_tokens": done.usage.input_tokens, "completion_tokens": done.usage.output_tokens}
+        return self._say({"choices": [{"message": {"role": "assistant", "content": done.text}}], "usage": usage})
+
+    def _say(self, body: object, status: int = 200) -> fastapi.Response:
+        return fastapi.Response(json.dumps(body), status, media_type="application/json")
+
+
+@pytest.fixture(scope="session")
+def loopback() -> Iterator[Server]:
+    with socket.socket(proto=socket.IPPROTO_TCP) as listener:  # without the protocol asyncio leaves Nagle's delay on
+        listener.bind(("127.0.0.1", 0))
+        served = Server(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", [])
+        app = fastapi.FastAPI()
+        app.add_api_route("/{path:path}", served.handle, methods=["POST"], response_model=None)
+        running = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        yield served
+        running.should_exit = True
+        thread.join(PATIENCE_SECONDS)
+
+
+@pytest.fixture
+def server(loopback: Server) -> Server:
+    loopback.asked.clear()
+    loopback.refusal = None
+    return loopback
+
+
+@pytest.fixture
+def check_evaluation() -> Callable[..., None]:
+    """Check that an object has the fields that scripts rely on, of the promised kinds."""
+
+    def check(told: Mapping[str, Any], *, users: int, periods: int = 2) -> None:
+        assert isinstance(told["policy"], str)
+        assert told["users"] == users
+        for name in ("accuracy", "random", "upper_bound"):
+            assert 0 <= told[name] <= 1
+        assert told["memory_score"] <= 1
+        low, high = told["interval"]
+        assert users < 2 or low <= told["memory_score"] <= high
+        assert told["shares"].keys() == {"write", "read", "utilisation"}
+        assert math.isclose(told["accuracy"] + sum(told["shares"].values()), 1, abs_tol=1e-5)
+        assert len(told["periods"]) == periods
+        for period in told["periods"]:
+            assert period.keys() == {"accuracy", "memory_score", "write", "read", "utilisation"}
+        assert told["calls"].keys() == told["cached"].keys() == told["tokens"].keys() >= {"reply", "answer", "probe"}
+        assert all(count > 0 for count in told["calls"].values())
+        assert all(tokens.keys() == {"input", "output"} for tokens in told["tokens"].values())
+        assert told["wall_s"] > 0
+        assert told["failures"] == []
+
+    return check
+
+
+@pytest.fixture
+def plain() -> Callable[[str], str]:
+    """Take the colours and the line breaks out of what a terminal shows."""
+    return lambda text: " ".join(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).split())

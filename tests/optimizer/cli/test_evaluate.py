@@ -1,0 +1,280 @@
+"""``mnemotune evaluate``: what scripts rely on, from now on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+SAMPLE = Path(__file__).parents[3] / ".." / "shared" / "data" / "amemgym_sample.json"
+KEEPS = {"write": {"mode": "verbatim"}, "update_every": 2, "buffer_size": 2, "store": "external", "top_k": 3}
+NOTES = {"write": {"mode": "profile"}, "update_every": 2, "buffer_size": 2, "store": "context"}
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def keeps(tmp_path: Path) -> Path:
+    path = tmp_path / "keeps.yaml"
+    path.write_text(yaml.safe_dump(KEEPS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    path = tmp_path / "notes.json"
+    path.write_text(json.dumps(NOTES), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def endpoint(server: Any, tmp_path: Path) -> Callable[..., Path]:
+    """Write a config that points to the server."""
+
+    def written(**more: Any) -> Path:
+        path = tmp_path / "endpoint.yaml"
+        path.write_text(yaml.safe_dump({"endpoint": {"base_url": server.url, "attempts": 1, **more}}), encoding="utf-8")
+        return path
+
+    return written
+
+
+def episodes(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "episodes.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_json_is_one_object_with_the_promised_fields(cli: Cli, people: Path, check_evaluation: Any) -> None:
+    told = cli("evaluate", "native", "--data", people, "--json").succeeded().json
+    check_evaluation(told, users=8)
+    assert told["policy"] == "native"
+    assert told["cost_usd"] == 0
+    assert all(count == 0 for count in told["cached"].values())
+
+
+def test_json_is_all_that_a_real_process_prints(start: Any, people: Path, check_evaluation: Any) -> None:
+    process = start("evaluate", "native", "--data", people, "--users", "user-1-000,user-1-001", "--json")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    check_evaluation(json.loads(out), users=2)
+    assert len(out.splitlines()) == 1
+    assert err == ""
+
+
+def test_without_json_a_table_is_printed(cli: Cli, people: Path, plain: Any) -> None:
+    done = cli("evaluate", "awi", "--data", people).succeeded()
+    assert "8 users, model: embedded" in done.out
+    assert "policy memory score accuracy write read util. calls tokens" in plain(done.out)
+    assert "awi" in done.out
+
+
+@pytest.mark.parametrize("preset", ["native", "rag", "awe", "awi"])
+def test_every_preset_can_be_evaluated(cli: Cli, people: Path, preset: str, check_evaluation: Any) -> None:
+    told = cli("evaluate", preset, "--data", people, "--users", "user-1-000,user-1-001", "--json").succeeded().json
+    check_evaluation(told, users=2)
+    assert told["policy"] == preset
+
+
+def test_a_policy_can_be_a_yaml_or_a_json_file(cli: Cli, people: Path, keeps: Path, notes: Path) -> None:
+    for path in (keeps, notes):
+        told = cli("evaluate", path, "--data", people, "--users", "user-1-000", "--json").succeeded().json
+        assert told["policy"] == str(path)
+        assert told["calls"]["answer"] == 6
+
+
+def test_equal_evaluations_are_equal_but_for_the_time_they_took(cli: Cli, people: Path, keeps: Path) -> None:
+    first, second = (cli("evaluate", keeps, "--data", people, "--json").succeeded().json for _ in range(2))
+    assert {**first, "wall_s": 0} == {**second, "wall_s": 0}
+
+
+def test_the_seed_changes_nothing_but_is_kept(cli: Cli, people: Path) -> None:
+    one, other = (cli("evaluate", "native", "--data", people, "--seed", s, "--json").json for s in ("1", "2"))
+    assert (one["seed"], other["seed"]) == (1, 2)
+    assert {**one, "wall_s": 0, "seed": 0} == {**other, "wall_s": 0, "seed": 0}
+
+
+def test_a_policy_that_remembers_beats_one_that_forgets(cli: Cli, people: Path, keeps: Path, tmp_path: Path) -> None:
+    forgets = tmp_path / "forgets.yaml"
+    forgets.write_text("{write: {mode: none}, update_every: 2, buffer_size: 0}", encoding="utf-8")
+    scores = [cli("evaluate", p, "--data", people, "--json").json["memory_score"] for p in (forgets, keeps)]
+    assert scores[0] < scores[1]
+
+
+@pytest.mark.parametrize("users", ["user-1-003", "user-1-003,user-1-001", "user-1-001, user-1-003"])
+def test_only_the_users_asked_for_take_part_in_the_order_of_the_data(
+    cli: Cli, people: Path, users: str, tmp_path: Path
+) -> None:
+    cli("evaluate", "native", "--data", people, "--users", users, "--out", tmp_path / "out").succeeded()
+    want = sorted(user.strip() for user in users.split(","))
+    assert [episode["user"] for episode in episodes(tmp_path / "out")] == want
+
+
+def test_one_user_alone_has_a_score_and_no_interval(cli: Cli, people: Path) -> None:
+    told = cli("evaluate", "native", "--data", people, "--users", "user-1-000", "--json").succeeded().json
+    assert told["memory_score"] is not None
+    assert told["interval"] == [None, None]
+
+
+def test_data_can_be_a_folder_a_bundled_set_or_generated(
+    cli: Cli, people: Path, tmp_path: Path, check_evaluation: Any
+) -> None:
+    (tmp_path / "folder").mkdir()
+    shutil.copy(people, tmp_path / "folder" / "data.json")
+    told = cli("evaluate", "native", "--data", tmp_path / "folder", "--json").succeeded().json
+    check_evaluation(told, users=8)
+    told = cli("evaluate", "native", "--data", "generated:1@3", "--json").succeeded().json
+    check_evaluation(told, users=1, periods=11)
+    told = cli("evaluate", "native", "--data", "base", "--users", first_user(cli, "base"), "--json").succeeded().json
+    check_evaluation(told, users=1, periods=11)
+
+
+def first_user(cli: Cli, data: str) -> str:
+    user: str = cli("data", "check", data).succeeded().out.split(":")[0]
+    return user
+
+
+@pytest.mark.skipif(not SAMPLE.is_file(), reason="the real sample is no part of the repository")
+def test_a_real_user_of_amemgym_is_evaluated_with_the_same_command(cli: Cli, check_evaluation: Any) -> None:
+    told = cli("evaluate", "native", "--data", SAMPLE, "--json").succeeded().json
+    check_evaluation(told, users=1, periods=len(told["periods"]))
+    assert len(told["periods"]) > 5
+
+
+def test_out_gets_an_episode_for_each_user_with_everything_that_was_said(
+    cli: Cli, people: Path, notes: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "some" / "folder"
+    cli("evaluate", notes, "--data", people, "--users", "user-1-000,user-1-001", "--out", out).succeeded()
+    found = episodes(out)
+    rows = {row["id"]: row for row in json.loads(people.read_text(encoding="utf-8"))}
+    assert [episode["user"] for episode in found] == ["user-1-000", "user-1-001"]
+    for episode in found:
+        row = rows[episode["user"]]
+        assert episode["failure"] is None
+        assert len(episode["periods"]) == 2
+        for period, asked in zip(episode["periods"], row["periods"], strict=True):
+            openings = [session[0]["user"] for session in period["sessions"]]
+            assert all(s["query"] in said for s, said in zip(asked["sessions"], openings, strict=True))
+            assert all(turn["assistant"] for session in period["sessions"] for turn in session)
+            assert len(period["answers"]) == len(period["probes"]) == len(row["qas"]) == 3
+            assert all(answer["raw"] for answer in period["answers"])
+            assert all(probe["raw"] for probe in period["probes"])
+        events = [event for period in episode["periods"] for event in period["events"]]
+        assert events
+        assert all(event["evicted"] and event["raw"] for event in events)
+        assert any(event["added"] for event in events)
+
+
+def test_what_out_says_is_what_was_printed(cli: Cli, people: Path, notes: Path, tmp_path: Path) -> None:
+    told = cli("evaluate", notes, "--data", people, "--out", tmp_path / "out", "--json").succeeded().json
+    kept = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
+    assert kept == told
+    answers = [answer for e in episodes(tmp_path / "out") for p in e["periods"] for answer in p["answers"]]
+    scored = [answer["score"] for answer in answers if answer["score"] is not None]
+    assert told["accuracy"] == pytest.approx(sum(scored) / len(scored), abs=1e-6)
+
+
+def test_the_config_gives_rounds_and_texts(cli: Cli, people: Path, tmp_path: Path) -> None:
+    texts = tmp_path / "texts.yaml"
+    texts.write_text("answer: 'Choose wisely! {query} {choices}'\n", encoding="utf-8")
+    config = tmp_path / "config.yaml"
+    config.write_text(f"{{rounds: {{init: 1, update: 3}}, templates: {texts}}}", encoding="utf-8")
+    one = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--json"]
+    usual, longer = cli(*one).json, cli(*one, "--config", config).succeeded().json
+    assert longer["calls"]["user"] == 2 * usual["calls"]["user"] > 0
+
+
+def test_a_config_that_is_made_for_a_search_does_for_an_evaluation(cli: Cli, people: Path, tiny: Path) -> None:
+    told = cli("evaluate", "native", "--data", people, "--config", tiny, "--users", "user-1-000", "--json").json
+    assert told["users"] == 1
+
+
+def test_an_endpoint_is_asked_for_everything_and_scores_as_the_model_behind_it(
+    cli: Cli, people: Path, notes: Path, endpoint: Any, server: Any, check_evaluation: Any
+) -> None:
+    told = (
+        cli("evaluate", notes, "--data", people, "--config", endpoint(), "--model", "openai:tiny", "--json")
+        .succeeded()
+        .json
+    )
+    check_evaluation(told, users=8)
+    assert sum(told["calls"].values()) == len(server.asked)
+    assert {body["model"] for _, body in server.asked} == {"tiny"}
+    direct = cli("evaluate", notes, "--data", people, "--json").json
+    for name in ("accuracy", "memory_score", "shares", "periods", "by_user", "calls", "tokens"):
+        assert told[name] == direct[name], name
+    assert told["cost_usd"] is None, "an unknown price is not zero"
+    assert told["model"] == "openai:tiny"
+
+
+def test_prices_make_costs(cli: Cli, people: Path, endpoint: Any) -> None:
+    config = endpoint(prices={"input": 2.0, "output": 8.0, "date": "2026-10-01"})
+    one = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--config", config]
+    told = cli(*one, "--model", "openai:tiny", "--json").succeeded().json
+    tokens = [sum(role[kind] for role in told["tokens"].values()) for kind in ("input", "output")]
+    assert told["cost_usd"] == pytest.approx((2 * tokens[0] + 8 * tokens[1]) / 1e6)
+
+
+def test_a_second_evaluation_into_the_same_folder_is_answered_from_the_cache(
+    cli: Cli, people: Path, notes: Path, endpoint: Any, server: Any, tmp_path: Path
+) -> None:
+    command = ["evaluate", notes, "--data", people, "--config", endpoint(), "--model", "openai:tiny", "--json"]
+    command += ["--out", tmp_path / "out"]
+    first = cli(*command).succeeded().json
+    asked = len(server.asked)
+    assert asked == sum(first["calls"].values()) - sum(first["cached"].values())
+    again = cli(*command).succeeded().json
+    assert len(server.asked) == asked, "nothing is paid twice"
+    assert again["cached"] == again["calls"] == first["calls"]
+    assert again["cost_usd"] == 0
+    for name in ("accuracy", "memory_score", "shares", "periods", "tokens"):
+        assert again[name] == first[name], name
+
+
+def test_the_cache_can_be_left_out(cli: Cli, people: Path, endpoint: Any, server: Any, tmp_path: Path) -> None:
+    command = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--config", endpoint(cache=False)]
+    for _ in range(2):
+        cli(*command, "--model", "openai:tiny", "--out", tmp_path / "out").succeeded()
+    assert len(server.asked) % 2 == 0
+    assert not (tmp_path / "out" / "cache.db").exists()
+    bodies = [json.dumps(body, sort_keys=True) for _, body in server.asked]
+    assert sorted(bodies[: len(bodies) // 2]) == sorted(bodies[len(bodies) // 2 :])
+
+
+def test_the_longest_reply_of_the_config_is_asked_of_the_endpoint(
+    cli: Cli, people: Path, endpoint: Any, server: Any
+) -> None:
+    config = endpoint(max_tokens=300)
+    command = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--config", config]
+    cli(*command, "--model", "openai:tiny").succeeded()
+    assert {body.get("max_tokens") for _, body in server.asked} == {300}
+
+
+def test_the_config_can_name_the_model_and_the_option_comes_before_it(
+    cli: Cli, people: Path, server: Any, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"{{model: 'openai:named', endpoint: {{base_url: '{server.url}'}}}}", encoding="utf-8")
+    command = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--config", config, "--json"]
+    assert cli(*command).succeeded().json["model"] == "openai:named"
+    server.asked.clear()
+    assert cli(*command, "--model", "embedded").succeeded().json["model"] == "embedded"
+    assert server.asked == []
+
+
+def test_environment_variables_point_to_an_endpoint(
+    cli: Cli, people: Path, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sesame")
+    cli("evaluate", "native", "--data", people, "--users", "user-1-000", "--model", "openai:tiny").succeeded()
+    assert {headers["authorization"] for headers, _ in server.asked} == {"Bearer sesame"}
+
+
+def test_nothing_is_written_without_out(cli: Cli, people: Path) -> None:
+    cli("evaluate", "native", "--data", people, "--users", "user-1-000").succeeded()
+    assert list(Path.cwd().iterdir()) == []

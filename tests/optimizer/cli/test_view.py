@@ -1,0 +1,95 @@
+"""``mnemotune report``, ``mnemotune ui`` and ``mnemotune --help``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+Cli = Callable[..., Any]
+COMMANDS = ["evolve", "evaluate", "report", "ui", "data"]
+HEAVY = ("torch", "mlflow", "dspy", "optuna", "litellm", "pandas", "matplotlib", "openai")
+
+
+def test_a_lost_report_is_made_again_and_its_place_is_printed(cli: Cli, finished: Path) -> None:
+    before = (finished / "report.html").read_bytes()
+    (finished / "report.html").unlink()
+    done = cli("report", finished).succeeded()
+    assert done.out == f"{finished / 'report.html'}\n"
+    assert (finished / "report.html").read_bytes() == before
+
+
+def test_a_lost_view_is_made_again_by_a_process_that_knows_nothing_of_it(finished: Path, start: Any) -> None:
+    (finished.parent / "mlflow.db").unlink()
+    process = start("report", finished)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert out == f"{finished / 'report.html'}\n"
+    copied = finished.parent / "copy.db"  # this process keeps connections to the old one
+    copied.write_bytes((finished.parent / "mlflow.db").read_bytes())
+    client = MlflowClient(tracking_uri=f"sqlite:///{copied}")
+    runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
+    assert len(runs) == 4, "the study and its three trials"
+
+
+def test_only_a_run_has_a_report(cli: Cli) -> None:
+    assert "nowhere: is no run folder" in cli("report", "nowhere").refused()
+
+
+def test_pages_without_runs_are_refused_with_what_to_do(cli: Cli) -> None:
+    told = cli("ui").refused()
+    assert "runs/mlflow.db" in told
+    assert "--uri" in told
+
+
+@pytest.mark.parametrize("command", [[], *[[command] for command in COMMANDS], ["data", "generate"], ["data", "check"]])
+def test_every_command_explains_itself(cli: Cli, command: list[str], plain: Any) -> None:
+    done = cli(*command, "--help").succeeded()
+    assert "Usage: mnemotune" in plain(done.out)
+    assert done.err == ""
+
+
+def test_the_help_names_every_command(cli: Cli) -> None:
+    out = cli("--help").succeeded().out
+    assert all(f" {command} " in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["evolve", "--help"], ["evaluate", "--help"], ["data", "check", "base"],
+     ["evaluate", "native", "--data", "generated:1", "--json"]],
+    ids=lambda arguments: " ".join(arguments),
+)  # fmt: skip
+def test_a_command_imports_no_heavy_library_that_it_has_no_use_for(arguments: list[str]) -> None:
+    program = (
+        "import sys\nfrom mnemotune.optimizer.cli import main\n"
+        f"sys.argv = ['mnemotune', *{arguments!r}]\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_the_package_runs_as_a_module(start: Any) -> None:
+    process = start("--help")
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "evolve" in out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["evovle"], ["evaluate"], ["evaluate", "native", "--modle", "x"], ["evolve", "--seed", "x"]]
+)
+def test_a_command_that_was_typed_wrongly_gets_a_hint_and_exit_code_2(cli: Cli, arguments: list[str]) -> None:
+    done = cli(*arguments)
+    assert done.code == 2
+    assert done.out == ""
+    assert "Usage" in done.err
+    assert "Traceback" not in done.err

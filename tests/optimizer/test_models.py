@@ -1,0 +1,161 @@
+"""The language models that a config names."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemotune.optimizer.config import Config, ConfigError, parse_config
+from mnemotune.optimizer.models import MeteredModels, open_models, protocol_of
+from mnemotune.policies.lm import BudgetExhausted, LanguageModelError, Limits, Message, Request
+from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.prompts import default_templates
+
+LEAST = "{data: base, splits: {train: 1, validation: 2, test: 2}, seed_policy: native}"
+LOCAL = "endpoint.base_url=http://127.0.0.1:9/v1"
+PRICES = "endpoint.prices={input: 2, output: 8, date: 2026-10-01}"
+HELLO = Request((Message("user", "Hello there."),), role="reply", max_tokens=50)
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def config(*overrides: str) -> Config:
+    return parse_config(LEAST, where="my.yaml", overrides=overrides)
+
+
+def test_the_embedded_model_plays_all_parts_by_default_and_is_free() -> None:
+    with open_models(config(), folder=None) as models:
+        assert isinstance(models.cast.assistant, EmbeddedModel)
+        assert models.cast.user is models.proposer is models.cast.assistant
+        assert models.free
+        assert models.price(10**6, 10**6) == 0
+
+
+def test_each_part_can_have_its_own_model() -> None:
+    given = config("model=openai:small", "user_model=embedded", "proposer_model=openai:large", LOCAL)
+    with open_models(given, folder=None) as models:
+        assert models.cast.assistant.name == "small"
+        assert models.cast.user.name == "embedded"
+        assert models.proposer.name == "large"
+        assert not models.free
+
+
+def test_parts_of_the_same_model_share_one_connection() -> None:
+    with open_models(config("model=openai:small", LOCAL), folder=None) as models:
+        assert models.cast.user is models.proposer is models.cast.assistant
+
+
+def test_one_part_that_is_not_embedded_has_a_price() -> None:
+    with open_models(config("proposer_model=openai:large", LOCAL, PRICES), folder=None) as models:
+        assert not models.free
+        assert models.price(1_000_000, 500_000) == pytest.approx(2 + 4)
+
+
+def test_a_model_without_a_price_list_has_no_known_price_rather_than_none_to_pay() -> None:
+    with open_models(config("model=openai:small", LOCAL), folder=None) as models:
+        assert models.price(10, 10) is None
+
+
+def test_the_official_endpoint_without_a_key_is_refused_with_what_to_set(tmp_path: Path) -> None:
+    with (
+        pytest.raises(LanguageModelError, match="OPENAI_API_KEY"),
+        open_models(config("model=openai:small"), folder=tmp_path),
+    ):
+        pass
+
+
+def test_the_configs_address_comes_before_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "ftp://never.used")
+    with open_models(config("model=openai:small", LOCAL), folder=None) as models:
+        assert models.cast.assistant.name == "small"
+    with (
+        pytest.raises(LanguageModelError, match=r"ftp://never\.used"),
+        open_models(config("model=openai:x"), folder=None),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("overrides", "kept"),
+    [
+        (["model=embedded"], False),
+        (["model=openai:small"], True),
+        (["user_model=openai:small"], True),
+        (["model=openai:small", "endpoint.cache=false"], False),
+    ],
+)
+def test_replies_are_kept_in_the_folder_only_where_they_cost_something(
+    overrides: list[str], kept: bool, tmp_path: Path
+) -> None:
+    with open_models(config(LOCAL, *overrides), folder=tmp_path):
+        assert (tmp_path / "cache.db").exists() == kept
+
+
+def within(limits: Limits, *overrides: str) -> MeteredModels:
+    with open_models(config(*overrides), folder=None) as models:
+        return models.within(limits)
+
+
+def ask(model: Any) -> None:
+    asyncio.run(model.complete(HELLO))
+
+
+def test_all_parts_spend_from_one_budget() -> None:
+    metered = within(Limits(calls=3))
+    for model in (metered.cast.assistant, metered.cast.user, metered.proposer):
+        ask(model)
+    for model in (metered.cast.assistant, metered.cast.user, metered.proposer):
+        with pytest.raises(BudgetExhausted, match="3 calls"):
+            ask(model)
+    assert metered.ledger.total.calls == metered.budget.calls == 3
+
+
+def test_two_budgets_on_the_same_models_are_independent() -> None:
+    with open_models(config(), folder=None) as models:
+        first, second = models.within(Limits(calls=1)), models.within(Limits(calls=1))
+    ask(first.cast.assistant)
+    ask(second.cast.assistant)
+    assert first.ledger.total.calls == second.ledger.total.calls == 1
+
+
+def test_a_budget_in_dollars_needs_prices() -> None:
+    unknown = within(Limits(usd=1.0), "model=openai:small", LOCAL)
+    with pytest.raises(BudgetExhausted, match="prices"):
+        ask(unknown.cast.assistant)
+
+
+def test_a_call_that_could_cost_more_than_is_left_is_not_made() -> None:
+    metered = within(Limits(usd=0.0001), "model=openai:small", LOCAL, PRICES)
+    with pytest.raises(BudgetExhausted, match="overshoot"):
+        ask(metered.cast.assistant)  # the endpoint does not exist: asking it would be another error
+    assert metered.budget.calls == 0
+
+
+def test_the_protocol_has_the_configs_rounds_and_the_bundled_texts() -> None:
+    protocol = protocol_of(config("rounds={init: 3, update: 4}"))
+    assert (protocol.rounds_init, protocol.rounds_update) == (3, 4)
+    assert protocol.templates == default_templates()
+
+
+def test_a_file_of_texts_replaces_the_texts_that_it_names(tmp_path: Path) -> None:
+    file = tmp_path / "texts.yaml"
+    file.write_text("answer: 'Choose! {query} {choices}'\n", encoding="utf-8")
+    templates = protocol_of(config(f"templates={file}")).templates
+    assert templates.answer == "Choose! {query} {choices}"
+    assert templates.probe == default_templates().probe
+
+
+@pytest.mark.parametrize("text", [None, "answer: 'no slots'", "anwser: '{query} {choices}'", "[1", "- a"])
+def test_texts_that_cannot_be_used_are_a_config_error_that_names_their_file(text: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "texts.yaml"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"texts\.yaml"):
+        protocol_of(config(f"templates={file}"))
