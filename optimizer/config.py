@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date as date_
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -62,7 +63,8 @@ class Endpoint(Section):
     requests_per_minute: Positive | None = None
     timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
     attempts: Positive = 6
-    max_tokens: Positive = 2048
+    max_tokens: Positive | None = None
+    """Longest reply; None leaves it at what each call asks for: 2048, and 4096 to edit a prompt."""
     prices: Prices | None = None
     """None means not known: costs are then reported as unknown, never as zero."""
     cache: bool = True
@@ -161,15 +163,19 @@ class Config(Section):
         return given
 
 
-def load_config(path: str | Path, *, overrides: Sequence[str] = ()) -> Config:
+def load_config(
+    path: str | Path, *, overrides: Sequence[str] = (), defaults: Mapping[str, Any] = MappingProxyType({})
+) -> Config:
     """Read a config; ``overrides`` are ``key=value`` with dots in the key and YAML in the value.
 
-    Raises ConfigError naming the file and the key.
+    ``defaults`` stand in for keys that the file leaves out. Raises ConfigError naming the file and the key.
     """
-    return parse_config(_read(path), where=str(path), overrides=overrides)
+    return parse_config(_read(path), where=str(path), overrides=overrides, defaults=defaults)
 
 
-def parse_config(text: str, *, where: str, overrides: Sequence[str] = ()) -> Config:
+def parse_config(
+    text: str, *, where: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] = MappingProxyType({})
+) -> Config:
     """Read a config from YAML text; ``where`` is named in errors."""
     try:
         values = yaml.safe_load(text)
@@ -177,6 +183,7 @@ def parse_config(text: str, *, where: str, overrides: Sequence[str] = ()) -> Con
         raise ConfigError(f"{where}: is not YAML: {error}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{where}: must be a mapping of keys to values")
+    values = {**defaults, **values}
     for override in overrides:
         values = _override(values, override)
     try:
@@ -198,7 +205,10 @@ def default_uri(runs: Path) -> str:
 def _read(path: str | Path) -> str:
     file = Path(path)
     if file.is_file():
-        return file.read_text(encoding="utf-8")
+        try:
+            return file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path}: is not UTF-8 text ({error})") from None
     bundled = resource("configs", Path(path).name)
     if bundled.is_file():
         return bundled.read_text(encoding="utf-8")

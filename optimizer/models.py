@@ -72,6 +72,8 @@ def open_models(config: Config, *, folder: Path | None) -> Iterator[Models]:
         "user": config.user_model or config.model,
         "proposer": config.proposer_model or config.model,
     }
+    for name in set(names.values()):
+        _make(name, config.endpoint, None)  # says what is wrong with the endpoint before any file is made
     remote = any(name != "embedded" for name in names.values())
     cache = ResponseCache(folder / "cache.db") if remote and folder is not None and config.endpoint.cache else None
     try:
@@ -107,6 +109,7 @@ def _make(name: str, endpoint: Endpoint, cache: ResponseCache | None) -> Languag
         requests_per_minute=endpoint.requests_per_minute,
         timeout_seconds=endpoint.timeout_seconds,
         attempts=endpoint.attempts,
+        max_tokens=endpoint.max_tokens,
         prices=_prices(endpoint),
         cache=cache,
     )

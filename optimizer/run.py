@@ -43,8 +43,8 @@ def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
     """
     splits = _splits(config)
     allowance = Allowance.of(config, splits, protocol_of(config))
-    folder.mkdir(parents=True, exist_ok=True)
     with open_models(config, folder=folder) as models:
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
         outcome = Outcome(folder, config, open_study(folder))
         return asyncio.run(_Run(outcome, splits, models, allowance, console).go())

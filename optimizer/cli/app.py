@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.markup import escape
 
 from ...data.scenario import ScenarioError
 from ...policies.lm import BudgetExhausted, LanguageModelError
+from ...policies.lm.cache import CacheError
 from ...policies.policy import PolicyError
 from ..config import ConfigError
 from . import data, evaluate, evolve, view
@@ -32,9 +34,14 @@ def main() -> None:
     """Run the command line; known errors become one message and exit code 1."""
     try:
         app()
-    except (ScenarioError, PolicyError, ConfigError, LanguageModelError, BudgetExhausted) as error:
-        Console(stderr=True).print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("stopped; `mnemotune evolve --resume RUN` goes on where the run stands")
-        sys.exit(130)
+    except (ScenarioError, PolicyError, ConfigError, LanguageModelError, BudgetExhausted, CacheError) as error:
+        _explain(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _explain(f"{error.filename}: {error.strerror}")
+
+
+def _explain(what: str) -> NoReturn:
+    Console(stderr=True).print(f"[red]error:[/] {escape(what)}", highlight=False, soft_wrap=True)
+    sys.exit(1)

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 
 from ...data.load import load_scenarios
 from ...env import Evaluation, Evaluator
 from ...env.episode import write_episodes
 from ...policies.policy import load_policy
-from ..config import Config, ConfigError, parse_config
+from ..config import Config, load_config, parse_config
 from ..models import open_models
 from ..table import people, score_table
 
@@ -32,11 +31,9 @@ def evaluate_command(
 ) -> None:
     """Score a memory policy on-policy: accuracy, memory score, where memory fails, calls and tokens."""
     chosen = load_policy(policy)
-    scenarios = load_scenarios(data, users=None if users is None else users.split(","))
+    scenarios = load_scenarios(data, users=None if users is None else [user.strip() for user in users.split(",")])
     settings = _settings(config, model)
     console = Console(stderr=True)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
     with open_models(settings, folder=out) as models, console.status("") as status:
         finished = 0
 
@@ -61,16 +58,11 @@ async def _evaluate(evaluator: Evaluator, policy: Any, scenarios: Any, done: Any
 
 def _settings(path: Path | None, model: str | None) -> Config:
     """Return a config for models and protocol; what belongs to a search is not used."""
-    given: Any = {}
-    if path is not None:
-        if not path.is_file():
-            raise ConfigError(f"{path}: no such file")
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if not isinstance(given, dict):
-            raise ConfigError(f"{path}: must be a mapping of keys to values")
-    search = {"data": "", "splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": "native"}
-    chosen = {} if model is None else {"model": model}
-    return parse_config(yaml.safe_dump({**search, **given, **chosen}), where=str(path or "--model"))
+    unused = {"data": "", "splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": "native"}
+    overrides = [] if model is None else [f"model={json.dumps(model)}"]
+    if path is None:
+        return parse_config("{}", where="--model", overrides=overrides, defaults=unused)
+    return load_config(path, overrides=overrides, defaults=unused)
 
 
 def _show(policy: str, result: dict[str, Any], *, as_json: bool, console: Console) -> None:

@@ -32,25 +32,34 @@ def evolve_command(
 
     overrides = [*(settings or []), *([] if seed is None else [f"search.seed={seed}"])]
     console = Console(stderr=True)
-    if resumed is not None:
-        if config is not None or out is not None:
-            raise ConfigError("--resume RUN goes on under the run's own config: leave out CONFIG and --out")
-        outcome = resume(resumed, overrides=overrides, console=console)
-    else:
+    folder = _folder(config, out, resumed)
+    try:
         if config is None:
-            raise ConfigError("name a config, for example `mnemotune evolve configs/quickstart.yaml`, or --resume RUN")
-        folder = _fresh(config) if out is None else out
-        if (folder / "study.db").exists():
-            raise ConfigError(f"{folder}: holds a run already; go on with --resume {folder}, or choose another --out")
-        outcome = evolve(load_config(config, overrides=overrides), folder, console=console)
+            outcome = resume(folder, overrides=overrides, console=console)
+        else:
+            outcome = evolve(load_config(config, overrides=overrides), folder, console=console)
+    except KeyboardInterrupt:
+        console.print(f"stopped; `mnemotune evolve --resume {folder}` goes on", highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
     if as_json:
         typer.echo(json.dumps(outcome.as_json(), ensure_ascii=False))
     else:
         show(outcome)
 
 
-def _fresh(config: Path) -> Path:
-    return next(folder for n in count(1) if not (folder := Path("runs") / f"{config.stem}-{n:03d}").exists())
+def _folder(config: Path | None, out: Path | None, resumed: Path | None) -> Path:
+    """Return the run's folder. Raises ConfigError when the arguments do not say which."""
+    if resumed is not None:
+        if config is not None or out is not None:
+            raise ConfigError("--resume RUN goes on under the run's own config: leave out CONFIG and --out")
+        return resumed
+    if config is None:
+        raise ConfigError("name a config, for example `mnemotune evolve configs/quickstart.yaml`, or --resume RUN")
+    numbered = (Path("runs") / f"{config.stem}-{n:03d}" for n in count(1))
+    folder = out or next(folder for folder in numbered if not folder.exists())
+    if (folder / "study.db").exists():
+        raise ConfigError(f"{folder}: holds a run already; go on with --resume {folder}, or choose another --out")
+    return folder
 
 
 def show(outcome: Outcome) -> None:

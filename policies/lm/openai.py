@@ -47,18 +47,21 @@ class OpenAIModel:
         prices: Prices | None = None,
         cache: ResponseCache | None = None,
         extra_body: Mapping[str, object] | None = None,
+        max_tokens: int | None = None,
         max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens",
         **endpoint: Unpack[EndpointOptions],
     ) -> None:
         """Ask model ``name``.
 
-        Without ``prices`` the cost of a call is not known. ``extra_body`` is added to every request and wins. The
+        Without ``prices`` the cost of a call is not known. ``max_tokens`` shortens longer replies. ``extra_body`` is
+        added to every request and wins. The
         ``cache`` stays open at ``aclose``: others may share it. ``endpoint`` takes the keywords of ``Endpoint``.
         """
         self._endpoint = Endpoint(name, **endpoint)
         self._prices = prices
         self._cache = cache
         self._extra_body = dict(extra_body or {})
+        self._max_tokens = max_tokens
         self._max_tokens_field = max_tokens_field
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -95,7 +98,7 @@ class OpenAIModel:
             "model": self.name,
             "messages": [{"role": message.role, "content": message.content} for message in request.messages],
             "temperature": request.temperature,
-            self._max_tokens_field: request.max_tokens,
+            self._max_tokens_field: min(request.max_tokens, self._max_tokens or request.max_tokens),
         }
         if request.json_mode:
             body["response_format"] = {"type": "json_object"}
