@@ -54,8 +54,8 @@ class OpenAIModel:
         """Ask model ``name``.
 
         Without ``prices`` the cost of a call is not known. ``max_tokens`` shortens longer replies. ``extra_body`` is
-        added to every request and wins. The
-        ``cache`` stays open at ``aclose``: others may share it. ``endpoint`` takes the keywords of ``Endpoint``.
+        added to every request and wins. The ``cache`` stays open at ``aclose``: others may share it. ``endpoint`` takes
+        the keywords of ``Endpoint``.
         """
         self._endpoint = Endpoint(name, **endpoint)
         self._prices = prices

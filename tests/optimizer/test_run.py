@@ -394,6 +394,40 @@ def test_what_was_spent_before_a_stop_counts_for_the_budget_invariant_3(
     assert spent(outcome) <= 20_000
 
 
+def test_a_tight_budget_is_kept_over_all_parts_of_a_run_that_is_stopped_invariant_3(
+    finished: Outcome, configured: Callable[..., Config], runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part is too short for one policy of the sealed test, so that what it did is paid for and lost."""
+    calls = smallest_budget(configured, runs / "none")
+    config, folder = configured(f"search.budget.calls={calls}"), runs / "run"
+    part = min(sum(row["calls"].values()) for row in finished.test.rows.values()) - 5
+    left = made = 0
+    complete = EmbeddedModel.complete
+
+    async def count(self: EmbeddedModel, request: Request) -> Completion:
+        nonlocal left, made
+        if not left:
+            raise Stop
+        left, made = left - 1, made + 1
+        return await complete(self, request)
+
+    monkeypatch.setattr(EmbeddedModel, "complete", count)
+    left, outcome = calls // 2, None
+    for _ in range(50):
+        try:
+            outcome = go_on(folder) if made else go(config, folder)
+            break
+        except (Stop, ExceptionGroup):
+            left = part
+    assert outcome is not None, "the budget never ended the run"
+    assert calls - part <= made <= calls
+    assert spent(outcome) == made
+    assert "could not be tested: the budget of" in outcome.test.problem
+    left = calls
+    assert go_on(folder).test == outcome.test, "the sealed test is never opened again"
+    assert left == calls
+
+
 def test_a_resumed_run_prints_the_trials_that_it_has(stopped: Path) -> None:
     screen = Screen()
     go_on(stopped, screen=screen)
