@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..env import Cast, Protocol
-from ..policies.lm import Budget, LanguageModel, Ledger, Limits, Metered
+from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Limits, Metered, Request
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
 from ..policies.lm.embedded import EmbeddedModel
@@ -61,10 +61,32 @@ class MeteredModels:
         return merged([meter.ledger for meter in self.meters])
 
 
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A language model whose replies are independent of those to the same requests under another number."""
+
+    model: LanguageModel
+    repeat: int
+
+    @property
+    def name(self) -> str:
+        """The inner model's name."""
+        return self.model.name
+
+    async def complete(self, request: Request) -> Completion:
+        """Ask the inner model."""
+        return await self.model.complete(replace(request, repeat=self.repeat))
+
+    async def aclose(self) -> None:
+        """Close the inner model."""
+        await self.model.aclose()
+
+
 @contextmanager
-def open_models(config: Config, *, folder: Path | None) -> Iterator[Models]:
+def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iterator[Models]:
     """Make the config's models; their replies are cached in ``folder``, where there is one.
 
+    Under another ``repeat`` the same requests are asked anew.
     Raises LanguageModelError when an endpoint cannot be spoken to at all, for example without a key.
     """
     names = {
@@ -78,6 +100,8 @@ def open_models(config: Config, *, folder: Path | None) -> Iterator[Models]:
     cache = ResponseCache(folder / "cache.db") if remote and folder is not None and config.endpoint.cache else None
     try:
         made = {name: _make(name, config.endpoint, cache) for name in set(names.values())}
+        if repeat:
+            made = {name: Repeated(model, repeat) for name, model in made.items()}
         cast = Cast(
             assistant=made[names["assistant"]],
             user=made[names["user"]],

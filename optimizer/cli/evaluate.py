@@ -25,7 +25,7 @@ def evaluate_command(
     model: Annotated[str | None, typer.Option("--model", help="`embedded` or `openai:NAME`.")] = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     users: Annotated[str | None, typer.Option("--users", help="Only these users: ID,ID,...")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Kept in the result; evaluation itself draws nothing.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed asks a real model anew.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", help="A folder for result.json and episodes.jsonl.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
@@ -34,7 +34,7 @@ def evaluate_command(
     scenarios = load_scenarios(data, users=None if users is None else [user.strip() for user in users.split(",")])
     settings = _settings(config, model)
     console = Console(stderr=True)
-    with open_models(settings, folder=out) as models, console.status("") as status:
+    with open_models(settings, folder=out, repeat=seed) as models, console.status("") as status:
         finished = 0
 
         def done(_: object) -> None:

@@ -235,6 +235,18 @@ def test_a_second_evaluation_into_the_same_folder_is_answered_from_the_cache(
         assert again[name] == first[name], name
 
 
+def test_another_seed_asks_the_endpoint_anew(
+    cli: Cli, people: Path, endpoint: Any, server: Any, tmp_path: Path
+) -> None:
+    command = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--config", endpoint(), "--json"]
+    command += ["--model", "openai:tiny", "--out", tmp_path / "out"]
+    first = cli(*command).succeeded().json
+    asked = len(server.asked)
+    other = cli(*command, "--seed", "1").succeeded().json
+    assert len(server.asked) == 2 * asked
+    assert other["cached"] == first["cached"]
+
+
 def test_the_cache_can_be_left_out(cli: Cli, people: Path, endpoint: Any, server: Any, tmp_path: Path) -> None:
     command = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--config", endpoint(cache=False)]
     for _ in range(2):
