@@ -113,5 +113,6 @@ def compare(scores: Mapping[str, float], others: Mapping[str, float]) -> Estimat
 
 
 def told(difference: Estimate) -> str:
-    """Write a difference with its interval."""
-    return f"{difference.mean:+.3f} [{difference.low:+.3f}, {difference.high:+.3f}]"
+    """Write a difference with its interval, where there is one."""
+    mean, low, high = (round(value, 3) + 0.0 for value in (difference.mean, difference.low, difference.high))
+    return f"{mean:+.3f}" if math.isnan(low) else f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ..data.resources import resource
-from ..policies.policy import MemoryPolicy, load_policy, policy_problems
+from ..policies.policy import MemoryPolicy, dump_yaml, load_policy, policy_problems
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -185,6 +185,8 @@ def parse_config(
         raise ConfigError(f"{where}: must be a mapping of keys to values")
     values = {**defaults, **values}
     for override in overrides:
+        if override.startswith("seed_policy.") and isinstance(values.get("seed_policy"), str):
+            values["seed_policy"] = load_policy(values["seed_policy"]).model_dump(exclude_none=True)
         values = _override(values, override)
     try:
         return Config.model_validate(values)
@@ -194,7 +196,7 @@ def parse_config(
 
 def dump_config(config: Config) -> str:
     """Return the resolved config as YAML that ``parse_config`` reads back to an equal one."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120)
+    return dump_yaml(config.model_dump(mode="json"))
 
 
 def default_uri(runs: Path) -> str:

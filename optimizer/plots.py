@@ -24,6 +24,7 @@ INK, FAINT, ACCENT = "#24292f", "#8c959f", "#0969da"
 SHARES = {"accuracy": "#2da44e", "utilisation": "#bf8700", "read": "#fb8f44", "write": "#cf222e"}
 LINES = {"native": "#8c959f", "rag": "#bf8700", "awe": "#8250df", "awi": "#bf3989", SEED: INK, EVOLVED: ACCENT}
 OTHER_LINES = ("#1b7c83", "#953800", "#6639ba", "#4d2d00")
+LONGEST_NAME = 28
 STYLE = {
     "font.family": "sans-serif",
     "font.size": 10,
@@ -52,8 +53,8 @@ def scores_plot(rows: Rows) -> str:
                 axes.plot([low, high], [y, y], color=color, linewidth=2)
             axes.plot([row["memory_score"]], [y], "o", color=color)
         axes.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
-        axes.set_yticks(range(len(rows)), list(rows))
-        axes.invert_yaxis()
+        axes.set_yticks(range(len(rows)), [_short(name) for name in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlabel("memory score (0 = chance, 1 = upper bound), 95% interval over users")
         return _svg(figure)
 
@@ -71,8 +72,8 @@ def shares_plot(rows: Rows) -> str:
                     text = f"{width:.2f}"
                     axes.text(start + width / 2, y, text, ha="center", va="center", color="white", fontsize=9)
             left = [start + width for start, width in zip(left, widths, strict=True)]
-        axes.set_yticks(range(len(rows)), list(rows))
-        axes.invert_yaxis()
+        axes.set_yticks(range(len(rows)), [_short(name) for name in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(0, 1)
         axes.set_xlabel("share of answers")
         axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
@@ -88,7 +89,7 @@ def periods_plot(rows: Rows) -> str:
             series = [math.nan if p["memory_score"] is None else p["memory_score"] for p in row["periods"]]
             strong = name in {SEED, EVOLVED}
             color = LINES.get(name) or next(others)
-            axes.plot(range(len(series)), series, label=name, color=color, linewidth=2.4 if strong else 1.2)
+            axes.plot(range(len(series)), series, label=_short(name), color=color, linewidth=2.4 if strong else 1.2)
         axes.axhline(0, color=FAINT, linewidth=0.8, linestyle=":")
         axes.set_xlabel("period")
         axes.set_ylabel("memory score")
@@ -133,6 +134,11 @@ def _best_so_far(trials: Sequence[Trial]) -> Iterator[float]:
         if trial.accepted:
             best = nan_mean(list(trial.validation.values()))
         yield best
+
+
+def _short(name: str) -> str:
+    """Keep the end of a long name, where a path says most."""
+    return name if len(name) <= LONGEST_NAME else "\u2026" + name[1 - LONGEST_NAME :]
 
 
 def _color(name: str) -> str:

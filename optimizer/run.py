@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from .report import write_report
 from .screen import KeepAll
 from .sealed import EVOLVED, SEED, SealedTest, open_test
 from .study import Trial
-from .tracking import Tracker
+from .tracking import Tracker, check_server
 
 FIXED = (
     *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
@@ -43,6 +43,7 @@ def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
     """
     splits = _splits(config)
     allowance = Allowance.of(config, splits, protocol_of(config))
+    check_server(config.tracking.uri)
     with open_models(config, folder=folder) as models:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
@@ -69,10 +70,14 @@ def _value(config: Config, name: str) -> object:
     return reduce(getattr, name.split("."), config)
 
 
-def refresh(folder: Path) -> Outcome:
-    """Write a run's report again and bring MLflow up to date, from its study alone."""
+def refresh(folder: Path, *, tell: Callable[[str], None]) -> Outcome:
+    """Write a run's report again and bring MLflow up to date, from its study alone.
+
+    ``tell`` hears when MLflow's view falls behind. Raises ConfigError when there is no run, or MLflow's store cannot be
+    used.
+    """
     outcome = open_run(folder)
-    tracker = Tracker(outcome)
+    tracker = Tracker(outcome, tell=tell)
     tracker.start()
     _publish(outcome, tracker)
     return outcome
@@ -117,7 +122,7 @@ class _Run:
         self.search = models.within(allowance.search)
         self.search.budget.charge(self.earlier.total)
         self.progress = Progress(console, self.search.budget)
-        self.tracker = Tracker(outcome)
+        self.tracker = Tracker(outcome, tell=self.progress.say)
 
     async def go(self) -> Outcome:
         self.tracker.start()

@@ -10,13 +10,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..env.statistics import nan_mean
 from ..policies.policy import MemoryPolicy, dump_policy
 from .config import ConfigError
 from .outcome import Outcome
 from .study import Trial
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 STUDY_TAG, TRIAL_TAG, PARENT_TAG = "mnemotune.study", "mnemotune.trial", "mlflow.parentRunId"
 NOTE_TAG = "mlflow.note.content"
@@ -27,12 +31,19 @@ FILES = ("config.yaml", "best_policy.yaml", "report.html", "result.json")
 class Tracker:
     """Shows a run in MLflow; what is there already is found again, so that nothing is ever logged twice."""
 
-    def __init__(self, outcome: Outcome, *, clock: Callable[[], float] = time.time) -> None:
-        """Track ``outcome``; nothing is opened yet. ``clock`` is in seconds since 1970."""
+    def __init__(
+        self, outcome: Outcome, *, tell: Callable[[str], None], clock: Callable[[], float] = time.time
+    ) -> None:
+        """Track ``outcome``; nothing is opened yet. ``clock`` is in seconds since 1970.
+
+        Once opened, the view never ends a run: ``tell`` hears when it falls behind.
+        """
         self.outcome = outcome
+        self._tell = tell
         self._clock = clock
         self._shown: set[int] = set()
         self._ended: int | None = None
+        self._behind = False
 
     def start(self) -> None:
         """Open the parent run, or find it again, and add the trials it lacks.
@@ -42,72 +53,88 @@ class Tracker:
         tracking = self.outcome.config.tracking
         try:
             with _quiet():
-                from mlflow import MlflowClient  # imported late: a second that most commands do not need
-
-                self._client = MlflowClient(tracking_uri=self.outcome.tracking_uri)
+                self._client = _client(self.outcome.tracking_uri)
                 self._experiment = self._find_experiment(tracking.experiment)
                 self._parent = self._find_parent()
                 children = self._search(f"tags.`{PARENT_TAG}` = '{self._parent}'")
-                self._shown = {int(run.data.tags[TRIAL_TAG]) for run in children if TRIAL_TAG in run.data.tags}
+                for run in children:
+                    if TRIAL_TAG in run.data.tags:
+                        self._shown.add(int(run.data.tags[TRIAL_TAG]))
+                    else:
+                        self._client.delete_run(run.info.run_id)
                 for trial in self.outcome.study.trials:
-                    self.trial(trial)
+                    self._add(trial)
         except Exception as error:
-            first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ConfigError(f"tracking.uri: MLflow cannot use {self.outcome.tracking_uri}: {first_line}") from error
+            raise _unusable(self.outcome.tracking_uri, error) from error
 
     def trial(self, trial: Trial) -> None:
         """Add one trial's child run and the parent's curves, once."""
-        if trial.number in self._shown:
-            return
-        with _quiet():
-            label = "not valid" if trial.policy is None else trial.policy.label
-            tags = {
-                PARENT_TAG: self._parent,
-                TRIAL_TAG: str(trial.number),
-                "stage": trial.stage,
-                "accepted": str(trial.accepted).lower(),
-                NOTE_TAG: f"**{trial.change}**\n\n{trial.reason}",
-            }
-            name = f"{trial.number:03d} {label}"
-            run = self._client.create_run(self._experiment, tags=tags, run_name=name, start_time=self._now())
-            child = run.info.run_id
-            self._log(child, metrics=_metrics(trial), params=_params(trial))
-            if trial.policy is not None:
-                self._client.log_text(child, dump_policy(trial.policy), "policy.yaml")
-            status = "FINISHED" if trial.stage != "check" else "FAILED"
-            self._client.set_terminated(child, status=status, end_time=self._now())
-            self._log(self._parent, metrics=self._curves(trial), step=trial.number)
-        self._shown.add(trial.number)
+        self._write(lambda: self._add(trial))
 
     def finish(self) -> None:
         """Log what the sealed test said and the run's files, and end the parent run, or say that it was stopped."""
-        with _quiet():
-            scores: dict[str, float | None] = {}
-            for name, row in self.outcome.test.rows.items():
-                scores |= {f"test/{name}/{figure}": row[figure] for figure in ("memory_score", "accuracy")}
-                scores |= {f"test/{name}/{share}": value for share, value in row["shares"].items()}
-            gain = self.outcome.test.difference
-            scores |= {"test/gain": gain["memory_score"]}
-            scores |= dict(zip(("test/gain_low", "test/gain_high"), gain["interval"], strict=True))
-            known = self._client.get_run(self._parent).data.metrics
-            self._log(self._parent, metrics={name: score for name, score in scores.items() if known.get(name) != score})
-            for file in FILES:
-                if (self.outcome.folder / file).is_file():
-                    self._client.log_artifact(self._parent, str(self.outcome.folder / file))
-            status = "FINISHED" if self.outcome.test.done else "KILLED"
-            self._client.set_terminated(self._parent, status=status, end_time=self._ended or self._now())
+        self._write(self._end)
 
     def abort(self) -> None:
         """Say that the run was stopped; it can go on."""
-        with _quiet():
-            self._client.set_terminated(self._parent, status="KILLED", end_time=self._now())
+        self._write(lambda: self._client.set_terminated(self._parent, status="KILLED", end_time=self._now()))
+
+    def _write(self, write: Callable[[], None]) -> None:
+        if self._behind:
+            return
+        try:
+            with _quiet():
+                write()
+        except Exception as error:  # noqa: BLE001 - MLflow and its stores fail in many types
+            self._behind = True
+            again = f"`mnemotune report {self.outcome.folder}` brings it up to date"
+            self._tell(f"MLflow's view is behind from here on ({type(error).__name__}: {error}); {again}")
+
+    def _add(self, trial: Trial) -> None:
+        if trial.number in self._shown:
+            return
+        label = "not valid" if trial.policy is None else trial.policy.label
+        tags = {
+            PARENT_TAG: self._parent,
+            "stage": trial.stage,
+            "accepted": str(trial.accepted).lower(),
+            NOTE_TAG: f"**{trial.change}**\n\n{trial.reason}",
+        }
+        name = f"{trial.number:03d} {label}"
+        run = self._client.create_run(self._experiment, tags=tags, run_name=name, start_time=self._now())
+        child = run.info.run_id
+        self._log(child, metrics=_metrics(trial), params=_params(trial))
+        if trial.policy is not None:
+            self._client.log_text(child, dump_policy(trial.policy), "policy.yaml")
+        status = "FINISHED" if trial.stage != "check" else "FAILED"
+        self._client.set_terminated(child, status=status, end_time=self._now())
+        self._log(self._parent, metrics=self._curves(trial), step=trial.number)
+        self._client.set_tag(child, TRIAL_TAG, str(trial.number))  # last: a child without it was not finished
+        self._shown.add(trial.number)
+
+    def _end(self) -> None:
+        scores: dict[str, float | None] = {}
+        for name, row in self.outcome.test.rows.items():
+            scores |= {f"test/{name}/{figure}": row[figure] for figure in ("memory_score", "accuracy")}
+            scores |= {f"test/{name}/{share}": value for share, value in row["shares"].items()}
+        gain = self.outcome.test.difference
+        scores |= {"test/gain": gain["memory_score"]}
+        scores |= dict(zip(("test/gain_low", "test/gain_high"), gain["interval"], strict=True))
+        known = self._client.get_run(self._parent).data.metrics
+        self._log(self._parent, metrics={name: score for name, score in scores.items() if known.get(name) != score})
+        for file in FILES:
+            if (self.outcome.folder / file).is_file():
+                self._client.log_artifact(self._parent, str(self.outcome.folder / file))
+        status = "FINISHED" if self.outcome.test.done else "KILLED"
+        self._client.set_terminated(self._parent, status=status, end_time=self._ended or self._now())
 
     def _find_experiment(self, name: str) -> str:
         found = self._client.get_experiment_by_name(name)
         if found is not None:
             return str(found.experiment_id)
-        local = self.outcome.config.tracking.uri is None
-        place = (self.outcome.folder.resolve().parent / "mlartifacts").as_uri() if local else None
+        database = self.outcome.tracking_uri.removeprefix("sqlite:///")
+        local = database != self.outcome.tracking_uri
+        place = (Path(database).resolve().parent / "mlartifacts").as_uri() if local else None
         return str(self._client.create_experiment(name, artifact_location=place))
 
     def _find_parent(self) -> str:
@@ -164,6 +191,30 @@ class Tracker:
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
+
+
+def check_server(uri: str | None) -> None:
+    """Raise ConfigError when ``uri`` is a server's and it does not answer; files are not looked at."""
+    if uri is not None and uri.startswith("http"):
+        try:
+            with _quiet():
+                _client(uri).search_experiments(max_results=1)
+        except Exception as error:
+            raise _unusable(uri, error) from error
+
+
+def _client(uri: str) -> MlflowClient:
+    from mlflow import MlflowClient  # imported late: a second that most commands do not need
+
+    # MLflow's own patience with a server that does not answer is minutes.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+    return MlflowClient(tracking_uri=uri)
+
+
+def _unusable(uri: str, error: Exception) -> ConfigError:
+    first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return ConfigError(f"tracking.uri: MLflow cannot use {uri}: {first_line}")
 
 
 def serve(uri: str, *, host: str, port: int) -> NoReturn:

@@ -223,7 +223,11 @@ def policy_problems(error: ValidationError) -> list[str]:
 
 def dump_policy(policy: MemoryPolicy) -> str:
     """Return a policy as YAML text that ``parse_policy`` reads back to an equal policy."""
-    values = policy.model_dump(exclude_none=True)
+    return dump_yaml(policy.model_dump(exclude_none=True))
+
+
+def dump_yaml(values: Any) -> str:
+    """Return plain values as YAML text in which every text reads back equal, and prompts can be read."""
     return yaml.dump(values, Dumper=_BlockDumper, sort_keys=False, allow_unicode=True, width=10_000)
 
 

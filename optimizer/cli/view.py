@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ def report_command(run: Annotated[Path, typer.Argument(help="A run folder.")]) -
     """Write a run's report again and bring MLflow up to date, from the run's study alone."""
     from ..run import refresh
 
-    typer.echo(refresh(run).folder / "report.html")
+    typer.echo(refresh(run, tell=partial(typer.echo, err=True)).folder / "report.html")
 
 
 def ui_command(

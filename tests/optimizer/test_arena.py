@@ -220,6 +220,8 @@ def test_a_comparison_is_the_mean_of_the_differences_and_turns_its_sign_with_its
 def test_a_difference_is_told_with_its_sign_and_interval() -> None:
     assert told(compare({"a": 1.0, "b": 1.0}, {"a": 0.5, "b": 0.5})) == "+0.500 [+0.500, +0.500]"
     assert told(compare({"a": 0.0, "b": 0.0}, {"a": 0.5, "b": 0.5})) == "-0.500 [-0.500, -0.500]"
+    assert told(compare({"a": 0.5}, {"a": 0.7})) == "-0.200", "one user makes no interval"
+    assert told(compare({"a": 0.5, "b": 0.5}, {"a": 0.5001, "b": 0.5001})) == "+0.000 [+0.000, +0.000]"
 
 
 async def test_a_model_that_is_gone_makes_every_episode_fail_not_the_race(kit: Any) -> None:

@@ -136,6 +136,12 @@ def test_the_seed_policy_can_be_a_preset(preset: str) -> None:
     assert parse(LEAST, f"seed_policy={preset}").seed_policy == load_policy(preset)
 
 
+def test_numbers_of_a_preset_can_be_overridden() -> None:
+    policy = parse(LEAST, "seed_policy=awi", "seed_policy.update_every=8").seed_policy
+    assert policy.update_every == 8
+    assert policy.prompts == load_policy("awi").prompts
+
+
 def test_the_seed_policy_can_be_a_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("{write: {mode: none}, update_every: 2, buffer_size: 6}", encoding="utf-8")

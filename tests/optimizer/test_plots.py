@@ -132,6 +132,13 @@ def test_shares_have_a_legend() -> None:
     assert {"accuracy", "write", "read", "utilisation"} <= set(texts(plots.shares_plot(ROWS)))
 
 
+@OF_ROWS
+def test_a_long_path_keeps_its_end_and_leaves_room_for_the_plot(plot: Plot) -> None:
+    (name,) = [text for text in texts(plot({"/a/very/long/way/" * 9 + "careful.yaml": row()})) if "careful" in text]
+    assert name.startswith("\u2026")
+    assert len(name) <= 30
+
+
 def test_more_policies_than_colours_can_be_drawn() -> None:
     rows = {f"policy{i}": row(i / 20) for i in range(20)}
     assert set(rows) <= set(texts(plots.periods_plot(rows)))

@@ -490,16 +490,16 @@ def test_the_config_of_a_finished_run_stays_the_one_that_it_ran_under(
 
 
 def test_a_report_and_results_that_are_lost_are_made_again_from_the_study(copy: Path) -> None:
-    refresh(copy)
+    refresh(copy, tell=print)
     before = contents(copy)
     for name in ("best_policy.yaml", "report.html", "result.json"):
         (copy / name).unlink()
-    refresh(copy)
+    refresh(copy, tell=print)
     assert contents(copy) == before
 
 
 def test_a_run_that_was_stopped_has_a_report_before_it_goes_on(stopped: Path) -> None:
-    assert refresh(stopped).as_json()["trials"] == 3
+    assert refresh(stopped, tell=print).as_json()["trials"] == 3
     assert "has not been opened yet" in (stopped / "report.html").read_text(encoding="utf-8")
 
 
@@ -508,7 +508,7 @@ def test_a_run_that_was_stopped_at_once_has_a_report_too(configured: Callable[..
         no_calls(patched)
         with pytest.raises((Stop, ExceptionGroup)):
             go(configured(), runs / "run")
-    refresh(runs / "run")
+    refresh(runs / "run", tell=print)
     assert "has not been opened yet" in (runs / "run" / "report.html").read_text(encoding="utf-8")
 
 
@@ -520,7 +520,7 @@ def views(folder: Path) -> Iterable[str]:
 
 def test_looking_at_a_run_that_was_stopped_does_not_call_it_finished(stopped: Path) -> None:
     assert views(stopped) == ["KILLED"]
-    refresh(stopped)
+    refresh(stopped, tell=print)
     assert views(stopped) == ["KILLED"]
     go_on(stopped)
     assert views(stopped) == ["FINISHED"]
