@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ def load_scenarios(source: str | Path, *, users: Iterable[str] | None = None) ->
     Raises ScenarioError naming the file, user, period and field.
     """
     scenarios = _load(str(source))
+    twice = sorted(user for user, count in Counter(scenario.id for scenario in scenarios).items() if count > 1)
+    if twice:
+        raise ScenarioError(f"{source}: users {', '.join(twice)} occur more than once; ids must be distinct")
     if users is None:
         return scenarios
     wanted = set(users)

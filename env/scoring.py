@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..data.scenario import Scenario
+from ..data.scenario import Question, Scenario
 from .episode import Episode, PeriodRecord
 from .statistics import nan_mean
 
@@ -48,9 +48,13 @@ class PeriodScore:
 
     @property
     def memory_score(self) -> float:
-        """``(accuracy - random) / (upper_bound - random)``; 0 is chance, 1 the upper bound; NaN without headroom."""
+        """``(accuracy - random) / (upper_bound - random)``; 0 is chance, 1 the upper bound.
+
+        NaN without headroom: where the upper bound is not above chance, the model cannot do the task, and the ratio
+        would reward wrong answers.
+        """
         headroom = self.upper_bound - self.random
-        if math.isnan(headroom) or abs(headroom) < 1e-12:
+        if math.isnan(headroom) or headroom < 1e-12:
             return math.nan
         return (self.diagnosis.accuracy - self.random) / headroom
 
@@ -81,13 +85,19 @@ def score_episode(episode: Episode, scenario: Scenario, ceiling: Ceiling) -> Use
         scored = [(q, gold) for q, gold in enumerate(golds) if gold is not None]
         scores.append(
             PeriodScore(
-                random=nan_mean([1 / len(scenario.qas[q].answer_choices) for q, _ in scored]),
+                random=nan_mean([_chance(scenario.qas[q], gold) for q, gold in scored]),
                 upper_bound=nan_mean([ceiling[q][gold] for q, gold in scored]),
                 diagnosis=_diagnose(episode.periods, p, scenario),
                 unparsable=sum(record.answers[q].choice is None for q, _ in scored),
             )
         )
     return UserScore(episode.user, tuple(scores))
+
+
+def _chance(question: Question, gold: int) -> float:
+    """Return the share of choices that a blind guess would score with."""
+    states = [choice.state for choice in question.answer_choices]
+    return states.count(states[gold]) / len(states)
 
 
 def failure_weights(periods: Sequence[PeriodRecord], p: int, q: int, scenario: Scenario) -> tuple[float, float, float]:

@@ -20,6 +20,8 @@ class Allowance:
     budget: BudgetLimits
     reserve: int
     """Calls put aside for the sealed test: the most that it can take."""
+    start: int
+    """Calls that judging the seed policy can take."""
 
     @classmethod
     def of(cls, config: Config, splits: Splits, protocol: Protocol) -> Allowance:
@@ -37,18 +39,20 @@ class Allowance:
                 f"{reserve:,} calls, and the seed policy with one candidate {2 * start:,}; "
                 f"the smallest sensible budget is {smallest:,}, or use fewer users in `splits`"
             )
-        return cls(config.search.budget, reserve)
+        models = {config.model, config.user_model or config.model, config.proposer_model or config.model}
+        if config.search.budget.usd is not None and models != {"embedded"} and config.endpoint.prices is None:
+            raise ConfigError("search.budget.usd: needs endpoint.prices, or nobody knows when it is spent")
+        return cls(config.search.budget, reserve, start)
 
     @property
     def search(self) -> Limits:
-        """The whole budget less the sealed test's share: the reserve's part of the calls, or half without a limit."""
+        """The whole budget less the sealed test's share: all the calls that it can take, half of everything else."""
         budget = self.budget
-        share = 0.5 if budget.calls is None else 1 - self.reserve / budget.calls
         return Limits(
             calls=None if budget.calls is None else budget.calls - self.reserve,
-            tokens=None if budget.tokens is None else int(budget.tokens * share),
-            usd=None if budget.usd is None else budget.usd * share,
-            seconds=None if budget.seconds is None else budget.seconds * share,
+            tokens=None if budget.tokens is None else budget.tokens // 2,
+            usd=None if budget.usd is None else budget.usd / 2,
+            seconds=None if budget.seconds is None else budget.seconds / 2,
         )
 
     def test(self, spent: Spend, *, seconds: float) -> Limits:

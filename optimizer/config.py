@@ -65,6 +65,10 @@ class Endpoint(Section):
     attempts: Positive = 6
     max_tokens: Positive | None = None
     """Longest reply; None leaves it at what each call asks for: 2048, and 4096 to edit a prompt."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """What the endpoint calls the longest reply."""
+    extra_body: dict[str, Any] = {}
+    """Added to every request, for example a reasoning effort or another temperature; it wins."""
     prices: Prices | None = None
     """None means not known: costs are then reported as unknown, never as zero."""
     cache: bool = True
@@ -85,7 +89,8 @@ class SpaceConfig(Section):
 
     modes: tuple[Literal["none", "verbatim", "facts", "profile"], ...] = ("none", "verbatim", "facts", "profile")
     stores: tuple[Literal["context", "external"], ...] = ("context", "external")
-    update_every: tuple[Positive, Positive] = (1, 16)
+    update_every: tuple[Positive, Positive] = (2, 16)
+    """Below 2 the buffer grows: each round adds two messages, and one write a round evicts fewer."""
     buffer_size: tuple[Annotated[int, Field(ge=0)], Positive] = (0, 32)
     top_k: tuple[Positive, Positive] = (2, 60)
 

@@ -68,8 +68,12 @@ class Loop:
         validation = await self.arena.validate(policy)
         if all(map(math.isnan, race.scores.values())) or validation.memory_score.users < 2:
             reasons = [failure["reason"] for failure in race.summary["failures"]] + list(validation.failures.values())
-            why = reasons[0] if reasons else "no question could be scored"
-            raise LanguageModelError(f"the seed policy's episodes failed, so that nothing can be compared: {why}")
+            cannot = (
+                "the upper bound is not above chance: the model cannot do the task, even when told the user's state"
+            )
+            raise LanguageModelError(
+                f"the seed policy has no score to compare with: {reasons[0] if reasons else cannot}"
+            )
         place = point_of(policy, self.search.space)
         seed = Trial(
             number=0,

@@ -134,6 +134,8 @@ def _make(name: str, endpoint: Endpoint, cache: ResponseCache | None) -> Languag
         timeout_seconds=endpoint.timeout_seconds,
         attempts=endpoint.attempts,
         max_tokens=endpoint.max_tokens,
+        max_tokens_field=endpoint.max_tokens_field,
+        extra_body=endpoint.extra_body,
         prices=_prices(endpoint),
         cache=cache,
     )

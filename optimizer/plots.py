@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from ..env.statistics import nan_mean
 from .sealed import EVOLVED, SEED
 from .study import Trial
+from .table import short
 
 Rows = Mapping[str, Mapping[str, Any]]
 """Evaluations by policy, as ``Evaluation.as_json`` gives them."""
@@ -53,7 +54,7 @@ def scores_plot(rows: Rows) -> str:
                 axes.plot([low, high], [y, y], color=color, linewidth=2)
             axes.plot([row["memory_score"]], [y], "o", color=color)
         axes.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
-        axes.set_yticks(range(len(rows)), [_short(name) for name in rows])
+        axes.set_yticks(range(len(rows)), [short(name, LONGEST_NAME) for name in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlabel("memory score (0 = chance, 1 = upper bound), 95% interval over users")
         return _svg(figure)
@@ -72,7 +73,7 @@ def shares_plot(rows: Rows) -> str:
                     text = f"{width:.2f}"
                     axes.text(start + width / 2, y, text, ha="center", va="center", color="white", fontsize=9)
             left = [start + width for start, width in zip(left, widths, strict=True)]
-        axes.set_yticks(range(len(rows)), [_short(name) for name in rows])
+        axes.set_yticks(range(len(rows)), [short(name, LONGEST_NAME) for name in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(0, 1)
         axes.set_xlabel("share of answers")
@@ -89,7 +90,13 @@ def periods_plot(rows: Rows) -> str:
             series = [math.nan if p["memory_score"] is None else p["memory_score"] for p in row["periods"]]
             strong = name in {SEED, EVOLVED}
             color = LINES.get(name) or next(others)
-            axes.plot(range(len(series)), series, label=_short(name), color=color, linewidth=2.4 if strong else 1.2)
+            axes.plot(
+                range(len(series)),
+                series,
+                label=short(name, LONGEST_NAME),
+                color=color,
+                linewidth=2.4 if strong else 1.2,
+            )
         axes.axhline(0, color=FAINT, linewidth=0.8, linestyle=":")
         axes.set_xlabel("period")
         axes.set_ylabel("memory score")
@@ -134,11 +141,6 @@ def _best_so_far(trials: Sequence[Trial]) -> Iterator[float]:
         if trial.accepted:
             best = nan_mean(list(trial.validation.values()))
         yield best
-
-
-def _short(name: str) -> str:
-    """Keep the end of a long name, where a path says most."""
-    return name if len(name) <= LONGEST_NAME else "\u2026" + name[1 - LONGEST_NAME :]
 
 
 def _color(name: str) -> str:

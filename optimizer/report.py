@@ -96,23 +96,20 @@ def _headline(outcome: Outcome) -> dict[str, Any] | None:
     if gain["memory_score"] is None:
         return None
     low, high = gain["interval"]
+    best = outcome.test.best_baseline
     return {
-        "gain": with_interval(gain["memory_score"], gain["interval"]),
+        "gain": _told(gain),
         "seed": number(rows[SEED]["memory_score"]),
         "evolved": number(rows[EVOLVED]["memory_score"]),
         "sure": low is not None and low > 0,
         "worse": high is not None and high < 0,
-        "best_baseline": _best_baseline(rows),
+        "best_baseline": best,
+        "over_baseline": None if best is None else _told(outcome.test.difference_from(best)),
     }
 
 
-def _best_baseline(rows: Mapping[str, Mapping[str, Any]]) -> str | None:
-    scores = {name: row["memory_score"] for name, row in rows.items() if name not in {SEED, EVOLVED}}
-    scores = {name: score for name, score in scores.items() if score is not None}
-    if not scores:
-        return None
-    best = max(scores, key=scores.__getitem__)
-    return f"{best} ({number(scores[best])})"
+def _told(difference: Mapping[str, Any]) -> str:
+    return with_interval(difference["memory_score"], difference["interval"])
 
 
 def _counts(trials: tuple[Trial, ...]) -> dict[str, int]:
@@ -137,7 +134,7 @@ def _trial_row(trial: Trial) -> dict[str, Any]:
         "policy": "not valid" if trial.policy is None else trial.policy.label,
         "stage": trial.stage,
         "accepted": trial.accepted,
-        "train": number(trial.score),
+        "train": number(trial.score) if trial.finished_race else "",
         "validation": number(validation),
         "calls": f"{trial.ledger.total.calls:,}",
         "change": trial.change,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from rich.console import Console
 
 from ..data import Splits, load_scenarios, split_by_user
@@ -29,6 +31,8 @@ from .sealed import EVOLVED, SEED, SealedTest, open_test
 from .study import Trial
 from .tracking import Tracker, check_server
 
+NOTE_EVERY_SECONDS = 5.0
+"""How much spending a killed process may forget."""
 FIXED = (
     *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
     *("model", "user_model", "rounds", "templates", "seed_policy", "search.seed"),
@@ -44,11 +48,21 @@ def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
     splits = _splits(config)
     allowance = Allowance.of(config, splits, protocol_of(config))
     check_server(config.tracking.uri)
-    with open_models(config, folder=folder) as models:
-        folder.mkdir(parents=True, exist_ok=True)
+    with open_models(config, folder=folder) as models, _alone_in(folder):
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
         outcome = Outcome(folder, config, open_study(folder))
         return asyncio.run(_Run(outcome, splits, models, allowance, console).go())
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a run. Raises ConfigError when one is in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise ConfigError(f"{folder}: another process is at work on this run") from None
 
 
 def resume(folder: Path, *, overrides: Sequence[str] = (), console: Console) -> Outcome:
@@ -121,6 +135,7 @@ class _Run:
         self.earlier = outcome.search_spend
         self.search = models.within(allowance.search)
         self.search.budget.charge(self.earlier.total)
+        self.noted_at = 0.0
         self.progress = Progress(console, self.search.budget)
         self.tracker = Tracker(outcome, tell=self.progress.say)
 
@@ -153,7 +168,7 @@ class _Run:
                 Evaluator(self.search.cast),
                 seed=search.seed,
                 block=search.race_block,
-                done=lambda _: self.progress.tick(),
+                done=lambda _: self._searched(),
             ),
             screen=KeepAll(),
             proposer=self.search.proposer,
@@ -164,7 +179,7 @@ class _Run:
         try:
             ended = await loop.run(self.config.seed_policy)
         finally:
-            self.study.note(SEARCH_SPEND, merged([self.earlier, self.search.ledger]).as_json())
+            self._note_search_spend()
         if not self.study.trials:
             raise ConfigError(f"search.budget: too small even for the seed policy ({ended}); raise it and --resume")
         self.study.note(ENDED, ended)
@@ -184,24 +199,37 @@ class _Run:
             for name, policy in policies.items()
             if name not in before.rows
         )
-        evaluator = Evaluator(final.cast)
+
+        def note_spend() -> None:
+            self.study.note(TEST_SPEND, merged([earlier, final.ledger]).as_json())
+
+        def keep(so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
+            note_spend()
+            self.study.note(TEST, so_far.as_json())
+            if name in {SEED, EVOLVED}:
+                write_episodes(self.outcome.folder / "test" / name, evaluation.episodes)
+
         try:
             test = await open_test(
-                policies, self.splits.test, evaluator, before=before, done=self._tested, keep=self._keep_test
+                policies, self.splits.test, Evaluator(final.cast), before=before, done=self._tested, keep=keep
             )
         finally:
-            self.study.note(TEST_SPEND, merged([earlier, final.ledger]).as_json())
+            note_spend()
         self.study.note(TEST, test.as_json())
+
+    def _searched(self) -> None:
+        self.progress.tick()
+        if self.search.budget.seconds - self.noted_at > NOTE_EVERY_SECONDS:
+            self._note_search_spend()
+
+    def _note_search_spend(self) -> None:
+        self.noted_at = self.search.budget.seconds
+        self.study.note(SEARCH_SPEND, merged([self.earlier, self.search.ledger]).as_json())
 
     def _tested(self, episode: Episode) -> None:
         standing = self.progress.standing
         standing.calls_ahead = max(0, standing.calls_ahead - episode.ledger.total.calls)
         self.progress.tick()
-
-    def _keep_test(self, so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
-        self.study.note(TEST, so_far.as_json())
-        if name in {SEED, EVOLVED}:
-            write_episodes(self.outcome.folder / "test" / name, evaluation.episodes)
 
     def _trial_done(self, trial: Trial) -> None:
         self.progress.trial(trial)
@@ -212,6 +240,7 @@ class _Run:
         """Bring the progress line up to date."""
         standing, trials = self.progress.standing, self.study.trials
         standing.phase, standing.trials = "searching", len(trials)
+        standing.calls_ahead = standing.planned_trials * self.allowance.start // 2 + self.allowance.reserve
         if trials:
             standing.best = nan_mean(list(self.study.best.validation.values()))
             mean_calls = merged([trial.ledger for trial in trials]).total.calls / len(trials)

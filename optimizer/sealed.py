@@ -26,7 +26,7 @@ class SealedTest:
     problem: str = ""
     """Why policies are missing; empty when all were tested."""
     done: bool = False
-    """Whether the test is over, so that it is never opened again."""
+    """Whether every policy was tested, so that the test is never opened again."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values."""
@@ -34,11 +34,21 @@ class SealedTest:
 
     @property
     def difference(self) -> dict[str, Any]:
-        """Evolved minus seed: ``memory_score`` and its ``interval``, paired by user; None where it is not known."""
-        if SEED not in self.rows or EVOLVED not in self.rows:
+        """Evolved minus seed, as ``difference_from`` gives it."""
+        return self.difference_from(SEED)
+
+    @property
+    def best_baseline(self) -> str | None:
+        """The baseline with the highest memory score; None when none has one."""
+        scores = {n: r["memory_score"] for n, r in self.rows.items() if n not in {SEED, EVOLVED}}
+        scores = {name: score for name, score in scores.items() if score is not None}
+        return max(scores, key=scores.__getitem__) if scores else None
+
+    def difference_from(self, other: str) -> dict[str, Any]:
+        """Evolved minus another policy: ``memory_score`` and its ``interval``, paired by user; None where not known."""
+        if other not in self.rows or EVOLVED not in self.rows:
             return {"memory_score": None, "interval": [None, None]}
-        evolved, seed = (_scores(self.rows[name]) for name in (EVOLVED, SEED))
-        gain = paired_difference(evolved, seed)
+        gain = paired_difference(_scores(self.rows[EVOLVED]), _scores(self.rows[other]))
         values = [None if math.isnan(value) else round(value, 6) for value in (gain.mean, gain.low, gain.high)]
         return {"memory_score": values[0], "interval": values[1:]}
 
@@ -88,7 +98,7 @@ async def open_test(
     except BudgetExhausted as end:
         missing = ", ".join(name for name in policies if name not in rows)
         problem = f"{missing} could not be tested: {end}"
-    return SealedTest({name: rows[name] for name in policies if name in rows}, problem, done=True)
+    return SealedTest({name: rows[name] for name in policies if name in rows}, problem, done=not problem)
 
 
 def _row_of_equal(name: str, before: SealedTest, policies: Mapping[str, MemoryPolicy]) -> Mapping[str, Any] | None:

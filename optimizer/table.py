@@ -11,7 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 COLUMNS = ("policy", "memory score", "accuracy", "write", "read", "util.", "calls", "tokens")
-"""Memory score with its 95% interval; accuracy and the three failure shares sum to 1."""
+"""Memory score with its 95% interval; accuracy and the three failure shares sum to 1; the upper bound's calls are left
+out, since they are the same for every policy."""
+LONGEST_NAME = 20
+"""Characters of a name that leave the figures their room in 80 columns."""
 
 
 def score_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Table:
@@ -20,19 +23,20 @@ def score_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Table:
     for column in COLUMNS:
         table.add_column(column, justify="left" if column in COLUMNS[:2] else "right", no_wrap=True)
     for name, row in rows.items():
-        table.add_row(*map(Text, cells(name, row)), style="bold" if name == "evolved" else None)
+        table.add_row(*map(Text, cells(short(name, LONGEST_NAME), row)), style="bold" if name == "evolved" else None)
     return table
 
 
 def cells(name: str, row: Mapping[str, Any]) -> list[str]:
     """Return one evaluation's cells, aligned with ``COLUMNS``."""
-    tokens = sum(t["input"] + t["output"] for t in row["tokens"].values())
+    own = [role for role in row["calls"] if role != "upper_bound"]  # found once for all policies, billed to the first
+    tokens = sum(row["tokens"][role]["input"] + row["tokens"][role]["output"] for role in own)
     return [
         name,
         with_interval(row["memory_score"], row["interval"]),
         number(row["accuracy"]),
         *(number(row["shares"][share]) for share in ("write", "read", "utilisation")),
-        f"{sum(row['calls'].values()):,}",
+        f"{sum(row['calls'][role] for role in own):,}",
         count(tokens),
     ]
 
@@ -41,6 +45,11 @@ def with_interval(value: float | None, interval: Sequence[float | None]) -> str:
     """Write a score with its interval; the interval is left out where there is none."""
     low, high = interval
     return number(value) if low is None else f"{number(value)} [{number(low)}, {number(high)}]"
+
+
+def short(name: str, longest: int) -> str:
+    """Keep the end of a long name, where a path says most."""
+    return name if len(name) <= longest else "\u2026" + name[1 - longest :]
 
 
 def number(value: float | None) -> str:

@@ -168,7 +168,7 @@ class Tracker:
         return {
             "best/validation_memory_score": nan_mean(list(best.validation.values())),
             "best/train_memory_score": best.score,
-            "trial/train_memory_score": trial.score,
+            "trial/train_memory_score": trial.score if trial.finished_race else math.nan,
             "spent/calls": sum(t.ledger.total.calls for t in trials),
         }
 
@@ -204,12 +204,19 @@ def check_server(uri: str | None) -> None:
 
 
 def _client(uri: str) -> MlflowClient:
+    _stay_local()
     from mlflow import MlflowClient  # imported late: a second that most commands do not need
 
     # MLflow's own patience with a server that does not answer is minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
     return MlflowClient(tracking_uri=uri)
+
+
+def _stay_local() -> None:
+    """Keep MLflow from asking the internet for anything; without a network some of that hangs."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
 def _unusable(uri: str, error: Exception) -> ConfigError:
@@ -219,8 +226,8 @@ def _unusable(uri: str, error: Exception) -> ConfigError:
 
 def serve(uri: str, *, host: str, port: int) -> NoReturn:
     """Become MLflow's server, so that what ends this process ends it too."""
-    # Without the first variable the server asks the internet for a price list and hangs where there is none.
-    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONWARNINGS": "ignore"}
+    _stay_local()
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", host]
     command += ["--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level warning"]
     os.execve(sys.executable, command, environment)  # noqa: S606 - our own command line
@@ -230,7 +237,7 @@ def _metrics(trial: Trial) -> dict[str, float | None]:
     total = trial.ledger.total
     summary = trial.summary
     return {
-        "train_memory_score": trial.score,
+        "train_memory_score": trial.score if trial.finished_race else None,
         "validation_memory_score": nan_mean(list(trial.validation.values())),
         **{name: summary[name] for name in ("accuracy", "upper_bound") if name in summary},
         **{f"share/{name}": value for name, value in summary.get("shares", {}).items()},
@@ -265,6 +272,7 @@ def policy_params(policy: MemoryPolicy) -> dict[str, Any]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the notices of MLflow and of its database migrations off the user's screen."""
+    _stay_local()
     import mlflow  # noqa: F401 - sets its loggers' levels when it is first imported
 
     loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]

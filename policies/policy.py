@@ -66,7 +66,7 @@ class MemoryPolicy(_Part):
 
     write: Write
     update_every: Annotated[int, Field(ge=1)] | None = None
-    """Messages evicted from the buffer per write."""
+    """Messages evicted from the buffer per write, one write a round at most; below 2 the buffer grows."""
     buffer_size: Annotated[int, Field(ge=0)] | None = None
     """Messages kept verbatim besides; None keeps all (only when nothing is written)."""
     store: Store | None = None

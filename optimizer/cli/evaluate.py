@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 from rich.console import Console
 
 from ...data.load import load_scenarios
-from ...env import Evaluation, Evaluator
+from ...env import Evaluator
 from ...env.episode import write_episodes
 from ...policies.policy import load_policy
 from ..config import Config, load_config, parse_config
@@ -26,7 +27,7 @@ def evaluate_command(
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     users: Annotated[str | None, typer.Option("--users", help="Only these users: ID,ID,...")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed asks a real model anew.")] = 0,
-    out: Annotated[Path | None, typer.Option("--out", help="A folder for result.json and episodes.jsonl.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="A folder for results, transcripts and the cache.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Score a memory policy on-policy: accuracy, memory score, where memory fails, calls and tokens."""
@@ -42,7 +43,7 @@ def evaluate_command(
             finished += 1
             status.update(f"{finished}/{len(scenarios)} users")
 
-        evaluation = asyncio.run(_evaluate(Evaluator(models.cast), chosen, scenarios, done))
+        evaluation = asyncio.run(Evaluator(models.cast).evaluate(chosen, scenarios, done=done))
     result = {**evaluation.as_json(policy), "model": settings.model, "data": data, "seed": seed}
     if out is not None:
         write_episodes(out, evaluation.episodes)
@@ -50,10 +51,6 @@ def evaluate_command(
     _show(policy, result, as_json=as_json, console=console)
     if not evaluation.users:
         raise typer.Exit(1)
-
-
-async def _evaluate(evaluator: Evaluator, policy: Any, scenarios: Any, done: Any) -> Evaluation:
-    return await evaluator.evaluate(policy, scenarios, done=done)
 
 
 def _settings(path: Path | None, model: str | None) -> Config:
@@ -70,5 +67,24 @@ def _show(policy: str, result: dict[str, Any], *, as_json: bool, console: Consol
         typer.echo(json.dumps(result, ensure_ascii=False))
     else:
         Console().print(score_table({policy: result}, title=f"{people(result['users'])}, model: {result['model']}"))
+    for line in _remarks(result):
+        console.print(line, style="yellow", highlight=False, markup=False)
+
+
+def _remarks(result: dict[str, Any]) -> Iterator[str]:
+    """Say what a reader of the scores has to know."""
+    calls, cached = (sum(result[what].values()) for what in ("calls", "cached"))
+    if result["model"] != "embedded":
+        cost = "not known (set endpoint.prices)" if result["cost_usd"] is None else f"${result['cost_usd']:.2f}"
+        yield f"{calls:,} calls with the upper bound's, {cached:,} of them from the cache; cost: {cost}"
+    if result["upper_bound"] is not None and result["upper_bound"] <= result["random"]:
+        yield (
+            f"the upper bound, {result['upper_bound']:.3f}, is not above chance, {result['random']:.3f}: "
+            "the model fails even when told the user's state"
+        )
+    if result["unparsable"]:
+        yield f"{result['unparsable']:,} answers could not be read, and count as wrong"
+    if result["failed_writes"]:
+        yield f"{result['failed_writes']:,} writes could not be read, and left the memory as it was"
     for failure in result["failures"]:
-        console.print(f"user {failure['user']} failed: {failure['reason']}", highlight=False, markup=False)
+        yield f"user {failure['user']} failed: {failure['reason']}"

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from ..config import ConfigError, default_uri, load_config
+from ..sealed import SEED
 from ..table import score_table, with_interval
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def evolve_command(
         typer.echo(json.dumps(outcome.as_json(), ensure_ascii=False))
     else:
         show(outcome)
+    if outcome.test.problem:
+        raise typer.Exit(1)
 
 
 def _folder(config: Path | None, out: Path | None, resumed: Path | None) -> Path:
@@ -68,12 +71,19 @@ def show(outcome: Outcome) -> None:
     users = outcome.config.splits.test
     console.print()
     console.print(score_table(outcome.test.rows, title=f"Sealed test: {users} users that the search never saw"))
-    gain = outcome.test.difference
-    if gain["memory_score"] is not None:
-        told = with_interval(gain["memory_score"], gain["interval"])
-        console.print(f"evolved - seed: {told}, memory score, paired by user", highlight=False)
+    others = {SEED: SEED}
+    if outcome.test.best_baseline is not None:
+        others[outcome.test.best_baseline] = f"{outcome.test.best_baseline}, the best baseline here"
+    for other, told_as in others.items():
+        gain = outcome.test.difference_from(other)
+        if gain["memory_score"] is not None:
+            told = with_interval(gain["memory_score"], gain["interval"])
+            console.print(f"evolved - {told_as}: {told}, paired by user", highlight=False, markup=False)
+    if outcome.study.trials and outcome.study.best.number == 0:
+        console.print("No candidate was accepted: the best policy is the seed policy.", style="yellow")
     if outcome.test.problem:
-        console.print(outcome.test.problem, style="yellow", highlight=False, markup=False)
+        more = f"raise the budget and go on: --resume {outcome.folder} --set search.budget..."
+        console.print(f"{outcome.test.problem}; {more}", style="yellow", highlight=False, markup=False)
     if outcome.config.model == "embedded":
         note = "Scores are the embedded model's: they compare policies, not real language models."
         console.print(note, style="dim", soft_wrap=True)

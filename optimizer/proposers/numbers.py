@@ -19,6 +19,8 @@ from ..study import Trial, quiet_optuna
 STARTUP_TRIALS = 6
 """Random draws before the sampler trusts its model."""
 
+A_ROUND = 2
+"""Messages of one round: with fewer evicted at once the buffer would grow, since each round adds two."""
 BUFFER_SIZES = ("buffer_size", "none.buffer_size")
 WINDOWS, ROLES, ORDERS = ("all", "last"), ("user", "both"), ("time", "relevance")
 
@@ -126,7 +128,7 @@ def point_of(policy: MemoryPolicy, space: SpaceConfig) -> Draw | None:
         point["none.window"] = "all" if policy.buffer_size is None else "last"
         if policy.buffer_size is not None:
             point["none.buffer_size"] = policy.buffer_size
-        if policy.update_every not in {None, 1}:  # how many messages go at once is not searched where none is written
+        if policy.update_every not in {None, A_ROUND}:  # how many go at once is not searched where none is written
             return None
     else:
         point["update_every"] = policy.update_every
@@ -151,7 +153,9 @@ def apply_point(point: Point, prompts: Mapping[str, str], *, read_budget: int | 
     """Make the policy at a point, with these prompts by slot."""
     mode = point["mode"]
     if mode == "none":
-        window = {} if point["none.window"] == "all" else {"buffer_size": point["none.buffer_size"], "update_every": 1}
+        window = {}
+        if point["none.window"] == "last":
+            window = {"buffer_size": point["none.buffer_size"], "update_every": A_ROUND}
         return MemoryPolicy.model_validate({"write": {"mode": mode}, **window, "prompts": dict(prompts)})
     external = point["store"] == "external"
     return MemoryPolicy.model_validate(

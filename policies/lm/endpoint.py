@@ -98,6 +98,7 @@ class Endpoint:
         self._timeout = timeout_seconds
         self._attempts = attempts
         self._clock = clock or Clock()
+        self._has_answered = False
 
     async def post(self, path: str, body: Mapping[str, object], *, role: CallRole) -> object:
         """Return the JSON that the server answers. Raises LanguageModelError when it will not."""
@@ -134,13 +135,16 @@ class Endpoint:
         try:
             text = await self._client.post(path, cast_to=str, body=body, options={"headers": headers})
         except openai.APIStatusError as error:
+            self._has_answered = True
             raise _refusal(error, self._clock.now()) from error
         except openai.APITimeoutError as error:
             what = f"no reply within {self._timeout:g} s; raise timeout_seconds or lower concurrency"
             raise _AttemptError(what, again=True) from error
         except openai.APIConnectionError as error:
             what = f"no connection ({error.__cause__ or error}); check that the server runs, and OPENAI_BASE_URL"
-            raise _AttemptError(what, again=True, down=True) from error
+            # An endpoint that has answered before may come back; one that never did is most likely a wrong URL.
+            raise _AttemptError(what, again=self._has_answered, down=True) from error
+        self._has_answered = True
         try:
             return json.loads(text)
         except ValueError as error:

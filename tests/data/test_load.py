@@ -318,3 +318,11 @@ def test_a_dataset_without_owner_or_name_is_refused_with_an_example(source: str)
     assert refusal(source) == (
         f"{source}: write hf:OWNER/NAME, optionally with @REVISION, for example hf:AGI-Eval/AMemGym"
     )
+
+
+def test_two_users_of_one_name_are_refused_wherever_they_come_from(tmp_path: Path) -> None:
+    rows = [scenario.model_dump(mode="json") for scenario in load_scenarios("generated:1@1")]
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps(rows), encoding="utf-8")
+    with pytest.raises(ScenarioError, match="user-1-000 occur more than once"):
+        load_scenarios(tmp_path)

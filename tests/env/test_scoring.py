@@ -417,3 +417,9 @@ def test_a_question_without_a_right_answer_leaves_no_trace_in_the_scores(
     a = score_made_up((changes, unscored), ceiling)
     b = score_made_up((changes, other), [ceiling[0], data.draw(ceilings)[0]])
     assert all(alike(x, y) for x, y in zip(a.periods, b.periods, strict=True))
+
+
+def test_a_model_that_fails_even_when_told_everything_has_no_memory_score() -> None:
+    """The plain ratio would give it 1.0 for being always wrong."""
+    wrong = Diagnosis(accuracy=0.0, write=1.0, read=0.0, utilisation=0.0, questions=4)
+    assert math.isnan(PeriodScore(random=0.25, upper_bound=0.0, diagnosis=wrong, unparsable=4).memory_score)

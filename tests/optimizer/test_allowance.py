@@ -202,10 +202,10 @@ def test_with_a_limit_on_something_else_than_calls_the_test_keeps_half(kit: Any)
     assert test == Limits(tokens=501, usd=1.75, seconds=40)
 
 
-def test_other_limits_are_divided_like_the_calls(kit: Any) -> None:
+def test_half_of_every_other_limit_is_kept_for_the_sealed_test(kit: Any) -> None:
     reserve = allow(kit).reserve
     allowance = allow(kit, budget={"calls": 4 * reserve, "tokens": 1000, "seconds": 100})
-    assert allowance.search == Limits(calls=3 * reserve, tokens=750, seconds=75)
+    assert allowance.search == Limits(calls=3 * reserve, tokens=500, seconds=50)
 
 
 def test_a_cost_that_is_not_known_takes_nothing_off_the_dollars(kit: Any) -> None:

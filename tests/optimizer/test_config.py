@@ -38,6 +38,8 @@ endpoint:
   timeout_seconds: 12.5
   attempts: 2
   max_tokens: 512
+  max_tokens_field: max_completion_tokens
+  extra_body: {reasoning_effort: low}
   prices: {input: 0.15, output: 0.6, date: 2026-10-01}
   cache: false
 rounds: {init: 2, update: 3}

@@ -66,13 +66,16 @@ def test_a_line_says_phase_trial_spend_best_and_time_left(world: World) -> None:
     standing.best, standing.calls_ahead = 0.4167, 90_000
     world.spend(10_000)
     assert world.tick_after(20.0) == (
-        "searching · trial 3/41 · spent 10,000 calls, 15.0M tokens · best +0.417 · ETA 3:00\n"
+        "searching · trial 3/41 · spent 10,000 calls, 15.0M tokens · best on validation 0.417 · ETA 3:00\n"
     )
 
 
 def test_a_line_leaves_out_the_trials_of_a_phase_that_has_none(world: World) -> None:
     world.progress.standing.phase = "sealed test on 24 users"
-    assert world.tick_after(15.0) == "sealed test on 24 users · spent 0 calls, 0.0M tokens · best - · ETA -\n"
+    assert (
+        world.tick_after(15.0)
+        == "sealed test on 24 users · spent 0 calls, 0.0M tokens · best on validation - · ETA -\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +130,7 @@ def test_trials_stand_in_columns_under_their_heading(world: World, kit: Any) -> 
     heading, seed, broken = world.file.getvalue().splitlines()
     for word, told in {
         "trial": ("    0", "   12"),
-        "score": (" 0.375", "     -"),
+        "train": (" 0.375", "     -"),
         "policy": ("none", "not valid"),
     }.items():
         end = heading.index(word) + (len(word) if word != "policy" else 0)

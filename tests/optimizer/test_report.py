@@ -144,7 +144,7 @@ def test_the_headline_compares_the_evolved_policy_with_its_seed(finished: Outcom
     assert gain["interval"][0] > 0
     assert f"evolved \u2212 seed, 95% interval{with_interval(gain['memory_score'], gain['interval'])}" in page.words()
     assert "the evolved policy scores better than the seed policy" in page.words()
-    assert "best presetnative" in page.words()
+    assert "evolved \u2212 native, the best baseline here" in page.words()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from mlflow import MlflowClient
 from rich.console import Console
 
@@ -175,7 +176,7 @@ def no_calls(monkeypatch: pytest.MonkeyPatch, *, after: int = 0, error: type[Bas
 
 
 def test_a_run_leaves_its_files_in_its_folder(finished: Outcome) -> None:
-    assert sorted(path.name for path in finished.folder.iterdir() if path.is_file()) == FILES
+    assert sorted(path.name for path in finished.folder.iterdir() if path.is_file()) == [".lock", *FILES]
     tested = finished.folder / "test"
     assert sorted(str(path.relative_to(tested)) for path in tested.rglob("*.*")) == [
         "evolved/episodes.jsonl", "seed/episodes.jsonl"
@@ -200,7 +201,8 @@ def test_the_result_is_strict_json_and_says_what_the_study_says(finished: Outcom
     text = (finished.folder / "result.json").read_text(encoding="utf-8")
     told = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     assert told == finished.as_json()
-    assert told["best_policy"]["memory_score"] > told["seed_policy"]["memory_score"]
+    gain = told["best_policy"]["memory_score"] - told["seed_policy"]["memory_score"]
+    assert told["difference"]["memory_score"] == pytest.approx(gain, abs=1e-5)
 
 
 def test_every_candidate_has_a_change_a_stage_and_a_reason(finished: Outcome) -> None:
@@ -563,3 +565,8 @@ def test_a_run_ends_with_a_line_that_says_why(configured: Callable[..., Config],
     screen = Screen()
     go(configured("search.generations=1", "search.candidates=1"), runs / "run", screen)
     assert screen.getvalue().splitlines()[-1] == "The search is over: all 1 generations are done."
+
+
+def test_a_second_process_is_kept_out_of_a_run(stopped: Path) -> None:
+    with FileLock(stopped / ".lock"), pytest.raises(ConfigError, match="another process is at work"):
+        go_on(stopped)

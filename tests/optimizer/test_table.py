@@ -111,3 +111,15 @@ def test_a_count_never_says_a_thousand_thousands(value: int) -> None:
 @pytest.mark.parametrize(("users", "text"), [(0, "0 users"), (1, "1 user"), (2, "2 users")])
 def test_users_are_counted_in_english(users: int, text: str) -> None:
     assert people(users) == text
+
+
+def test_the_upper_bounds_calls_are_nobodys() -> None:
+    row = {
+        "memory_score": 0.5,
+        "interval": [0.4, 0.6],
+        "accuracy": 0.5,
+        "shares": {"write": 0.5, "read": 0.0, "utilisation": 0.0},
+        "calls": {"reply": 7, "upper_bound": 900},
+        "tokens": {"reply": {"input": 20, "output": 1}, "upper_bound": {"input": 10**9, "output": 1}},
+    }
+    assert cells("mine", row)[-2:] == ["7", "21"]

@@ -196,7 +196,7 @@ async def test_a_call_that_could_overshoot_is_not_made() -> None:
     assert model.ledger.total.calls == 1
 
 
-@pytest.mark.parametrize("error", [LanguageModelError("no"), ValueError("odd"), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [LanguageModelError("no"), ValueError("odd")])
 async def test_a_call_that_failed_holds_nothing_any_more_and_has_been_one_call(error: BaseException) -> None:
     worst = most_input(request()) + 100
     budget = Budget(Limits(tokens=worst, calls=3))
@@ -208,6 +208,39 @@ async def test_a_call_that_failed_holds_nothing_any_more_and_has_been_one_call(e
     assert model.ledger.by_role == {}
     with pytest.raises(BudgetExhausted, match="3 calls"):
         await model.complete(request())
+
+
+async def test_a_call_that_is_broken_off_counts_as_its_worst_case_since_a_server_may_bill_it() -> None:
+    worst = most_input(request()) + 100
+    budget = Budget(Limits(tokens=3 * worst), price=price)
+    model = Metered(Fixed(Usage(7, 3), error=asyncio.CancelledError()), budget=budget)
+    with pytest.raises(asyncio.CancelledError):
+        await model.complete(request())
+    assert budget.tokens == worst
+    assert model.ledger.total == Spend(1, 0, most_input(request()), 100, price(most_input(request()), 100))
+
+
+async def test_time_that_is_up_during_a_call_breaks_it_off() -> None:
+    class Slow(Fixed):
+        async def complete(self, request: Request) -> Completion:
+            await asyncio.sleep(60)
+            return await super().complete(request)
+
+    model = Metered(Slow(Usage(7, 3)), budget=Budget(Limits(seconds=0.05)))
+    with pytest.raises(BudgetExhausted, match="seconds is spent"):
+        await model.complete(request())
+
+
+async def test_a_call_waits_for_what_others_hold_back_and_is_not_refused_for_it() -> None:
+    class Yielding(Fixed):
+        async def complete(self, request: Request) -> Completion:
+            await asyncio.sleep(0)
+            return await super().complete(request)
+
+    worst = most_input(request()) + 100
+    model = Metered(Yielding(Usage(7, 3)), budget=Budget(Limits(tokens=worst + 200)))
+    await asyncio.gather(*(model.complete(request()) for _ in range(20)))
+    assert model.ledger.total.calls == 20
 
 
 async def test_an_answer_from_the_cache_is_a_call_that_cost_nothing() -> None:
