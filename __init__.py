@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .policies import Assistant, Memory, MemoryEvent, MemoryPolicy, dump_policy, load_policy, presets
     from .policies.lm.embedded import EmbeddedModel
     from .policies.lm.openai import OpenAIModel
+    from .policies.text import LexicalEmbedder
 
 __version__ = version("mnemotune")
 
@@ -21,6 +22,7 @@ _HOMES = {
     "policies": ("Assistant", "Memory", "MemoryEvent", "MemoryPolicy", "dump_policy", "load_policy", "presets"),
     "policies.lm.embedded": ("EmbeddedModel",),
     "policies.lm.openai": ("OpenAIModel",),
+    "policies.text": ("LexicalEmbedder",),
 }
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "Episode",
     "Evaluation",
     "Evaluator",
+    "LexicalEmbedder",
     "Memory",
     "MemoryEvent",
     "MemoryPolicy",

@@ -9,8 +9,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
-from mnemotune.optimizer.config import load_config
+from mnemotune.optimizer.config import load_config, parse_config
+from mnemotune.policies.policy import dump_policy, load_policy, parse_policy
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ("data/", "env/", "policies/", "optimizer/", "experiments/", "configs/")
@@ -122,3 +124,31 @@ def test_the_links_for_type_checkers_lead_to_every_package() -> None:
         link = ROOT / ".typing" / "mnemotune" / folder
         assert link.is_symlink()
         assert link.resolve() == ROOT / folder
+
+
+def blocks(language: str) -> list[str]:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_policy_of_the_readme_is_one() -> None:
+    (policy,) = [block for block in blocks("yaml") if "update_every" in block]
+    assert parse_policy(policy, where="README.md").label == "facts+external(2,4,10)"
+
+
+def test_the_settings_of_the_readme_belong_to_a_config() -> None:
+    (settings,) = [block for block in blocks("yaml") if "endpoint" in block]
+    quickstart = yaml.safe_load((ROOT / "configs" / "quickstart.yaml").read_text(encoding="utf-8"))
+    given = yaml.safe_load(settings)
+    quickstart["search"] |= given.pop("search")
+    assert parse_config(yaml.safe_dump(quickstart | given), where="README.md").endpoint.prices is not None
+
+
+def test_the_program_of_the_readme_runs_with_the_embedded_model(tmp_path: Path) -> None:
+    """The model and the file are replaced; everything else is the README's."""
+    (program,) = blocks("python")
+    (tmp_path / "best_policy.yaml").write_text(dump_policy(load_policy("awi")), encoding="utf-8")
+    program = program.replace('OpenAIModel("my-model", base_url="http://localhost:8000/v1")', "EmbeddedModel()")
+    program = program.replace("import Assistant,", "import Assistant, EmbeddedModel,")
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
