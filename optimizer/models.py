@@ -36,6 +36,11 @@ class Models:
             return 0.0
         return None if self.prices is None else self.prices.cost(input_tokens, output_tokens)
 
+    async def aclose(self) -> None:
+        """Release every model's connections."""
+        for model in {id(model): model for model in (self.cast.assistant, self.cast.user, self.proposer)}.values():
+            await model.aclose()
+
     def within(self, limits: Limits) -> MeteredModels:
         """Return the same models under one common budget."""
         budget = Budget(limits, price=self.price)

@@ -140,6 +140,12 @@ class _Run:
         self.tracker = Tracker(outcome, tell=self.progress.say)
 
     async def go(self) -> Outcome:
+        try:
+            return await self._go()
+        finally:
+            await self.models.aclose()
+
+    async def _go(self) -> Outcome:
         self.tracker.start()
         try:
             with self.progress:

@@ -154,11 +154,6 @@ class Study:
         """The policy accepted last: the seed's trial until a better one is accepted."""
         return next(trial for trial in reversed(self._trials) if trial.accepted)
 
-    @property
-    def raced(self) -> list[Trial]:
-        """The trials with a score for every train user."""
-        return [trial for trial in self._trials if trial.finished_race and not math.isnan(trial.score)]
-
     def find(self, policy: MemoryPolicy) -> Trial | None:
         """Return the trial of an equal policy."""
         return next((trial for trial in self._trials if trial.policy == policy), None)

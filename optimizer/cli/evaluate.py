@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,11 +12,12 @@ import typer
 from rich.console import Console
 
 from ...data.load import load_scenarios
-from ...env import Evaluator
+from ...data.scenario import Scenario
+from ...env import Episode, Evaluation, Evaluator
 from ...env.episode import write_episodes
-from ...policies.policy import load_policy
+from ...policies.policy import MemoryPolicy, load_policy
 from ..config import Config, load_config, parse_config
-from ..models import open_models
+from ..models import Models, open_models
 from ..table import people, score_table
 
 
@@ -43,7 +44,7 @@ def evaluate_command(
             finished += 1
             status.update(f"{finished}/{len(scenarios)} users")
 
-        evaluation = asyncio.run(Evaluator(models.cast).evaluate(chosen, scenarios, done=done))
+        evaluation = asyncio.run(_evaluate(models, chosen, scenarios, done))
     result = {**evaluation.as_json(policy), "model": settings.model, "data": data, "seed": seed}
     if out is not None:
         write_episodes(out, evaluation.episodes)
@@ -51,6 +52,15 @@ def evaluate_command(
     _show(policy, result, as_json=as_json, console=console)
     if not evaluation.users:
         raise typer.Exit(1)
+
+
+async def _evaluate(
+    models: Models, policy: MemoryPolicy, scenarios: Sequence[Scenario], done: Callable[[Episode], None]
+) -> Evaluation:
+    try:
+        return await Evaluator(models.cast).evaluate(policy, scenarios, done=done)
+    finally:
+        await models.aclose()
 
 
 def _settings(path: Path | None, model: str | None) -> Config:
