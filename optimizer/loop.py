@@ -50,7 +50,7 @@ class Loop:
                 for slot in range(len(self.study.trials) - len(earlier), len(candidates)):
                     self._append(await self._judge(candidates[slot], verdicts[slot], generation))
         except BudgetExhausted as end:
-            return str(end)
+            return f"the search's share of the budget is used up ({end})"
         return f"all {self.search.generations} generations are done"
 
     def _next_generation(self) -> int:

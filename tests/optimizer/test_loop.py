@@ -358,7 +358,7 @@ async def test_a_budget_ends_the_run_with_its_reason_and_is_never_overshot_invar
     if calls >= needed:
         assert ended == "all 2 generations are done"
     else:
-        assert ended == f"the budget of {calls:,} calls is spent"
+        assert ended == f"the search's share of the budget is used up (the budget of {calls:,} calls is spent)"
         assert len(rig.study.trials) < 3
         assert bool(rig.study.trials) == (calls >= 208)
     assert sum(spent_by(rig.study.trials).values()) <= len(rig.pupil.requests)
