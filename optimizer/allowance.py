@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ..data import Splits
 from ..env.protocol import Protocol, upper_bound_calls
 from ..policies.lm import Limits
-from ..policies.lm.base import Spend
 from ..policies.policy import load_policy
 from .config import BudgetLimits, Config, ConfigError
 from .sealed import most_test_calls
@@ -39,9 +38,14 @@ class Allowance:
                 f"{reserve:,} calls, and the seed policy with one candidate {2 * start:,}; "
                 f"the smallest sensible budget is {smallest:,}, or use fewer users in `splits`"
             )
-        models = {config.model, config.user_model or config.model, config.proposer_model or config.model}
-        if config.search.budget.usd is not None and models != {"embedded"} and config.endpoint.prices is None:
-            raise ConfigError("search.budget.usd: needs endpoint.prices, or nobody knows when it is spent")
+        if config.search.budget.usd is not None:
+            named = {name.removeprefix("openai:") for name in config.models.values() if name != "embedded"}
+            unpriced = sorted(named - config.endpoint.prices.keys())
+            if unpriced:
+                missing = ", ".join(unpriced)
+                raise ConfigError(
+                    f"search.budget.usd: set endpoint.prices for {missing}, or nobody knows when it is spent"
+                )
         return cls(config.search.budget, reserve, start)
 
     @property
@@ -55,12 +59,8 @@ class Allowance:
             seconds=None if budget.seconds is None else budget.seconds / 2,
         )
 
-    def test(self, spent: Spend, *, seconds: float) -> Limits:
-        """Whatever is left of the whole budget after ``spent`` and ``seconds``."""
+    @property
+    def whole(self) -> Limits:
+        """The whole budget, which the search and the sealed test share."""
         budget = self.budget
-        return Limits(
-            calls=None if budget.calls is None else budget.calls - spent.calls,
-            tokens=None if budget.tokens is None else budget.tokens - spent.input_tokens - spent.output_tokens,
-            usd=None if budget.usd is None else budget.usd - (spent.cost_usd or 0.0),
-            seconds=None if budget.seconds is None else budget.seconds - seconds,
-        )
+        return Limits(budget.calls, budget.tokens, budget.usd, budget.seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date as date_
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -12,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ..data.resources import resource
+from ..policies.lm.openai import Prices, check_extra_body
 from ..policies.policy import MemoryPolicy, dump_yaml, load_policy, policy_problems
 
 Positive = Annotated[int, Field(ge=1)]
@@ -44,15 +44,6 @@ class Rounds(Section):
     update: Positive = 2
 
 
-class Prices(Section):
-    """US dollars per million tokens."""
-
-    input: Annotated[float, Field(ge=0)]
-    output: Annotated[float, Field(ge=0)]
-    date: date_
-    """Day on which the prices were looked up."""
-
-
 class Endpoint(Section):
     """How an OpenAI-compatible endpoint is spoken to."""
 
@@ -64,15 +55,21 @@ class Endpoint(Section):
     timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
     attempts: Positive = 6
     max_tokens: Positive | None = None
-    """Longest reply; None leaves it at what each call asks for: 2048, and 4096 to edit a prompt."""
+    """Longest reply, thinking included; None leaves it at what each call asks for: 2048, and 4096 to edit a prompt."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """What the endpoint calls the longest reply."""
     extra_body: dict[str, Any] = {}
     """Added to every request, for example a reasoning effort or another temperature; it wins."""
-    prices: Prices | None = None
-    """None means not known: costs are then reported as unknown, never as zero."""
+    prices: dict[str, Prices] = {}
+    """By model, US dollars per million tokens. A model that is missing costs an unknown sum, never zero."""
     cache: bool = True
     """Keep replies in the run folder, so that nothing is paid for twice."""
+
+    @field_validator("extra_body")
+    @classmethod
+    def _check_extra_body(cls, given: dict[str, Any]) -> dict[str, Any]:
+        check_extra_body(given)
+        return given
 
 
 class BudgetLimits(Section):
@@ -152,6 +149,15 @@ class Config(Section):
     baselines: tuple[str, ...] = ("native", "rag", "awe", "awi")
     search: SearchConfig = SearchConfig()
     tracking: Tracking = Tracking()
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The model that plays each part: ``assistant``, ``user`` and ``proposer``."""
+        return {
+            "assistant": self.model,
+            "user": self.user_model or self.model,
+            "proposer": self.proposer_model or self.model,
+        }
 
     @field_validator("seed_policy", mode="before")
     @classmethod

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..env import Cast, Protocol
-from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Limits, Metered, Request
+from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, Request, Usage
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
 from ..policies.lm.embedded import EmbeddedModel
 from ..policies.lm.openai import OpenAIModel
-from ..policies.lm.openai import Prices as ModelPrices
 from ..policies.prompts import default_templates, load_templates
 from ..policies.text import LexicalEmbedder
 from .config import Config, ConfigError, Endpoint
@@ -25,25 +24,14 @@ class Models:
 
     cast: Cast
     proposer: LanguageModel
-    prices: ModelPrices | None
-    """None for models whose price is not known."""
-    free: bool
-    """Whether no model costs anything."""
-
-    def price(self, input_tokens: int, output_tokens: int) -> float | None:
-        """Return the cost of a call in US dollars; None where it is not known."""
-        if self.free:
-            return 0.0
-        return None if self.prices is None else self.prices.cost(input_tokens, output_tokens)
 
     async def aclose(self) -> None:
         """Release every model's connections."""
         for model in {id(model): model for model in (self.cast.assistant, self.cast.user, self.proposer)}.values():
             await model.aclose()
 
-    def within(self, limits: Limits) -> MeteredModels:
+    def within(self, budget: Budget) -> MeteredModels:
         """Return the same models under one common budget."""
-        budget = Budget(limits, price=self.price)
         assistant = Metered(self.cast.assistant, budget=budget)
         user = Metered(self.cast.user, budget=budget)
         proposer = Metered(self.proposer, budget=budget)
@@ -78,6 +66,10 @@ class Repeated:
         """The inner model's name."""
         return self.model.name
 
+    def worst_case(self, request: Request) -> Usage:
+        """Return the inner model's."""
+        return self.model.worst_case(request)
+
     async def complete(self, request: Request) -> Completion:
         """Ask the inner model."""
         return await self.model.complete(replace(request, repeat=self.repeat))
@@ -94,11 +86,7 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
     Under another ``repeat`` the same requests are asked anew.
     Raises LanguageModelError when an endpoint cannot be spoken to at all, for example without a key.
     """
-    names = {
-        "assistant": config.model,
-        "user": config.user_model or config.model,
-        "proposer": config.proposer_model or config.model,
-    }
+    names = config.models
     for name in set(names.values()):
         _make(name, config.endpoint, None)  # says what is wrong with the endpoint before any file is made
     remote = any(name != "embedded" for name in names.values())
@@ -113,7 +101,7 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
             embedder=LexicalEmbedder(),
             protocol=protocol_of(config),
         )
-        yield Models(cast, made[names["proposer"]], _prices(config.endpoint), free=not remote)
+        yield Models(cast, made[names["proposer"]])
     finally:
         if cache is not None:
             cache.close()
@@ -141,11 +129,6 @@ def _make(name: str, endpoint: Endpoint, cache: ResponseCache | None) -> Languag
         max_tokens=endpoint.max_tokens,
         max_tokens_field=endpoint.max_tokens_field,
         extra_body=endpoint.extra_body,
-        prices=_prices(endpoint),
+        prices=endpoint.prices.get(name.removeprefix("openai:")),
         cache=cache,
     )
-
-
-def _prices(endpoint: Endpoint) -> ModelPrices | None:
-    prices = endpoint.prices
-    return None if prices is None else ModelPrices(prices.input, prices.output, prices.date)

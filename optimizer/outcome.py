@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..policies.lm import Ledger
+from ..policies.lm import Consumed, Ledger
 from ..policies.lm.base import merged
 from .config import Config, ConfigError, default_uri, load_config
 from .sealed import EVOLVED, SEED, SealedTest
 from .study import Study
 
 STUDY = "evolution"
-SEARCH_SPEND, TEST_SPEND, TEST, ENDED = "search_spend", "test_spend", "test", "ended"
+CONSUMED, SEARCH_SPEND, TEST_SPEND, TEST, ENDED = "consumed", "search_spend", "test_spend", "test", "ended"
 """What the study keeps beside its trials."""
 
 
@@ -32,15 +32,20 @@ class Outcome:
         return SealedTest({}) if noted is None else SealedTest(**noted)
 
     @property
+    def consumed(self) -> Consumed:
+        """How much of the budget is gone: what was answered, and what a server may have billed without an answer."""
+        return Consumed(**(self.study.noted(CONSUMED) or {}))
+
+    @property
     def search_spend(self) -> Ledger:
-        """What the search took."""
+        """What the search's answered calls took."""
         noted = Ledger.from_json(self.study.noted(SEARCH_SPEND) or {})
         written = merged([trial.ledger for trial in self.study.trials])
-        return max(noted, written, key=lambda ledger: ledger.total.calls)  # a killed run could not note its spend
+        return max(noted, written, key=lambda ledger: ledger.total.calls)  # a killed run notes no more
 
     @property
     def test_spend(self) -> Ledger:
-        """What the sealed test took."""
+        """What the sealed test's answered calls took."""
         return Ledger.from_json(self.study.noted(TEST_SPEND) or {})
 
     @property
@@ -57,7 +62,6 @@ class Outcome:
     def as_json(self) -> dict[str, Any]:
         """Return the run's result as plain JSON values."""
         ledger, test = merged([self.search_spend, self.test_spend]), self.test
-        total = ledger.total
         return {
             "run": str(self.folder),
             "policy_file": str(self.folder / "best_policy.yaml"),
@@ -72,11 +76,7 @@ class Outcome:
             "calls": {role: spend.calls for role, spend in ledger.by_role.items()},
             "budget": {
                 "limits": self.config.search.budget.model_dump(),
-                "spent": {
-                    "calls": total.calls,
-                    "tokens": total.input_tokens + total.output_tokens,
-                    "usd": total.cost_usd,
-                },
+                "spent": asdict(self.consumed),
             },
         }
 

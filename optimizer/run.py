@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict
 from functools import reduce
 from pathlib import Path
 
@@ -14,16 +15,18 @@ from rich.console import Console
 
 from ..data import Splits, load_scenarios, split_by_user
 from ..env import Episode, Evaluation, Evaluator
+from ..env.concurrency import end
 from ..env.episode import write_episodes
 from ..env.statistics import nan_mean
+from ..policies.lm import Budget, Ledger, Limits
 from ..policies.lm.base import merged
 from ..policies.policy import dump_policy, load_policy
 from .allowance import Allowance
 from .arena import Arena
 from .config import Config, ConfigError, dump_config, load_config
 from .loop import Loop
-from .models import Models, open_models, protocol_of
-from .outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run, open_study
+from .models import MeteredModels, Models, open_models, protocol_of
+from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run, open_study
 from .progress import Progress
 from .report import write_report
 from .screen import KeepAll
@@ -31,8 +34,8 @@ from .sealed import EVOLVED, SEED, SealedTest, open_test
 from .study import Trial
 from .tracking import Tracker, check_server
 
-NOTE_EVERY_SECONDS = 5.0
-"""How much spending a killed process may forget."""
+NOTE_EVERY_SECONDS = 1.0
+"""Between two notes of what each role has spent; the budget itself forgets nothing."""
 FIXED = (
     *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
     *("model", "user_model", "rounds", "templates", "seed_policy", "search.seed"),
@@ -133,9 +136,7 @@ class _Run:
         self.models = models
         self.allowance = allowance
         self.earlier = outcome.search_spend
-        self.search = models.within(allowance.search)
-        self.search.budget.charge(self.earlier.total)
-        self.noted_at = 0.0
+        self.search = models.within(self._budget(allowance.search))
         self.progress = Progress(console, self.search.budget)
         self.tracker = Tracker(outcome, tell=self.progress.say)
 
@@ -174,7 +175,7 @@ class _Run:
                 Evaluator(self.search.cast),
                 seed=search.seed,
                 block=search.race_block,
-                done=lambda _: self._searched(),
+                done=lambda _: self.progress.tick(),
             ),
             screen=KeepAll(),
             proposer=self.search.proposer,
@@ -182,10 +183,8 @@ class _Run:
             search=search,
             tell=self._trial_done,
         )
-        try:
+        async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
             ended = await loop.run(self.config.seed_policy)
-        finally:
-            self._note_search_spend()
         if not self.study.trials:
             raise ConfigError(f"search.budget: too small even for the seed policy ({ended}); raise it and --resume")
         self.study.note(ENDED, ended)
@@ -195,9 +194,8 @@ class _Run:
         best = self.study.best.policy or self.config.seed_policy
         policies = {name: load_policy(name) for name in self.config.baselines}
         policies |= {SEED: self.config.seed_policy, EVOLVED: best}
-        earlier, before = self.outcome.test_spend, self.outcome.test
-        spent = merged([self.outcome.search_spend, earlier])
-        final = self.models.within(self.allowance.test(spent.total, seconds=self.search.budget.seconds))
+        before = self.outcome.test
+        final = self.models.within(self._budget(self.allowance.whole))
         self.progress.follow(final.budget, phase=f"sealed test on {len(self.splits.test)} users")
         self.progress.standing.calls_ahead = sum(
             self.models.cast.protocol.episode_calls(scenario, policy)
@@ -206,31 +204,42 @@ class _Run:
             if name not in before.rows
         )
 
-        def note_spend() -> None:
-            self.study.note(TEST_SPEND, merged([earlier, final.ledger]).as_json())
-
         def keep(so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
-            note_spend()
             self.study.note(TEST, so_far.as_json())
             if name in {SEED, EVOLVED}:
                 write_episodes(self.outcome.folder / "test" / name, evaluation.episodes)
 
-        try:
+        async with self._noted(final, TEST_SPEND, earlier=self.outcome.test_spend):
             test = await open_test(
                 policies, self.splits.test, Evaluator(final.cast), before=before, done=self._tested, keep=keep
             )
-        finally:
-            note_spend()
         self.study.note(TEST, test.as_json())
 
-    def _searched(self) -> None:
-        self.progress.tick()
-        if self.search.budget.seconds - self.noted_at > NOTE_EVERY_SECONDS:
-            self._note_search_spend()
+    def _budget(self, limits: Limits) -> Budget:
+        """Return a budget that goes on where the run stands, and that a killed process cannot forget."""
+        earlier = self.outcome.consumed
+        return Budget(limits, earlier=earlier, write_ahead=lambda ahead: self.study.note(CONSUMED, asdict(ahead)))
 
-    def _note_search_spend(self) -> None:
-        self.noted_at = self.search.budget.seconds
-        self.study.note(SEARCH_SPEND, merged([self.earlier, self.search.ledger]).as_json())
+    @asynccontextmanager
+    async def _noted(self, models: MeteredModels, name: str, *, earlier: Ledger) -> AsyncIterator[None]:
+        """Note what the models take as time goes by and, whatever happens, at the end."""
+
+        def note() -> None:
+            self.study.note(name, merged([earlier, models.ledger]).as_json())
+
+        async def keep_noting() -> None:
+            while True:
+                await asyncio.sleep(NOTE_EVERY_SECONDS)
+                note()
+                models.budget.cover()
+
+        noting = asyncio.create_task(keep_noting())
+        try:
+            yield
+        finally:
+            await end([noting])
+            note()
+            self.study.note(CONSUMED, asdict(models.budget.consumed))
 
     def _tested(self, episode: Episode) -> None:
         standing = self.progress.standing

@@ -9,15 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .index import VectorIndex
-from .lm.base import Embedder, LanguageModel, Message, Request
+from .lm.base import CHARACTERS_PER_TOKEN, Embedder, LanguageModel, Message, Request
 from .policy import MemoryPolicy
 from .prompts import render
 from .replies import ReplyError, as_text, read_json_object
 
 MERGE_NEIGHBOURS = 5
 """Known facts shown to the merge prompt for each new fact, as in AMemGym's AWE."""
-
-CHARACTERS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ def test_the_settings_of_the_readme_belong_to_a_config() -> None:
     quickstart = yaml.safe_load((ROOT / "configs" / "quickstart.yaml").read_text(encoding="utf-8"))
     given = yaml.safe_load(settings)
     quickstart["search"] |= given.pop("search")
-    assert parse_config(yaml.safe_dump(quickstart | given), where="README.md").endpoint.prices is not None
+    assert parse_config(yaml.safe_dump(quickstart | given), where="README.md").endpoint.prices
 
 
 def test_the_program_of_the_readme_runs_with_the_embedded_model(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from .base import (
     Spend,
     Usage,
 )
-from .budget import Budget, BudgetExhausted, Limits, Metered
+from .budget import Budget, BudgetExhausted, Consumed, Limits, Metered
 
 __all__ = [
     "CALL_ROLES",
@@ -22,6 +22,7 @@ __all__ = [
     "BudgetExhausted",
     "CallRole",
     "Completion",
+    "Consumed",
     "Embedder",
     "EndpointDown",
     "LanguageModel",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 CallRole = Literal["user", "reply", "write", "answer", "probe", "upper_bound", "propose", "generate", "embed"]
 """What a call is for: the simulated user's turn, the assistant's reply, a memory write, a question, a probe of the
 state, a question with the state given, a proposer's thought, scenario generation, an embedding."""
+
+CHARACTERS_PER_TOKEN = 4
+"""Used where nobody counts tokens."""
+MOST_TOKENS_AROUND_A_MESSAGE = 16
+MOST_TOKENS_AROUND_A_CALL = 64
+"""What chat templates add: marks of who speaks, and a system message of their own."""
 
 CALL_ROLES: tuple[CallRole, ...] = get_args(CallRole)
 
@@ -48,6 +54,8 @@ class Request:
     """Longest reply, in tokens."""
     repeat: int = 0
     """Tells apart equal requests that want independent replies."""
+    unanswered: Callable[[], None] | None = field(default=None, compare=False, repr=False)
+    """Called each time that the request was sent and not answered, before it is sent again: a server may bill it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,11 @@ class Usage:
     cached: bool = False
     """Whether the reply came from the cache, so that nothing was paid."""
 
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:
@@ -70,6 +83,12 @@ class Completion:
     usage: Usage
 
 
+def most_input_tokens(messages: Sequence[Message]) -> int:
+    """Return how many tokens any tokenizer and chat template can make of ``messages``: at most one a byte."""
+    said = sum(len(message.content.encode("utf-8", "surrogatepass")) for message in messages)
+    return said + MOST_TOKENS_AROUND_A_MESSAGE * len(messages) + MOST_TOKENS_AROUND_A_CALL
+
+
 class LanguageModel(Protocol):
     """Anything that continues a conversation."""
 
@@ -77,6 +96,10 @@ class LanguageModel(Protocol):
     def name(self) -> str:
         """What reports call the model."""
         ...
+
+    def worst_case(self, request: Request) -> Usage:
+        """Return the most that one attempt at ``request`` can take; nothing in dollars, unless a model knows better."""
+        return Usage(most_input_tokens(request.messages), request.max_tokens)
 
     async def complete(self, request: Request) -> Completion:
         """Return the reply to ``request``. Raises LanguageModelError when there is none to be had.

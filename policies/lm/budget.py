@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .base import Completion, LanguageModel, Ledger, Request, Spend, Usage
+from .base import Completion, LanguageModel, Ledger, Request, Usage
+
+SECONDS_WRITTEN_AHEAD = 5.0
 
 
 class BudgetExhausted(Exception):  # noqa: N818 - an expected end, not an error
@@ -27,49 +30,47 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """The most that one call under way can take."""
+class Consumed:
+    """How much of a budget is gone."""
 
-    input_tokens: int
-    output_tokens: int
-    usd: float | None
-    """US dollars; None where the price is not known."""
-
-    @property
-    def tokens(self) -> int:
-        """Input and output together."""
-        return self.input_tokens + self.output_tokens
-
-    @property
-    def usage(self) -> Usage:
-        """The call as if it had taken its worst case."""
-        return Usage(self.input_tokens, self.output_tokens, self.usd)
+    calls: int = 0
+    tokens: int = 0
+    """Input and output tokens together."""
+    usd: float | None = 0.0
+    """US dollars; None as soon as one price is not known."""
+    seconds: float = 0.0
 
 
 class Budget:
     """Spending under limits.
 
-    A call is admitted only when its worst case still fits: every byte of its messages a token, its reply as long as
-    allowed, priced in full. So no limit is ever overshot, however many calls are under way.
+    A call is admitted only when its worst case still fits. So no limit is ever overshot, however many calls are under
+    way. What can be gone soon is written down ahead, so that a process that is killed forgets nothing.
     """
 
     def __init__(
         self,
         limits: Limits,
         *,
-        price: Callable[[int, int], float | None] = lambda _input, _output: 0.0,
+        earlier: Consumed = Consumed(),
         clock: Callable[[], float] = time.monotonic,
+        write_ahead: Callable[[Consumed], None] | None = None,
     ) -> None:
-        """Start spending now. ``price(input_tokens, output_tokens)`` is in US dollars, None where it is not known."""
+        """Start spending now, after what ``earlier`` parts of the same run took.
+
+        ``write_ahead`` is told, now and then, more than what is gone and what calls under way can take; it is told
+        again before that does not suffice.
+        """
         self.limits = limits
-        self.calls = 0
-        self.tokens = 0
-        self.usd: float | None = 0.0
-        self._price = price
+        self.calls = earlier.calls
+        self.tokens = earlier.tokens
+        self.usd = earlier.usd
         self._clock = clock
-        self._start = clock()
+        self._start = clock() - earlier.seconds
         self._held_tokens = 0
         self._held_usd = 0.0
+        self._write_ahead = write_ahead
+        self._written = Consumed(-1)
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
@@ -82,20 +83,24 @@ class Budget:
         """Time until the limit; None without one."""
         return None if self.limits.seconds is None else self.limits.seconds - self.seconds
 
-    def admit(self, request: Request) -> Hold:
-        """Reserve one call's worst case. Raises BudgetExhausted, naming the limit, when it does not fit."""
-        hold = self._worst_case(request)
-        problem = self._problem(hold, self._held_tokens, self._held_usd)
-        if problem:
-            raise BudgetExhausted(problem)
-        self.calls += 1
-        self._held_tokens += hold.tokens
-        self._held_usd += hold.usd or 0.0
-        return hold
+    @property
+    def consumed(self) -> Consumed:
+        """What is gone so far, what calls under way hold left out."""
+        return Consumed(self.calls, self.tokens, self.usd, self.seconds)
 
-    def fits_later(self, request: Request) -> bool:
+    def admit(self, worst: Usage) -> None:
+        """Reserve a call's worst case. Raises BudgetExhausted, naming the limit, when it does not fit."""
+        limit = self.limits.calls
+        if limit is not None and self.calls + 1 > limit:
+            raise BudgetExhausted(f"the budget of {limit:,} calls is spent")
+        self._reserve(worst)
+        self.calls += 1
+        self.cover()
+
+    def fits_later(self, worst: Usage) -> bool:
         """Tell whether a call that does not fit now would fit if the calls under way took nothing."""
-        return not self._problem(self._worst_case(request), 0, 0.0)
+        limit = self.limits.calls
+        return (limit is None or self.calls + 1 <= limit) and not self._problem(worst, 0, 0.0)
 
     async def settled(self) -> None:
         """Wait until a call under way has ended."""
@@ -103,43 +108,88 @@ class Budget:
         self._waiting.append(waiter)
         await waiter
 
-    def _worst_case(self, request: Request) -> Hold:
-        most_input = sum(len(m.content.encode("utf-8", "surrogatepass")) + 16 for m in request.messages)
-        return Hold(most_input, request.max_tokens, self._price(most_input, request.max_tokens))
+    def count(self, usage: Usage) -> None:
+        """Count what a call under way has taken."""
+        self.tokens += usage.tokens
+        self.usd = None if self.usd is None or usage.cost_usd is None else self.usd + usage.cost_usd
 
-    def _problem(self, call: Hold, held_tokens: int, held_usd: float) -> str:
-        """Say which limit the call could overshoot; empty when there is none."""
-        limits = self.limits
-        if limits.calls is not None and self.calls + 1 > limits.calls:
-            return f"the budget of {limits.calls:,} calls is spent"
-        if limits.tokens is not None and self.tokens + held_tokens + call.tokens > limits.tokens:
-            return f"the next call could overshoot the budget of {limits.tokens:,} tokens"
-        if limits.usd is not None:
-            if call.usd is None or self.usd is None:
-                return "the budget is in US dollars, but the model's price is not known; set `prices`"
-            if self.usd + held_usd + call.usd > limits.usd:
-                return f"the next call could overshoot the budget of ${limits.usd:.2f}"
-        if limits.seconds is not None and self.seconds >= limits.seconds:
-            return f"the budget of {limits.seconds:.0f} seconds is spent"
-        return ""
+    def try_again(self, worst: Usage) -> None:
+        """Count an attempt that was not answered as its worst case, for a server may bill it, and reserve another.
 
-    def settle(self, hold: Hold, spend: Spend) -> None:
-        """Replace a hold by what the call really took (nothing, when it failed)."""
-        self._held_tokens -= hold.tokens
-        self._held_usd -= hold.usd or 0.0
-        self.tokens += spend.input_tokens + spend.output_tokens
-        self.usd = None if self.usd is None or spend.cost_usd is None else self.usd + spend.cost_usd
+        Raises BudgetExhausted when another does not fit; then the call still holds what it held.
+        """
+        self.count(worst)
+        self._release(worst)
+        try:
+            self._reserve(worst)
+        except BudgetExhausted:
+            self._hold(worst)
+            raise
+        self.cover()
+
+    def end(self, worst: Usage) -> None:
+        """Give back what was reserved for a call."""
+        self._release(worst)
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiting.clear()
 
-    def charge(self, spend: Spend, *, seconds: float = 0.0) -> None:
-        """Count what an earlier part of the same run has spent."""
-        self.calls += spend.calls
-        self.tokens += spend.input_tokens + spend.output_tokens
-        self.usd = None if self.usd is None or spend.cost_usd is None else self.usd + spend.cost_usd
-        self._start -= seconds
+    def cover(self) -> None:
+        """Write down ahead what can be gone soon, unless what was written suffices."""
+        if self._write_ahead is None:
+            return
+        tokens = self.tokens + self._held_tokens
+        usd = None if self.usd is None else self.usd + self._held_usd
+        now, written = Consumed(self.calls, tokens, usd, self.seconds), self._written
+        soon = now.seconds + SECONDS_WRITTEN_AHEAD / 2  # time passes without a call, too
+        if now.calls > written.calls or now.tokens > written.tokens or soon > written.seconds:
+            suffices = False
+        elif now.usd is None or written.usd is None:
+            suffices = now.usd is written.usd
+        else:
+            suffices = now.usd <= written.usd
+        if not suffices:
+            self._written = _ahead_of(now, self.limits)
+            self._write_ahead(self._written)
+
+    def _reserve(self, worst: Usage) -> None:
+        problem = self._problem(worst, self._held_tokens, self._held_usd)
+        if problem:
+            raise BudgetExhausted(problem)
+        self._hold(worst)
+
+    def _hold(self, worst: Usage) -> None:
+        self._held_tokens += worst.tokens
+        self._held_usd += worst.cost_usd or 0.0
+
+    def _release(self, worst: Usage) -> None:
+        self._held_tokens -= worst.tokens
+        self._held_usd -= worst.cost_usd or 0.0
+
+    def _problem(self, worst: Usage, held_tokens: int, held_usd: float) -> str:
+        """Say which limit an attempt could overshoot; empty when there is none."""
+        limits = self.limits
+        if limits.tokens is not None and self.tokens + held_tokens + worst.tokens > limits.tokens:
+            return f"the next call could overshoot the budget of {limits.tokens:,} tokens"
+        if limits.usd is not None:
+            if worst.cost_usd is None or self.usd is None:
+                return "the budget is in US dollars, but a model's price is not known; set `prices`"
+            if self.usd + held_usd + worst.cost_usd > limits.usd:
+                return f"the next call could overshoot the budget of ${limits.usd:.2f}"
+        if limits.seconds is not None and self.seconds >= limits.seconds:
+            return f"the budget of {limits.seconds:.0f} seconds is spent"
+        return ""
+
+
+def _ahead_of(now: Consumed, limits: Limits) -> Consumed:
+    """Return what may be gone a little later: not so soon that writing costs time, and little beside the limits."""
+    return Consumed(
+        now.calls + math.ceil((limits.calls or 200_000) / 200),
+        now.tokens + math.ceil((limits.tokens or 10**9) / 200),
+        None if now.usd is None else now.usd + (limits.usd or 100.0) / 200,
+        now.seconds + SECONDS_WRITTEN_AHEAD,
+    )
 
 
 class Metered:
@@ -156,47 +206,54 @@ class Metered:
         """The inner model's name."""
         return self.model.name
 
+    def worst_case(self, request: Request) -> Usage:
+        """Return the inner model's."""
+        return self.model.worst_case(request)
+
     async def complete(self, request: Request) -> Completion:
         """Ask the inner model.
 
-        Raises BudgetExhausted before a call that could overshoot, and when time is up during one. A call that is broken
-        off counts as its worst case: a server may bill it in full.
+        Raises BudgetExhausted before a call that could overshoot, and when time is up during one. What was sent and not
+        answered counts against the budget as its worst case, since a server may bill it; ``ledger`` has what was
+        answered.
         """
         if self.budget is None:
-            return self._count(request, await self.model.complete(request))
-        hold = await self._admitted(request, self.budget)
-        spend = Spend()
-        limit = asyncio.timeout(self.budget.seconds_left)
+            completion = await self.model.complete(request)
+        else:
+            completion = await self._within(self.budget, request)
+        self.ledger.add(request.role, completion.usage)
+        return completion
+
+    async def _within(self, budget: Budget, request: Request) -> Completion:
+        worst = self.model.worst_case(request)
+        await _admission(budget, worst)
+        limit = asyncio.timeout(budget.seconds_left)
         try:
             async with limit:
-                completion = self._count(request, await self.model.complete(request))
-            spend.add(completion.usage)
+                completion = await self.model.complete(replace(request, unanswered=lambda: budget.try_again(worst)))
+            budget.count(completion.usage)
             return completion
         except (asyncio.CancelledError, TimeoutError) as error:
             if isinstance(error, TimeoutError) and not limit.expired():
                 raise
-            spend.add(hold.usage)
-            self.ledger.add(request.role, hold.usage)
+            budget.count(worst)
             if limit.expired():
-                raise BudgetExhausted(f"the budget of {self.budget.limits.seconds:.0f} seconds is spent") from None
+                raise BudgetExhausted(f"the budget of {budget.limits.seconds:.0f} seconds is spent") from None
             raise
         finally:
-            self.budget.settle(hold, spend)
-
-    async def _admitted(self, request: Request, budget: Budget) -> Hold:
-        """Admit a call as soon as it fits: what calls under way hold back is mostly given back."""
-        while True:
-            try:
-                return budget.admit(request)
-            except BudgetExhausted:
-                if not budget.fits_later(request):
-                    raise
-            await budget.settled()
-
-    def _count(self, request: Request, completion: Completion) -> Completion:
-        self.ledger.add(request.role, completion.usage)
-        return completion
+            budget.end(worst)
 
     async def aclose(self) -> None:
         """Close the inner model."""
         await self.model.aclose()
+
+
+async def _admission(budget: Budget, worst: Usage) -> None:
+    """Admit a call as soon as it fits: what calls under way hold back is mostly given back."""
+    while True:
+        try:
+            return budget.admit(worst)
+        except BudgetExhausted:
+            if not budget.fits_later(worst):
+                raise
+        await budget.settled()

@@ -27,6 +27,7 @@ OFFICIAL_URL = "https://api.openai.com/v1"
 ROLE_HEADER = "X-Mnemotune-Role"
 LONGEST_RETRY_AFTER_SECONDS = 300.0
 """A server that asks for a longer wait gets no second call."""
+IDLE_SECONDS = 2.0
 FIRST_BACKOFF_SECONDS = 1.0
 LONGEST_BACKOFF_SECONDS = 60.0
 TOO_LONG = r"(?i)context.{0,3}(length|window|size)|maximum model length|prompt is too long"
@@ -85,12 +86,19 @@ class Endpoint:
         """
         if concurrency < 1 or attempts < 1 or timeout_seconds <= 0 or (requests_per_minute or 1) <= 0:
             raise ValueError("concurrency, attempts, timeout_seconds and requests_per_minute must be positive")
+        import httpx
         import openai
 
         self.model = model
         self.url = (base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL_URL).rstrip("/")
+        # Servers mostly drop connections that idle for 5 s; ours go first, lest a request meets one that is just going.
+        limits = httpx.Limits(max_connections=concurrency, keepalive_expiry=IDLE_SECONDS)
         self._client = openai.AsyncOpenAI(
-            base_url=self.url, api_key=_key(self.url, api_key), timeout=timeout_seconds, max_retries=0
+            base_url=self.url,
+            api_key=_key(self.url, api_key),
+            timeout=timeout_seconds,
+            max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(limits=limits),
         )
         self._slots = asyncio.Semaphore(concurrency)
         self._interval = 60.0 / requests_per_minute if requests_per_minute else 0.0
@@ -98,10 +106,14 @@ class Endpoint:
         self._timeout = timeout_seconds
         self._attempts = attempts
         self._clock = clock or Clock()
-        self._has_answered = False
 
-    async def post(self, path: str, body: Mapping[str, object], *, role: CallRole) -> object:
-        """Return the JSON that the server answers. Raises LanguageModelError when it will not."""
+    async def post(
+        self, path: str, body: Mapping[str, object], *, role: CallRole, unanswered: Callable[[], None] | None = None
+    ) -> object:
+        """Return the JSON that the server answers. Raises LanguageModelError when it will not.
+
+        ``unanswered`` is called for each attempt that was sent and not answered; what it raises ends the call.
+        """
         retrying = AsyncRetrying(
             sleep=self._clock.sleep,
             stop=stop_after_attempt(self._attempts),
@@ -112,7 +124,7 @@ class Endpoint:
         )
         async with self._slots:
             try:
-                return await retrying(self._attempt, path, body, role)
+                return await retrying(self._attempt, path, body, role, unanswered)
             except _AttemptError as error:
                 tries = retrying.statistics["attempt_number"]
                 what = f"{error}{f' (tried {tries} times)' if tries > 1 else ''}"
@@ -127,7 +139,10 @@ class Endpoint:
         """Close all connections."""
         await self._client.close()
 
-    async def _attempt(self, path: str, body: Mapping[str, object], role: CallRole) -> object:
+    async def _attempt(
+        self, path: str, body: Mapping[str, object], role: CallRole, unanswered: Callable[[], None] | None
+    ) -> object:
+        import httpx
         import openai
 
         await self._pace()
@@ -135,16 +150,19 @@ class Endpoint:
         try:
             text = await self._client.post(path, cast_to=str, body=body, options={"headers": headers})
         except openai.APIStatusError as error:
-            self._has_answered = True
             raise _refusal(error, self._clock.now()) from error
-        except openai.APITimeoutError as error:
-            what = f"no reply within {self._timeout:g} s; raise timeout_seconds or lower concurrency"
-            raise _AttemptError(what, again=True) from error
         except openai.APIConnectionError as error:
-            what = f"no connection ({error.__cause__ or error}); check that the server runs, and OPENAI_BASE_URL"
-            # An endpoint that has answered before may come back; one that never did is most likely a wrong URL.
-            raise _AttemptError(what, again=self._has_answered, down=True) from error
-        self._has_answered = True
+            was_sent = not isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)
+            if was_sent and unanswered is not None:
+                unanswered()
+            if isinstance(error, openai.APITimeoutError):
+                what = f"no reply within {self._timeout:g} s; raise timeout_seconds or lower concurrency"
+                raise _AttemptError(what, again=True) from error
+            cause = error.__cause__ or error
+            if was_sent:
+                raise _AttemptError(f"the connection was lost ({cause}); see the server's log") from error
+            what = f"no connection ({cause}); check that the server runs, and OPENAI_BASE_URL"
+            raise _AttemptError(what, down=True) from error
         try:
             return json.loads(text)
         except ValueError as error:

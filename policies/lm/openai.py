@@ -6,35 +6,34 @@ import asyncio
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
-from typing import Literal, Unpack
+from datetime import date as Date  # noqa: N812 - a field is called date
+from typing import Annotated, Literal, Unpack
 from weakref import WeakValueDictionary
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
-from .base import Completion, Ledger, Request, Usage, Vectors
+from .base import CHARACTERS_PER_TOKEN, Completion, Ledger, Request, Usage, Vectors, most_input_tokens
 from .cache import ResponseCache, cache_key
 from .endpoint import Endpoint, EndpointOptions, excerpt
 
-CHARACTERS_PER_TOKEN = 4
-"""Used only where a server does not count tokens."""
+RESERVED = ("model", "messages", "input", "n", "stream", "max_tokens", "max_completion_tokens")
+"""What ``extra_body`` may not hold: the accounting rests on it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """What a model's tokens cost."""
+class Prices(BaseModel):
+    """What a model's tokens cost, in US dollars per million, without discounts for repeated ones."""
 
-    input_usd: float
-    """US dollars per million input tokens, without the discounts that some providers give for repeated ones."""
-    output_usd: float
-    """US dollars per million output tokens."""
-    taken: date
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: Annotated[float, Field(ge=0)]
+    output: Annotated[float, Field(ge=0)]
+    date: Date
     """Day on which the two were read from the price list."""
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
         """Return US dollars."""
-        return (input_tokens * self.input_usd + output_tokens * self.output_usd) / 1e6
+        return (input_tokens * self.input + output_tokens * self.output) / 1e6
 
 
 class OpenAIModel:
@@ -53,10 +52,11 @@ class OpenAIModel:
     ) -> None:
         """Ask model ``name``.
 
-        Without ``prices`` the cost of a call is not known. ``max_tokens`` shortens longer replies. ``extra_body`` is
-        added to every request and wins. The ``cache`` stays open at ``aclose``: others may share it. ``endpoint`` takes
-        the keywords of ``Endpoint``.
+        Without ``prices`` the cost of a call is not known. ``max_tokens`` stands in for what each request asks for.
+        ``extra_body`` is added to every request and wins. The ``cache`` stays open at ``aclose``: others may share it.
+        ``endpoint`` takes the keywords of ``Endpoint``. Raises ValueError when ``extra_body`` holds a RESERVED key.
         """
+        check_extra_body(extra_body)
         self._endpoint = Endpoint(name, **endpoint)
         self._prices = prices
         self._cache = cache
@@ -70,9 +70,9 @@ class OpenAIModel:
         """The model's name at its endpoint."""
         return self._endpoint.model
 
-    def price(self, input_tokens: int, output_tokens: int) -> float | None:
-        """Return what a call costs in US dollars, None where it is not known. Fits ``Budget(price=...)``."""
-        return self._prices.cost(input_tokens, output_tokens) if self._prices else None
+    def worst_case(self, request: Request) -> Usage:
+        """Return the most that one attempt can take: every byte a token, the reply as long as it may be."""
+        return self._usage(most_input_tokens(request.messages), self._longest(request))
 
     async def complete(self, request: Request) -> Completion:
         """Return the reply, from the cache where it is known. An empty reply is "", not an error."""
@@ -98,14 +98,14 @@ class OpenAIModel:
             "model": self.name,
             "messages": [{"role": message.role, "content": message.content} for message in request.messages],
             "temperature": request.temperature,
-            self._max_tokens_field: min(request.max_tokens, self._max_tokens or request.max_tokens),
+            self._max_tokens_field: self._longest(request),
         }
         if request.json_mode:
             body["response_format"] = {"type": "json_object"}
         return body | self._extra_body
 
     async def _ask(self, body: Mapping[str, object], request: Request) -> Completion:
-        reply = await self._endpoint.post("/chat/completions", body, role=request.role)
+        reply = await self._endpoint.post("/chat/completions", body, role=request.role, unanswered=request.unanswered)
         match reply:
             case {"choices": [{"message": {"content": str(content)}}, *_]}:
                 text = content.encode(errors="replace").decode()  # half of a surrogate pair cannot be sent or stored
@@ -116,7 +116,14 @@ class OpenAIModel:
         said = sum(len(message.content) for message in request.messages)
         input_tokens = _tokens(reply, "prompt_tokens", characters=said)
         output_tokens = _tokens(reply, "completion_tokens", characters=len(text))
-        return Completion(text, Usage(input_tokens, output_tokens, self.price(input_tokens, output_tokens)))
+        return Completion(text, self._usage(input_tokens, output_tokens))
+
+    def _longest(self, request: Request) -> int:
+        return self._max_tokens or request.max_tokens
+
+    def _usage(self, input_tokens: int, output_tokens: int) -> Usage:
+        cost = None if self._prices is None else self._prices.cost(input_tokens, output_tokens)
+        return Usage(input_tokens, output_tokens, cost)
 
 
 class OpenAIEmbedder:
@@ -134,6 +141,7 @@ class OpenAIEmbedder:
         """Ask model ``name`` for at most ``batch_size`` texts a call; the rest as for ``OpenAIModel``."""
         if batch_size < 1:
             raise ValueError("batch_size must be positive")
+        check_extra_body(extra_body)
         self._endpoint = Endpoint(name, **endpoint)
         self._prices = prices
         self._extra_body = dict(extra_body or {})
@@ -178,6 +186,13 @@ class OpenAIEmbedder:
             what = f"the reply does not hold {count} vectors of finite numbers: {excerpt(json.dumps(reply))}"
             raise self._endpoint.error(what)
         return rows
+
+
+def check_extra_body(extra_body: Mapping[str, object] | None) -> None:
+    """Raise ValueError when ``extra_body`` holds a RESERVED key."""
+    taken = sorted(set(extra_body or {}) & set(RESERVED))
+    if taken:
+        raise ValueError(f"extra_body cannot hold {', '.join(taken)}; the longest reply is max_tokens")
 
 
 def _tokens(reply: object, counter: str, *, characters: int) -> int:

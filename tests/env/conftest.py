@@ -85,7 +85,7 @@ def probe_as_told(request: Request) -> str:
     return json.dumps({info: told[info] for info in asked if info in told})
 
 
-class ScriptedModel:
+class ScriptedModel(LanguageModel):
     """Says what the test has written down for each role, and remembers what it was asked.
 
     Unless told otherwise it reads perfectly, and everything it says depends on the request's messages alone.

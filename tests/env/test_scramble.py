@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Seen = list[dict[str, Any]]
 
 
-class Recorded:
+class Recorded(LanguageModel):
     """The embedded model, and what it was asked."""
 
     name = "recorded"
@@ -55,7 +55,7 @@ class Recorded:
         await self._inner.aclose()
 
 
-class Peeking:
+class Peeking(LanguageModel):
     """A model that cheats in one of three ways: it knows the life that it is asked about."""
 
     name = "peeking"

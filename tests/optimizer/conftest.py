@@ -29,6 +29,7 @@ from mnemotune.optimizer.study import Study, Trial
 from mnemotune.policies.lm import (
     Budget,
     Completion,
+    LanguageModel,
     LanguageModelError,
     Ledger,
     Limits,
@@ -131,7 +132,7 @@ def as_reply(prompt: str, analysis: str = "More care helps.") -> str:
     return json.dumps({"analysis": analysis, "improved_prompt": prompt})
 
 
-class Pupil:
+class Pupil(LanguageModel):
     """A language model that answers with the care that is asked for, and as a proposer asks for more.
 
     What it says depends on the request's messages alone.

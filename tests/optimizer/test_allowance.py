@@ -9,6 +9,7 @@ Invariants, for any config whose budget is accepted:
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from mnemotune.optimizer.proposers.numbers import NumberSampler, apply_point
 from mnemotune.optimizer.run import evolve
 from mnemotune.optimizer.sealed import EVOLVED, SEED, SealedTest, open_test
 from mnemotune.policies.lm import Limits, Metered
-from mnemotune.policies.lm.base import Spend
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.policy import load_policy
 
@@ -89,17 +89,17 @@ async def test_the_smallest_sensible_budget_is_enough_for_the_seed_one_candidate
     ended = await rig.run(seed)
     assert "calls is spent" in ended or "done" in ended
     assert rig.study.trials[1].accepted
-    spent = Spend(calls=len(pupil.requests))
-    test = await open_whole_test(kit, rig.study.best.policy, seed, allowance.test(spent, seconds=0.0))
+    left = Budget(allowance.whole, earlier=rig.budget.consumed)
+    test = await open_whole_test(kit, rig.study.best.policy, seed, left)
     assert test.problem == ""
     assert test.difference["memory_score"] > 0
 
 
 async def open_whole_test(
-    kit: Any, finalist: Any, seed: Any, limits: Limits, *, splits: Splits | None = None
+    kit: Any, finalist: Any, seed: Any, budget: Budget, *, splits: Splits | None = None
 ) -> SealedTest:
     """Open the sealed test of a config with the baselines native and rag."""
-    model = Metered(kit.pupil(), budget=Budget(limits))
+    model = Metered(kit.pupil(), budget=budget)
     policies = {"native": load_policy("native"), "rag": load_policy("rag"), SEED: seed, EVOLVED: finalist}
     test = await open_test(
         policies,
@@ -109,7 +109,7 @@ async def open_whole_test(
         done=lambda _: None,
         keep=lambda *_: None,
     )
-    assert limits.calls is None or model.ledger.total.calls <= limits.calls
+    assert budget.limits.calls is None or budget.calls <= budget.limits.calls
     return test
 
 
@@ -119,7 +119,7 @@ async def test_the_reserve_is_enough_for_whatever_the_search_draws_invariant_1(k
     allowance = Allowance.of(config, kit.splits(), kit.protocol)
     draw = NumberSampler(config.search.space, [], seed=number).jump()
     finalist = apply_point(draw.point, {"answer": "Care 55.\n{query}\n{choices}"})
-    test = await open_whole_test(kit, finalist, config.seed_policy, Limits(calls=allowance.reserve))
+    test = await open_whole_test(kit, finalist, config.seed_policy, Budget(Limits(calls=allowance.reserve)))
     assert test.problem == ""
 
 
@@ -130,7 +130,7 @@ async def test_the_reserve_is_enough_for_a_seed_outside_the_space_whose_prompts_
     splits = kit.splits(sessions=(6, 6))
     config = config_with(kit, seed_policy=seed, space={"update_every": (12, 16)})
     allowance = Allowance.of(config, splits, kit.protocol)
-    test = await open_whole_test(kit, finalist, seed, Limits(calls=allowance.reserve), splits=splits)
+    test = await open_whole_test(kit, finalist, seed, Budget(Limits(calls=allowance.reserve)), splits=splits)
     assert test.problem == ""
 
 
@@ -155,51 +155,27 @@ limits = st.builds(
 
 
 @settings(deadline=None)
-@given(budget=limits, share=st.floats(0.01, 1.0))
-def test_the_search_and_the_test_together_take_the_whole_budget_and_no_more_invariant_2(
-    kit: Any, budget: BudgetLimits, share: float
+@given(budget=limits)
+def test_the_search_has_a_part_of_the_whole_and_the_test_keeps_its_reserve_invariant_2(
+    kit: Any, budget: BudgetLimits
 ) -> None:
-    """The search spends a part of its share; the test may have what is left of the whole."""
     try:
         allowance = allow(kit, budget=budget)
     except ConfigError:
         assert budget.calls is not None
         return
-    search = allowance.search
-    spent = Spend(
-        calls=0 if search.calls is None else int(search.calls * share),
-        input_tokens=0 if search.tokens is None else int(search.tokens * share),
-        cost_usd=0.0 if search.usd is None else search.usd * share,
-    )
-    seconds = 0.0 if search.seconds is None else search.seconds * share
-    test = allowance.test(spent, seconds=seconds)
-    for name, used in [
-        ("calls", spent.calls),
-        ("tokens", spent.input_tokens),
-        ("usd", spent.cost_usd or 0.0),
-        ("seconds", seconds),
-    ]:
-        whole, searched, left = (getattr(part, name) for part in (budget, search, test))
-        assert (whole is None) == (searched is None) == (left is None)
+    assert asdict(allowance.whole) == budget.model_dump()
+    for name, whole in asdict(allowance.whole).items():
+        searched = getattr(allowance.search, name)
+        assert (whole is None) == (searched is None)
         if whole is not None:
-            assert 0 <= searched <= whole
-            assert used + left == pytest.approx(whole)
-            assert left > 0 or name == "tokens"
-    if budget.calls is not None:
-        assert test.calls >= allowance.reserve
+            kept = allowance.reserve if name == "calls" else whole / 2
+            assert 0 <= searched <= whole - kept
 
 
 def test_without_a_limit_nothing_is_limited(kit: Any) -> None:
     allowance = allow(kit)
-    assert allowance.search == Limits()
-    assert allowance.test(Spend(calls=10**6, input_tokens=10**9), seconds=1e6) == Limits()
-
-
-def test_with_a_limit_on_something_else_than_calls_the_test_keeps_half(kit: Any) -> None:
-    allowance = allow(kit, budget={"tokens": 1001, "usd": 3.0, "seconds": 60})
-    assert allowance.search == Limits(tokens=500, usd=1.5, seconds=30)
-    test = allowance.test(Spend(input_tokens=300, output_tokens=200, cost_usd=1.25), seconds=20)
-    assert test == Limits(tokens=501, usd=1.75, seconds=40)
+    assert allowance.search == allowance.whole == Limits()
 
 
 def test_half_of_every_other_limit_is_kept_for_the_sealed_test(kit: Any) -> None:
@@ -208,10 +184,16 @@ def test_half_of_every_other_limit_is_kept_for_the_sealed_test(kit: Any) -> None
     assert allowance.search == Limits(calls=3 * reserve, tokens=500, seconds=50)
 
 
-def test_a_cost_that_is_not_known_takes_nothing_off_the_dollars(kit: Any) -> None:
-    """The meter itself refuses a budget in dollars where prices are not known."""
-    allowance = allow(kit, budget={"usd": 2.0})
-    assert allowance.test(Spend(calls=5, cost_usd=None), seconds=1).usd == 2.0
+@pytest.mark.parametrize("part", ["model", "user_model", "proposer_model"])
+def test_a_budget_in_dollars_needs_the_price_of_every_model(kit: Any, part: str) -> None:
+    priced = {"small": {"input": 1, "output": 2, "date": "2026-10-01"}}
+    config = config_with(kit, budget={"usd": 2.0}).model_dump() | {
+        "model": "openai:small",
+        "endpoint": {"prices": priced},
+    }
+    Allowance.of(Config.model_validate(config), kit.splits(), kit.protocol)
+    with pytest.raises(ConfigError, match=r"search\.budget\.usd: set endpoint\.prices for large"):
+        Allowance.of(Config.model_validate(config | {part: "openai:large"}), kit.splits(), kit.protocol)
 
 
 def test_a_budget_that_ends_before_the_seed_is_judged_says_so(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ endpoint:
   max_tokens: 512
   max_tokens_field: max_completion_tokens
   extra_body: {reasoning_effort: low}
-  prices: {input: 0.15, output: 0.6, date: 2026-10-01}
+  prices: {large: {input: 0.15, output: 0.6, date: 2026-10-01}}
   cache: false
 rounds: {init: 2, update: 3}
 templates: texts.yaml
@@ -169,14 +169,14 @@ def test_any_other_model_is_refused_by_key(role: str, model: str) -> None:
         ("splits.tset=3", "splits.tset"),
         ("search.budget.cals=3", "search.budget.cals"),
         ("search.space.topk=[1, 2]", "search.space.topk"),
-        ("endpoint.prices.currency=EUR", "endpoint.prices.currency"),
+        ("endpoint.prices.m.currency=EUR", "endpoint.prices.m.currency"),
         ("seed_policy.temperature=1", "seed_policy.temperature"),
         ("tracking.url=x", "tracking.url"),
     ],
 )
 def test_an_unknown_key_is_named_with_its_file(override: str, key: str) -> None:
     inline = LEAST.replace("awi", "{write: {mode: none}}")
-    assert f"my.yaml: {key}: " in problem(inline, override, "endpoint.prices.date=2026-10-01")
+    assert f"my.yaml: {key}: " in problem(inline, override, "endpoint.prices.m.date=2026-10-01")
 
 
 @pytest.mark.parametrize(
@@ -197,8 +197,10 @@ def test_an_unknown_key_is_named_with_its_file(override: str, key: str) -> None:
         ("search.space.update_every=[1, 2, 3]", "search.space.update_every"),
         ("search.space.top_k=[9, 3]", "search.space"),
         ("endpoint.timeout_seconds=0", "endpoint.timeout_seconds"),
-        ("endpoint.prices={input: 1, output: 2}", "endpoint.prices.date"),
-        ("endpoint.prices={input: -1, output: 2, date: 2026-10-01}", "endpoint.prices.input"),
+        ("endpoint.prices.m={input: 1, output: 2}", "endpoint.prices.m.date"),
+        ("endpoint.prices.m={input: -1, output: 2, date: 2026-10-01}", "endpoint.prices.m.input"),
+        ("endpoint.prices={input: 1, output: 2, date: 2026-10-01}", "endpoint.prices.input"),
+        ("endpoint.extra_body={max_tokens: 9000}", "endpoint.extra_body"),
         ("rounds.init=0", "rounds.init"),
         ("baselines=native", "baselines"),
         ("seed_policy={write: {mode: dreams}}", "seed_policy.write.mode"),

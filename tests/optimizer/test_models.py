@@ -10,13 +10,13 @@ import pytest
 
 from mnemotune.optimizer.config import Config, ConfigError, parse_config
 from mnemotune.optimizer.models import MeteredModels, open_models, protocol_of
-from mnemotune.policies.lm import BudgetExhausted, LanguageModelError, Limits, Message, Request
+from mnemotune.policies.lm import Budget, BudgetExhausted, LanguageModelError, Limits, Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.prompts import default_templates
 
 LEAST = "{data: base, splits: {train: 1, validation: 2, test: 2}, seed_policy: native}"
 LOCAL = "endpoint.base_url=http://127.0.0.1:9/v1"
-PRICES = "endpoint.prices={input: 2, output: 8, date: 2026-10-01}"
+PRICES = "endpoint.prices={small: {input: 2, output: 8, date: 2026-10-01}}"
 HELLO = Request((Message("user", "Hello there."),), role="reply", max_tokens=50)
 
 
@@ -30,12 +30,17 @@ def config(*overrides: str) -> Config:
     return parse_config(LEAST, where="my.yaml", overrides=overrides)
 
 
+def dollars(model: Any) -> float | None:
+    """Return the most that one attempt at HELLO can cost."""
+    cost: float | None = model.worst_case(HELLO).cost_usd
+    return cost
+
+
 def test_the_embedded_model_plays_all_parts_by_default_and_is_free() -> None:
     with open_models(config(), folder=None) as models:
         assert isinstance(models.cast.assistant, EmbeddedModel)
         assert models.cast.user is models.proposer is models.cast.assistant
-        assert models.free
-        assert models.price(10**6, 10**6) == 0
+        assert dollars(models.cast.assistant) == 0
 
 
 def test_each_part_can_have_its_own_model() -> None:
@@ -44,7 +49,6 @@ def test_each_part_can_have_its_own_model() -> None:
         assert models.cast.assistant.name == "small"
         assert models.cast.user.name == "embedded"
         assert models.proposer.name == "large"
-        assert not models.free
 
 
 def test_parts_of_the_same_model_share_one_connection() -> None:
@@ -52,15 +56,28 @@ def test_parts_of_the_same_model_share_one_connection() -> None:
         assert models.cast.user is models.proposer is models.cast.assistant
 
 
-def test_one_part_that_is_not_embedded_has_a_price() -> None:
-    with open_models(config("proposer_model=openai:large", LOCAL, PRICES), folder=None) as models:
-        assert not models.free
-        assert models.price(1_000_000, 500_000) == pytest.approx(2 + 4)
+def test_each_model_has_its_own_price_and_one_without_has_no_known_one() -> None:
+    prices = "endpoint.prices.large={input: 20, output: 80, date: 2026-10-01}"
+    given = config(
+        "model=openai:small", "user_model=openai:other", "proposer_model=openai:large", LOCAL, PRICES, prices
+    )
+    with open_models(given, folder=None) as models:
+        small, large = dollars(models.cast.assistant), dollars(models.proposer)
+        assert small is not None
+        assert large == pytest.approx(10 * small)
+        assert dollars(models.cast.user) is None
 
 
-def test_a_model_without_a_price_list_has_no_known_price_rather_than_none_to_pay() -> None:
-    with open_models(config("model=openai:small", LOCAL), folder=None) as models:
-        assert models.price(10, 10) is None
+def test_the_longest_reply_is_the_configs_and_so_is_its_price() -> None:
+    given = config("model=openai:small", "endpoint.max_tokens=9000", LOCAL, PRICES)
+    with open_models(given, folder=None) as models:
+        assert models.cast.assistant.worst_case(HELLO).output_tokens == 9000
+
+
+def test_asking_anew_costs_the_same() -> None:
+    given = config("model=openai:small", LOCAL, PRICES)
+    with open_models(given, folder=None) as models, open_models(given, folder=None, repeat=1) as again:
+        assert dollars(again.cast.assistant) == dollars(models.cast.assistant) is not None
 
 
 def test_the_official_endpoint_without_a_key_is_refused_with_what_to_set(tmp_path: Path) -> None:
@@ -100,7 +117,7 @@ def test_replies_are_kept_in_the_folder_only_where_they_cost_something(
 
 def within(limits: Limits, *overrides: str) -> MeteredModels:
     with open_models(config(*overrides), folder=None) as models:
-        return models.within(limits)
+        return models.within(Budget(limits))
 
 
 def ask(model: Any) -> None:
@@ -119,7 +136,7 @@ def test_all_parts_spend_from_one_budget() -> None:
 
 def test_two_budgets_on_the_same_models_are_independent() -> None:
     with open_models(config(), folder=None) as models:
-        first, second = models.within(Limits(calls=1)), models.within(Limits(calls=1))
+        first, second = models.within(Budget(Limits(calls=1))), models.within(Budget(Limits(calls=1)))
     ask(first.cast.assistant)
     ask(second.cast.assistant)
     assert first.ledger.total.calls == second.ledger.total.calls == 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mnemotune.optimizer.config import ConfigError, dump_config, parse_config
-from mnemotune.optimizer.outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run, open_study
+from mnemotune.optimizer.outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run, open_study
 from mnemotune.optimizer.sealed import SealedTest
 from mnemotune.policies.lm import Ledger
 from mnemotune.policies.lm.base import Spend
@@ -78,7 +78,7 @@ def test_a_run_that_has_only_begun_has_nothing_to_tell_yet(outcome: Outcome) -> 
     assert told["difference"] == {"memory_score": None, "interval": [None, None]}
     assert told["trials"] == told["accepted"] == 0
     assert told["calls"] == told["baselines"] == {}
-    assert told["budget"]["spent"] == {"calls": 0, "tokens": 0, "usd": 0.0}
+    assert told["budget"]["spent"] == {"calls": 0, "tokens": 0, "usd": 0.0, "seconds": 0.0}
 
 
 def test_the_result_names_the_run_its_policy_its_scores_and_what_it_took(outcome: Outcome, kit: Any) -> None:
@@ -88,6 +88,7 @@ def test_the_result_names_the_run_its_policy_its_scores_and_what_it_took(outcome
     outcome.study.note(TEST, SealedTest(rows, "", done=True).as_json())
     outcome.study.note(SEARCH_SPEND, spent(100).as_json())
     outcome.study.note(TEST_SPEND, spent(11).as_json())
+    outcome.study.note(CONSUMED, {"calls": 120, "tokens": 13_000, "usd": 1.25, "seconds": 60.5})
     outcome.study.note(ENDED, "all 3 generations are done")
     told = outcome.as_json()
     assert told["run"] == str(outcome.folder)
@@ -101,15 +102,14 @@ def test_the_result_names_the_run_its_policy_its_scores_and_what_it_took(outcome
     assert told["calls"] == {"answer": 111}
     assert told["budget"] == {
         "limits": {"calls": 5000, "tokens": None, "usd": 2.5, "seconds": None},
-        "spent": {"calls": 111, "tokens": 111 * 110, "usd": 1.0},
+        "spent": {"calls": 120, "tokens": 13_000, "usd": 1.25, "seconds": 60.5},
     }
     assert told["ended"] == "all 3 generations are done"
     json.dumps(told, allow_nan=False)
 
 
 def test_costs_that_are_not_known_are_not_told_as_zero(outcome: Outcome) -> None:
-    outcome.study.note(SEARCH_SPEND, spent(100, usd=None).as_json())
-    outcome.study.note(TEST_SPEND, spent(10).as_json())
+    outcome.study.note(CONSUMED, {"calls": 110, "tokens": 0, "usd": None, "seconds": 1.0})
     assert outcome.as_json()["budget"]["spent"]["usd"] is None
 
 

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from mnemotune.optimizer.progress import Progress, clock_text
-from mnemotune.policies.lm import Budget, Limits
-from mnemotune.policies.lm.base import Spend
+from mnemotune.policies.lm import Budget, Consumed, Limits, Usage
 
 ESCAPE = "\x1b"
 WIDE = 400
@@ -22,16 +21,17 @@ WIDE = 400
 class World:
     """A progress with a clock and a screen that the test controls."""
 
-    def __init__(self, *, terminal: bool = False, width: int = WIDE, before: Spend | None = None) -> None:
+    def __init__(self, *, terminal: bool = False, width: int = WIDE, before: Consumed | None = None) -> None:
         self.now = 1000.0
         self.file = io.StringIO()
         console = Console(file=self.file, force_terminal=terminal, width=width, legacy_windows=False)
-        self.budget = Budget(Limits())
-        self.budget.charge(before or Spend())
+        self.budget = Budget(Limits(), earlier=before or Consumed())
         self.progress = Progress(console, self.budget, clock=lambda: self.now)
 
     def spend(self, calls: int, *, usd: float | None = 0.0) -> None:
-        self.budget.charge(Spend(calls=calls, input_tokens=1000 * calls, output_tokens=500 * calls, cost_usd=usd))
+        for _ in range(calls):
+            self.budget.admit(Usage(0, 0))
+        self.budget.count(Usage(1000 * calls, 500 * calls, usd))
 
     def tick_after(self, seconds: float) -> str:
         """Return what a tick prints."""
@@ -87,7 +87,7 @@ def test_a_line_says_dollars_where_there_are_any(world: World, usd: float | None
 
 
 def test_the_time_left_does_not_count_what_an_earlier_part_of_the_run_has_spent() -> None:
-    world = World(before=Spend(calls=50_000))
+    world = World(before=Consumed(calls=50_000))
     world.progress.standing.calls_ahead = 400
     world.spend(100)
     assert "spent 50,100 calls" in (line := world.tick_after(20.0))
@@ -104,13 +104,13 @@ def test_the_time_left_is_open_where_it_cannot_be_told(world: World, spent: int,
 def test_the_next_phase_has_its_own_budget_and_its_own_speed(world: World) -> None:
     world.spend(10)
     world.tick_after(1000.0)
-    final = Budget(Limits())
-    world.progress.follow(final, phase="sealed test on 24 users")
+    world.budget = Budget(Limits(), earlier=Consumed(calls=10))
+    world.progress.follow(world.budget, phase="sealed test on 24 users")
     world.progress.standing.calls_ahead = 300
-    final.charge(Spend(calls=100, input_tokens=2_000_000))
+    world.spend(100)
     line = world.tick_after(20.0)
     assert line.startswith("sealed test on 24 users · ")
-    assert "spent 100 calls, 2.0M tokens" in line
+    assert "spent 110 calls, 0.1M tokens" in line
     assert "ETA 1:00" in line
 
 

@@ -403,11 +403,12 @@ def test_a_tight_budget_is_kept_over_all_parts_of_a_run_that_is_stopped_invarian
     calls = smallest_budget(configured, runs / "none")
     config, folder = configured(f"search.budget.calls={calls}"), runs / "run"
     part = min(sum(row["calls"].values()) for row in finished.test.rows.values()) - 5
-    left = made = 0
+    left = asked = made = 0
     complete = EmbeddedModel.complete
 
     async def count(self: EmbeddedModel, request: Request) -> Completion:
-        nonlocal left, made
+        nonlocal left, asked, made
+        asked += 1
         if not left:
             raise Stop
         left, made = left - 1, made + 1
@@ -422,8 +423,9 @@ def test_a_tight_budget_is_kept_over_all_parts_of_a_run_that_is_stopped_invarian
         except (Stop, ExceptionGroup):
             left = part
     assert outcome is not None, "the budget never ended the run"
-    assert calls - part <= made <= calls
-    assert spent(outcome) == made
+    assert calls - part <= asked <= calls
+    assert spent(outcome) == asked
+    assert sum(outcome.as_json()["calls"].values()) == made
     assert "could not be tested: the budget of" in outcome.test.problem
     left = calls
     assert go_on(folder).test == outcome.test, "the sealed test is never opened again"

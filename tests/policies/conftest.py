@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mnemotune.policies import MemoryPolicy
-from mnemotune.policies.lm import Completion, Message, Request, Usage
+from mnemotune.policies.lm import Completion, LanguageModel, Message, Request, Usage
 from mnemotune.policies.lm.base import Vectors
 
 MakeModel = Callable[..., "ScriptedModel"]
@@ -18,7 +18,7 @@ MakePolicy = Callable[..., MemoryPolicy]
 Pair = Callable[..., list[Message]]
 
 
-class ScriptedModel:
+class ScriptedModel(LanguageModel):
     """Says the given texts in their order, the last one for ever, and remembers what it was asked."""
 
     name = "scripted"

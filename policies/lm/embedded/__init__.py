@@ -6,14 +6,12 @@ It is for quick starts, tests and optimizer research, not a stand-in for a real 
 
 from __future__ import annotations
 
-from ..base import Completion, Request, Usage
+from ..base import CHARACTERS_PER_TOKEN, Completion, LanguageModel, Request, Usage
 from .reading import Reading
 from .tasks import read_and_reply
 
-CHARACTERS_PER_TOKEN = 4
 
-
-class EmbeddedModel:
+class EmbeddedModel(LanguageModel):
     """The language model that ships with mnemotune."""
 
     name = "embedded"

@@ -212,7 +212,7 @@ def test_an_endpoint_is_asked_for_everything_and_scores_as_the_model_behind_it(
 
 
 def test_prices_make_costs(cli: Cli, people: Path, endpoint: Any) -> None:
-    config = endpoint(prices={"input": 2.0, "output": 8.0, "date": "2026-10-01"})
+    config = endpoint(prices={"tiny": {"input": 2.0, "output": 8.0, "date": "2026-10-01"}})
     one = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--config", config]
     told = cli(*one, "--model", "openai:tiny", "--json").succeeded().json
     tokens = [sum(role[kind] for role in told["tokens"].values()) for kind in ("input", "output")]

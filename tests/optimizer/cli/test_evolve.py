@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,20 @@ def remote(tiny: Path, server: Any, tmp_path: Path) -> Path:
     config = tmp_path / "remote.yaml"
     config.write_text(yaml.safe_dump(values), encoding="utf-8")
     return config
+
+
+def test_a_run_that_was_killed_has_counted_all_that_the_server_was_asked(start: Any, remote: Path, server: Any) -> None:
+    process = start("evolve", remote, "--out", "run", "--set", "endpoint.cache=false", "--json")
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while len(server.asked) < 150 and time.monotonic() < give_up and process.poll() is None:
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    assert len(server.asked) >= 150
+    consumed = open_run(Path("run")).consumed
+    assert len(server.asked) <= consumed.calls <= len(server.asked) + 2 * 9000 / 200
+    said = sum(len(message["content"]) for _, body in server.asked for message in body["messages"])
+    assert consumed.tokens > said / 4
 
 
 def test_an_endpoint_is_asked_and_what_it_said_is_never_paid_again(cli: Cli, remote: Path, server: Any) -> None:

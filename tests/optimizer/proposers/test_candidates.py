@@ -22,7 +22,7 @@ from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers.candidates import ATTEMPTS, Candidate, propose
 from mnemotune.optimizer.proposers.numbers import point_of
 from mnemotune.optimizer.study import Evidence, Trial
-from mnemotune.policies.lm import BudgetExhausted, Limits, Metered, Request
+from mnemotune.policies.lm import BudgetExhausted, LanguageModel, Limits, Metered, Request
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import load_policy
@@ -96,7 +96,7 @@ def test_generations_and_seeds_differ(kit: Any) -> None:
 
 
 def test_the_order_in_which_replies_come_changes_nothing_invariant_1(kit: Any) -> None:
-    class Slow:
+    class Slow(LanguageModel):
         name = "slow"
 
         def __init__(self, delays: list[float]) -> None:

@@ -5,13 +5,14 @@ Invariants:
 1. Whatever calls overlap, whatever they take and however they end, no limit on calls, tokens or dollars is passed.
 2. A call is refused only when its worst case does not fit, and then it is not made.
 3. A call that has ended holds nothing any more.
+4. Whenever the process is killed, what was written ahead covers what is gone and what calls under way can take.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,8 @@ from mnemotune.policies.lm import (
     Budget,
     BudgetExhausted,
     Completion,
+    Consumed,
+    LanguageModel,
     LanguageModelError,
     Limits,
     Message,
@@ -29,10 +32,15 @@ from mnemotune.policies.lm import (
     Spend,
     Usage,
 )
+from mnemotune.policies.lm.embedded import EmbeddedModel
 
 
 def request(text: str = "hello", *, max_tokens: int = 100) -> Request:
     return Request((Message("user", text),), "answer", max_tokens=max_tokens)
+
+
+def worst(text: str = "hello", *, max_tokens: int = 100, usd: float | None = 0.0) -> Usage:
+    return Usage(most_input(request(text)), max_tokens, usd)
 
 
 def price(input_tokens: int, output_tokens: int) -> float:
@@ -41,15 +49,26 @@ def price(input_tokens: int, output_tokens: int) -> float:
 
 
 def most_input(asked: Request) -> int:
-    return sum(len(message.content.encode()) + 16 for message in asked.messages)
+    return 64 + sum(len(message.content.encode()) + 16 for message in asked.messages)
 
 
-def refusal(budget: Budget, asked: Request) -> str:
+def refusal(budget: Budget, call: Usage) -> str:
     before = (budget.calls, budget.tokens, budget.usd)
     with pytest.raises(BudgetExhausted) as caught:
-        budget.admit(asked)
+        budget.admit(call)
     assert (budget.calls, budget.tokens, budget.usd) == before
     return str(caught.value)
+
+
+def take(budget: Budget, call: Usage, taken: Usage) -> None:
+    """Admit a call that takes so much, and end it."""
+    budget.admit(call)
+    budget.count(taken)
+    budget.end(call)
+
+
+def priced(tokens: Usage) -> Usage:
+    return replace(tokens, cost_usd=price(tokens.input_tokens, tokens.output_tokens))
 
 
 # Limits, one by one
@@ -58,69 +77,76 @@ def refusal(budget: Budget, asked: Request) -> str:
 def test_without_limits_everything_is_admitted() -> None:
     budget = Budget(Limits())
     for _ in range(1000):
-        budget.admit(request(max_tokens=10**9))
+        budget.admit(worst(max_tokens=10**9))
     assert budget.calls == 1000
 
 
 def test_the_last_call_is_admitted_and_the_next_is_not() -> None:
     budget = Budget(Limits(calls=3))
     for _ in range(3):
-        budget.settle(budget.admit(request()), Spend())
-    assert refusal(budget, request()) == "the budget of 3 calls is spent"
+        take(budget, worst(), Usage(0, 0))
+    assert refusal(budget, worst()) == "the budget of 3 calls is spent"
 
 
 def test_a_budget_of_nothing_admits_nothing() -> None:
-    assert "0 calls" in refusal(Budget(Limits(calls=0)), request())
-    assert "0 tokens" in refusal(Budget(Limits(tokens=0)), request())
-    assert "0 seconds" in refusal(Budget(Limits(seconds=0.0)), request())
-    assert "$0.00" in refusal(Budget(Limits(usd=0.0), price=price), request())
+    assert "0 calls" in refusal(Budget(Limits(calls=0)), worst())
+    assert "0 tokens" in refusal(Budget(Limits(tokens=0)), worst())
+    assert "0 seconds" in refusal(Budget(Limits(seconds=0.0)), worst())
+    assert "$0.00" in refusal(Budget(Limits(usd=0.0)), worst(usd=0.01))
 
 
-@pytest.mark.parametrize("text", ["hello", "ünïcödé 🌱", ""])
-def test_a_call_is_admitted_when_each_byte_could_be_a_token_and_the_reply_as_long_as_allowed(text: str) -> None:
+@pytest.mark.parametrize("text", ["hello", "ünïcödé 🌱", "", "half a cat: \ud83d"])
+def test_at_worst_each_byte_is_a_token_and_the_reply_as_long_as_allowed(text: str) -> None:
+    """Half a character is what models write as JSON escapes, and then it stands in the next prompt."""
     asked = Request((Message("system", text), Message("user", text)), "answer", max_tokens=50)
-    worst = 2 * (len(text.encode()) + 16) + 50
-    Budget(Limits(tokens=worst)).admit(asked)
-    assert refusal(Budget(Limits(tokens=worst - 1)), asked) == (
-        f"the next call could overshoot the budget of {worst - 1:,} tokens"
+    size = len(text.encode("utf-8", "surrogatepass"))
+    assert EmbeddedModel().worst_case(asked) == Usage(2 * (size + 16) + 64, 50)
+
+
+def test_a_call_is_admitted_when_its_worst_case_just_fits() -> None:
+    Budget(Limits(tokens=worst().tokens)).admit(worst())
+    limit = worst().tokens - 1
+    assert refusal(Budget(Limits(tokens=limit)), worst()) == (
+        f"the next call could overshoot the budget of {limit:,} tokens"
     )
 
 
 def test_what_calls_under_way_could_take_is_held_back() -> None:
-    worst = most_input(request()) + 100
-    budget = Budget(Limits(tokens=2 * worst + 30))
-    first, _ = budget.admit(request()), budget.admit(request())
-    assert "could overshoot" in refusal(budget, request())
-    budget.settle(first, Spend(1, 0, 20, 10))
-    budget.admit(request())
+    budget = Budget(Limits(tokens=2 * worst().tokens + 30))
+    budget.admit(worst())
+    budget.admit(worst())
+    assert "could overshoot" in refusal(budget, worst())
+    budget.count(Usage(20, 10))
+    budget.end(worst())
+    budget.admit(worst())
     assert budget.tokens == 30
 
 
-def test_a_budget_in_dollars_prices_the_worst_case() -> None:
-    worst = price(most_input(request()), 100)
-    budget = Budget(Limits(usd=2 * worst), price=price)
-    hold = budget.admit(request())
-    budget.admit(request())
-    assert refusal(budget, request()) == f"the next call could overshoot the budget of ${2 * worst:.2f}"
-    budget.settle(hold, Spend(1, 0, 1, 1, 0.25))
+def test_a_budget_in_dollars_holds_the_worst_case_back() -> None:
+    budget = Budget(Limits(usd=4.0))
+    budget.admit(worst(usd=2.0))
+    budget.admit(worst(usd=2.0))
+    assert refusal(budget, worst(usd=2.0)) == "the next call could overshoot the budget of $4.00"
+    budget.count(Usage(1, 1, 0.25))
+    budget.end(worst(usd=2.0))
     assert budget.usd == 0.25
-    assert "could overshoot" in refusal(budget, request())
-    budget.admit(request("", max_tokens=50))
+    assert "could overshoot" in refusal(budget, worst(usd=2.0))
+    budget.admit(worst(usd=1.5))
 
 
 def test_a_budget_in_dollars_needs_a_price_and_says_so() -> None:
-    said = "the budget is in US dollars, but the model's price is not known; set `prices`"
-    assert refusal(Budget(Limits(usd=5.0), price=lambda *_: None), request()) == said
+    said = "the budget is in US dollars, but a model's price is not known; set `prices`"
+    assert refusal(Budget(Limits(usd=5.0)), worst(usd=None)) == said
     budget = Budget(Limits(usd=5.0))
-    budget.settle(budget.admit(request()), Spend(1, 0, 1, 1, None))
-    assert refusal(budget, request()) == said
+    take(budget, worst(), Usage(1, 1, None))
+    assert refusal(budget, worst()) == said
 
 
 def test_an_unknown_price_is_no_matter_without_a_limit_in_dollars() -> None:
-    budget = Budget(Limits(calls=2), price=lambda *_: None)
-    budget.settle(budget.admit(request()), Spend(1, 0, 1, 1, None))
+    budget = Budget(Limits(calls=2))
+    take(budget, worst(usd=None), Usage(1, 1, None))
     assert budget.usd is None
-    budget.admit(request())
+    budget.admit(worst())
 
 
 def test_time_is_up_when_it_is_up() -> None:
@@ -128,34 +154,114 @@ def test_time_is_up_when_it_is_up() -> None:
     budget = Budget(Limits(seconds=5.0), clock=lambda: now[0])
     assert budget.seconds == 0.0
     now[0] = 104.9
-    budget.admit(request())
+    budget.admit(worst())
     now[0] = 105.0
-    assert refusal(budget, request()) == "the budget of 5 seconds is spent"
+    assert refusal(budget, worst()) == "the budget of 5 seconds is spent"
 
 
-def test_what_an_earlier_part_of_the_run_spent_counts() -> None:
-    budget = Budget(Limits(calls=10, tokens=1000, usd=50.0), price=price)
-    budget.charge(Spend(9, 4, 300, 200, 10.0))
-    assert (budget.calls, budget.tokens, budget.usd) == (9, 500, 10.0)
-    budget.admit(request())
-    assert "10 calls" in refusal(budget, request())
+def test_what_an_earlier_part_of_the_run_took_counts() -> None:
+    earlier = Consumed(calls=9, tokens=500, usd=10.0, seconds=30.0)
+    budget = Budget(Limits(calls=10, tokens=1000, usd=50.0, seconds=60.0), earlier=earlier, clock=lambda: 7.0)
+    assert budget.consumed == earlier
+    assert budget.seconds_left == 30.0
+    budget.admit(worst(usd=1.0))
+    assert "10 calls" in refusal(budget, worst(usd=1.0))
+    gone = Budget(Limits(seconds=60.0), earlier=Consumed(seconds=60.0))
+    assert "60 seconds" in refusal(gone, worst())
+    unpriced = Budget(Limits(usd=5.0), earlier=Consumed(usd=None))
+    assert "price is not known" in refusal(unpriced, worst())
 
 
 def test_large_numbers_can_be_read() -> None:
-    budget = Budget(Limits(calls=12_000))
-    budget.charge(Spend(12_000))
-    assert refusal(budget, request()) == "the budget of 12,000 calls is spent"
+    budget = Budget(Limits(calls=12_000), earlier=Consumed(calls=12_000))
+    assert refusal(budget, worst()) == "the budget of 12,000 calls is spent"
 
 
-def test_half_a_character_in_a_message_can_be_budgeted() -> None:
-    """Models write such things as JSON escapes, and then they stand in the next prompt."""
-    Budget(Limits(tokens=1000)).admit(request("half a cat: \ud83d"))
+# An attempt that was not answered
+
+
+def test_an_unanswered_attempt_counts_as_its_worst_case_and_the_next_one_is_held() -> None:
+    budget = Budget(Limits(tokens=2 * worst().tokens, usd=10.0))
+    budget.admit(worst(usd=2.0))
+    budget.try_again(worst(usd=2.0))
+    assert (budget.calls, budget.tokens, budget.usd) == (1, worst().tokens, 2.0)
+    assert "could overshoot" in refusal(budget, worst(usd=2.0)), "the second attempt may take the rest"
+    budget.count(Usage(7, 3, 0.5))
+    budget.end(worst(usd=2.0))
+    assert (budget.tokens, budget.usd) == (worst().tokens + 10, 2.5)
+
+
+def test_an_attempt_that_does_not_fit_is_not_made_again() -> None:
+    budget = Budget(Limits(tokens=2 * worst().tokens - 1))
+    budget.admit(worst())
+    with pytest.raises(BudgetExhausted, match="could overshoot"):
+        budget.try_again(worst())
+    budget.end(worst())
+    assert budget.tokens == worst().tokens
+    budget.admit(worst(max_tokens=0))
+
+
+# What is written ahead
+
+
+@settings(deadline=None)
+@given(
+    limits=st.builds(
+        Limits,
+        calls=st.none() | st.integers(50, 10_000),
+        tokens=st.none() | st.integers(10**4, 10**7),
+        usd=st.none() | st.floats(50.0, 500.0),
+    ),
+    plan=st.lists(st.tuples(st.integers(0, 400), st.floats(0.0, 1.0), st.booleans()), max_size=60),
+)
+def test_whenever_the_process_is_killed_what_was_written_ahead_covers_what_is_gone(
+    limits: Limits, plan: Sequence[tuple[int, float, bool]]
+) -> None:
+    now, written = [0.0], [Consumed()]
+
+    def note(ahead: Consumed) -> None:
+        written[0] = ahead
+
+    budget = Budget(limits, clock=lambda: now[0], write_ahead=note)
+    for size, seconds, unanswered in plan:
+        now[0] += seconds
+        call = Usage(size, size, size / 100)
+        try:
+            budget.admit(call)
+            if unanswered:
+                budget.try_again(call)
+        except BudgetExhausted:
+            break
+        assert budget.calls <= written[0].calls
+        assert budget.tokens + call.tokens <= written[0].tokens
+        assert (budget.usd or 0.0) + size / 100 <= (written[0].usd or 0.0) + 1e-9
+        assert now[0] < written[0].seconds
+        budget.count(call)
+        budget.end(call)
+
+
+def test_little_is_written_and_little_ahead() -> None:
+    written: list[Consumed] = []
+    budget = Budget(Limits(calls=10_000), write_ahead=written.append, clock=lambda: 0.0)
+    for _ in range(10_000):
+        take(budget, worst(), Usage(20, 10))
+    assert len(written) <= 201
+    assert written[-1].calls - budget.calls <= 50
+
+
+def test_time_that_passes_without_a_call_is_written_too() -> None:
+    now, written = [0.0], list[Consumed]()
+    budget = Budget(Limits(), clock=lambda: now[0], write_ahead=written.append)
+    for _ in range(100):
+        now[0] += 1.0
+        budget.cover()
+        assert written[-1].seconds > now[0] + 1.0
 
 
 # Metered calls
 
 
-class Fixed:
+class Fixed(LanguageModel):
     """Takes what it is told to, or fails."""
 
     name = "fixed"
@@ -165,6 +271,9 @@ class Fixed:
         self.closed = 0
         self._usage = usage
         self._error = error
+
+    def worst_case(self, request: Request) -> Usage:
+        return priced(super().worst_case(request))
 
     async def complete(self, _: Request) -> Completion:
         self.asked += 1
@@ -198,8 +307,7 @@ async def test_a_call_that_could_overshoot_is_not_made() -> None:
 
 @pytest.mark.parametrize("error", [LanguageModelError("no"), ValueError("odd")])
 async def test_a_call_that_failed_holds_nothing_any_more_and_has_been_one_call(error: BaseException) -> None:
-    worst = most_input(request()) + 100
-    budget = Budget(Limits(tokens=worst, calls=3))
+    budget = Budget(Limits(tokens=worst().tokens, calls=3))
     model = Metered(Fixed(Usage(7, 3), error=error), budget=budget)
     for _ in range(3):
         with pytest.raises(type(error)):
@@ -211,13 +319,29 @@ async def test_a_call_that_failed_holds_nothing_any_more_and_has_been_one_call(e
 
 
 async def test_a_call_that_is_broken_off_counts_as_its_worst_case_since_a_server_may_bill_it() -> None:
-    worst = most_input(request()) + 100
-    budget = Budget(Limits(tokens=3 * worst), price=price)
+    budget = Budget(Limits(tokens=3 * worst().tokens))
     model = Metered(Fixed(Usage(7, 3), error=asyncio.CancelledError()), budget=budget)
     with pytest.raises(asyncio.CancelledError):
         await model.complete(request())
-    assert budget.tokens == worst
-    assert model.ledger.total == Spend(1, 0, most_input(request()), 100, price(most_input(request()), 100))
+    assert (budget.calls, budget.tokens, budget.usd) == (1, worst().tokens, price(most_input(request()), 100))
+    assert model.ledger.total == Spend(), "the ledger has what was answered"
+
+
+async def test_attempts_that_a_model_gives_up_count_and_end_with_the_budget() -> None:
+    class Silent(Fixed):
+        async def complete(self, request: Request) -> Completion:
+            assert request.unanswered is not None
+            for _ in range(5):
+                self.asked += 1
+                request.unanswered()
+            return await super().complete(request)
+
+    inner = Silent(Usage(7, 3))
+    budget = Budget(Limits(tokens=3 * worst().tokens))
+    with pytest.raises(BudgetExhausted, match="could overshoot"):
+        await Metered(inner, budget=budget).complete(request())
+    assert inner.asked == 3
+    assert (budget.calls, budget.tokens) == (1, 3 * worst().tokens)
 
 
 async def test_time_that_is_up_during_a_call_breaks_it_off() -> None:
@@ -237,14 +361,13 @@ async def test_a_call_waits_for_what_others_hold_back_and_is_not_refused_for_it(
             await asyncio.sleep(0)
             return await super().complete(request)
 
-    worst = most_input(request()) + 100
-    model = Metered(Yielding(Usage(7, 3)), budget=Budget(Limits(tokens=worst + 200)))
+    model = Metered(Yielding(Usage(7, 3)), budget=Budget(Limits(tokens=worst().tokens + 200)))
     await asyncio.gather(*(model.complete(request()) for _ in range(20)))
     assert model.ledger.total.calls == 20
 
 
 async def test_an_answer_from_the_cache_is_a_call_that_cost_nothing() -> None:
-    model = Metered(Fixed(Usage(7, 3, 0.0, cached=True)), budget=Budget(Limits(usd=100.0), price=price))
+    model = Metered(Fixed(Usage(7, 3, 0.0, cached=True)), budget=Budget(Limits(usd=100.0)))
     await model.complete(request())
     assert model.ledger.total == Spend(1, 1, 7, 3, 0.0)
 
@@ -284,12 +407,12 @@ PLANS = st.builds(
 LIMITS = st.builds(
     Limits,
     calls=st.none() | st.integers(0, 12),
-    tokens=st.none() | st.integers(0, 400),
-    usd=st.none() | st.integers(0, 60).map(float),
+    tokens=st.none() | st.integers(0, 800),
+    usd=st.none() | st.integers(0, 100).map(float),
 )
 
 
-class Planned:
+class Planned(LanguageModel):
     """Takes a share of each call's worst case, after a while, and watches the budget."""
 
     name = "planned"
@@ -298,6 +421,9 @@ class Planned:
         self.made = 0
         self._budget = budget
         self._plans = plans
+
+    def worst_case(self, request: Request) -> Usage:
+        return priced(super().worst_case(request))
 
     async def complete(self, asked: Request) -> Completion:
         self.made += 1
@@ -327,7 +453,7 @@ def test_no_limit_is_passed_whatever_calls_overlap(limits: Limits, plans: Sequen
     named = {f"{i} {plan.text}": plan for i, plan in enumerate(plans)}
 
     async def run() -> None:
-        budget = Budget(limits, price=price)
+        budget = Budget(limits)
         inner = Planned(budget, named)
         model = Metered(inner, budget=budget)
 
@@ -367,10 +493,11 @@ def fits(budget: Budget, asked: Request) -> bool:
 
 def admitted(budget: Budget, text: str, plan: Plan) -> bool:
     """Try a call and take it back."""
+    call = priced(Usage(most_input(request(text)), plan.max_tokens))
     try:
-        hold = budget.admit(request(text, max_tokens=plan.max_tokens))
+        budget.admit(call)
     except BudgetExhausted:
         return False
-    budget.settle(hold, Spend())
+    budget.end(call)
     budget.calls -= 1
     return True

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 HELLO = (Message("system", "Be kind."), Message("user", "Hello there"))
 REQUEST = Request(HELLO, "answer")
-PRICES = Prices(input_usd=2.0, output_usd=8.0, taken=date(2026, 1, 1))
+PRICES = Prices(input=2.0, output=8.0, date=date(2026, 1, 1))
 
+NOBODY = "http://127.0.0.1:9/v1"
 Connect = Callable[..., OpenAIModel]
 
 
@@ -105,6 +106,23 @@ async def test_max_tokens_can_go_by_its_newer_name(server: ScriptedServer, conne
 async def test_extra_body_is_added_and_wins(server: ScriptedServer, connect: Connect) -> None:
     await connect(extra_body={"seed": 7, "temperature": 1.0}).complete(REQUEST)
     assert (server.asked[0].body["seed"], server.asked[0].body["temperature"]) == (7, 1.0)
+
+
+async def test_a_longest_reply_stands_in_for_what_calls_ask_for(server: ScriptedServer, connect: Connect) -> None:
+    model = connect(max_tokens=9000, prices=PRICES)
+    await model.complete(REQUEST)
+    assert server.asked[0].body["max_tokens"] == 9000
+    worst = model.worst_case(REQUEST)
+    assert worst.output_tokens == 9000
+    assert worst.cost_usd == pytest.approx((worst.input_tokens * 2 + 9000 * 8) / 1e6)
+
+
+@pytest.mark.parametrize("key", ["model", "messages", "n", "stream", "max_tokens", "max_completion_tokens"])
+def test_extra_body_cannot_change_what_the_accounting_rests_on(connect: Connect, key: str) -> None:
+    with pytest.raises(ValueError, match=f"extra_body cannot hold {key}"):
+        connect(extra_body={key: 2})
+    with pytest.raises(ValueError, match=f"extra_body cannot hold {key}"):
+        OpenAIEmbedder("e", base_url=NOBODY, extra_body={key: 2})
 
 
 # Keys and addresses
@@ -284,6 +302,57 @@ async def test_a_connection_that_was_never_there_is_explained_at_once(connect: C
     assert fake_time.slept == []
 
 
+async def test_a_connection_that_is_lost_is_explained_at_once_and_may_be_billed(
+    connect: Connect, fake_time: FakeTime
+) -> None:
+    """Only timeouts and what the server says is passing are asked again."""
+    asked = []
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as listening:
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+        budget = Budget(Limits())
+        metered = Metered(connect(base_url=url), budget=budget)
+        with pytest.raises(LanguageModelError, match=r"the connection was lost .*; see the server's log$") as caught:
+            await metered.complete(REQUEST)
+    assert not isinstance(caught.value, EndpointDown), "the server may still be there for the next call"
+    assert len(asked) == 1
+    assert fake_time.slept == []
+    assert budget.tokens == metered.worst_case(REQUEST).tokens
+
+
+async def test_a_connection_that_was_never_there_bills_nothing(connect: Connect) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        budget = Budget(Limits())
+        metered = Metered(connect(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1"), budget=budget)
+        with pytest.raises(EndpointDown):
+            await metered.complete(REQUEST)
+    assert (budget.calls, budget.tokens) == (1, 0)
+
+
+async def test_attempts_that_time_out_count_against_the_budget_and_end_with_it(
+    server: ScriptedServer, connect: Connect
+) -> None:
+    server.hold()
+    model = connect(timeout_seconds=0.05)
+    budget = Budget(Limits(tokens=3 * model.worst_case(REQUEST).tokens))
+    with pytest.raises(BudgetExhausted, match="tokens"):
+        await Metered(model, budget=budget).complete(REQUEST)
+    assert budget.tokens == budget.limits.tokens
+    await server.has_been_asked(3)
+
+
+async def test_a_refusal_is_an_answer_and_costs_nothing(server: ScriptedServer, connect: Connect) -> None:
+    server.refuse(429, times=3)
+    budget = Budget(Limits())
+    await Metered(connect(), budget=budget).complete(REQUEST)
+    assert (budget.calls, budget.tokens) == (1, 15)
+
+
 # What errors advise
 
 
@@ -393,7 +462,7 @@ async def test_tokens_are_the_servers_and_priced_per_million(server: ScriptedSer
 async def test_an_unknown_price_is_none_and_never_zero(connect: Connect) -> None:
     model = connect()
     assert (await model.complete(REQUEST)).usage.cost_usd is None
-    assert model.price(1, 1) is None
+    assert model.worst_case(REQUEST).cost_usd is None
 
 
 @pytest.mark.parametrize("usage", [None, {}, "many", {"prompt_tokens": 0, "completion_tokens": None}])
@@ -408,7 +477,7 @@ async def test_tokens_that_the_server_does_not_count_are_estimated_from_the_text
 
 async def test_a_budget_in_dollars_is_never_overshot(server: ScriptedServer, connect: Connect) -> None:
     model = connect(prices=PRICES)
-    budget = Budget(Limits(usd=0.017), price=model.price)
+    budget = Budget(Limits(usd=0.017))
     metered = Metered(model, budget=budget)
     for _ in range(100):
         with contextlib.suppress(BudgetExhausted):
