@@ -9,9 +9,11 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from filelock import FileLock
 
 from ..env.statistics import nan_mean
 from ..policies.policy import MemoryPolicy, dump_policy
@@ -52,7 +54,7 @@ class Tracker:
         """
         tracking = self.outcome.config.tracking
         try:
-            with _quiet():
+            with _quiet(), _alone_at(self.outcome.tracking_uri):
                 self._client = _client(self.outcome.tracking_uri)
                 self._experiment = self._find_experiment(tracking.experiment)
                 self._parent = self._find_parent()
@@ -267,6 +269,14 @@ def policy_params(policy: MemoryPolicy) -> dict[str, Any]:
         "key": policy.key,
     }
     return {name: value for name, value in params.items() if value is not None}
+
+
+@contextmanager
+def _alone_at(uri: str) -> Iterator[None]:
+    """Keep other runs waiting: two that make the same new database, or the same experiment, break each other."""
+    database = uri.removeprefix("sqlite:///")
+    with FileLock(f"{database}.lock") if database != uri else nullcontext():
+        yield
 
 
 @contextmanager

@@ -155,6 +155,15 @@ def as_finished(finished_once: Path, kit: Any) -> Callable[[Path], None]:
     return check
 
 
+def test_two_runs_may_start_side_by_side_in_a_folder_where_nothing_is_yet(start: Any, tiny: Path) -> None:
+    """MLflow's database and its experiment are made by whoever comes first."""
+    both = [start("evolve", tiny, "--out", f"new/{name}", "--json") for name in ("one", "two")]
+    for process in both:
+        _, said = process.communicate(timeout=2 * PATIENCE_SECONDS)
+        assert process.returncode == 0, said
+        assert "behind" not in said
+
+
 def test_ctrl_c_says_how_to_go_on_and_the_run_goes_on(
     start: Any, cli: Cli, tiny: Path, as_finished: Callable[[Path], None]
 ) -> None:
