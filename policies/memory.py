@@ -149,7 +149,8 @@ class Memory:
         self._state = replace(state, entries=state.entries + new, next_id=state.next_id + len(new))
 
     async def _ask_profile(self, heard: tuple[Message, ...], raw: list[str]) -> dict[str, str]:
-        memories = {entry.label: entry.text for entry in self._state.entries}
+        by_first_write = sorted(self._state.entries, key=lambda entry: entry.id)
+        memories = {entry.label: entry.text for entry in by_first_write}
         prompt = render(self.policy.prompts.write or "", memories=_indented(memories), conversation=_as_json(heard))
         reply = await self._ask(prompt, raw)
         return {as_text(label): as_text(value) for label, value in reply.items() if value is not None}
@@ -192,14 +193,13 @@ def _within(ranked: Sequence[Entry], budget_tokens: int | None) -> list[Entry]:
 
 
 def _union(state: MemoryState, new: dict[str, str]) -> MemoryState:
-    """Overwrite equal labels and add new ones; what was written last comes last."""
+    """Overwrite equal labels and add new ones; what was written last comes last, in the order of first writes."""
     ids = {entry.label: entry.id for entry in state.entries}
     kept = [entry for entry in state.entries if entry.label not in new]
-    next_id = state.next_id
-    for label, text in new.items():
-        kept.append(Entry(ids.get(label, next_id), text, label))
-        next_id += label not in ids
-    return replace(state, entries=tuple(kept), next_id=next_id)
+    added = [label for label in new if label not in ids]
+    ids |= {label: state.next_id + i for i, label in enumerate(added)}
+    written = sorted((Entry(ids[label], text, label) for label, text in new.items()), key=lambda entry: entry.id)
+    return replace(state, entries=(*kept, *written), next_id=state.next_id + len(added))
 
 
 def _apply_merge(state: MemoryState, reply: dict[str, object], known: set[int]) -> MemoryState:

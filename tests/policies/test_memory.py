@@ -73,6 +73,28 @@ async def observe_all(memory: Memory, rounds: Sequence[list[Message]]) -> list[M
     return [event for messages in rounds for event in await memory.observe(messages)]
 
 
+# A profile, as AMemGym's AWI
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("xyz")), max_size=8))
+@settings(deadline=None)
+async def test_a_profile_is_shown_by_last_write_and_written_by_first_write(
+    make_model: MakeModel, make_policy: MakePolicy, rounds: Rounds, replies: list[dict[str, str]]
+) -> None:
+    """AMemGym keeps labels where they were first put and sorts by the write's time to show them; ties stay in place."""
+    model = make_model(*map(json.dumps, replies), NOTHING)
+    memory = Memory(make_policy("profile", update_every=2, buffer_size=0), model, LexicalEmbedder())
+    values: dict[str, str] = {}
+    written: dict[str, int] = {}
+    for time, (reply, messages) in enumerate(zip(replies, rounds(len(replies)), strict=True)):
+        await memory.observe(messages)
+        assert model.prompts[-1].startswith(json.dumps(values, indent=2) + "|")
+        values |= reply
+        written |= dict.fromkeys(reply, time)
+        shown = "\n".join(f"- {label}: {values[label]}" for label in sorted(values, key=lambda label: written[label]))
+        assert (await memory.context("Hi"))[0].content == f"I know:\n{shown}"
+
+
 # Eviction, as AMemGym's add_msgs
 
 
