@@ -8,18 +8,23 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import fastapi
 import pytest
 import uvicorn
 
+from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.endpoint import Clock
+from mnemotune.policies.lm.openai import OpenAIModel
 
 PATIENCE_SECONDS = 10.0
+
+Connect = Callable[..., OpenAIModel]
 
 
 @dataclass(frozen=True)
@@ -161,3 +166,25 @@ def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+async def connect(server: ScriptedServer, fake_time: FakeTime) -> AsyncIterator[Connect]:
+    """Make models of the scripted server in a time that stands still."""
+    models: list[OpenAIModel] = []
+
+    def make(**options: Any) -> OpenAIModel:
+        defaults: dict[str, Any] = {"base_url": server.url, "clock": fake_time.clock}
+        models.append(OpenAIModel("m", **defaults | options))
+        return models[-1]
+
+    yield make
+    for model in models:
+        await model.aclose()
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Any:
+    kept = ResponseCache(tmp_path / "cache.db")
+    yield kept
+    kept.close()

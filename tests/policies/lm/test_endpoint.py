@@ -1,0 +1,381 @@
+"""One endpoint: keys, pacing, retries, and errors that say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from datetime import timedelta
+from email.utils import format_datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mnemotune.policies.lm import (
+    Budget,
+    BudgetExhausted,
+    EndpointDown,
+    LanguageModelError,
+    Limits,
+    Message,
+    Metered,
+    Request,
+)
+from mnemotune.policies.lm.cache import ResponseCache
+from mnemotune.policies.lm.endpoint import Clock
+from mnemotune.policies.lm.openai import OpenAIModel
+
+if TYPE_CHECKING:
+    from .conftest import Connect, FakeTime, ScriptedServer
+
+HELLO = (Message("system", "Be kind."), Message("user", "Hello there"))
+REQUEST = Request(HELLO, "answer")
+
+
+# Keys and addresses
+
+
+async def test_the_address_and_the_key_come_from_the_environment(
+    server: ScriptedServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "from-the-environment")
+    await connect(base_url=None).complete(REQUEST)
+    assert server.asked[0].headers["authorization"] == "Bearer from-the-environment"
+
+
+async def test_a_given_key_wins_over_the_environment(
+    server: ScriptedServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "from-the-environment")
+    await connect(api_key="given").complete(REQUEST)
+    assert server.asked[0].headers["authorization"] == "Bearer given"
+
+
+@pytest.mark.parametrize("key", [None, ""])
+def test_openai_itself_without_a_key_says_what_to_set(monkeypatch: pytest.MonkeyPatch, key: str | None) -> None:
+    if key is not None:
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        monkeypatch.setenv("OPENAI_BASE_URL", key)
+    with pytest.raises(LanguageModelError, match=r"api\.openai\.com.* set OPENAI_API_KEY, or set OPENAI_BASE_URL"):
+        OpenAIModel("gpt-4.1-mini")
+
+
+def test_an_address_without_http_is_refused_at_once() -> None:
+    with pytest.raises(LanguageModelError, match="must start with http"):
+        OpenAIModel("m", base_url="localhost:8000/v1")
+
+
+@pytest.mark.parametrize("wrong", ["concurrency", "attempts", "timeout_seconds", "requests_per_minute"])
+def test_limits_that_would_stop_everything_are_refused(wrong: str, connect: Connect) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        connect(**{wrong: -1})
+
+
+# Retries
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
+async def test_a_passing_failure_is_asked_again(server: ScriptedServer, connect: Connect, status: int) -> None:
+    server.refuse(status, times=2)
+    assert (await connect().complete(REQUEST)).text == "fine"
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+async def test_a_lasting_failure_is_not_asked_again(
+    server: ScriptedServer, connect: Connect, fake_time: FakeTime, status: int
+) -> None:
+    server.refuse(status, "the server's own words", retry_after="1")
+    with pytest.raises(LanguageModelError, match=f"model m: status {status}: the server's own words; ") as caught:
+        await connect().complete(REQUEST)
+    assert server.url in str(caught.value)
+    assert len(server.asked) == 1
+    assert fake_time.slept == []
+
+
+async def test_backoff_doubles_up_to_the_last_attempt(
+    server: ScriptedServer, connect: Connect, fake_time: FakeTime
+) -> None:
+    server.refuse(503, "overloaded", times=6)
+    with pytest.raises(LanguageModelError, match=r"status 503: overloaded; .* \(tried 6 times\)"):
+        await connect().complete(REQUEST)
+    assert len(server.asked) == 6
+    assert fake_time.slept == [1, 2, 4, 8, 16]
+
+
+async def test_backoff_stops_growing_at_a_minute(server: ScriptedServer, connect: Connect, fake_time: FakeTime) -> None:
+    server.refuse(503, times=8)
+    await connect(attempts=9).complete(REQUEST)
+    assert fake_time.slept == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+async def test_jitter_takes_up_to_half_of_a_wait(server: ScriptedServer, connect: Connect, fake_time: FakeTime) -> None:
+    fake_time.chance = 0.5
+    server.refuse(503, times=2)
+    await connect().complete(REQUEST)
+    assert fake_time.slept == [0.75, 1.5]
+
+
+async def test_one_attempt_is_no_retry(server: ScriptedServer, connect: Connect) -> None:
+    server.refuse(500)
+    with pytest.raises(LanguageModelError, match=r"see its log, or run again later$"):
+        await connect(attempts=1).complete(REQUEST)
+    assert len(server.asked) == 1
+
+
+async def test_a_429_with_retry_after_waits_as_long_as_it_says(
+    server: ScriptedServer, connect: Connect, fake_time: FakeTime
+) -> None:
+    server.refuse(429, retry_after="17")
+    server.refuse(429, retry_after="2.5")
+    await connect().complete(REQUEST)
+    assert fake_time.slept == [17, 2.5]
+
+
+async def test_retry_after_may_be_a_date(server: ScriptedServer, connect: Connect, fake_time: FakeTime) -> None:
+    server.refuse(503, retry_after=format_datetime(fake_time.now + timedelta(seconds=42), usegmt=True))
+    await connect().complete(REQUEST)
+    assert fake_time.slept == [42]
+
+
+@pytest.mark.parametrize("said", ["0", "soon", "-5", "nan", "Thu, 01 Jan 1970 00:00:00 GMT", "Thu, 99 Xyz 2026"])
+async def test_a_retry_after_that_says_nothing_leaves_the_backoff(
+    server: ScriptedServer, connect: Connect, fake_time: FakeTime, said: str
+) -> None:
+    server.refuse(429, retry_after=said)
+    await connect().complete(REQUEST)
+    assert fake_time.slept == [1]
+
+
+async def test_a_retry_after_of_an_hour_ends_the_call_and_says_why(
+    server: ScriptedServer, connect: Connect, fake_time: FakeTime
+) -> None:
+    server.refuse(429, "daily limit", retry_after="3600")
+    with pytest.raises(LanguageModelError, match=r"daily limit; it asks to wait 3600 s, .* 300 s: run again later"):
+        await connect().complete(REQUEST)
+    assert fake_time.slept == []
+
+
+async def test_an_empty_account_is_not_asked_again(server: ScriptedServer, connect: Connect) -> None:
+    server.answer({"error": {"message": "no quota", "code": "insufficient_quota"}}, status=429)
+    with pytest.raises(EndpointDown, match="no quota; add credit"):
+        await connect().complete(REQUEST)
+    assert len(server.asked) == 1
+
+
+async def test_a_server_that_stays_silent_is_given_up_after_its_time(
+    server: ScriptedServer, connect: Connect, fake_time: FakeTime
+) -> None:
+    server.hold()
+    with pytest.raises(LanguageModelError, match=r"no reply within 0\.1 s; raise timeout_seconds .*\(tried 2 times\)"):
+        await connect(timeout_seconds=0.1, attempts=2).complete(REQUEST)
+    assert fake_time.slept == [1]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_an_endpoint_that_refuses_key_or_model_is_down_for_every_call(
+    server: ScriptedServer, connect: Connect, status: int
+) -> None:
+    server.refuse(status)
+    with pytest.raises(EndpointDown):
+        await connect().complete(REQUEST)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422, 500])
+async def test_an_endpoint_that_refuses_one_request_may_take_the_next(
+    server: ScriptedServer, connect: Connect, status: int
+) -> None:
+    server.refuse(status)
+    with pytest.raises(LanguageModelError) as caught:
+        await connect(attempts=1).complete(REQUEST)
+    assert not isinstance(caught.value, EndpointDown)
+
+
+async def test_a_reply_after_a_timeout_is_taken(server: ScriptedServer, connect: Connect) -> None:
+    server.hold()
+    asking = asyncio.create_task(connect(timeout_seconds=0.5).complete(REQUEST))
+    await server.has_been_asked(2)
+    server.release()
+    assert (await asking).text == "fine"
+
+
+async def test_a_connection_that_was_never_there_is_explained_at_once(connect: Connect, fake_time: FakeTime) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        with pytest.raises(EndpointDown, match=r"no connection .* check that the server runs"):
+            await connect(base_url=url, attempts=3).complete(REQUEST)
+    assert fake_time.slept == []
+
+
+async def test_a_connection_that_is_lost_is_explained_at_once_and_may_be_billed(
+    connect: Connect, fake_time: FakeTime
+) -> None:
+    """Only timeouts and what the server says is passing are asked again."""
+    asked = []
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as listening:
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+        budget = Budget(Limits())
+        metered = Metered(connect(base_url=url), budget=budget)
+        with pytest.raises(LanguageModelError, match=r"the connection was lost .*; see the server's log$") as caught:
+            await metered.complete(REQUEST)
+    assert not isinstance(caught.value, EndpointDown), "the server may still be there for the next call"
+    assert len(asked) == 1
+    assert fake_time.slept == []
+    assert budget.tokens == metered.worst_case(REQUEST).tokens
+
+
+async def test_a_connection_that_was_never_there_bills_nothing(connect: Connect) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        budget = Budget(Limits())
+        metered = Metered(connect(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1"), budget=budget)
+        with pytest.raises(EndpointDown):
+            await metered.complete(REQUEST)
+    assert (budget.calls, budget.tokens) == (1, 0)
+
+
+async def test_attempts_that_time_out_count_against_the_budget_and_end_with_it(
+    server: ScriptedServer, connect: Connect
+) -> None:
+    server.hold()
+    model = connect(timeout_seconds=0.05)
+    budget = Budget(Limits(tokens=3 * model.worst_case(REQUEST).tokens))
+    with pytest.raises(BudgetExhausted, match="tokens"):
+        await Metered(model, budget=budget).complete(REQUEST)
+    assert budget.tokens == budget.limits.tokens
+    await server.has_been_asked(3)
+
+
+async def test_a_refusal_is_an_answer_and_costs_nothing(server: ScriptedServer, connect: Connect) -> None:
+    server.refuse(429, times=3)
+    budget = Budget(Limits())
+    await Metered(connect(), budget=budget).complete(REQUEST)
+    assert (budget.calls, budget.tokens) == (1, 15)
+
+
+# What errors advise
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "advice"),
+    [
+        (401, "Incorrect API key provided", "check OPENAI_API_KEY"),
+        (403, "Project has no access", "OPENAI_API_KEY may use this model"),
+        (404, "The model `m` does not exist.", "check the model's name"),
+        (400, "This model's maximum context length is 8192 tokens.", "lower the policy's buffer_size"),
+        (400, "the request exceeds the available context size", "read.budget_tokens"),
+        (413, "Payload too large", "lower the policy's buffer_size"),
+        (400, "Use 'max_completion_tokens' instead.", 'set max_tokens_field to "max_completion_tokens"'),
+        (422, "what is this", "extra_body"),
+    ],
+)
+async def test_a_refusal_says_what_to_do(
+    server: ScriptedServer, connect: Connect, status: int, message: str, advice: str
+) -> None:
+    server.refuse(status, message)
+    with pytest.raises(LanguageModelError) as caught:
+        await connect().complete(REQUEST)
+    assert f"{message}; " in str(caught.value)
+    assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize("body", [{"error": "model not pulled"}, {"detail": "model not pulled"}, "model not pulled"])
+async def test_other_servers_ways_to_word_an_error_are_read(
+    server: ScriptedServer, connect: Connect, body: object
+) -> None:
+    server.answer(body, status=404)
+    with pytest.raises(LanguageModelError, match="model not pulled"):
+        await connect().complete(REQUEST)
+
+
+async def test_an_html_page_of_a_proxy_is_shortened_to_its_text(server: ScriptedServer, connect: Connect) -> None:
+    page = f"<html><body><h1>Bad Gateway</h1>{'<hr>' * 50}{'long ' * 500}</body></html>"
+    server.answer(page, status=502, media_type="text/html")
+    with pytest.raises(LanguageModelError, match=r"status 502: Bad Gateway long long") as caught:
+        await connect(attempts=1).complete(REQUEST)
+    assert len(str(caught.value)) < 500
+
+
+async def test_a_password_in_the_address_is_not_shown(server: ScriptedServer, connect: Connect) -> None:
+    server.refuse(404)
+    with pytest.raises(LanguageModelError) as caught:
+        await connect(base_url=server.url.replace("//", "//me:secret@")).complete(REQUEST)
+    assert "secret" not in str(caught.value)
+
+
+# Pace
+
+
+async def test_no_more_calls_are_under_way_than_allowed(server: ScriptedServer, connect: Connect) -> None:
+    server.hold()
+    model = connect(concurrency=3)
+    asking = [asyncio.create_task(model.complete(REQUEST)) for _ in range(10)]
+    await server.has_been_asked(3)
+    server.release()
+    await asyncio.gather(*asking)
+    assert len(server.asked) == 10
+    assert server.peak == 3
+
+
+async def test_requests_per_minute_spreads_calls_out_and_counts_retries(
+    server: ScriptedServer, connect: Connect, fake_time: FakeTime
+) -> None:
+    server.refuse(429, retry_after="7")
+    model = connect(requests_per_minute=30)
+    for _ in range(3):
+        await model.complete(REQUEST)
+    assert fake_time.slept == [7, 2, 4, 6]  # the clock stands still, so that every call starts 2 s after the last
+
+
+# Cancellation
+
+
+async def test_a_cancelled_call_ends_and_gives_its_slot_back(server: ScriptedServer, connect: Connect) -> None:
+    server.hold()
+    model = connect(concurrency=1)
+    asking = asyncio.create_task(model.complete(REQUEST))
+    await server.has_been_asked(1)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    server.release()
+    assert (await asyncio.wait_for(model.complete(REQUEST), 5)).text == "fine"
+
+
+async def test_a_call_cancelled_while_it_waits_to_retry_gives_its_slot_back(
+    server: ScriptedServer, connect: Connect
+) -> None:
+    waiting = asyncio.Event()
+
+    async def sleep_for_ever(_seconds: float) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    server.refuse(500)
+    model = connect(concurrency=1, clock=Clock(sleep=sleep_for_ever))
+    asking = asyncio.create_task(model.complete(REQUEST))
+    await asyncio.wait_for(waiting.wait(), 5)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert (await asyncio.wait_for(model.complete(REQUEST), 5)).text == "fine"
+
+
+async def test_cancelling_the_one_who_asks_leaves_those_who_wait_for_the_same_answer(
+    server: ScriptedServer, connect: Connect, cache: ResponseCache
+) -> None:
+    server.hold()
+    model = connect(cache=cache)
+    first, second = (asyncio.create_task(model.complete(REQUEST)) for _ in range(2))
+    await server.has_been_asked(1)
+    first.cancel()
+    await server.has_been_asked(2)
+    server.release()
+    assert (await second).text == "fine"
+    assert first.cancelled()
