@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..data.scenario import Question, Scenario
@@ -53,14 +53,13 @@ def answer_prompt(template: str, question: Question) -> str:
 
 def upper_bound_prompt(template: str, question: Question, state: Mapping[str, str]) -> str:
     """Return how a question is put with the states behind it given."""
-    given = json.dumps(dict(state), ensure_ascii=False, indent=2)
-    return render(template, query=question.query, choices=_numbered(question), state=given)
+    return render(template, query=question.query, choices=_numbered(question), state=_indented(state))
 
 
 def probe_prompt(template: str, question: Question, scenario: Scenario) -> str:
     """Return how the assistant is asked for the states behind a question."""
-    lines = [_schema_line(info, scenario) for info in question.required_info]
-    return render(template, query=question.query, schema=",\n".join(lines))
+    schema = {info: scenario.state_schema[info] for info in question.required_info}
+    return render(template, query=question.query, schema=_schema_lines(schema, ",\n"), schema_json=_indented(schema))
 
 
 def user_prompt(template: str, scenario: Scenario, period: int, opening: str, exchange: tuple[str, str]) -> str:
@@ -73,7 +72,8 @@ def user_prompt(template: str, scenario: Scenario, period: int, opening: str, ex
         current_date=scenario.periods[period].period_end.isoformat(),
         query=opening,
         exchange=f"User: {said}\nAssistant: {replied}",
-        schema="\n".join(_schema_line(info, scenario) for info in scenario.state_schema),
+        schema=_schema_lines(scenario.state_schema, "\n"),
+        schema_json=_indented(scenario.state_schema),
     )
 
 
@@ -106,5 +106,10 @@ def _one_line(text: str) -> str:
     return " ".join(text.split("\n"))
 
 
-def _schema_line(info: str, scenario: Scenario) -> str:
-    return f"{json.dumps(info)}: {json.dumps(scenario.state_schema[info], ensure_ascii=False)}"
+def _schema_lines(schema: Mapping[str, Sequence[str]], separator: str) -> str:
+    lines = (f"{json.dumps(info)}: {json.dumps(values, ensure_ascii=False)}" for info, values in schema.items())
+    return separator.join(lines)
+
+
+def _indented(value: Mapping[str, object]) -> str:
+    return json.dumps(dict(value), ensure_ascii=False, indent=2)

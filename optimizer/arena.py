@@ -46,6 +46,7 @@ class Arena:
         done: Callable[[Episode], None] = lambda _: None,
     ) -> None:
         """Race in blocks of ``block`` train users, in an order set by ``seed``; ``done`` hears of every episode."""
+        self.templates = evaluator.cast.protocol.templates
         self._train = random.Random(f"train:{seed}").sample(splits.train, len(splits.train))
         self._validation = splits.validation
         self._evaluator = evaluator

@@ -8,11 +8,12 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ..data.resources import resource
 from ..policies.lm.openai import Prices, check_extra_body
-from ..policies.policy import MemoryPolicy, dump_yaml, load_policy, policy_problems
+from ..policies.policy import MemoryPolicy, dump_yaml, load_policy, policy_problems, read_policy
+from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -142,8 +143,9 @@ class Config(Section):
     """Edits prompts; None is ``model``."""
     endpoint: Endpoint = Endpoint()
     rounds: Rounds = Rounds()
-    templates: str | None = None
-    """A YAML file with the environment's texts; None is the bundled set."""
+    templates: Templates = Field(default_factory=default_templates)
+    """The environment's texts and those that policies start from: a YAML file, or the texts; what it leaves out is the
+    bundled set's."""
     seed_policy: MemoryPolicy
     """Where the search starts: a preset's name, a file, or the policy itself."""
     baselines: tuple[str, ...] = ("native", "rag", "awe", "awi")
@@ -159,10 +161,18 @@ class Config(Section):
             "proposer": self.proposer_model or self.model,
         }
 
+    @field_validator("templates", mode="before")
+    @classmethod
+    def _load_templates(cls, given: Any) -> Any:
+        return load_templates(Path(given)) if isinstance(given, str) else complete_templates(given)
+
     @field_validator("seed_policy", mode="before")
     @classmethod
-    def _load_policy(cls, given: Any) -> Any:
-        return load_policy(given) if isinstance(given, str) else given
+    def _load_policy(cls, given: Any, info: ValidationInfo) -> Any:
+        templates = info.data.get("templates")
+        if isinstance(given, str):
+            return load_policy(given, templates=templates)
+        return MemoryPolicy.model_validate(given, context={"templates": templates})
 
     @field_validator("model", "user_model", "proposer_model")
     @classmethod
@@ -197,7 +207,7 @@ def parse_config(
     values = {**defaults, **values}
     for override in overrides:
         if override.startswith("seed_policy.") and isinstance(values.get("seed_policy"), str):
-            values["seed_policy"] = load_policy(values["seed_policy"]).model_dump(exclude_none=True)
+            values["seed_policy"] = read_policy(values["seed_policy"])
         values = _override(values, override)
     try:
         return Config.model_validate(values)

@@ -45,7 +45,13 @@ class Loop:
                 self._append(await self._judge_seed(seed_policy))
             for generation in range(self._next_generation(), self.search.generations + 1):
                 earlier = [trial for trial in self.study.trials if trial.generation < generation]
-                candidates = await propose(earlier, generation=generation, search=self.search, model=self.proposer)
+                candidates = await propose(
+                    earlier,
+                    generation=generation,
+                    search=self.search,
+                    model=self.proposer,
+                    templates=self.arena.templates,
+                )
                 verdicts = await self._screen(candidates)
                 for slot in range(len(self.study.trials) - len(earlier), len(candidates)):
                     self._append(await self._judge(candidates[slot], verdicts[slot], generation))

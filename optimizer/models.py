@@ -13,9 +13,8 @@ from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
 from ..policies.lm.embedded import EmbeddedModel
 from ..policies.lm.openai import OpenAIModel
-from ..policies.prompts import default_templates, load_templates
 from ..policies.text import LexicalEmbedder
-from .config import Config, ConfigError, Endpoint
+from .config import Config, Endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +107,8 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
 
 
 def protocol_of(config: Config) -> Protocol:
-    """Return the protocol that a config's episodes follow. Raises ConfigError when its texts cannot be used."""
-    try:
-        templates = default_templates() if config.templates is None else load_templates(Path(config.templates))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"templates: {error}") from None
-    return Protocol(config.rounds.init, config.rounds.update, templates)
+    """Return the protocol that a config's episodes follow."""
+    return Protocol(config.rounds.init, config.rounds.update, config.templates)
 
 
 def _make(name: str, endpoint: Endpoint, cache: ResponseCache | None) -> LanguageModel:

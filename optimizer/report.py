@@ -13,7 +13,8 @@ import jinja2
 from ..data.resources import resource
 from ..env.statistics import nan_mean
 from ..policies.lm.base import Spend, merged
-from ..policies.policy import MemoryPolicy, default_prompts, dump_policy
+from ..policies.policy import MemoryPolicy, dump_policy
+from ..policies.prompts import Templates
 from .config import dump_config
 from .outcome import Outcome
 from .sealed import EVOLVED, SEED
@@ -154,21 +155,21 @@ def _compare_prompts(outcome: Outcome) -> list[PromptChange]:
     if not outcome.study.trials or outcome.study.best.policy is None:
         return []
     seed, best = outcome.config.seed_policy, outcome.study.best.policy
+    templates = outcome.config.templates
     changes = []
     for slot, text in best.prompts.model_dump().items():
         if text is not None:
-            before, origin = _origin(slot, seed, best)
+            before, origin = _origin(slot, seed, best, templates)
             changes.append(PromptChange(slot, origin, tuple(_diff(before, text))))
     return changes
 
 
-def _origin(slot: str, seed: MemoryPolicy, best: MemoryPolicy) -> tuple[str, str]:
-    """Return the seed's prompt where the best policy uses the same kind, and the bundled one elsewhere."""
+def _origin(slot: str, seed: MemoryPolicy, best: MemoryPolicy, templates: Templates) -> tuple[str, str]:
+    """Return the seed's prompt where the best policy uses the same kind, and the template's elsewhere."""
     given: str | None = getattr(seed.prompts, slot)
-    same_kind = slot != "write" or seed.write.mode == best.write.mode
-    if given is not None and same_kind:
+    if given is not None and seed.prompt_kinds[slot] == best.prompt_kinds[slot]:
         return given, "the seed policy's"
-    return default_prompts(best.write.mode)[slot], f"the bundled one for {best.write.mode}"
+    return getattr(templates, best.prompt_kinds[slot]), f"the one that {best.write.mode} starts from"
 
 
 def _diff(before: str, after: str) -> Iterator[DiffLine]:

@@ -192,7 +192,7 @@ class _Run:
 
     async def _test(self) -> None:
         best = self.study.best.policy or self.config.seed_policy
-        policies = {name: load_policy(name) for name in self.config.baselines}
+        policies = {name: load_policy(name, templates=self.config.templates) for name in self.config.baselines}
         policies |= {SEED: self.config.seed_policy, EVOLVED: best}
         before = self.outcome.test
         final = self.models.within(self._budget(self.allowance.whole))

@@ -274,8 +274,8 @@ def policy_params(policy: MemoryPolicy) -> dict[str, Any]:
 @contextmanager
 def _alone_at(uri: str) -> Iterator[None]:
     """Keep other runs waiting: two that make the same new database, or the same experiment, break each other."""
-    database = uri.removeprefix("sqlite:///")
-    with FileLock(f"{database}.lock") if database != uri else nullcontext():
+    database = Path(uri.removeprefix("sqlite:///"))
+    with FileLock(database.with_name(f".{database.name}.lock")) if uri.startswith("sqlite:///") else nullcontext():
         yield
 
 

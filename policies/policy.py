@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
 from ..data.resources import resource
-from .prompts import default_templates, missing_slots
+from .prompts import Templates, default_templates, missing_slots
 
 WriteMode = Literal["none", "verbatim", "facts", "profile"]
 Store = Literal["context", "external"]
@@ -90,10 +90,15 @@ class MemoryPolicy(_Part):
         numbers = [self.update_every, self.buffer_size, *([self.top_k] if self.top_k else [])]
         return f"{self.write.mode}+{self.store}({','.join(map(str, numbers))})"
 
+    @property
+    def prompt_kinds(self) -> dict[str, str]:
+        """The kind of text that each used prompt is, by its slot."""
+        return prompt_kinds(self.write.mode, self.store)
+
     @model_validator(mode="before")
     @classmethod
-    def _fill_prompts(cls, given: Any) -> Any:
-        """Fill in the bundled texts where the policy uses a prompt and gives none."""
+    def _fill_prompts(cls, given: Any, info: ValidationInfo) -> Any:
+        """Fill in the texts of the context's ``templates`` where the policy uses a prompt and gives none."""
         if not isinstance(given, dict):
             return given
         write, prompts = given.get("write"), given.get("prompts") or {}
@@ -103,7 +108,8 @@ class MemoryPolicy(_Part):
         if mode is None or not isinstance(prompts, dict):
             return given
         filled = {slot: text for slot, text in prompts.items() if text is not None}
-        return {**given, "prompts": default_prompts(mode) | filled}
+        templates = (info.context or {}).get("templates")
+        return {**given, "prompts": default_prompts(mode, given.get("store"), templates) | filled}
 
     @model_validator(mode="after")
     def _check(self) -> MemoryPolicy:
@@ -139,19 +145,18 @@ class MemoryPolicy(_Part):
                 problems.append(f"top_k: {why}")
             if self.read.order != "time":
                 problems.append(f"read.order: {why}")
-        used = default_prompts(self.write.mode)
         problems += [
             f"prompts.{slot}: has no effect with write.mode: {self.write.mode}; leave it out"
             for slot, text in self.prompts.model_dump().items()
-            if text is not None and slot not in used
+            if text is not None and slot not in self.prompt_kinds
         ]
         return problems
 
     def _slots(self) -> list[str]:
         problems = []
         for slot, text in self.prompts.model_dump().items():
-            if text is not None and slot in default_prompts(self.write.mode):
-                missing = missing_slots(prompt_kind(self.write.mode, slot), text)
+            if text is not None and slot in self.prompt_kinds:
+                missing = missing_slots(self.prompt_kinds[slot], text)
                 problems += [f"prompts.{slot}: lacks {{{name}}}" for name in missing]
         return problems
 
@@ -159,21 +164,22 @@ class MemoryPolicy(_Part):
         return getattr(self, name) is None
 
 
-def prompt_kind(mode: WriteMode, slot: str) -> str:
-    """Return the template that a prompt slot starts from: ``write`` depends on what is written."""
-    return f"write_{mode}" if slot == "write" else slot
+def prompt_kinds(mode: WriteMode, store: Store | None) -> dict[str, str]:
+    """Return the kind of text that each prompt is which a policy uses, by its slot."""
+    reply = {"reply": f"reply_{store or 'context'}", "answer": "answer"}
+    kinds: dict[str, dict[str, str]] = {
+        "none": {"answer": "answer"},
+        "verbatim": reply,
+        "facts": {"write": "write_facts", "merge": "merge", **reply},
+        "profile": {"write": "write_profile", **reply},
+    }
+    return kinds.get(mode, {})
 
 
-def default_prompts(mode: WriteMode) -> dict[str, str]:
-    """Return the bundled text of each prompt that a policy of this mode uses."""
-    slots = {
-        "none": ("answer",),
-        "verbatim": ("reply", "answer"),
-        "facts": ("write", "merge", "reply", "answer"),
-        "profile": ("write", "reply", "answer"),
-    }.get(mode, ())
-    templates = default_templates()
-    return {slot: getattr(templates, prompt_kind(mode, slot)) for slot in slots}
+def default_prompts(mode: WriteMode, store: Store | None, templates: Templates | None = None) -> dict[str, str]:
+    """Return the text that each prompt of a policy starts from; without ``templates`` the bundled one."""
+    texts = templates or default_templates()
+    return {slot: getattr(texts, kind) for slot, kind in prompt_kinds(mode, store).items() if hasattr(texts, kind)}
 
 
 def presets() -> list[str]:
@@ -182,31 +188,48 @@ def presets() -> list[str]:
     return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
 
 
-def load_policy(name: str | Path) -> MemoryPolicy:
-    """Read a policy from a preset's name or a YAML or JSON file. Raises PolicyError naming the file and the field."""
+def load_policy(name: str | Path, *, templates: Templates | None = None) -> MemoryPolicy:
+    """Read a policy from a preset's name or a YAML or JSON file.
+
+    Prompts that it leaves out are those of ``templates``, or the bundled ones. Raises PolicyError naming the file and
+    the field.
+    """
+    return _policy(read_policy(name), where=str(name), templates=templates)
+
+
+def read_policy(name: str | Path) -> Any:
+    """Return what a preset or a policy's file says, unchecked. Raises PolicyError when it cannot be read."""
     path = Path(name)
     if path.is_file():
         try:
-            text = path.read_text(encoding="utf-8")
+            return _values(path.read_text(encoding="utf-8"), where=str(path))
         except UnicodeDecodeError as error:
             raise PolicyError(f"{path}: is not UTF-8 text ({error})") from None
-        return parse_policy(text, where=str(path))
     if str(name) in presets():
         text = resource("configs", "policies", f"{name}.yaml").read_text(encoding="utf-8")
-        return parse_policy(text, where=str(name))
+        return _values(text, where=str(name))
     raise PolicyError(f"{name}: no such file or preset; presets: {', '.join(presets())}")
 
 
 def parse_policy(text: str, *, where: str) -> MemoryPolicy:
     """Read a policy from YAML or JSON text; ``where`` is named in errors."""
+    return _policy(_values(text, where=where), where=where, templates=None)
+
+
+def _values(text: str, *, where: str) -> Any:
     try:
-        try:
-            values = json.loads(text)
-        except ValueError:
-            values = yaml.safe_load(text)
-        return MemoryPolicy.model_validate(values)
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise PolicyError(f"{where}: is not YAML: {error}") from None
+
+
+def _policy(values: Any, *, where: str, templates: Templates | None) -> MemoryPolicy:
+    try:
+        return MemoryPolicy.model_validate(values, context={"templates": templates})
     except ValidationError as error:
         raise PolicyError("\n".join(f"{where}: {line}" for line in policy_problems(error))) from None
 

@@ -17,17 +17,24 @@ REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = {
     "user": ("profile", "query", "exchange", "schema"),
     "answer": ("query", "choices"),
     "upper_bound": ("query", "state", "choices"),
-    "probe": ("query", "schema"),
-    "reply": ("memories",),
+    "probe": ("schema",),
+    "reply_context": ("memories",),
+    "reply_external": ("memories",),
     "write_profile": ("memories", "conversation"),
     "write_facts": ("conversation",),
     "merge": ("memories", "facts"),
 }
+OTHER_FORMS: Mapping[str, str] = {"schema": "schema_json"}
+"""Slots that may stand in for others: the same content in another form."""
 
 
 def missing_slots(kind: str, text: str) -> list[str]:
     """Return the slots that a prompt of this kind needs and ``text`` lacks."""
-    return [slot for slot in REQUIRED_SLOTS[kind] if f"{{{slot}}}" not in text]
+    return [slot for slot in REQUIRED_SLOTS[kind] if not _has_slot(slot, text)]
+
+
+def _has_slot(slot: str, text: str) -> bool:
+    return any(f"{{{name}}}" in text for name in (slot, OTHER_FORMS.get(slot, slot)))
 
 
 def render(template: str, **slots: str) -> str:
@@ -47,7 +54,8 @@ class Templates(BaseModel):
     answer: str
     upper_bound: str
     probe: str
-    reply: str
+    reply_context: str
+    reply_external: str
     write_profile: str
     write_facts: str
     merge: str
@@ -64,7 +72,8 @@ class Templates(BaseModel):
 @cache
 def default_templates() -> Templates:
     """Return the bundled texts."""
-    return _parse(resource("configs", "templates", "default.yaml").read_text(encoding="utf-8"), where="default.yaml")
+    text = resource("configs", "templates", "default.yaml").read_text(encoding="utf-8")
+    return Templates.model_validate(yaml.safe_load(text))
 
 
 def load_templates(path: Path) -> Templates:
@@ -72,12 +81,20 @@ def load_templates(path: Path) -> Templates:
 
     Raises ValueError naming the file and the text.
     """
-    return _parse(path.read_text(encoding="utf-8"), where=str(path), base=default_templates().model_dump())
-
-
-def _parse(text: str, *, where: str, base: Mapping[str, Any] | None = None) -> Templates:
     try:
-        return Templates.model_validate({**(base or {}), **(yaml.safe_load(text) or {})})
+        return _parse(path.read_text(encoding="utf-8"), where=str(path))
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+
+
+def complete_templates(given: Any) -> Any:
+    """Add the bundled texts to those of a mapping by kind."""
+    return {**default_templates().model_dump(), **given} if isinstance(given, Mapping) else given
+
+
+def _parse(text: str, *, where: str) -> Templates:
+    try:
+        return Templates.model_validate(complete_templates(yaml.safe_load(text) or {}))
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc'])) or 'texts'}: {e['msg']}" for e in error.errors())
         raise ValueError(f"{where}: {'; '.join(problems)}") from None

@@ -32,9 +32,9 @@ def evaluate_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Score a memory policy on-policy: accuracy, memory score, where memory fails, calls and tokens."""
-    chosen = load_policy(policy)
-    scenarios = load_scenarios(data, users=None if users is None else [user.strip() for user in users.split(",")])
     settings = _settings(config, model)
+    chosen = load_policy(policy, templates=settings.templates)
+    scenarios = load_scenarios(data, users=None if users is None else [user.strip() for user in users.split(",")])
     console = Console(stderr=True)
     with open_models(settings, folder=out, repeat=seed) as models, console.status("") as status:
         finished = 0

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from ...env.concurrency import side_by_side
 from ...policies.lm import LanguageModel
-from ...policies.policy import MemoryPolicy, WriteMode, default_prompts, policy_problems
+from ...policies.policy import MemoryPolicy, policy_problems, prompt_kinds
+from ...policies.prompts import Templates, default_templates
 from ..config import SearchConfig
 from ..study import Trial
 from .numbers import Draw, NumberSampler, apply_point, point_of
@@ -46,11 +47,17 @@ class Candidate:
 
 
 async def propose(
-    trials: Sequence[Trial], *, generation: int, search: SearchConfig, model: LanguageModel
+    trials: Sequence[Trial],
+    *,
+    generation: int,
+    search: SearchConfig,
+    model: LanguageModel,
+    templates: Templates | None = None,
 ) -> list[Candidate]:
     """Propose a generation's candidates from the trials of earlier generations.
 
-    The same trials, config and replies give the same candidates. Raises BudgetExhausted.
+    ``templates`` are the texts that policies start from; without them the bundled ones. The same trials, config and
+    replies give the same candidates. Raises BudgetExhausted.
     """
     rng = random.Random(f"propose:{search.seed}:{generation}")
     raced = [trial for trial in trials if trial.finished_race]
@@ -60,7 +67,7 @@ async def propose(
     for attempt in range(ATTEMPTS):
         stale = _stale(candidates, known)
         plans = [_plan(raced, sampler, search, rng, again=attempt > 0) for _ in stale]
-        made = await side_by_side(_make(plan, search, model) for plan in plans)
+        made = await side_by_side(_make(plan, search, model, templates) for plan in plans)
         for slot, candidate in zip(stale, made, strict=True):
             candidates[slot] = candidate
     return [candidate for candidate in candidates if candidate is not None]
@@ -130,14 +137,14 @@ def _pick_move(search: SearchConfig, rng: random.Random, *, again: bool) -> Move
     return rng.choice(moves)
 
 
-async def _make(plan: _Plan, search: SearchConfig, model: LanguageModel) -> Candidate:
+async def _make(plan: _Plan, search: SearchConfig, model: LanguageModel, templates: Templates | None) -> Candidate:
     parent, base = plan.parent, plan.policy
-    here = plan.drawn or point_of(base, search.space)
     changes = [] if plan.drawn is None else [_tell_numbers(plan.drawn, base, search)]
-    mode: WriteMode = base.write.mode if here is None else here.point["mode"]
-    prompts = _inherit(base, mode)
+    point: dict[str, Any] = {"mode": base.write.mode, "store": base.store} if plan.drawn is None else plan.drawn.point
+    kinds = prompt_kinds(point["mode"], point.get("store"))
+    prompts = _inherit(base, kinds, templates or default_templates())
     if plan.move != "numbers":
-        edit = await _edit(parent, mode, prompts, search, model, plan.rng)
+        edit = await _edit(parent, kinds, prompts, search, model, plan.rng)
         if edit is not None:
             changes.append(f"{edit.slot} prompt: {edit.reason}")
             if len(edit.text) > search.longest_prompt:
@@ -149,8 +156,8 @@ async def _make(plan: _Plan, search: SearchConfig, model: LanguageModel) -> Cand
     except ValidationError as error:
         return Candidate(parent.number, "; ".join(changes), None, "; ".join(policy_problems(error)))
     known = point_of(policy, search.space)
-    point, distributions = ({}, {}) if known is None else (known.point, known.distributions)
-    return Candidate(parent.number, "; ".join(changes) or "no change", policy, "", point, distributions)
+    params, distributions = ({}, {}) if known is None else (known.point, known.distributions)
+    return Candidate(parent.number, "; ".join(changes) or "no change", policy, "", params, distributions)
 
 
 def _with(base: MemoryPolicy, drawn: Draw | None, prompts: Mapping[str, str]) -> MemoryPolicy:
@@ -161,19 +168,18 @@ def _with(base: MemoryPolicy, drawn: Draw | None, prompts: Mapping[str, str]) ->
     return apply_point(drawn.point, prompts, read_budget=budget)
 
 
-def _inherit(base: MemoryPolicy, mode: WriteMode) -> dict[str, str]:
-    """Return the parent's prompts where the new mode uses the same kind, and the bundled ones elsewhere."""
-    given = {slot: text for slot, text in base.prompts.model_dump().items() if text is not None}
-    prompts = default_prompts(mode)
-    for slot in prompts:
-        if slot in given and (slot != "write" or base.write.mode == mode):
-            prompts[slot] = given[slot]
-    return prompts
+def _inherit(base: MemoryPolicy, kinds: Mapping[str, str], templates: Templates) -> dict[str, str]:
+    """Return the parent's prompts where they are of the same kind, and those of ``templates`` elsewhere."""
+    given = base.prompts.model_dump()
+    return {
+        slot: given[slot] if base.prompt_kinds.get(slot) == kind else getattr(templates, kind)
+        for slot, kind in kinds.items()
+    }
 
 
 async def _edit(
     parent: Trial,
-    mode: WriteMode,
+    kinds: Mapping[str, str],
     prompts: Mapping[str, str],
     search: SearchConfig,
     model: LanguageModel,
@@ -186,8 +192,8 @@ async def _edit(
     stage = rng.choices(list(shares), weights=[max(share, 1e-9) for share in shares.values()])[0]
     of_stage = [evidence for evidence in parent.evidence if evidence.stage == stage]
     shown = rng.sample(of_stage, min(search.failures_shown, len(of_stage)))
-    slot = slot_for(stage, mode)
-    return await edit_prompt(slot, prompts[slot], mode=mode, evidence=shown, model=model)
+    slot = slot_for(stage, kinds)
+    return await edit_prompt(slot, prompts[slot], kind=kinds[slot], evidence=shown, model=model)
 
 
 def _tell_numbers(drawn: Draw, base: MemoryPolicy, search: SearchConfig) -> str:

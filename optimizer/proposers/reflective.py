@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel, Message, Request
-from ...policies.policy import WriteMode, default_prompts, prompt_kind
 from ...policies.prompts import REQUIRED_SLOTS
 from ..study import Evidence
 
@@ -17,7 +16,8 @@ PURPOSES = {
     "write_profile": "tells the assistant which memories about the user to write, as a map of label to text",
     "write_facts": "tells the assistant which facts about the user to write",
     "merge": "tells the assistant how new facts change the known ones",
-    "reply": "is the system prompt that shows the assistant its memories of the user",
+    "reply_context": "is the system prompt that shows the assistant its memories of the user",
+    "reply_external": "is the system prompt that shows the assistant the memories of the user that were found",
     "answer": "puts a multiple-choice question to the assistant, whose memories stand before it",
 }
 
@@ -34,14 +34,13 @@ class Edit:
     reason: str
 
 
-def slot_for(stage: str, mode: WriteMode) -> str:
-    """Return the prompt slot that failures of a stage belong to."""
-    used = default_prompts(mode)
-    return next((slot for slot in SLOT_OF_STAGE[stage] if slot in used), "answer")
+def slot_for(stage: str, slots: Collection[str]) -> str:
+    """Return which of a policy's prompt ``slots`` the failures of a stage belong to."""
+    return next((slot for slot in SLOT_OF_STAGE[stage] if slot in slots), "answer")
 
 
 async def edit_prompt(
-    slot: str, prompt: str, *, mode: WriteMode, evidence: Sequence[Evidence], model: LanguageModel
+    slot: str, prompt: str, *, kind: str, evidence: Sequence[Evidence], model: LanguageModel
 ) -> Edit | None:
     """Ask the model to improve one prompt in the light of failures.
 
@@ -51,7 +50,6 @@ async def edit_prompt(
     dspy = _dspy()
     engine = _Engine(model)
     lm = dspy.LM(f"mnemotune/{model.name}", engine=_NoSyncEngine(), async_engine=engine, cache=False)
-    kind = prompt_kind(mode, slot)
     slots = ", ".join(f"{{{name}}}" for name in REQUIRED_SLOTS[kind])
     try:
         with dspy.context(lm=lm, adapter=dspy.JSONAdapter()):

@@ -172,7 +172,7 @@ async def test_awi_sends_its_system_prompt_the_window_and_the_message(
     memories = ["", "", "", "- pet: calm\n- flat: small", "- flat: small\n- pet: lively"]
     windows = [[], talk[:2], talk[:4], talk[2:6], talk[4:8]]
     assert [pairs(request.messages) for request in model.asked("reply")] == [
-        [("system", render(TEXTS.reply, memories=memory)), *window, user]
+        [("system", render(TEXTS.reply_context, memories=memory)), *window, user]
         for memory, window, user in zip(memories, windows, said, strict=True)
     ]
 

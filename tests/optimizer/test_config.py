@@ -43,7 +43,7 @@ endpoint:
   prices: {large: {input: 0.15, output: 0.6, date: 2026-10-01}}
   cache: false
 rounds: {init: 2, update: 3}
-templates: texts.yaml
+templates: {answer: "Choose for me.\\n{query}\\n{choices}"}
 seed_policy:
   write: {mode: facts, roles: user}
   update_every: 2
@@ -117,6 +117,17 @@ def test_a_config_that_says_everything_reads_back_equal_and_nothing_in_it_is_a_d
 
 def test_a_written_config_keeps_the_letters_of_every_language_readable() -> None:
     assert "plaît" in dump_config(parse(EVERYTHING))
+
+
+def test_policies_start_from_the_configs_texts(tmp_path: Path) -> None:
+    file = tmp_path / "texts.yaml"
+    file.write_text("{answer: 'A {query} {choices}', write_profile: 'W {memories} {conversation}'}", encoding="utf-8")
+    config = parse(LEAST, f"templates={file}", "seed_policy=awi", "seed_policy.update_every=6")
+    assert config.seed_policy.prompts.answer == "A {query} {choices}"
+    assert config.seed_policy.prompts.write == "W {memories} {conversation}"
+    assert config.seed_policy.update_every == 6
+    file.unlink()
+    assert parse(dump_config(config)) == config, "a run folder needs no other file"
 
 
 @given(st.text(min_size=1), st.text())

@@ -27,7 +27,8 @@ from mnemotune.optimizer.screen import Verdict
 from mnemotune.optimizer.study import Evidence, Study, Trial
 from mnemotune.policies.lm import EndpointDown, LanguageModelError, Limits, Request
 from mnemotune.policies.lm.base import merged
-from mnemotune.policies.policy import MemoryPolicy, default_prompts
+from mnemotune.policies.policy import MemoryPolicy
+from mnemotune.policies.prompts import default_templates
 
 MakeRig = Callable[..., Any]
 EPISODE_ROLES = ("reply", "user", "write", "answer", "probe", "upper_bound")
@@ -546,4 +547,4 @@ async def test_a_policy_that_writes_evolves_its_write_prompt_too(kit: Any, make_
     trial = rig.study.trials[1]
     assert trial.change.startswith("write prompt:")
     assert trial.accepted
-    assert trial.policy.prompts.write == "Note every pet.\n" + default_prompts("profile")["write"]
+    assert trial.policy.prompts.write == "Note every pet.\n" + default_templates().write_profile

@@ -184,7 +184,12 @@ def test_a_run_leaves_its_files_in_its_folder(finished: Outcome) -> None:
 
 
 def test_the_view_and_its_files_are_beside_the_run_folder(finished: Outcome) -> None:
-    assert sorted(path.name for path in finished.folder.parent.iterdir()) == ["mlartifacts", "mlflow.db", "whole"]
+    assert sorted(path.name for path in finished.folder.parent.iterdir()) == [
+        ".mlflow.db.lock",
+        "mlartifacts",
+        "mlflow.db",
+        "whole",
+    ]
 
 
 def test_the_config_in_the_folder_is_the_one_that_ran(finished: Outcome, configured: Callable[..., Config]) -> None:

@@ -49,7 +49,7 @@ def placed(draw: st.DrawFn) -> dict[str, Any]:
         return {"policy": None}
     found = NumberSampler(SearchConfig().space, [], seed=draw(st.integers(0, 2**31 - 1))).jump()
     answer = f"{draw(texts)}{{query}}\n{{choices}}{draw(texts)}"
-    prompts = default_prompts(found.point["mode"]) | {"answer": answer}
+    prompts = default_prompts(found.point["mode"], found.point.get("store")) | {"answer": answer}
     policy = apply_point(found.point, prompts)
     if kind == "outside":
         return {"policy": policy}

@@ -242,7 +242,7 @@ def test_the_view_is_kept_beside_the_runs_whatever_the_working_folder(
 ) -> None:
     finish(outcome, follow(outcome, trials, clock))
     runs = outcome.folder.parent
-    assert sorted(path.name for path in runs.iterdir()) == ["mine-001", "mlartifacts", "mlflow.db"]
+    assert sorted(path.name for path in runs.iterdir()) == [".mlflow.db.lock", "mine-001", "mlartifacts", "mlflow.db"]
     assert list(Path.cwd().iterdir()) == []
 
 

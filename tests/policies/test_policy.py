@@ -116,10 +116,12 @@ def test_the_presets_are_the_points_that_the_papers_name() -> None:
 def test_a_policy_has_just_the_prompts_that_it_uses_and_the_bundled_texts_where_it_gives_none() -> None:
     texts = default_templates()
     assert load_policy("native").prompts == Prompts(answer=texts.answer)
-    assert load_policy("rag").prompts == Prompts(reply=texts.reply, answer=texts.answer)
-    assert load_policy("awi").prompts == Prompts(write=texts.write_profile, reply=texts.reply, answer=texts.answer)
+    assert load_policy("rag").prompts == Prompts(reply=texts.reply_external, answer=texts.answer)
+    assert load_policy("awi").prompts == Prompts(
+        write=texts.write_profile, reply=texts.reply_context, answer=texts.answer
+    )
     assert load_policy("awe").prompts == Prompts(
-        write=texts.write_facts, merge=texts.merge, reply=texts.reply, answer=texts.answer
+        write=texts.write_facts, merge=texts.merge, reply=texts.reply_external, answer=texts.answer
     )
 
 
@@ -134,7 +136,7 @@ def test_a_prompt_of_ones_own_stays_and_the_others_are_filled_in() -> None:
         }
     )
     assert policy.prompts.write == "Note {memories} and {conversation}."
-    assert policy.prompts.reply == default_templates().reply
+    assert policy.prompts.reply == default_templates().reply_context
     assert policy.prompts.merge is None
 
 
@@ -166,7 +168,7 @@ def test_writing_a_default_out_does_not_change_the_key() -> None:
         "store": "external",
         "top_k": 30,
         "read": {"order": "time", "budget_tokens": None},
-        "prompts": default_prompts("verbatim") | {"write": None},
+        "prompts": default_prompts("verbatim", "external") | {"write": None},
     }
     assert MemoryPolicy.model_validate(spelled).key == load_policy("rag").key
 

@@ -185,6 +185,7 @@ def test_the_config_gives_rounds_and_texts(cli: Cli, people: Path, tmp_path: Pat
     config.write_text(f"{{rounds: {{init: 1, update: 3}}, templates: {texts}}}", encoding="utf-8")
     one = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--json"]
     usual, longer = cli(*one).json, cli(*one, "--config", config).succeeded().json
+    assert usual["key"] != longer["key"], "the policy's own prompts start from the texts too"
     assert longer["calls"]["user"] == 2 * usual["calls"]["user"] > 0
 
 

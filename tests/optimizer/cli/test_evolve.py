@@ -21,6 +21,8 @@ from mnemotune.policies.policy import load_policy
 
 Cli = Callable[..., Any]
 PATIENCE_SECONDS = 60
+LONGER = ("--set", "search.generations=50", "--set", "search.budget.calls=900000")
+"""So that a run does not end before it is stopped."""
 
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -167,22 +169,22 @@ def test_two_runs_may_start_side_by_side_in_a_folder_where_nothing_is_yet(start:
 def test_ctrl_c_says_how_to_go_on_and_the_run_goes_on(
     start: Any, cli: Cli, tiny: Path, as_finished: Callable[[Path], None]
 ) -> None:
-    process = start("evolve", tiny, "--out", "run", "--json")
+    process = start("evolve", tiny, *LONGER, "--out", "run", "--json")
     said = stop_after(process, "where the search starts", signal.SIGINT)
     assert process.returncode == 130
     assert "Traceback" not in said
     assert "--resume" in said
     assert not Path("run/result.json").exists()
-    told = cli("evolve", "--resume", "run", "--json").succeeded().json
+    told = cli("evolve", "--resume", "run", "--set", "search.generations=1", "--json").succeeded().json
     assert told["trials"] == 3
     as_finished(Path("run"))
 
 
 def test_a_run_that_was_killed_goes_on(start: Any, cli: Cli, tiny: Path, as_finished: Callable[[Path], None]) -> None:
-    process = start("evolve", tiny, "--out", "run", "--json")
+    process = start("evolve", tiny, *LONGER, "--out", "run", "--json")
     stop_after(process, "    1  ", signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
-    cli("evolve", "--resume", "run").succeeded()
+    cli("evolve", "--resume", "run", "--set", "search.generations=1").succeeded()
     as_finished(Path("run"))
 
 

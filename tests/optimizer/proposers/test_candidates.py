@@ -26,6 +26,7 @@ from mnemotune.policies.lm import BudgetExhausted, LanguageModel, Limits, Metere
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import load_policy
+from mnemotune.policies.prompts import default_templates
 
 NAN = math.nan
 OF_EACH_STAGE = tuple(
@@ -83,6 +84,20 @@ def test_the_same_trials_config_and_replies_give_the_same_candidates_invariants_
             place = point_of(candidate.policy, SearchConfig().space)
             assert candidate.params == ({} if place is None else place.point)
             assert candidate.distributions == ({} if place is None else place.distributions)
+
+
+def test_a_prompt_that_the_parent_has_not_is_the_one_of_the_texts_given(kit: Any) -> None:
+    texts = default_templates().model_copy(
+        update={"write_facts": "Mine: {conversation}", "reply_external": "{memories}"}
+    )
+    space = {"modes": ["facts"], "stores": ["external"]}
+    search = SearchConfig.model_validate({"prompts": False, "candidates": 9, "space": space})
+    made = asyncio.run(propose([seed_trial(kit)], generation=1, search=search, model=kit.pupil(), templates=texts))
+    jumps = [candidate.policy for candidate in made if candidate.policy and candidate.policy.write.mode == "facts"]
+    assert jumps
+    for policy in jumps:
+        assert (policy.prompts.write, policy.prompts.reply) == ("Mine: {conversation}", "{memories}")
+        assert policy.prompts.answer == seed_trial(kit).policy.prompts.answer  # type: ignore[union-attr]
 
 
 def test_generations_and_seeds_differ(kit: Any) -> None:

@@ -16,20 +16,29 @@ from mnemotune.optimizer.study import Evidence
 from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Metered, Request
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.policy import default_prompts, prompt_kind
-from mnemotune.policies.prompts import REQUIRED_SLOTS, missing_slots
+from mnemotune.policies.policy import prompt_kinds
+from mnemotune.policies.prompts import REQUIRED_SLOTS, default_templates, missing_slots
 
 MODES = ("none", "verbatim", "facts", "profile")
 PROMPT = "Choose well.\n{query}\n{choices}"
 FAILURE = Evidence("utilisation", 'Stage: utilisation\nQuestion: Where to eat?\nThe user said: "I eat {no} meat."')
-USED = [(mode, slot) for mode in MODES for slot in default_prompts(mode) if slot != "reply"]
+STORES: dict[str, tuple[Any, ...]] = dict.fromkeys(MODES, ("context", "external")) | {"none": (None,)}
+USED = sorted(
+    {
+        (slot, kind)
+        for mode, stores in STORES.items()
+        for store in stores
+        for slot, kind in prompt_kinds(mode, store).items()  # type: ignore[arg-type]
+        if slot != "reply"
+    }
+)
 
 texts = st.text(max_size=60)
 
 
-def edit(model: Any, prompt: str = PROMPT, *, slot: str = "answer", mode: Any = "none", evidence: Any = None) -> Any:
+def edit(model: Any, prompt: str = PROMPT, *, slot: str = "answer", kind: str = "answer", evidence: Any = None) -> Any:
     shown = [FAILURE] if evidence is None else evidence
-    return asyncio.run(edit_prompt(slot, prompt, mode=mode, evidence=shown, model=model))
+    return asyncio.run(edit_prompt(slot, prompt, kind=kind, evidence=shown, model=model))
 
 
 def says(kit: Any, reply: str | Callable[[Request], str]) -> Any:
@@ -45,15 +54,15 @@ def says(kit: Any, reply: str | Callable[[Request], str]) -> Any:
     ],
 )
 def test_a_failure_belongs_to_the_prompt_of_its_stage_or_to_the_answer(stage: str, slots: dict[Any, str]) -> None:
-    assert {mode: slot_for(stage, mode) for mode in MODES} == slots
+    assert {mode: slot_for(stage, prompt_kinds(mode, STORES[mode][0])) for mode in MODES} == slots  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("stage", SLOT_OF_STAGE)
 def test_the_prompt_that_is_edited_is_one_that_the_policy_uses_and_that_has_a_purpose(stage: str, mode: Any) -> None:
-    slot = slot_for(stage, mode)
-    assert slot in default_prompts(mode)
-    assert prompt_kind(mode, slot) in PURPOSES
+    for store in STORES[mode]:
+        kinds = prompt_kinds(mode, store)
+        assert kinds[slot_for(stage, kinds)] in PURPOSES
 
 
 def test_the_models_reply_becomes_the_edit(kit: Any) -> None:
@@ -90,12 +99,12 @@ def test_the_request_depends_on_the_failures_and_the_prompt_alone(kit: Any) -> N
     assert one.requests != different.requests
 
 
-@pytest.mark.parametrize(("mode", "slot"), USED)
-def test_the_request_names_the_slots_that_must_stay(kit: Any, mode: Any, slot: str) -> None:
+@pytest.mark.parametrize(("slot", "kind"), USED)
+def test_the_request_names_the_slots_that_must_stay(kit: Any, slot: str, kind: str) -> None:
     pupil = says(kit, "{}")
-    edit(pupil, default_prompts(mode)[slot], slot=slot, mode=mode)
+    edit(pupil, getattr(default_templates(), kind), slot=slot, kind=kind)
     shown = pupil.requests[0].messages[-1].content
-    assert all(f"{{{name}}}" in shown.split("current_prompt")[0] for name in REQUIRED_SLOTS[prompt_kind(mode, slot)])
+    assert all(f"{{{name}}}" in shown.split("current_prompt")[0] for name in REQUIRED_SLOTS[kind])
 
 
 @pytest.mark.parametrize("reply", [PROMPT, f"  {PROMPT}\n", "", " \n"])
@@ -176,7 +185,7 @@ def test_a_call_that_failed_for_good_is_a_proposal_of_no_use(kit: Any) -> None:
 async def test_proposals_made_side_by_side_keep_to_their_own_models(kit: Any) -> None:
     models = [says(kit, kit.reply(f"Prompt {i}. {{query}} {{choices}}")) for i in range(6)]
     found = await asyncio.gather(
-        *(edit_prompt("answer", PROMPT, mode="none", evidence=[FAILURE], model=model) for model in models)
+        *(edit_prompt("answer", PROMPT, kind="answer", evidence=[FAILURE], model=model) for model in models)
     )
     assert [e.text for e in found if e is not None] == [f"Prompt {i}. {{query}} {{choices}}" for i in range(6)]
 
@@ -198,20 +207,21 @@ def real_failures(stage: str) -> list[Evidence]:
     ]
 
 
-@pytest.mark.parametrize(("mode", "slot"), USED)
+@pytest.mark.parametrize(("slot", "kind"), USED)
 @pytest.mark.parametrize("stage", SLOT_OF_STAGE)
-def test_the_embedded_model_as_proposer_keeps_every_slot(mode: Any, slot: str, stage: str) -> None:
+def test_the_embedded_model_as_proposer_keeps_every_slot(slot: str, kind: str, stage: str) -> None:
     """Edits build on edits, as they do in a long evolution."""
-    prompt, changed = default_prompts(mode)[slot], 0
+    first = getattr(default_templates(), kind)
+    prompt, changed = first, 0
     for _ in range(4):
-        found = edit(EmbeddedModel(), prompt, slot=slot, mode=mode, evidence=real_failures(stage))
+        found = edit(EmbeddedModel(), prompt, slot=slot, kind=kind, evidence=real_failures(stage))
         if found is None:
             break
         assert "of no use" not in found.reason
-        assert not missing_slots(prompt_kind(mode, slot), found.text)
+        assert not missing_slots(kind, found.text)
         prompt, changed = found.text, changed + 1
     assert changed
-    assert len(prompt) > len(default_prompts(mode)[slot])
+    assert len(prompt) > len(first)
 
 
 @settings(deadline=None, max_examples=40)
@@ -219,5 +229,5 @@ def test_the_embedded_model_as_proposer_keeps_every_slot(mode: Any, slot: str, s
 def test_the_embedded_model_keeps_the_slots_of_any_prompt(before: str, after: str, failures: list[str]) -> None:
     prompt = f"{before}\n{{memories}} {after} {{conversation}}\n{before}"
     evidence = [Evidence("write", text) for text in failures] or real_failures("write")
-    found = edit(EmbeddedModel(), prompt, slot="write", mode="profile", evidence=evidence)
+    found = edit(EmbeddedModel(), prompt, slot="write", kind="write_profile", evidence=evidence)
     assert found is None or not missing_slots("write_profile", found.text)

@@ -31,7 +31,7 @@ from mnemotune.policies.prompts import REQUIRED_SLOTS, default_templates, missin
 if TYPE_CHECKING:
     from .conftest import AskFor, EngineeringPrompt
 
-KINDS = ("write_profile", "write_facts", "merge", "answer", "reply")
+KINDS = ("write_profile", "write_facts", "merge", "answer", "reply_context")
 CUT_SHORT = (
     "Stage: write\n"
     "Question: Which plants suit my balcony?\n"

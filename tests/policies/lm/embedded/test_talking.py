@@ -53,7 +53,9 @@ def test_the_assistant_does_not_bring_back_its_own_words(ask: Ask) -> None:
 
 
 def test_memories_in_the_system_prompt_are_brought_back(ask: Ask) -> None:
-    memories = Message("system", render(default_templates().reply, memories="- I own an old cat.\n- I bake bread."))
+    memories = Message(
+        "system", render(default_templates().reply_context, memories="- I own an old cat.\n- I bake bread.")
+    )
     assert "you own an old cat" in ask(memories, "What does a cat eat?")
 
 
