@@ -1,39 +1,66 @@
-"""Run coroutines side by side."""
+"""Run coroutines side by side, without losing sight of the longest chain of calls."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from typing import Any, TypeVar
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from ..policies.lm.chain import join
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
+@dataclass(frozen=True, slots=True)
+class Running(Generic[T]):
+    """A coroutine that is under way."""
+
+    task: asyncio.Task[T]
+    context: Context
+
+    async def result(self) -> T:
+        """Wait for the result: the calls that it took belong to the chain that leads on from here."""
+        result = await self.task
+        join(self.context)
+        return result
+
+
+def start(coroutine: Coroutine[Any, Any, T]) -> Running[T]:
+    """Begin to run a coroutine."""
+    context = copy_context()
+    return Running(asyncio.create_task(coroutine, context=context), context)
+
+
 async def side_by_side(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Return all results in order; when one raises, end the others and raise that."""
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    running = [start(coroutine) for coroutine in coroutines]
     try:
-        return list(await asyncio.gather(*tasks))
+        results = list(await asyncio.gather(*(one.task for one in running)))
     except BaseException:
-        await end(tasks)
+        await end(running)
         raise
+    join(*(one.context for one in running))
+    return results
 
 
 async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) -> tuple[T, U]:
     """Return both results; when one raises, end the other and raise that."""
-    tasks = asyncio.ensure_future(first), asyncio.ensure_future(second)
+    one, two = start(first), start(second)
     try:
-        one, two = await asyncio.gather(*tasks)
+        first_result, second_result = await asyncio.gather(one.task, two.task)
     except BaseException:
-        await end(tasks)
+        await end([one, two])
         raise
-    return one, two
+    join(one.context, two.context)
+    return first_result, second_result
 
 
-async def end(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancel tasks and wait until they are gone."""
-    pending = list(tasks)
-    for task in pending:
+async def end(running: Iterable[Running[Any]]) -> None:
+    """Cancel what is under way and wait until it is gone."""
+    tasks = [one.task for one in running]
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*pending, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -11,6 +11,7 @@ from typing import Any
 from ..data.scenario import Question, Scenario
 from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Message, Metered, Request
 from ..policies.lm.base import merged
+from ..policies.lm.chain import NONE, Chain, chain
 from ..policies.policy import MemoryPolicy
 from .concurrency import both, side_by_side
 from .episode import Episode
@@ -33,6 +34,8 @@ class Evaluation:
     """One for each user asked for, in their order, failed ones included."""
     ledger: Ledger = field(default_factory=Ledger)
     wall_s: float = 0.0
+    critical_path: Chain = NONE
+    """The longest chain of dependent calls that were sent."""
 
     @property
     def failures(self) -> dict[str, str]:
@@ -88,6 +91,8 @@ class Evaluation:
             "tokens": {role: {"input": s.input_tokens, "output": s.output_tokens} for role, s in spend.items()},
             "cost_usd": self.ledger.total.cost_usd,
             "wall_s": round(self.wall_s, 3),
+            "critical_path_s": round(self.critical_path.seconds, 3),
+            "critical_path_calls": self.critical_path.calls,
             "failures": [{"user": user, "reason": reason} for user, reason in self.failures.items()],
         }
 
@@ -109,7 +114,7 @@ class Evaluator:
         A failed episode is kept and its user goes unscored. Raises BudgetExhausted when the budget ends it, and
         EndpointDown when no call gets through.
         """
-        start = self._clock()
+        start, before = self._clock(), chain()
         episodes, (problems, ledger) = await both(
             side_by_side(self._episode(policy, scenario, done) for scenario in scenarios),
             self._find_ceilings(scenarios),
@@ -122,6 +127,7 @@ class Evaluator:
             episodes=tuple(episodes),
             ledger=merged([ledger, *(episode.ledger for episode in episodes)]),
             wall_s=self._clock() - start,
+            critical_path=Chain(chain().seconds - before.seconds, chain().calls - before.calls),
         )
 
     async def _episode(self, policy: MemoryPolicy, scenario: Scenario, done: Callable[[Episode], None]) -> Episode:

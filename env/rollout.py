@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from ..data.scenario import Period, Question, Scenario
@@ -11,7 +10,7 @@ from ..policies.lm import Embedder, EndpointDown, LanguageModel, LanguageModelEr
 from ..policies.lm.base import merged
 from ..policies.memory import Memory, MemoryEvent
 from ..policies.policy import MemoryPolicy
-from .concurrency import both, end, side_by_side
+from .concurrency import Running, both, end, side_by_side, start
 from .episode import Answer, Episode, PeriodRecord, Probe, Turn
 from .protocol import Protocol, answer_prompt, probe_prompt, read_answer, read_probe, user_prompt
 
@@ -56,12 +55,12 @@ class _Rollout:
 
     async def run(self) -> Episode:
         talks: list[_Talk] = []
-        exams: list[asyncio.Task[_Exam]] = []
+        exams: list[Running[_Exam]] = []
         failures: list[str] = []
         try:
             for p, period in enumerate(self.scenario.periods):
                 talks.append(await self._talk(p, period))
-                exams.append(asyncio.create_task(self._examine(period, self.assistant.fork())))
+                exams.append(start(self._examine(period, self.assistant.fork())))
         except BaseException as error:
             if not _ends_one_episode(error):
                 await end(exams)
@@ -70,7 +69,7 @@ class _Rollout:
         records = []
         try:
             for talk, exam in zip(talks, exams, strict=True):
-                records.append(PeriodRecord(talk.sessions, talk.events, *(await exam)))
+                records.append(PeriodRecord(talk.sessions, talk.events, *(await exam.result())))
         except LanguageModelError as error:
             if not _ends_one_episode(error):
                 raise
@@ -89,11 +88,14 @@ class _Rollout:
         for session in period.sessions:
             turns: list[Turn] = []
             text = session.opening
-            for round_ in range(self.protocol.rounds(p)):
-                if round_ > 0:
-                    text = await self._follow_up(p, session.opening, turns[-1])
-                reply, written = await self.assistant.reply(text)
+            for more in reversed(range(self.protocol.rounds(p))):
+                reply = await self.assistant.respond(text)
                 turns.append(Turn(text, reply))
+                writing = self.assistant.remember(text, reply)
+                if more:  # the simulated user does not wait for what the assistant writes down
+                    written, text = await both(writing, self._follow_up(p, session.opening, turns[-1]))
+                else:
+                    written = await writing
                 events += written
             sessions.append(tuple(turns))
         return _Talk(tuple(sessions), tuple(events))

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from ..data import Splits, load_scenarios, split_by_user
 from ..env import Episode, Evaluation, Evaluator
-from ..env.concurrency import end
+from ..env.concurrency import end, start
 from ..env.episode import write_episodes
 from ..env.statistics import nan_mean
 from ..policies.lm import Budget, Ledger, Limits
@@ -233,7 +233,7 @@ class _Run:
                 note()
                 models.budget.cover()
 
-        noting = asyncio.create_task(keep_noting())
+        noting = start(keep_noting())
         try:
             yield
         finally:

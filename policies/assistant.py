@@ -20,14 +20,21 @@ class Assistant:
 
     async def reply(self, text: str) -> tuple[str, list[MemoryEvent]]:
         """Reply to the user's message and remember both; return the reply and the writes that this set off."""
-        message = Message("user", text)
-        context = await self.memory.context(text)
-        completion = await self.model.complete(Request((*context, message), role="reply"))
-        events = await self.memory.observe([message, Message("assistant", completion.text)])
-        return completion.text, events
+        reply = await self.respond(text)
+        return reply, await self.remember(text, reply)
+
+    async def respond(self, text: str) -> str:
+        """Reply to the user's message; what is remembered stays as it is until ``remember``."""
+        return await self._ask(text, role="reply")
+
+    async def remember(self, text: str, reply: str) -> list[MemoryEvent]:
+        """Remember the user's message and the reply to it; return the writes that this set off."""
+        return await self.memory.observe([Message("user", text), Message("assistant", reply)])
 
     async def answer(self, prompt: str, *, role: CallRole = "answer") -> str:
         """Answer a question; what is remembered stays as it is."""
-        context = await self.memory.context(prompt)
-        completion = await self.model.complete(Request((*context, Message("user", prompt)), role=role))
-        return completion.text
+        return await self._ask(prompt, role=role)
+
+    async def _ask(self, text: str, *, role: CallRole) -> str:
+        context = await self.memory.context(text)
+        return (await self.model.complete(Request((*context, Message("user", text)), role=role))).text

@@ -87,6 +87,12 @@ def _remarks(result: dict[str, Any]) -> Iterator[str]:
     if result["model"] != "embedded":
         cost = "not known (set endpoint.prices)" if result["cost_usd"] is None else f"${result['cost_usd']:.2f}"
         yield f"{calls:,} calls with the upper bound's, {cached:,} of them from the cache; cost: {cost}"
+    if result["critical_path_s"]:
+        longest, wall = result["critical_path_s"], result["wall_s"]
+        yield (
+            f"wall time {wall:.1f} s, {wall / longest:.2f} x the critical path: {longest:.1f} s of "
+            f"{result['critical_path_calls']:,} calls, each of which needs the answer of the one before"
+        )
     if result["upper_bound"] is not None and result["upper_bound"] <= result["random"]:
         yield (
             f"the upper bound, {result['upper_bound']:.3f}, is not above chance, {result['random']:.3f}: "

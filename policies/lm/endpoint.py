@@ -109,8 +109,10 @@ class Endpoint:
 
     async def post(
         self, path: str, body: Mapping[str, object], *, role: CallRole, unanswered: Callable[[], None] | None = None
-    ) -> object:
-        """Return the JSON that the server answers. Raises LanguageModelError when it will not.
+    ) -> tuple[object, float]:
+        """Return the JSON that the server answers, and the seconds it took with all attempts.
+
+        Raises LanguageModelError when there is no answer to be had.
 
         ``unanswered`` is called for each attempt that was sent and not answered; what it raises ends the call.
         """
@@ -123,8 +125,10 @@ class Endpoint:
             reraise=True,
         )
         async with self._slots:
+            start = self._clock.seconds()
             try:
-                return await retrying(self._attempt, path, body, role, unanswered)
+                reply: object = await retrying(self._attempt, path, body, role, unanswered)
+                return reply, self._clock.seconds() - start
             except _AttemptError as error:
                 tries = retrying.statistics["attempt_number"]
                 what = f"{error}{f' (tried {tries} times)' if tries > 1 else ''}"

@@ -105,7 +105,9 @@ class OpenAIModel:
         return body | self._extra_body
 
     async def _ask(self, body: Mapping[str, object], request: Request) -> Completion:
-        reply = await self._endpoint.post("/chat/completions", body, role=request.role, unanswered=request.unanswered)
+        reply, seconds = await self._endpoint.post(
+            "/chat/completions", body, role=request.role, unanswered=request.unanswered
+        )
         match reply:
             case {"choices": [{"message": {"content": str(content)}}, *_]}:
                 text = content.encode(errors="replace").decode()  # half of a surrogate pair cannot be sent or stored
@@ -116,7 +118,7 @@ class OpenAIModel:
         said = sum(len(message.content) for message in request.messages)
         input_tokens = _tokens(reply, "prompt_tokens", characters=said)
         output_tokens = _tokens(reply, "completion_tokens", characters=len(text))
-        return Completion(text, self._usage(input_tokens, output_tokens))
+        return Completion(text, self._usage(input_tokens, output_tokens), seconds)
 
     def _longest(self, request: Request) -> int:
         return self._max_tokens or request.max_tokens
@@ -167,7 +169,7 @@ class OpenAIEmbedder:
         spoken = np.array([bool(text.strip()) for text in texts])
         asked = [text if text.strip() else "-" for text in texts]  # OpenAI refuses a whole batch for one empty text
         body = {"model": self.name, "input": asked} | self._extra_body
-        reply = await self._endpoint.post("/embeddings", body, role="embed")
+        reply, _ = await self._endpoint.post("/embeddings", body, role="embed")
         tokens = _tokens(reply, "prompt_tokens", characters=sum(map(len, asked)))
         self.ledger.add("embed", Usage(tokens, 0, self._prices.cost(tokens, 0) if self._prices else None))
         rows = self._rows(reply, count=len(texts))

@@ -124,9 +124,10 @@ class ScriptedModel(LanguageModel):
             now = sum(role in (other.role, "") for other in self.under_way)
             self.peak[role] = max(self.peak.get(role, 0), now)
         try:
-            await asyncio.sleep(self._delay(request))
+            seconds = self._delay(request)
+            await asyncio.sleep(seconds)
             says = self._says[request.role]
-            return Completion(says if isinstance(says, str) else says(request), self._usage)
+            return Completion(says if isinstance(says, str) else says(request), self._usage, seconds)
         finally:
             self.under_way.remove(request)
             self.ended.append(request)

@@ -16,8 +16,9 @@ import pytest
 
 from mnemotune.data import Scenario
 from mnemotune.env import Evaluator, rollout
-from mnemotune.env.concurrency import both, end, side_by_side
+from mnemotune.env.concurrency import both, end, side_by_side, start
 from mnemotune.policies import load_policy, presets
+from mnemotune.policies.lm.chain import Chain, add_call, chain
 
 if TYPE_CHECKING:
     from .conftest import MakeCast, MakeModel, MakeScenario, RunVirtually
@@ -125,9 +126,9 @@ def test_ending_waits_until_the_tasks_are_gone(run_virtually: RunVirtually[Any])
     worker = Worker()
 
     async def run() -> None:
-        tasks = [asyncio.create_task(worker.work(name, 9)) for name in ("a", "b")]
+        running = [start(worker.work(name, 9)) for name in ("a", "b")]
         await asyncio.sleep(1)
-        await end(tasks)
+        await end(running)
         assert worker.log[2:] == ["a is ended", "b is ended"]
 
     run_virtually(run())
@@ -137,16 +138,55 @@ def test_ending_what_is_over_does_no_harm(run_virtually: RunVirtually[Any]) -> N
     worker = Worker()
 
     async def run() -> None:
-        tasks = [
-            asyncio.create_task(worker.work("a", 1)),
-            asyncio.create_task(worker.work("b", 1, error=ValueError("no"))),
-        ]
+        running = [start(worker.work("a", 1)), start(worker.work("b", 1, error=ValueError("no")))]
         await asyncio.sleep(2)
-        await end(tasks)
+        await end(running)
         await end([])
-        assert tasks[0].result() == "a"
+        assert await running[0].result() == "a"
 
     run_virtually(run())
+
+
+# The longest chain
+
+
+@pytest.mark.parametrize("together", [both, lambda *calls: side_by_side(calls)])
+def test_of_calls_side_by_side_the_longest_counts(together: Any, run_virtually: RunVirtually[Any]) -> None:
+    async def call(*seconds: float) -> None:
+        for one in seconds:
+            add_call(one)
+
+    async def run() -> Chain:
+        add_call(1.0)
+        await together(call(0.5, 0.25, 0.25), call(3.0))
+        await together(call(), call(0.5))
+        return chain()
+
+    assert run_virtually(run())[0] == Chain(4.5, 3)
+
+
+def test_a_chain_goes_on_where_a_result_is_waited_for(run_virtually: RunVirtually[Any]) -> None:
+    async def call() -> str:
+        add_call(2.0)
+        return "done"
+
+    async def run() -> tuple[Chain, Chain]:
+        running = start(call())
+        await asyncio.sleep(1)
+        before = chain()
+        assert await running.result() == "done"
+        return before, chain()
+
+    assert run_virtually(run())[0] == (Chain(), Chain(2.0, 1))
+
+
+def test_the_critical_path_of_an_evaluation_is_its_time_when_nothing_else_takes_any(
+    base_life: Scenario, make_model: MakeModel, make_cast: MakeCast, run_virtually: RunVirtually[Any]
+) -> None:
+    model = make_model(delay=lambda request: 2.0 if request.role == "write" else 1.0)
+    evaluation, seconds = run_virtually(Evaluator(make_cast(model)).evaluate(load_policy("awi"), [base_life]))
+    assert evaluation.critical_path.seconds == pytest.approx(seconds)
+    assert evaluation.critical_path.calls == 50 + 48 + 1, "the user thinks while memories are written"
 
 
 # The environment
@@ -186,10 +226,10 @@ def test_all_upper_bounds_are_asked_at_once(
     assert model.peak["upper_bound"] == 2 * 2 * 4
 
 
-@pytest.mark.parametrize(("preset", "writes"), [("native", 0), ("rag", 0), ("awi", 48)])
+@pytest.mark.parametrize(("preset", "waited_for"), [("native", 0), ("rag", 0), ("awi", 48 - 20)])
 def test_an_episode_lasts_as_long_as_its_longest_chain_of_dependent_calls(
     preset: str,
-    writes: int,
+    waited_for: int,
     base_life: Scenario,
     make_model: MakeModel,
     make_cast: MakeCast,
@@ -197,7 +237,7 @@ def test_an_episode_lasts_as_long_as_its_longest_chain_of_dependent_calls(
 ) -> None:
     model = make_model(delay=lambda _: 1.0)
     _, seconds = run_virtually(rollout(base_life, load_policy(preset), make_cast(model)))
-    assert seconds == pytest.approx(50 + 20 + writes + 1)
+    assert seconds == pytest.approx(50 + 20 + waited_for + 1), "20 writes are done while the user thinks"
 
 
 def test_more_users_take_no_longer_than_one(
@@ -228,7 +268,8 @@ def test_scores_and_transcripts_do_not_depend_on_who_is_faster(
         cast = make_cast(make_model(delay=delay), embedder=slow_embedder)
         evaluator = Evaluator(cast, clock=lambda: 0.0)
         evaluation, _ = run_virtually(evaluator.evaluate(load_policy(preset), lives))
-        return evaluation.as_json(preset), [episode.as_json() for episode in evaluation.episodes]
+        times = dict.fromkeys(("critical_path_s", "critical_path_calls"))
+        return evaluation.as_json(preset) | times, [episode.as_json() for episode in evaluation.episodes]
 
     even = evaluated(lambda _: 0.0)
     for seed in range(5):

@@ -62,6 +62,8 @@ FIELDS = {
     "tokens",
     "cost_usd",
     "wall_s",
+    "critical_path_s",
+    "critical_path_calls",
     "failures",
 }
 EXTRAS = {"key", "by_user", "unparsable", "failed_writes"}

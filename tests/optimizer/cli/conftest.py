@@ -10,6 +10,7 @@ import math
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -114,13 +115,25 @@ def cli(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> C
     return run
 
 
+def _hear_ctrl_c() -> None:
+    """What a shell starts in the background is deaf to it, and so would be what the tests start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start() -> Callable[..., subprocess.Popen[str]]:
     """Start a command in a process of its own."""
 
     def started(*arguments: str | Path) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "mnemotune", *map(str, arguments)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ})
+        return subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ},
+            preexec_fn=_hear_ctrl_c,
+        )
 
     return started
 

@@ -259,6 +259,19 @@ async def test_a_refusal_is_an_answer_and_costs_nothing(server: ScriptedServer, 
     assert (budget.calls, budget.tokens) == (1, 15)
 
 
+async def test_a_call_takes_from_sending_to_reply_and_waiting_for_a_slot_is_not_its_time(
+    server: ScriptedServer, connect: Connect
+) -> None:
+    server.hold()
+    model = connect(concurrency=1, clock=Clock())
+    asking = [asyncio.create_task(model.complete(REQUEST)) for _ in range(2)]
+    await server.has_been_asked(1)
+    await asyncio.sleep(0.2)
+    server.release()
+    first, second = await asyncio.gather(*asking)
+    assert first.seconds > 0.2 > second.seconds > 0
+
+
 # What errors advise
 
 
