@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, Literal
 
@@ -80,7 +81,7 @@ class Question(Record):
     required_info: Annotated[list[str], Field(min_length=1)]
     answer_choices: Annotated[list[AnswerChoice], Field(min_length=2)]
 
-    def gold(self, state: State) -> int | None:
+    def gold(self, state: Mapping[str, str]) -> int | None:
         """Return the index of the answer that suits ``state``, or None where no choice does."""
         wanted = [state[info] for info in self.required_info]
         return next((i for i, choice in enumerate(self.answer_choices) if choice.state == wanted), None)

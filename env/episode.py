@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..data.scenario import Question
 from ..policies.lm import Ledger
 from ..policies.memory import MemoryEvent
 
@@ -24,6 +26,22 @@ class Answer:
     """0-based index of the right answer; None when no choice suits the state, so that nothing can be scored."""
     score: float
     """1 for the right state, 0 for another or an unreadable reply, NaN when unscored."""
+    guessed: bool = False
+    """Whether the choice is a random one, because the reply could not be read (``compat: guessed_answers``)."""
+
+
+UpperBound = tuple[tuple[Answer, ...], ...]
+"""What a model answers when the state is given: for each question and each of its choices, which is the right one."""
+
+
+def answer_of(raw: str, choice: int | None, gold: int | None, question: Question, *, guessed: bool = False) -> Answer:
+    """Score a reply that was read as ``choice``."""
+    if gold is None:
+        score = math.nan
+    else:
+        right = question.answer_choices[gold].state
+        score = float(choice is not None and question.answer_choices[choice].state == right)
+    return Answer(raw, choice, gold, score, guessed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +108,7 @@ def _period_json(period: PeriodRecord) -> dict[str, Any]:
         "sessions": [[asdict(turn) for turn in session] for session in period.sessions],
         "events": [_event_json(event) for event in period.events],
         "answers": [
-            {"raw": a.raw, "choice": a.choice, "gold": a.gold, "score": None if a.gold is None else a.score}
-            for a in period.answers
+            asdict(answer) | {"score": None if answer.gold is None else answer.score} for answer in period.answers
         ],
         "probes": [
             {"raw": p.raw, "values": None if p.values is None else dict(p.values), "right": dict(p.right)}

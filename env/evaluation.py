@@ -10,14 +10,15 @@ from typing import Any
 
 from ..data.scenario import Question, Scenario
 from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Message, Metered, Request
-from ..policies.lm.base import merged
-from ..policies.lm.chain import NONE, Chain, chain
+from ..policies.lm.base import Spend, merged
+from ..policies.lm.chain import NO_CALLS, Chain, chain
 from ..policies.policy import MemoryPolicy
+from .compat import NONE, Compat, guess_unread, guess_unread_bounds
 from .concurrency import both, side_by_side
-from .episode import Episode
+from .episode import Answer, Episode, UpperBound, answer_of
 from .protocol import read_answer, upper_bound_prompt
 from .rollout import Cast, rollout
-from .scoring import Ceiling, PeriodScore, UserScore, score_episode
+from .scoring import METRICS, Level, Metric, PeriodScore, UserScore, score_episode
 from .statistics import Estimate, estimate, nan_mean
 
 SHARES = ("write", "read", "utilisation")
@@ -33,8 +34,10 @@ class Evaluation:
     episodes: tuple[Episode, ...] = field(repr=False, default=())
     """One for each user asked for, in their order, failed ones included."""
     ledger: Ledger = field(default_factory=Ledger)
+    compat: Compat = NONE
+    """AMemGym's defects that are reproduced."""
     wall_s: float = 0.0
-    critical_path: Chain = NONE
+    critical_path: Chain = NO_CALLS
     """The longest chain of dependent calls that were sent."""
 
     @property
@@ -50,7 +53,23 @@ class Evaluation:
     @property
     def memory_score(self) -> Estimate:
         """Mean over users of their mean over periods; 0 is chance, 1 the upper bound."""
-        return estimate(list(self.by_user.values()))
+        return self.mean_memory_score("accuracy")
+
+    def mean_memory_score(self, metric: Metric) -> Estimate:
+        """Return the mean over users of a metric's memory score; NaN where an unguarded one is."""
+        scores = [user.mean_memory_score(metric) for user in self.users]
+        if any(math.isnan(score) and not user.guarded for user, score in zip(self.users, scores, strict=True)):
+            return Estimate(math.nan, math.nan, math.nan, len(scores))
+        return estimate(scores)
+
+    def level(self, metric: Metric) -> Level:
+        """Return a metric and its baselines, means over users and periods."""
+        levels = [[period.level(metric) for period in user.periods] for user in self.users]
+        return Level(
+            score=nan_mean([nan_mean([level.score for level in user]) for user in levels]),
+            random=nan_mean([nan_mean([level.random for level in user]) for user in levels]),
+            upper_bound=nan_mean([nan_mean([level.upper_bound for level in user]) for user in levels]),
+        )
 
     def mean(self, name: str) -> float:
         """Return the mean over users and periods of ``accuracy``, ``random``, ``upper_bound`` or a share."""
@@ -79,6 +98,7 @@ class Evaluation:
             "upper_bound": _number(self.mean("upper_bound")),
             "memory_score": _number(score.mean),
             "interval": [_number(score.low), _number(score.high)],
+            "metrics": {metric: self._metric_json(metric) for metric in METRICS},
             "shares": {name: _number(self.mean(name)) for name in SHARES},
             "periods": [{name: _number(series[name][p]) for name in names} for p in range(len(series["accuracy"]))],
             "by_user": {user: _number(value) for user, value in self.by_user.items()},
@@ -88,12 +108,25 @@ class Evaluation:
             ),
             "calls": {role: s.calls for role, s in spend.items()},
             "cached": {role: s.cached for role, s in spend.items()},
-            "tokens": {role: {"input": s.input_tokens, "output": s.output_tokens} for role, s in spend.items()},
+            "tokens": {role: self._tokens_json(s) for role, s in spend.items()},
             "cost_usd": self.ledger.total.cost_usd,
             "wall_s": round(self.wall_s, 3),
             "critical_path_s": round(self.critical_path.seconds, 3),
             "critical_path_calls": self.critical_path.calls,
             "failures": [{"user": user, "reason": reason} for user, reason in self.failures.items()],
+        }
+
+    def _tokens_json(self, spend: Spend) -> dict[str, int]:
+        also = spend.input_tokens if "total_output_tokens" in self.compat else 0
+        return {"input": spend.input_tokens, "output": spend.output_tokens + also}
+
+    def _metric_json(self, metric: Metric) -> dict[str, float | None]:
+        level = self.level(metric)
+        return {
+            "score": _number(level.score),
+            "random": _number(level.random),
+            "upper_bound": _number(level.upper_bound),
+            "memory_score": _number(self.mean_memory_score(metric).mean),
         }
 
 
@@ -104,7 +137,7 @@ class Evaluator:
         """Evaluate with this cast; ``clock`` is in seconds."""
         self.cast = cast
         self._clock = clock
-        self._ceilings: dict[str, Ceiling] = {}
+        self._upper_bounds: dict[str, UpperBound] = {}
 
     async def evaluate(
         self, policy: MemoryPolicy, scenarios: Sequence[Scenario], *, done: Callable[[Episode], None] = lambda _: None
@@ -117,58 +150,71 @@ class Evaluator:
         start, before = self._clock(), chain()
         episodes, (problems, ledger) = await both(
             side_by_side(self._episode(policy, scenario, done) for scenario in scenarios),
-            self._find_ceilings(scenarios),
+            self._find_upper_bounds(scenarios),
         )
-        episodes = [_without_ceiling(episode, problems.get(episode.user)) for episode in episodes]
-        scored = [(e, s) for e, s in zip(episodes, scenarios, strict=True) if e.failure is None]
+        episodes = [_without_upper_bound(episode, problems.get(episode.user)) for episode in episodes]
+        if "guessed_answers" in self.cast.protocol.compat:
+            episodes = guess_unread(episodes, scenarios)
         return Evaluation(
             policy=policy,
-            users=tuple(score_episode(episode, scenario, self._ceilings[scenario.id]) for episode, scenario in scored),
+            users=self._score(episodes, scenarios),
+            compat=self.cast.protocol.compat,
             episodes=tuple(episodes),
             ledger=merged([ledger, *(episode.ledger for episode in episodes)]),
             wall_s=self._clock() - start,
             critical_path=Chain(chain().seconds - before.seconds, chain().calls - before.calls),
         )
 
+    def _score(self, episodes: Sequence[Episode], scenarios: Sequence[Scenario]) -> tuple[UserScore, ...]:
+        compat = self.cast.protocol.compat
+        complete = [(e, s) for e, s in zip(episodes, scenarios, strict=True) if e.failure is None]
+        lives = [scenario for _, scenario in complete]
+        bounds = [self._upper_bounds[scenario.id] for scenario in lives]
+        if "guessed_answers" in compat:
+            bounds = guess_unread_bounds(bounds, lives)
+        parts = zip(complete, bounds, strict=True)
+        return tuple(score_episode(episode, life, bound, compat=compat) for (episode, life), bound in parts)
+
     async def _episode(self, policy: MemoryPolicy, scenario: Scenario, done: Callable[[Episode], None]) -> Episode:
         episode = await rollout(scenario, policy, self.cast)
         done(episode)
         return episode
 
-    async def _find_ceilings(self, scenarios: Sequence[Scenario]) -> tuple[dict[str, LanguageModelError], Ledger]:
+    async def _find_upper_bounds(self, scenarios: Sequence[Scenario]) -> tuple[dict[str, LanguageModelError], Ledger]:
         """Find the upper bounds that are not known yet; return why some could not be found, and what it took."""
         model = Metered(self.cast.assistant)
-        new = [scenario for scenario in scenarios if scenario.id not in self._ceilings]
+        new = [scenario for scenario in scenarios if scenario.id not in self._upper_bounds]
         problems: dict[str, LanguageModelError] = {}
-        found = await side_by_side(self._find_ceiling(scenario, model) for scenario in new)
-        for scenario, ceiling in zip(new, found, strict=True):
-            if isinstance(ceiling, LanguageModelError):
-                problems[scenario.id] = ceiling
+        found = await side_by_side(self._find_upper_bound(scenario, model) for scenario in new)
+        for scenario, bound in zip(new, found, strict=True):
+            if isinstance(bound, LanguageModelError):
+                problems[scenario.id] = bound
             else:
-                self._ceilings[scenario.id] = ceiling
+                self._upper_bounds[scenario.id] = bound
         return problems, model.ledger
 
-    async def _find_ceiling(self, scenario: Scenario, model: Metered) -> Ceiling | LanguageModelError:
+    async def _find_upper_bound(self, scenario: Scenario, model: Metered) -> UpperBound | LanguageModelError:
         try:
-            return await side_by_side(self._question_ceiling(question, model) for question in scenario.qas)
+            return tuple(await side_by_side(self._with_each_state(question, model) for question in scenario.qas))
         except EndpointDown:
             raise
         except LanguageModelError as error:
             return error
 
-    async def _question_ceiling(self, question: Question, model: Metered) -> list[float]:
-        return await side_by_side(self._choice_ceiling(question, c, model) for c in range(len(question.answer_choices)))
+    async def _with_each_state(self, question: Question, model: Metered) -> tuple[Answer, ...]:
+        choices = range(len(question.answer_choices))
+        return tuple(await side_by_side(self._with_state_of(choice, question, model) for choice in choices))
 
-    async def _choice_ceiling(self, question: Question, choice: int, model: Metered) -> float:
-        state = question.answer_choices[choice].state
-        template = self.cast.protocol.templates.upper_bound
-        prompt = upper_bound_prompt(template, question, dict(zip(question.required_info, state, strict=True)))
+    async def _with_state_of(self, choice: int, question: Question, model: Metered) -> Answer:
+        protocol, values = self.cast.protocol, question.answer_choices[choice].state
+        state = dict(zip(question.required_info, values, strict=True))
+        prompt = upper_bound_prompt(protocol.templates.upper_bound, question, state, compat=protocol.compat)
         request = Request((Message("user", prompt),), role="upper_bound", json_mode=True)
-        chosen = read_answer((await model.complete(request)).text, question)
-        return float(chosen is not None and question.answer_choices[chosen].state == state)
+        raw = (await model.complete(request)).text
+        return answer_of(raw, read_answer(raw, question, compat=protocol.compat), choice, question)
 
 
-def _without_ceiling(episode: Episode, problem: LanguageModelError | None) -> Episode:
+def _without_upper_bound(episode: Episode, problem: LanguageModelError | None) -> Episode:
     """Return the episode as failed when its upper bound could not be found."""
     if problem is None or episode.failure is not None:
         return episode

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..data.scenario import Question, Scenario
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, default_templates, render
 from ..policies.replies import ReplyError, read_json_object
+from .compat import NONE, Compat, parse_strictly
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,8 @@ class Protocol:
     rounds_update: int = 2
     """Rounds of each later session."""
     templates: Templates = field(default_factory=default_templates)
+    compat: Compat = NONE
+    """AMemGym's defects that are reproduced."""
 
     def rounds(self, period: int) -> int:
         """Return the rounds of each session of a period."""
@@ -46,14 +51,14 @@ def upper_bound_calls(scenario: Scenario) -> int:
     return sum(len(question.answer_choices) for question in scenario.qas)
 
 
-def answer_prompt(template: str, question: Question) -> str:
+def answer_prompt(template: str, question: Question, *, compat: Compat = NONE) -> str:
     """Return how a question is put to the assistant."""
-    return render(template, query=question.query, choices=_numbered(question))
+    return render(template, query=question.query, choices=_numbered(question, compat))
 
 
-def upper_bound_prompt(template: str, question: Question, state: Mapping[str, str]) -> str:
+def upper_bound_prompt(template: str, question: Question, state: Mapping[str, str], *, compat: Compat = NONE) -> str:
     """Return how a question is put with the states behind it given."""
-    return render(template, query=question.query, choices=_numbered(question), state=_indented(state))
+    return render(template, query=question.query, choices=_numbered(question, compat), state=_indented(state))
 
 
 def probe_prompt(template: str, question: Question, scenario: Scenario) -> str:
@@ -77,29 +82,46 @@ def user_prompt(template: str, scenario: Scenario, period: int, opening: str, ex
     )
 
 
-def read_answer(reply: str, question: Question) -> int | None:
+def read_answer(reply: str, question: Question, *, compat: Compat = NONE) -> int | None:
     """Return the 0-based choice that a reply names; None when it names none."""
-    try:
-        number = read_json_object(reply).get("answer")
-    except ReplyError:
+    number = (_read_object(reply, compat) or {}).get("answer")
+    count = len(question.answer_choices)
+    if isinstance(number, str) and "strict_replies" not in compat and re.fullmatch(r"\s*[0-9]{1,9}\s*", number):
+        number = int(number)
+    if isinstance(number, bool) or not isinstance(number, int):
         return None
-    if isinstance(number, bool) or not isinstance(number, int | str):
-        return None
-    choices = [str(c + 1) for c in range(len(question.answer_choices))]
-    given = str(number).strip().lstrip("0")
-    return choices.index(given) if given in choices else None
+    if "counted_from_the_end" in compat and -count < number <= 0:
+        return count + number - 1
+    return number - 1 if 1 <= number <= count else None
 
 
-def read_probe(reply: str) -> dict[str, str] | None:
+def read_probe(reply: str, *, compat: Compat = NONE) -> dict[str, str] | None:
     """Return the values that a reply names; None when it cannot be read."""
+    values = _read_object(reply, compat)
+    return None if values is None else {key: value for key, value in values.items() if isinstance(value, str)}
+
+
+def gold_choice(question: Question, state: Mapping[str, str], *, compat: Compat = NONE) -> int | None:
+    """Return the 0-based choice that is right in a state; None when none is."""
+    gold = question.gold(state)
+    if gold is None and "last_choice_gold" in compat and question.answer_choices:
+        return len(question.answer_choices) - 1
+    return gold
+
+
+def _read_object(reply: str, compat: Compat) -> dict[str, Any] | None:
+    if "strict_replies" in compat:
+        value = parse_strictly(reply)
+        return value if isinstance(value, dict) else None
     try:
-        return {key: value for key, value in read_json_object(reply).items() if isinstance(value, str)}
+        return read_json_object(reply)
     except ReplyError:
         return None
 
 
-def _numbered(question: Question) -> str:
-    return "\n".join(f"{i}: {_one_line(choice.answer)}" for i, choice in enumerate(question.answer_choices, 1))
+def _numbered(question: Question, compat: Compat) -> str:
+    as_shown = str if "choices_with_line_breaks" in compat else _one_line
+    return "\n".join(f"{i}: {as_shown(choice.answer)}" for i, choice in enumerate(question.answer_choices, 1))
 
 
 def _one_line(text: str) -> str:

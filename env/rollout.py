@@ -11,8 +11,8 @@ from ..policies.lm.base import merged
 from ..policies.memory import Memory, MemoryEvent
 from ..policies.policy import MemoryPolicy
 from .concurrency import Running, both, end, side_by_side, start
-from .episode import Answer, Episode, PeriodRecord, Probe, Turn
-from .protocol import Protocol, answer_prompt, probe_prompt, read_answer, read_probe, user_prompt
+from .episode import Answer, Episode, PeriodRecord, Probe, Turn, answer_of
+from .protocol import Protocol, answer_prompt, gold_choice, probe_prompt, read_answer, read_probe, user_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +114,20 @@ class _Rollout:
         return tuple(answers), tuple(probes)
 
     async def _answer(self, question: Question, period: Period, assistant: Assistant) -> Answer:
-        prompt = answer_prompt(self.policy.prompts.answer or self.protocol.templates.answer, question)
-        raw = await assistant.answer(prompt)
-        choice, gold = read_answer(raw, question), question.gold(period.state)
-        return Answer(raw, choice, gold, _score(choice, gold, question))
+        compat = self.protocol.compat
+        template = self.policy.prompts.answer or self.protocol.templates.answer
+        raw = await assistant.answer(answer_prompt(template, question, compat=compat))
+        gold = gold_choice(question, period.state, compat=compat)
+        return answer_of(raw, read_answer(raw, question, compat=compat), gold, question)
 
     async def _probe(self, question: Question, period: Period, assistant: Assistant) -> Probe:
         prompt = probe_prompt(self.protocol.templates.probe, question, self.scenario)
+        if "unread_external_probes" in self.protocol.compat and self.policy.store == "external":
+            assistant = assistant.fork(memories=False)
         raw = await assistant.answer(prompt, role="probe")
-        values = read_probe(raw)
+        values = read_probe(raw, compat=self.protocol.compat)
         right = {info: (values or {}).get(info) == period.state[info] for info in question.required_info}
         return Probe(raw, values, right)
-
-
-def _score(choice: int | None, gold: int | None, question: Question) -> float:
-    if gold is None:
-        return float("nan")
-    if choice is None:
-        return 0.0
-    return float(question.answer_choices[choice].state == question.answer_choices[gold].state)
 
 
 def _ends_one_episode(error: BaseException) -> bool:

@@ -3,15 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from ..data.scenario import Question, Scenario
-from .episode import Episode, PeriodRecord
+from .compat import NONE, Compat
+from .episode import Answer, Episode, PeriodRecord, UpperBound
 from .statistics import nan_mean
 
-Ceiling = Sequence[Sequence[float]]
-"""Upper bound: for each question and each of its choices, 1 if it is chosen when its state is given, else 0."""
+Metric = Literal["accuracy", "hamming", "jaccard"]
+"""How alike two states are, in [0, 1], after AMemGym: all values equal or not; the share of equal values; equal values
+over all different ones."""
+METRICS: tuple[Metric, ...] = get_args(Metric)
+
+
+def similarity(one: Sequence[str], other: Sequence[str], metric: Metric) -> float:
+    """Return how alike two states are, whose values are aligned."""
+    equal = sum(a == b for a, b in zip(one, other, strict=True))
+    if metric == "accuracy":
+        return float(equal == len(one))
+    return equal / len(one) if metric == "hamming" else equal / (2 * len(one) - equal)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The similarity of the states answered to the right ones, beside its baselines."""
+
+    score: float
+    """In [0, 1]; NaN when nothing was scored."""
+    random: float
+    """Expected of a blind choice."""
+    upper_bound: float
+    """With the states given."""
+
+    @property
+    def memory_score(self) -> float:
+        """``(score - random) / (upper_bound - random)``: 0 is chance, 1 the upper bound; NaN where the two are equal.
+
+        An upper bound below chance turns it round: then the model cannot do the task, and being wrong scores well.
+        """
+        headroom = self.upper_bound - self.random
+        return math.nan if abs(headroom) < 1e-12 else (self.score - self.random) / headroom
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +77,20 @@ class PeriodScore:
     """Accuracy with the states given, in [0, 1]."""
     diagnosis: Diagnosis
     unparsable: int
-    """Answers that could not be read; they count as wrong."""
+    """Answers that could not be read."""
+    others: Mapping[Metric, Level] = field(default_factory=dict)
+    """The metrics besides accuracy."""
 
     @property
     def memory_score(self) -> float:
-        """``(accuracy - random) / (upper_bound - random)``; 0 is chance, 1 the upper bound.
+        """Accuracy's, as ``Level`` has it."""
+        return self.level("accuracy").memory_score
 
-        NaN without headroom: where the upper bound is not above chance, the model cannot do the task, and the ratio
-        would reward wrong answers.
-        """
-        headroom = self.upper_bound - self.random
-        if math.isnan(headroom) or headroom < 1e-12:
-            return math.nan
-        return (self.diagnosis.accuracy - self.random) / headroom
+    def level(self, metric: Metric) -> Level:
+        """Return a metric beside its baselines."""
+        if metric == "accuracy":
+            return Level(self.diagnosis.accuracy, self.random, self.upper_bound)
+        return self.others[metric]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +99,18 @@ class UserScore:
 
     user: str
     periods: tuple[PeriodScore, ...]
+    guarded: bool = True
+    """Whether periods without a memory score are left out of its mean; else one makes the mean NaN."""
 
     @property
     def memory_score(self) -> float:
         """Mean over periods; higher is better."""
-        return nan_mean([period.memory_score for period in self.periods])
+        return self.mean_memory_score("accuracy")
+
+    def mean_memory_score(self, metric: Metric) -> float:
+        """Return the mean over periods of a metric's memory score."""
+        scores = [period.level(metric).memory_score for period in self.periods]
+        return math.nan if not self.guarded and any(map(math.isnan, scores)) else nan_mean(scores)
 
     @property
     def accuracy(self) -> float:
@@ -77,27 +118,90 @@ class UserScore:
         return nan_mean([period.diagnosis.accuracy for period in self.periods])
 
 
-def score_episode(episode: Episode, scenario: Scenario, ceiling: Ceiling) -> UserScore:
+def score_episode(episode: Episode, scenario: Scenario, upper_bound: UpperBound, *, compat: Compat = NONE) -> UserScore:
     """Score every recorded period of an episode."""
-    scores = []
-    for p, record in enumerate(episode.periods):
-        golds = [answer.gold for answer in record.answers]
-        scored = [(q, gold) for q, gold in enumerate(golds) if gold is not None]
-        scores.append(
-            PeriodScore(
-                random=nan_mean([_chance(scenario.qas[q], gold) for q, gold in scored]),
-                upper_bound=nan_mean([ceiling[q][gold] for q, gold in scored]),
-                diagnosis=_diagnose(episode.periods, p, scenario),
-                unparsable=sum(record.answers[q].choice is None for q, _ in scored),
-            )
-        )
-    return UserScore(episode.user, tuple(scores))
+    periods = (_score_period(episode, p, scenario, upper_bound, compat) for p in range(len(episode.periods)))
+    return UserScore(episode.user, tuple(periods), guarded="unguarded_score" not in compat)
 
 
-def _chance(question: Question, gold: int) -> float:
-    """Return the share of choices that a blind guess would score with."""
-    states = [choice.state for choice in question.answer_choices]
-    return states.count(states[gold]) / len(states)
+def _score_period(episode: Episode, p: int, scenario: Scenario, upper_bound: UpperBound, compat: Compat) -> PeriodScore:
+    answers, state = episode.periods[p].answers, scenario.periods[p].state
+    bounds = _bounds(scenario, p, answers, upper_bound, compat)
+    asked = [
+        _Asked(question, state, answer, bound)
+        for question, answer, bound in zip(scenario.qas, answers, bounds, strict=True)
+        if answer.gold is not None
+    ]
+    levels = {metric: _level(asked, metric) for metric in METRICS}
+    return PeriodScore(
+        random=levels["accuracy"].random,
+        upper_bound=levels["accuracy"].upper_bound,
+        diagnosis=_diagnose(episode.periods, p, scenario),
+        unparsable=sum(one.answer.choice is None or one.answer.guessed for one in asked),
+        others={metric: levels[metric] for metric in METRICS if metric != "accuracy"},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """What was answered with the present states of a question given; ``question`` is the one that it was asked for."""
+
+    answer: Answer
+    question: Question
+
+    def similarity(self, metric: Metric) -> float:
+        return _answered(self.answer, self.question, metric)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A scored question at the end of a period."""
+
+    question: Question
+    state: Mapping[str, str]
+    answer: Answer
+    bound: _Bound
+
+    def chance(self, metric: Metric) -> float:
+        now = [self.state[info] for info in self.question.required_info]
+        return nan_mean([similarity(now, choice.state, metric) for choice in self.question.answer_choices])
+
+
+def _level(asked: Sequence[_Asked], metric: Metric) -> Level:
+    return Level(
+        score=nan_mean([_answered(one.answer, one.question, metric) for one in asked]),
+        random=nan_mean([one.chance(metric) for one in asked]),
+        upper_bound=nan_mean([one.bound.similarity(metric) for one in asked]),
+    )
+
+
+def _answered(answer: Answer, question: Question, metric: Metric) -> float:
+    if answer.gold is None:
+        return math.nan
+    if answer.choice is None:
+        return 0.0
+    choices = question.answer_choices
+    return similarity(choices[answer.gold].state, choices[answer.choice].state, metric)
+
+
+def _bounds(
+    scenario: Scenario, p: int, answers: Sequence[Answer], upper_bound: UpperBound, compat: Compat
+) -> list[_Bound]:
+    """Return for each question what was answered with the states of its right choice given."""
+    own = [
+        _Bound(bounds[answer.gold or 0], question)
+        for question, answer, bounds in zip(scenario.qas, answers, upper_bound, strict=True)
+    ]
+    if "shared_upper_bound" not in compat:
+        return own
+    shared = {
+        tuple(choice.state): _Bound(bound, question)
+        for question, bounds in zip(scenario.qas, upper_bound, strict=True)
+        for choice, bound in zip(question.answer_choices, bounds, strict=True)
+    }
+    state = scenario.periods[p].state
+    present = [tuple(state[info] for info in question.required_info) for question in scenario.qas]
+    return [shared.get(values, bound) for values, bound in zip(present, own, strict=True)]
 
 
 def failure_weights(periods: Sequence[PeriodRecord], p: int, q: int, scenario: Scenario) -> tuple[float, float, float]:

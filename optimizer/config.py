@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ..data.resources import resource
+from ..env.compat import AMEMGYM, DEFECTS, Defect
 from ..policies.lm.openai import Prices, check_extra_body
 from ..policies.policy import MemoryPolicy, dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
@@ -146,6 +147,8 @@ class Config(Section):
     templates: Templates = Field(default_factory=default_templates)
     """The environment's texts and those that policies start from: a YAML file, or the texts; what it leaves out is the
     bundled set's."""
+    compat: tuple[Defect, ...] = ()
+    """AMemGym's defects to reproduce, by name; ``amemgym`` is all of them."""
     seed_policy: MemoryPolicy
     """Where the search starts: a preset's name, a file, or the policy itself."""
     baselines: tuple[str, ...] = ("native", "rag", "awe", "awi")
@@ -160,6 +163,12 @@ class Config(Section):
             "user": self.user_model or self.model,
             "proposer": self.proposer_model or self.model,
         }
+
+    @field_validator("compat", mode="before")
+    @classmethod
+    def _expand_compat(cls, given: Any) -> Any:
+        names = [given] if isinstance(given, str) else given
+        return DEFECTS if names == [AMEMGYM] else names
 
     @field_validator("templates", mode="before")
     @classmethod

@@ -72,7 +72,8 @@ class Loop:
     async def _judge_seed(self, policy: MemoryPolicy) -> Trial:
         race = await self.arena.race(policy, None)
         validation = await self.arena.validate(policy)
-        if all(map(math.isnan, race.scores.values())) or validation.memory_score.users < 2:
+        headroom = validation.mean("upper_bound") - validation.mean("random")
+        if all(map(math.isnan, race.scores.values())) or validation.memory_score.users < 2 or headroom <= 0:
             reasons = [failure["reason"] for failure in race.summary["failures"]] + list(validation.failures.values())
             cannot = (
                 "the upper bound is not above chance: the model cannot do the task, even when told the user's state"

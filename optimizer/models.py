@@ -108,7 +108,7 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
 
 def protocol_of(config: Config) -> Protocol:
     """Return the protocol that a config's episodes follow."""
-    return Protocol(config.rounds.init, config.rounds.update, config.templates)
+    return Protocol(config.rounds.init, config.rounds.update, config.templates, frozenset(config.compat))
 
 
 def _make(name: str, endpoint: Endpoint, cache: ResponseCache | None) -> LanguageModel:

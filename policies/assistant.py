@@ -14,9 +14,12 @@ class Assistant:
         self.model = model
         self.memory = memory
 
-    def fork(self) -> Assistant:
-        """Return an assistant that remembers the same and goes its own way from here."""
-        return Assistant(self.model, self.memory.fork())
+    def fork(self, *, memories: bool = True) -> Assistant:
+        """Return an assistant that remembers the same and goes its own way from here.
+
+        Without ``memories`` it has only the messages that are not written yet.
+        """
+        return Assistant(self.model, self.memory.fork(memories=memories))
 
     async def reply(self, text: str) -> tuple[str, list[MemoryEvent]]:
         """Reply to the user's message and remember both; return the reply and the writes that this set off."""

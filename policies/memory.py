@@ -78,10 +78,11 @@ class Memory:
         """Go back to a state."""
         self._state = state
 
-    def fork(self) -> Memory:
-        """Return a memory in the same state that goes its own way from here."""
+    def fork(self, *, memories: bool = True) -> Memory:
+        """Return a memory in the same state that goes its own way from here; without ``memories`` the buffer alone."""
         other = Memory.__new__(Memory)
-        other.policy, other._model, other._state, other._index = self.policy, self._model, self._state, self._index
+        other.policy, other._model, other._index = self.policy, self._model, self._index
+        other._state = self._state if memories else MemoryState(buffer=self._state.buffer)
         return other
 
     async def observe(self, messages: Sequence[Message]) -> list[MemoryEvent]:

@@ -16,8 +16,8 @@ class Chain:
     """Calls that were sent; replies from the cache are none."""
 
 
-NONE = Chain()
-_chain: ContextVar[Chain] = ContextVar("chain", default=NONE)
+NO_CALLS = Chain()
+_chain: ContextVar[Chain] = ContextVar("chain", default=NO_CALLS)
 """Tasks start from their maker's chain and keep their own."""
 
 
@@ -34,4 +34,4 @@ def add_call(seconds: float) -> None:
 
 def join(*contexts: Context) -> None:
     """Go on from the longest chain of this context and of others, whose outcomes are here."""
-    _chain.set(max([_chain.get(), *(context.get(_chain, NONE) for context in contexts)]))
+    _chain.set(max([_chain.get(), *(context.get(_chain, NO_CALLS) for context in contexts)]))

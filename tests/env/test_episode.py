@@ -96,9 +96,9 @@ def test_an_episode_by_hand() -> None:
                     }
                 ],
                 "answers": [
-                    {"raw": '{"answer": 2}', "choice": 1, "gold": 0, "score": 0.0},
-                    {"raw": "dunno", "choice": None, "gold": 1, "score": 0.0},
-                    {"raw": "", "choice": 2, "gold": 2, "score": 1.0},
+                    {"raw": '{"answer": 2}', "choice": 1, "gold": 0, "score": 0.0, "guessed": False},
+                    {"raw": "dunno", "choice": None, "gold": 1, "score": 0.0, "guessed": False},
+                    {"raw": "", "choice": 2, "gold": 2, "score": 1.0, "guessed": False},
                 ],
                 "probes": [{"raw": '{"pet": "low"}', "values": {"pet": "low"}, "right": {"pet": False, "flat": False}}],
             }
@@ -119,7 +119,9 @@ def test_an_episode_of_nothing_is_told_too() -> None:
 
 def test_an_unscored_answer_is_null_and_not_nan() -> None:
     episode = Episode("ann", "key", (one_period(answers=(Answer("2", 1, None, float("nan")),)),))
-    assert read(episode)["periods"][0]["answers"] == [{"raw": "2", "choice": 1, "gold": None, "score": None}]
+    assert read(episode)["periods"][0]["answers"] == [
+        {"raw": "2", "choice": 1, "gold": None, "score": None, "guessed": False}
+    ]
 
 
 def test_an_unreadable_probe_is_told_from_an_empty_one() -> None:

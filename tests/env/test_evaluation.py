@@ -53,6 +53,7 @@ FIELDS = {
     "accuracy",
     "random",
     "upper_bound",
+    "metrics",
     "memory_score",
     "interval",
     "shares",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mnemotune.data import Scenario
 from mnemotune.data.scenario import Question
 from mnemotune.env import Protocol, rollout
+from mnemotune.env.compat import DEFECTS
 from mnemotune.env.protocol import (
     answer_prompt,
     probe_prompt,
@@ -234,6 +235,7 @@ def test_the_simulated_user_does_not_know_the_states_themselves(make_scenario: M
         ('{"answer": "1: sleep"}', None),
         ('{"answer": "²"}', None),
         ('{"answer": ""}', None),
+        ('{"answer": "' + "1" * 5000 + '"}', None),
         ('{"Answer": 2}', None),
         ("{}", None),
         ('[{"answer": 2}]', None),
@@ -284,6 +286,11 @@ def test_no_reply_can_break_reading(reply: str) -> None:
     choice = read_answer(reply, FOUR)
     assert choice is None or 0 <= choice < 4
     values = read_probe(reply)
+    assert values is None or all(isinstance(value, str) for value in values.values())
+    every = frozenset(DEFECTS)
+    choice = read_answer(reply, FOUR, compat=every)
+    assert choice is None or 0 <= choice < 4
+    values = read_probe(reply, compat=every)
     assert values is None or all(isinstance(value, str) for value in values.values())
 
 

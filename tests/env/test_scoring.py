@@ -20,15 +20,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mnemotune.data import Scenario
-from mnemotune.env.episode import Episode, PeriodRecord
+from mnemotune.env.episode import Episode, PeriodRecord, UpperBound, answer_of
 from mnemotune.env.scoring import (
-    Ceiling,
+    METRICS,
     Diagnosis,
     PeriodScore,
     UserScore,
     failure_weights,
     last_change,
     score_episode,
+    similarity,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 NAN = math.nan
 BOTH = {"pet_0": True, "flat_0": True}
 
+Ceiling = Sequence[Sequence[float]]
+"""For each question and each of its choices, 1 if it is found when its state is given, else 0."""
 Asked = tuple[int | None, int | None, Mapping[str, bool]]
 """A question's gold, the choice made, what the probe got right."""
 
@@ -51,8 +54,16 @@ def known(pet: bool, flat: bool, *, q: int = 0) -> dict[str, bool]:
     return {f"pet_{q}": pet, f"flat_{q}": flat}
 
 
-def all_right(scenario: Scenario) -> Ceiling:
-    return [[1.0] * len(question.answer_choices) for question in scenario.qas]
+def upper_bound(scenario: Scenario, right: Ceiling) -> UpperBound:
+    """Make an upper bound from whether each choice of each question is found when its state is given."""
+    return tuple(
+        tuple(answer_of("", c if found else None, c, question) for c, found in enumerate(choices))
+        for question, choices in zip(scenario.qas, right, strict=True)
+    )
+
+
+def all_right(scenario: Scenario) -> UpperBound:
+    return upper_bound(scenario, [[1.0] * len(question.answer_choices) for question in scenario.qas])
 
 
 def right_and_wrong(right: int, wrong: int) -> list[Asked]:
@@ -69,7 +80,7 @@ def test_accuracy_random_and_upper_bound_by_hand(
     """Five questions, four choices each: 3 right of 5, chance 1/4, and 4 of the 5 right with the states given."""
     scenario = make_scenario(sessions=(1,), questions=5)
     ceiling = [*[[1.0, 0.0, 0.0, 0.0]] * 4, [0.0, 1.0, 1.0, 1.0]]
-    user = score_episode(make_episode([make_period(*right_and_wrong(3, 2))]), scenario, ceiling)
+    user = score_episode(make_episode([make_period(*right_and_wrong(3, 2))]), scenario, upper_bound(scenario, ceiling))
     (period,) = user.periods
     assert (period.diagnosis.accuracy, period.random, period.upper_bound) == pytest.approx((0.6, 0.25, 0.8))
     assert period.memory_score == pytest.approx((0.6 - 0.25) / (0.8 - 0.25))
@@ -92,7 +103,7 @@ def test_the_upper_bound_is_that_of_the_answer_that_is_right_now(
 ) -> None:
     scenario = make_scenario(sessions=(1, 1, 1), questions=1)
     periods = [make_period((gold, gold, BOTH)) for gold in (0, 2, 3)]
-    user = score_episode(make_episode(periods), scenario, [[1.0, 0.0, 0.0, 1.0]])
+    user = score_episode(make_episode(periods), scenario, upper_bound(scenario, [[1.0, 0.0, 0.0, 1.0]]))
     assert [period.upper_bound for period in user.periods] == [1.0, 0.0, 1.0]
 
 
@@ -118,7 +129,7 @@ def test_a_question_without_a_right_answer_is_left_out(
     scenario = scenario.model_copy(update={"qas": [scenario.qas[0], fewer, scenario.qas[2]]})
     period = make_period((0, 0, known(True, True)), (None, 1, known(False, False, q=1)), (0, 1, known(True, True, q=2)))
     ceiling = [[1.0] * 4, [0.0] * 2, [1.0] * 4]
-    (score,) = score_episode(make_episode([period]), scenario, ceiling).periods
+    (score,) = score_episode(make_episode([period]), scenario, upper_bound(scenario, ceiling)).periods
     assert shares(score.diagnosis) == pytest.approx((0.5, 0, 0, 0.5))
     assert (score.random, score.upper_bound, score.diagnosis.questions) == (0.25, 1.0, 2)
     assert score.memory_score == pytest.approx(1 / 3)
@@ -186,7 +197,7 @@ def test_without_headroom_a_whole_period_is_left_out_of_its_users_score(
     one_of_four = [[0.0 if q else 1.0, 1.0, 0.0, 0.0] for q in range(4)]
     first = make_period(*right_and_wrong(2, 2))
     second = make_period(*[(1, 1 if q < 2 else 0, known(True, True, q=q)) for q in range(4)])
-    user = score_episode(make_episode([first, second]), scenario, one_of_four)
+    user = score_episode(make_episode([first, second]), scenario, upper_bound(scenario, one_of_four))
     assert math.isnan(user.periods[0].memory_score)
     assert user.memory_score == user.periods[1].memory_score == pytest.approx((0.5 - 0.25) / 0.75)
     assert user.accuracy == 0.5
@@ -344,7 +355,7 @@ def score_made_up(make_scenario: MakeScenario, make_period: MakePeriod, make_epi
         changes, asked = life
         scenario = make_scenario(sessions=(1,) * len(asked), questions=2, changes=changes)
         episode: Episode = make_episode([make_period(*questions) for questions in asked])
-        return score_episode(episode, scenario, ceiling)
+        return score_episode(episode, scenario, upper_bound(scenario, ceiling))
 
     return scored
 
@@ -400,7 +411,7 @@ def test_the_order_of_questions_does_not_matter(
     scenario = make_scenario(sessions=(1,) * len(asked), questions=2, changes=changes)
     turned = scenario.model_copy(update={"qas": scenario.qas[::-1]})
     episode = make_episode([make_period(*questions[::-1]) for questions in asked])
-    other = score_episode(episode, turned, ceiling[::-1])
+    other = score_episode(episode, turned, upper_bound(turned, ceiling[::-1]))
     assert all(alike(a, b) for a, b in zip(score_made_up(life, ceiling).periods, other.periods, strict=True))
 
 
@@ -419,7 +430,37 @@ def test_a_question_without_a_right_answer_leaves_no_trace_in_the_scores(
     assert all(alike(x, y) for x, y in zip(a.periods, b.periods, strict=True))
 
 
-def test_a_model_that_fails_even_when_told_everything_has_no_memory_score() -> None:
-    """The plain ratio would give it 1.0 for being always wrong."""
-    wrong = Diagnosis(accuracy=0.0, write=1.0, read=0.0, utilisation=0.0, questions=4)
-    assert math.isnan(PeriodScore(random=0.25, upper_bound=0.0, diagnosis=wrong, unparsable=4).memory_score)
+def test_an_upper_bound_below_chance_turns_the_ratio_round() -> None:
+    """As AMemGym's does; where it happens over all, a search refuses to begin."""
+    assert period_score(0.0, 0.25, 0.0).memory_score == 1.0
+    assert period_score(0.5, 0.25, 0.0).memory_score == -1.0
+
+
+# Other metrics
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "scores"),
+    [
+        (("a", "b"), ("a", "b"), (1, 1, 1)),
+        (("a", "b"), ("a", "c"), (0, 1 / 2, 1 / 3)),
+        (("a", "b"), ("b", "a"), (0, 0, 0)),
+        (("a", "b", "c"), ("a", "b", "d"), (0, 2 / 3, 1 / 2)),
+        (("a",), ("a",), (1, 1, 1)),
+    ],
+)
+def test_how_alike_two_states_are(one: Any, other: Any, scores: tuple[float, float, float]) -> None:
+    assert tuple(similarity(one, other, metric) for metric in METRICS) == pytest.approx(scores)
+
+
+def test_a_half_right_answer_counts_half_for_hamming_and_a_third_for_jaccard(
+    make_scenario: MakeScenario, make_period: MakePeriod, make_episode: MakeEpisode
+) -> None:
+    """Choices are low low, low mid, mid low, mid mid; the first is right, the second chosen."""
+    scenario = make_scenario(sessions=(1,), questions=1)
+    episode = make_episode([make_period((0, 1, BOTH))])
+    (period,) = score_episode(episode, scenario, all_right(scenario)).periods
+    assert astuple(period.level("accuracy")) == (0.0, 0.25, 1.0)
+    assert astuple(period.level("hamming")) == pytest.approx((1 / 2, (1 + 1 / 2 + 1 / 2) / 4, 1.0))
+    assert astuple(period.level("jaccard")) == pytest.approx((1 / 3, (1 + 1 / 3 + 1 / 3) / 4, 1.0))
+    assert period.level("hamming").memory_score == pytest.approx(0.0)

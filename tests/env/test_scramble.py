@@ -25,6 +25,7 @@ import pytest
 from mnemotune.data import Scenario
 from mnemotune.data.scenario import Question
 from mnemotune.env import Cast, Episode, Evaluator, Protocol, rollout
+from mnemotune.env.episode import answer_of
 from mnemotune.env.protocol import read_answer
 from mnemotune.env.scoring import score_episode
 from mnemotune.policies import load_policy, presets
@@ -152,8 +153,10 @@ def judged(episode: Episode, life: Scenario) -> tuple[list[float], list[dict[str
 
     What is unscored is -1, so that it equals itself.
     """
-    ceiling = [[1.0] * len(question.answer_choices) for question in life.qas]
-    scores = score_episode(episode, life, ceiling)
+    bound = tuple(
+        tuple(answer_of("", c, c, question) for c in range(len(question.answer_choices))) for question in life.qas
+    )
+    scores = score_episode(episode, life, bound)
     return (
         [-1.0 if answer.gold is None else answer.score for period in episode.periods for answer in period.answers],
         [dict(probe.right) for period in episode.periods for probe in period.probes],

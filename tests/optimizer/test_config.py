@@ -43,6 +43,7 @@ endpoint:
   prices: {large: {input: 0.15, output: 0.6, date: 2026-10-01}}
   cache: false
 rounds: {init: 2, update: 3}
+compat: [strict_replies]
 templates: {answer: "Choose for me.\\n{query}\\n{choices}"}
 seed_policy:
   write: {mode: facts, roles: user}

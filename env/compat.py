@@ -1,0 +1,78 @@
+"""AMemGym's defects: mended by default, and reproduced where a config's ``compat`` names them."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+from ..data.scenario import Question, Scenario
+from .episode import Answer, Episode, PeriodRecord, UpperBound, answer_of
+
+Defect = Literal[
+    "guessed_answers",
+    "strict_replies",
+    "counted_from_the_end",
+    "last_choice_gold",
+    "shared_upper_bound",
+    "unguarded_score",
+    "total_output_tokens",
+    "unread_external_probes",
+    "choices_with_line_breaks",
+]
+DEFECTS: tuple[Defect, ...] = get_args(Defect)
+AMEMGYM = "amemgym"
+"""Stands for all of them."""
+
+SEED = 42
+"""Of AMemGym's guesses."""
+
+Compat = AbstractSet[Defect]
+NONE: Compat = frozenset()
+
+_FENCE = re.compile(r"```json(.*?)```", re.DOTALL)
+
+
+def parse_strictly(reply: str) -> Any:
+    """Return the JSON in the first ```json fence, or that the whole reply is; None when it is none."""
+    fence = _FENCE.search(reply)
+    try:
+        return json.loads(fence[1].strip() if fence else reply)
+    except (ValueError, RecursionError):
+        return None
+
+
+def guess_unread(episodes: Sequence[Episode], scenarios: Sequence[Scenario]) -> list[Episode]:
+    """Replace answers that could not be read by random choices, drawn in the order of users, periods and questions."""
+    rng = random.Random(SEED)
+    return [
+        replace(episode, periods=tuple(_guess_period(period, scenario, rng) for period in episode.periods))
+        for episode, scenario in zip(episodes, scenarios, strict=True)
+    ]
+
+
+def guess_unread_bounds(bounds: Sequence[UpperBound], scenarios: Sequence[Scenario]) -> list[UpperBound]:
+    """Replace upper bound answers that could not be read by random choices, in the order of users and questions."""
+    rng = random.Random(SEED)
+    return [
+        tuple(
+            tuple(_guess(answer, question, rng) for answer in answers)
+            for answers, question in zip(bound, scenario.qas, strict=True)
+        )
+        for bound, scenario in zip(bounds, scenarios, strict=True)
+    ]
+
+
+def _guess_period(period: PeriodRecord, scenario: Scenario, rng: random.Random) -> PeriodRecord:
+    pairs = zip(period.answers, scenario.qas, strict=True)
+    return replace(period, answers=tuple(_guess(answer, question, rng) for answer, question in pairs))
+
+
+def _guess(answer: Answer, question: Question, rng: random.Random) -> Answer:
+    if answer.choice is not None:
+        return answer
+    return answer_of(answer.raw, rng.randint(1, len(question.answer_choices)) - 1, answer.gold, question, guessed=True)
