@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +30,8 @@ def estimate(by_user: Sequence[float], *, level: float = 0.95) -> Estimate:
     mean = float(values.mean())
     if count == 1:
         return Estimate(mean, math.nan, math.nan, 1)
+    from scipy.special import stdtrit  # imported late: SciPy takes a while that most commands do not need
+
     half = float(stdtrit(count - 1, (1 + level) / 2) * values.std(ddof=1) / math.sqrt(count))
     return Estimate(mean, mean - half, mean + half, count)
 

@@ -1,0 +1,147 @@
+"""Run AMemGym's own code and mnemotune against one deterministic server, and compare messages and numbers.
+
+python -m mnemotune.experiments.amemgym.compare CHECKOUT PYTHON DATA [ENV_CONFIG]
+
+CHECKOUT is a copy of github.com/AGI-Eval-Official/amemgym, PYTHON an interpreter that has what its ``overall`` needs
+(backoff, loguru, tqdm, python-dotenv, tiktoken, numpy, openai), DATA a ``data.json``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...data import Scenario, load_scenarios
+from ...env import Cast, Evaluation, Evaluator, Protocol
+from ...env.compat import DEFECTS
+from ...policies import load_policy
+from ...policies.lm.openai import OpenAIModel
+from ...policies.prompts import Templates, complete_templates
+from ...policies.text import LexicalEmbedder
+
+PORT = 8126
+URL = f"http://127.0.0.1:{PORT}/v1"
+KINDS = ("native", "awi")
+NEAR = 1e-9
+FIGURES = ("accuracy", "memory_score", "write", "read", "utilisation")
+
+
+@contextmanager
+def recording(file: Path) -> Iterator[None]:
+    """Have the server listen, and write down what it is asked."""
+    command = [sys.executable, "-m", "mnemotune.experiments.amemgym.server", str(PORT), "0", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+        if server.stdout is not None:
+            server.stdout.readline()
+        try:
+            yield
+        finally:
+            server.kill()
+
+
+def messages(file: Path) -> Counter[str]:
+    """Return how often each list of messages was sent."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return Counter(json.dumps(json.loads(line)["body"]["messages"]) for line in lines)
+
+
+def read_reference(folder: Path, kind: str, scenarios: Sequence[Scenario]) -> dict[str, float]:
+    """Work out the figures from AMemGym's own result files, as its plots and its paper do."""
+    metrics = [_json(folder / kind / scenario.id / "overall_metrics.json")["accuracy"] for scenario in scenarios]
+    right = np.array(metrics)
+    random = np.array(_json(folder / "random.json"))
+    bound = np.array(_json(folder / "utilization_metrics.json")["accuracy"])
+    score, chance, most = (values.mean(axis=2) for values in (right, random, bound))
+    shares = np.array([_shares(folder / kind / scenario.id, right[u]) for u, scenario in enumerate(scenarios)])
+    with np.errstate(all="ignore"):
+        memory_score = ((score - chance) / (most - chance)).mean()
+    return dict(zip(FIGURES, (right.mean(), memory_score, *shares.mean(axis=(0, 2, 3)).T), strict=True))
+
+
+def _shares(folder: Path, right: Any) -> Any:
+    """Return write, read and utilisation, each [period][question]: a wrong answer's weight, split by its failures."""
+    found = {name: np.array(values) for name, values in _json(folder / "diagnosis_metrics.json").items()}
+    wrong, known = 1 - right, found["memory_success"] == 1
+    failures = np.maximum(found["write_failure"] + found["read_failure"], 1)
+    return np.array(
+        [
+            wrong * np.where(known, 0, found["write_failure"] / failures),
+            wrong * np.where(known, 0, found["read_failure"] / failures),
+            wrong * known,
+        ]
+    )
+
+
+def _json(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def figures(evaluation: Evaluation) -> dict[str, float]:
+    """Return ours."""
+    names = ("accuracy", "write", "read", "utilisation")
+    return {name: evaluation.mean(name) for name in names} | {"memory_score": evaluation.memory_score.mean}
+
+
+async def evaluate(
+    scenarios: Sequence[Scenario], templates: Templates, env: Mapping[str, int]
+) -> tuple[dict[str, Evaluation], float]:
+    """Evaluate the presets under AMemGym's texts and defects; return the seconds that they took, too."""
+    model = OpenAIModel("m", base_url=URL, concurrency=64)
+    protocol = Protocol(env["num_rounds_init"], env["num_rounds_update"], templates, frozenset(DEFECTS))
+    evaluator = Evaluator(Cast(model, model, LexicalEmbedder(), protocol))
+    start = time.monotonic()
+    found = {kind: await evaluator.evaluate(load_policy(kind, templates=templates), scenarios) for kind in KINDS}
+    seconds = time.monotonic() - start
+    await model.aclose()
+    return found, seconds
+
+
+def main(checkout: str, python: str, data: str, env_config: str = "") -> int:
+    """Print the comparison; return 0 when all is equal."""
+    scenarios = load_scenarios(data)
+    env_config = env_config or str(Path(checkout) / "configs" / "env" / "v1.base.json")
+    with tempfile.TemporaryDirectory() as temporary:
+        out = Path(temporary)
+        with recording(out / "theirs.jsonl"):
+            script = Path(__file__).parent / "in_reference.py"
+            command = [python, str(script), str(Path(checkout) / "src"), data, env_config, URL, temporary]
+            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        with recording(out / "ours.jsonl"):
+            templates = Templates.model_validate(complete_templates(_json(out / "texts.json")))
+            evaluations, seconds = asyncio.run(evaluate(scenarios, templates, _json(Path(env_config))))
+        equal = True
+        for kind, evaluation in evaluations.items():
+            theirs, ours = read_reference(out, kind, scenarios), figures(evaluation)
+            far = max(abs(theirs[name] - ours[name]) for name in FIGURES)
+            equal &= far < NEAR
+            print(f"{kind}, {len(scenarios)} users: AMemGym, mnemotune; largest difference {far:.1e}")
+            for name in FIGURES:
+                print(f"  {name:<13} {theirs[name]:.12f} {ours[name]:.12f}")
+        equal &= _compare_messages(messages(out / "theirs.jsonl"), messages(out / "ours.jsonl"))
+        took = sum(value for name, value in _json(out / "seconds.json").items() if "with" in name or "bound" in name)
+        print(f"seconds without latency: AMemGym {took:.1f} (its sleeps left out), mnemotune {seconds:.1f}")
+    return 0 if equal else 1
+
+
+def _compare_messages(theirs: Counter[str], ours: Counter[str]) -> bool:
+    missing, added = theirs - ours, ours - theirs
+    print(f"requests: AMemGym {theirs.total():,}, mnemotune {ours.total():,}", end="; ")
+    print(f"{missing.total():,} only AMemGym's, {added.total():,} only ours")
+    for text in [*list(missing)[:1], *list(added)[:1]]:
+        print("  " + text[-600:])
+    return not missing and not added
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

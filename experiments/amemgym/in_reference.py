@@ -1,0 +1,115 @@
+"""What runs inside AMemGym's own environment, with its own Python: it imports nothing of ours.
+
+python in_reference.py SOURCE DATA ENV_CONFIG URL OUT
+
+SOURCE is the ``src`` folder of an AMemGym checkout. Leaves in OUT the texts of its prompts, with slots, and the results
+of its own code for native and AWI-(2,4): overall, diagnosis, upper bound and random.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+GUESSES = 42
+"""What each of its scripts, a process of its own, seeds its guesses with when it starts."""
+
+
+def texts() -> dict[str, str]:
+    """Find out each prompt by calling the code that makes it with slots for values."""
+    from amemgym.assistants import prompts
+    from amemgym.env import sample_interactions
+    from amemgym.eval import diagnosis, overall, upperbound
+
+    asked: list[str] = []
+
+    def listen(messages: list[dict[str, str]], *_: Any, **__: Any) -> str:
+        asked.append(messages[-1]["content"])
+        return ""
+
+    call, sample_interactions.call_llm = sample_interactions.call_llm, listen
+    schema = {"@": ["@"]}
+    sample_interactions._generate_user_followup(
+        {},
+        "{query}",
+        {"formatted_str": "{profile}"},
+        schema,
+        "{start_date}",
+        "{current_date}",
+        [{"role": "@@", "content": "@@"}],
+    )
+    sample_interactions.call_llm = call
+    user = asked[0].replace(json.dumps(schema, indent=2), "{schema_json}").replace("@@: @@", "{exchange}")
+    return {
+        "user": user,
+        "answer": overall.OVERALL_PROMPT.format(query="{query}", choices="{choices}"),
+        "upper_bound": upperbound.UTILIZATION_PROMPT.format(query="{query}", state="{state}", choices="{choices}"),
+        "probe": diagnosis.DIAG_PROMPT.format(state_schema="{schema_json}"),
+        "write_profile": prompts.IN_CONTEXT_MEMORY_UPDATE_PROMPT.format(
+            current_memories="{memories}", conversation="{conversation}"
+        ),
+        "reply_context": _system_prompt(),
+    }
+
+
+def _system_prompt() -> str:
+    """Ask the agent itself what it puts before a message."""
+    from amemgym.assistants import awi
+
+    asked: list[str] = []
+
+    def listen(messages: list[dict[str, str]], *_: Any, **__: Any) -> str:
+        asked.append(messages[0]["content"])
+        return ""
+
+    call, awi.call_llm = awi.call_llm, listen
+    awi.InContextMemAgent({"llm_config": {}, "agent_config": {}}).answer_question("")
+    awi.call_llm = call
+    return asked[0] + "{memories}"
+
+
+def main(source: str, data_file: str, env_file: str, url: str, out: str) -> None:
+    """Run everything once, user by user, as the released scripts do."""
+    sys.path.insert(0, source)
+    time.sleep = lambda _: None  # the upper bound sleeps 3 s after every call
+    from amemgym.assistants import create_agent
+    from amemgym.eval import diagnosis, overall, upperbound
+    from amemgym.eval.random import evaluate_random
+
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "texts.json").write_text(json.dumps(texts(), ensure_ascii=False), encoding="utf-8")
+    data, env = json.loads(Path(data_file).read_text()), json.loads(Path(env_file).read_text())
+    model = {"base_url": url, "api_key": "none", "llm_model": "m", "temperature": 0.0, "max_tokens": 8192}
+    env["llm_config_low_temp"] = {**model, "temperature": 0.2}
+    numbers = {"update_bsz": 2, "local_length": 4}
+    took: dict[str, float] = {}
+    for kind in ("native", "awi"):
+        config = {"type": kind, "name": kind, "llm_config": dict(model), "agent_config": numbers}
+        shutil.rmtree(folder / kind, ignore_errors=True)
+        start = time.monotonic()
+        random.seed(GUESSES)
+        for item in data:
+            place = folder / kind / item["id"]
+            (place / "interactions").mkdir(parents=True)
+            overall.evaluate_item(item, create_agent(config, output_dir=str(place)), str(place), env)
+        took[kind] = time.monotonic() - start
+        for item in data:
+            place = folder / kind / item["id"]
+            diagnosis.diagnose_item(item, create_agent(config, output_dir=str(place)), str(place))
+        took[f"{kind} with diagnosis"] = time.monotonic() - start
+    start = time.monotonic()
+    random.seed(GUESSES)
+    upperbound.evaluate_utilization(data, model, str(folder))
+    took["upper bound"] = time.monotonic() - start
+    (folder / "random.json").write_text(json.dumps(evaluate_random(data, "accuracy").tolist()))
+    (folder / "seconds.json").write_text(json.dumps(took))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
