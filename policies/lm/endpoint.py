@@ -98,7 +98,7 @@ class Endpoint:
             api_key=_key(self.url, api_key),
             timeout=timeout_seconds,
             max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(limits=limits),
+            http_client=openai.DefaultAioHttpClient(limits=limits),
         )
         self._slots = asyncio.Semaphore(concurrency)
         self._interval = 60.0 / requests_per_minute if requests_per_minute else 0.0
@@ -146,7 +146,7 @@ class Endpoint:
     async def _attempt(
         self, path: str, body: Mapping[str, object], role: CallRole, unanswered: Callable[[], None] | None
     ) -> object:
-        import httpx
+        import aiohttp
         import openai
 
         await self._pace()
@@ -156,16 +156,17 @@ class Endpoint:
         except openai.APIStatusError as error:
             raise _refusal(error, self._clock.now()) from error
         except openai.APIConnectionError as error:
-            was_sent = not isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)
+            causes = _causes(error)  # the layers between call a timeout what is none
+            unconnected = aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
+            was_sent = not any(isinstance(cause, unconnected) for cause in causes)
             if was_sent and unanswered is not None:
                 unanswered()
-            if isinstance(error, openai.APITimeoutError):
+            if any(isinstance(cause, TimeoutError) for cause in causes):
                 what = f"no reply within {self._timeout:g} s; raise timeout_seconds or lower concurrency"
                 raise _AttemptError(what, again=True) from error
-            cause = error.__cause__ or error
             if was_sent:
-                raise _AttemptError(f"the connection was lost ({cause}); see the server's log") from error
-            what = f"no connection ({cause}); check that the server runs, and OPENAI_BASE_URL"
+                raise _AttemptError(f"the connection was lost ({causes[-1]}); see the server's log") from error
+            what = f"no connection ({causes[-1]}); check that the server runs, and OPENAI_BASE_URL"
             raise _AttemptError(what, down=True) from error
         try:
             return json.loads(text)
@@ -198,6 +199,11 @@ class _AttemptError(Exception):
         self.again = again
         self.down = down
         self.retry_after = retry_after
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """Return an error and what caused it, step by step."""
+    return [error] if error.__cause__ is None else [error, *_causes(error.__cause__)]
 
 
 def _key(url: str, api_key: str | None) -> str:
