@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -33,12 +35,30 @@ class EndpointDown(LanguageModelError):  # noqa: N818 - what it means, not what 
     """No call will do better, whatever it asks: the endpoint is out of reach, or refuses this key or model."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Message:
-    """One chat message."""
+    """One chat message. A long talk is sent again with every call, so that what is derived from one is kept."""
 
     role: Literal["system", "user", "assistant"]
     content: str
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of the content."""
+        return len(self.content.encode("utf-8", "surrogatepass"))
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """The message as JSON."""
+        return to_json({"role": self.role, "content": self.content})
+
+
+def to_json(value: object) -> bytes:
+    """Return a value as JSON in UTF-8; half characters, which UTF-8 has not, are escaped."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +107,7 @@ class Completion:
 
 def most_input_tokens(messages: Sequence[Message]) -> int:
     """Return how many tokens any tokenizer and chat template can make of ``messages``: at most one a byte."""
-    said = sum(len(message.content.encode("utf-8", "surrogatepass")) for message in messages)
+    said = sum(message.size for message in messages)
     return said + MOST_TOKENS_AROUND_A_MESSAGE * len(messages) + MOST_TOKENS_AROUND_A_CALL
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,10 +20,9 @@ class CacheError(RuntimeError):
     """The cache file cannot be used; the message says why and what to do."""
 
 
-def cache_key(asked: Mapping[str, object]) -> str:
-    """Return the SHA-256 of the canonical JSON of ``asked``: everything that the answer depends on."""
-    canonical = json.dumps(asked, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+def cache_key(endpoint: str, body: bytes, repeat: int) -> str:
+    """Return the SHA-256 of everything that an answer depends on."""
+    return hashlib.sha256(b"%s %d %s" % (endpoint.encode(), repeat, body)).hexdigest()
 
 
 class ResponseCache:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import math
@@ -15,19 +16,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypedDict
-
-from tenacity import AsyncRetrying, RetryCallState, before_sleep_log, retry_if_exception, stop_after_attempt
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from .base import CallRole, EndpointDown, LanguageModelError
+from .slots import Slots
 
 if TYPE_CHECKING:
-    import openai
+    import aiohttp
 
 OFFICIAL_URL = "https://api.openai.com/v1"
 ROLE_HEADER = "X-Mnemotune-Role"
 LONGEST_RETRY_AFTER_SECONDS = 300.0
 """A server that asks for a longer wait gets no second call."""
 IDLE_SECONDS = 2.0
+TALK = ("user", "reply", "write", "propose")
+"""Roles whose calls wait for one another, so that they come first; questions fill the places in between."""
 FIRST_BACKOFF_SECONDS = 1.0
 LONGEST_BACKOFF_SECONDS = 60.0
 TOO_LONG = r"(?i)context.{0,3}(length|window|size)|maximum model length|prompt is too long"
@@ -86,21 +90,12 @@ class Endpoint:
         """
         if concurrency < 1 or attempts < 1 or timeout_seconds <= 0 or (requests_per_minute or 1) <= 0:
             raise ValueError("concurrency, attempts, timeout_seconds and requests_per_minute must be positive")
-        import httpx
-        import openai
-
         self.model = model
         self.url = (base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL_URL).rstrip("/")
-        # Servers mostly drop connections that idle for 5 s; ours go first, lest a request meets one that is just going.
-        limits = httpx.Limits(max_connections=concurrency, keepalive_expiry=IDLE_SECONDS)
-        self._client = openai.AsyncOpenAI(
-            base_url=self.url,
-            api_key=_key(self.url, api_key),
-            timeout=timeout_seconds,
-            max_retries=0,
-            http_client=openai.DefaultAioHttpClient(limits=limits),
-        )
-        self._slots = asyncio.Semaphore(concurrency)
+        self._headers = _headers(self.url, api_key)
+        self._concurrency = concurrency
+        self._session: aiohttp.ClientSession | None = None
+        self._slots = Slots(concurrency)
         self._interval = 60.0 / requests_per_minute if requests_per_minute else 0.0
         self._next_start = -math.inf
         self._timeout = timeout_seconds
@@ -108,71 +103,78 @@ class Endpoint:
         self._clock = clock or Clock()
 
     async def post(
-        self, path: str, body: Mapping[str, object], *, role: CallRole, unanswered: Callable[[], None] | None = None
+        self, path: str, body: bytes, *, role: CallRole, unanswered: Callable[[], None] | None = None
     ) -> tuple[object, float]:
-        """Return the JSON that the server answers, and the seconds it took with all attempts.
-
-        Raises LanguageModelError when there is no answer to be had.
+        """Send JSON; return the JSON that the server answers, and the seconds it took with all attempts.
 
         ``unanswered`` is called for each attempt that was sent and not answered; what it raises ends the call.
+        Raises LanguageModelError when there is no answer to be had.
         """
-        retrying = AsyncRetrying(
-            sleep=self._clock.sleep,
-            stop=stop_after_attempt(self._attempts),
-            wait=self._wait,
-            retry=retry_if_exception(lambda error: isinstance(error, _AttemptError) and error.again),
-            before_sleep=before_sleep_log(_log, logging.INFO),
-            reraise=True,
-        )
-        async with self._slots:
-            start = self._clock.seconds()
-            try:
-                reply: object = await retrying(self._attempt, path, body, role, unanswered)
-                return reply, self._clock.seconds() - start
-            except _AttemptError as error:
-                tries = retrying.statistics["attempt_number"]
-                what = f"{error}{f' (tried {tries} times)' if tries > 1 else ''}"
-                raise self.error(what, down=error.down) from error.__cause__
+        async with self._slots.taken(0 if role in TALK else 1):
+            start, attempt = self._clock.seconds(), 1
+            while True:
+                try:
+                    return await self._attempt(path, body, role, unanswered), self._clock.seconds() - start
+                except _AttemptError as error:
+                    if not error.again or attempt == self._attempts:
+                        tries = f" (tried {attempt} times)" if attempt > 1 else ""
+                        raise self.error(f"{error}{tries}", down=error.down) from error.__cause__
+                    wait = self._wait(error, attempt)
+                    _log.info("%s: trying again in %.1f s", error, wait)
+                await self._clock.sleep(wait)
+                attempt += 1
 
     def error(self, what: str, *, down: bool = False) -> LanguageModelError:
         """Return an error that names this endpoint and model; ``down`` when no other call would do better."""
-        shown = re.sub(r"//[^/]*@", "//", self.url)  # a URL may hold a password
+        shown = _without_login(self.url)
         return (EndpointDown if down else LanguageModelError)(f"{shown}, model {self.model}: {what}")
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self._client.close()
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
 
-    async def _attempt(
-        self, path: str, body: Mapping[str, object], role: CallRole, unanswered: Callable[[], None] | None
-    ) -> object:
+    async def _attempt(self, path: str, body: bytes, role: CallRole, unanswered: Callable[[], None] | None) -> object:
         import aiohttp
-        import openai
 
         await self._pace()
-        headers = {ROLE_HEADER: role}
         try:
-            text = await self._client.post(path, cast_to=str, body=body, options={"headers": headers})
-        except openai.APIStatusError as error:
-            raise _refusal(error, self._clock.now()) from error
-        except openai.APIConnectionError as error:
-            causes = _causes(error)  # the layers between call a timeout what is none
-            unconnected = aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
-            was_sent = not any(isinstance(cause, unconnected) for cause in causes)
-            if was_sent and unanswered is not None:
+            status, headers, text = await self._send(path, body, role)
+        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
+            what = f"no connection ({error}); check that the server runs, and OPENAI_BASE_URL"
+            raise _AttemptError(what, down=True) from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            if unanswered is not None and not isinstance(error, aiohttp.ConnectionTimeoutError):
                 unanswered()
-            if any(isinstance(cause, TimeoutError) for cause in causes):
+            if isinstance(error, TimeoutError):
                 what = f"no reply within {self._timeout:g} s; raise timeout_seconds or lower concurrency"
                 raise _AttemptError(what, again=True) from error
-            if was_sent:
-                raise _AttemptError(f"the connection was lost ({causes[-1]}); see the server's log") from error
-            what = f"no connection ({causes[-1]}); check that the server runs, and OPENAI_BASE_URL"
-            raise _AttemptError(what, down=True) from error
+            raise _AttemptError(f"the connection was lost ({error}); see the server's log") from error
+        if status >= 400:
+            raise _refusal(status, headers, text, self._clock.now())
         try:
             return json.loads(text)
         except ValueError as error:
             what = f"the reply is not JSON: {excerpt(text)}; check base_url, which mostly ends in /v1"
             raise _AttemptError(what) from error
+
+    async def _send(self, path: str, body: bytes, role: CallRole) -> tuple[int, Mapping[str, str], str]:
+        if self._session is None:
+            self._session = self._connect()
+        async with self._session.post(_without_login(self.url) + path, data=body, headers={ROLE_HEADER: role}) as reply:
+            return reply.status, reply.headers, await reply.text(errors="replace")
+
+    def _connect(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        # Servers mostly drop connections that idle for 5 s; ours go first, lest a request meets one that is just going.
+        return aiohttp.ClientSession(
+            headers=self._headers,
+            timeout=aiohttp.ClientTimeout(total=self._timeout),
+            connector=aiohttp.TCPConnector(limit=self._concurrency, keepalive_timeout=IDLE_SECONDS),
+            proxy=_proxy(self.url),
+        )
 
     async def _pace(self) -> None:
         """Wait for this call's turn under ``requests_per_minute``."""
@@ -182,12 +184,11 @@ class Endpoint:
         if start > now:
             await self._clock.sleep(start - now)
 
-    def _wait(self, state: RetryCallState) -> float:
+    def _wait(self, error: _AttemptError, attempt: int) -> float:
         """Return the seconds until the next attempt: what the server said, else doubling ones, less up to a half."""
-        error = state.outcome.exception() if state.outcome else None
-        if isinstance(error, _AttemptError) and error.retry_after:
+        if error.retry_after:
             return error.retry_after
-        backoff = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** (state.attempt_number - 1))
+        backoff = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** (attempt - 1))
         return backoff * (1.0 - self._clock.chance() / 2.0)
 
 
@@ -201,13 +202,31 @@ class _AttemptError(Exception):
         self.retry_after = retry_after
 
 
-def _causes(error: BaseException) -> list[BaseException]:
-    """Return an error and what caused it, step by step."""
-    return [error] if error.__cause__ is None else [error, *_causes(error.__cause__)]
+def _without_login(url: str) -> str:
+    return re.sub(r"//[^/]*@", "//", url)
 
 
-def _key(url: str, api_key: str | None) -> str:
-    """Return the key to send to ``url``; a made-up one where none is needed, since the client insists on one."""
+def _proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for ``url``; aiohttp itself would look again for every call."""
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+
+
+def _headers(url: str, api_key: str | None) -> dict[str, str]:
+    """Return what every request carries, as OpenAI's own client reads it from the environment."""
+    headers = {"Content-Type": "application/json", "User-Agent": "mnemotune"}
+    login = re.match(r"https?://([^/]*)@", url)
+    key = _key(url, api_key)
+    if key or not login:
+        headers["Authorization"] = f"Bearer {key or 'none'}"
+    else:
+        headers["Authorization"] = "Basic " + base64.b64encode(unquote(login[1]).encode()).decode()
+    names = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+    return headers | {header: os.environ[name] for header, name in names.items() if os.environ.get(name)}
+
+
+def _key(url: str, api_key: str | None) -> str | None:
+    """Return the key to send to ``url``, where there is one."""
     if not re.match(r"https?://.", url):
         raise LanguageModelError(f"base_url must start with http:// or https://, got {url!r}; see OPENAI_BASE_URL")
     key = api_key or os.environ.get("OPENAI_API_KEY")
@@ -215,18 +234,18 @@ def _key(url: str, api_key: str | None) -> str:
         raise LanguageModelError(
             f"{url} needs a key: set OPENAI_API_KEY, or set OPENAI_BASE_URL (base_url) to a server that needs none"
         )
-    return key or "none"
+    return key or None
 
 
-def _refusal(error: openai.APIStatusError, now: datetime) -> _AttemptError:
+def _refusal(status: int, headers: Mapping[str, str], text: str, now: datetime) -> _AttemptError:
     """Say what a status of 400 or more means and whether to ask again."""
-    body = error.body if isinstance(error.body, dict) else {}
-    message = body["message"] if isinstance(body.get("message"), str) else error.response.text
-    status = error.status_code
+    body = _error_body(text)
+    told = body.get("message")
+    message = told if isinstance(told, str) else text
     spent = body.get("code") == "insufficient_quota"  # OpenAI says 429 for an empty account too; waiting fills none
     again = (status in (408, 409, 429) or status >= 500) and not spent
     advice = "add credit to the account of OPENAI_API_KEY" if spent else _advice(status, message)
-    retry_after = _retry_after_seconds(error.response.headers.get("retry-after", ""), now)
+    retry_after = _retry_after_seconds(headers.get("Retry-After", ""), now)
     if again and retry_after is not None and retry_after > LONGEST_RETRY_AFTER_SECONDS:
         again = False
         advice = (
@@ -236,6 +255,16 @@ def _refusal(error: openai.APIStatusError, now: datetime) -> _AttemptError:
     down = spent or status in (401, 403, 404)
     what = f"status {status}: {excerpt(message)}; {advice}"
     return _AttemptError(what, again=again, down=down, retry_after=retry_after)
+
+
+def _error_body(text: str) -> Mapping[str, object]:
+    """Return the error that a server tells as JSON; empty where it tells it otherwise."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return {}
+    error = body.get("error", body) if isinstance(body, dict) else body
+    return error if isinstance(error, dict) else {}
 
 
 def _advice(status: int, message: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date as Date  # noqa: N812 - a field is called date
 from typing import Annotated, Literal, Unpack
 from weakref import WeakValueDictionary
@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from .base import CHARACTERS_PER_TOKEN, Completion, Ledger, Request, Usage, Vectors, most_input_tokens
+from .base import CHARACTERS_PER_TOKEN, Completion, Ledger, Request, Usage, Vectors, most_input_tokens, to_json
 from .cache import ResponseCache, cache_key
 from .endpoint import Endpoint, EndpointOptions, excerpt
 
@@ -79,7 +79,7 @@ class OpenAIModel:
         body = self._body(request)
         if self._cache is None:
             return await self._ask(body, request)
-        key = cache_key({"endpoint": self._endpoint.url, "body": body, "repeat": request.repeat})
+        key = cache_key(self._endpoint.url, body, request.repeat)
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:  # whoever asks the same meanwhile waits for this answer
             known = self._cache.get(key)
@@ -93,18 +93,18 @@ class OpenAIModel:
         """Close all connections."""
         await self._endpoint.aclose()
 
-    def _body(self, request: Request) -> dict[str, object]:
-        body: dict[str, object] = {
+    def _body(self, request: Request) -> bytes:
+        settings: dict[str, object] = {
             "model": self.name,
-            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
             "temperature": request.temperature,
             self._max_tokens_field: self._longest(request),
         }
         if request.json_mode:
-            body["response_format"] = {"type": "json_object"}
-        return body | self._extra_body
+            settings["response_format"] = {"type": "json_object"}
+        messages = b", ".join(message.encoded for message in request.messages)
+        return b'{"messages": [' + messages + b"], " + to_json(settings | self._extra_body)[1:]
 
-    async def _ask(self, body: Mapping[str, object], request: Request) -> Completion:
+    async def _ask(self, body: bytes, request: Request) -> Completion:
         reply, seconds = await self._endpoint.post(
             "/chat/completions", body, role=request.role, unanswered=request.unanswered
         )
@@ -115,9 +115,8 @@ class OpenAIModel:
                 text = ""
             case _:
                 raise self._endpoint.error(f"the reply holds no choice with a text: {excerpt(json.dumps(reply))}")
-        said = sum(len(message.content) for message in request.messages)
-        input_tokens = _tokens(reply, "prompt_tokens", characters=said)
-        output_tokens = _tokens(reply, "completion_tokens", characters=len(text))
+        input_tokens = _tokens(reply, "prompt_tokens", (message.content for message in request.messages))
+        output_tokens = _tokens(reply, "completion_tokens", [text])
         return Completion(text, self._usage(input_tokens, output_tokens), seconds)
 
     def _longest(self, request: Request) -> int:
@@ -168,9 +167,9 @@ class OpenAIEmbedder:
     async def _embed_batch(self, texts: Sequence[str]) -> Vectors:
         spoken = np.array([bool(text.strip()) for text in texts])
         asked = [text if text.strip() else "-" for text in texts]  # OpenAI refuses a whole batch for one empty text
-        body = {"model": self.name, "input": asked} | self._extra_body
+        body = to_json({"model": self.name, "input": asked} | self._extra_body)
         reply, _ = await self._endpoint.post("/embeddings", body, role="embed")
-        tokens = _tokens(reply, "prompt_tokens", characters=sum(map(len, asked)))
+        tokens = _tokens(reply, "prompt_tokens", asked)
         self.ledger.add("embed", Usage(tokens, 0, self._prices.cost(tokens, 0) if self._prices else None))
         rows = self._rows(reply, count=len(texts))
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -197,9 +196,9 @@ def check_extra_body(extra_body: Mapping[str, object] | None) -> None:
         raise ValueError(f"extra_body cannot hold {', '.join(taken)}; the longest reply is max_tokens")
 
 
-def _tokens(reply: object, counter: str, *, characters: int) -> int:
-    """Return the server's count, or an estimate where it gives none (or 0, as some do)."""
+def _tokens(reply: object, counter: str, texts: Iterable[str]) -> int:
+    """Return the server's count, or an estimate from the texts where it gives none (or 0, as some do)."""
     match reply:
         case {"usage": dict(usage)} if isinstance(count := usage.get(counter), int) and count > 0:
             return count
-    return math.ceil(characters / CHARACTERS_PER_TOKEN)
+    return math.ceil(sum(map(len, texts)) / CHARACTERS_PER_TOKEN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import socket
 from datetime import timedelta
 from email.utils import format_datetime
@@ -270,6 +271,37 @@ async def test_a_call_takes_from_sending_to_reply_and_waiting_for_a_slot_is_not_
     server.release()
     first, second = await asyncio.gather(*asking)
     assert first.seconds > 0.2 > second.seconds > 0
+
+
+async def test_the_talk_comes_before_questions_that_wait_for_a_slot(server: ScriptedServer, connect: Connect) -> None:
+    server.hold()
+    model = connect(concurrency=1)
+    roles = ("answer", "probe", "upper_bound", "reply", "write", "user")
+    asking = [asyncio.create_task(model.complete(Request(HELLO, role))) for role in roles]
+    await server.has_been_asked(1)
+    server.release()
+    await asyncio.gather(*asking)
+    order = [asked.headers["x-mnemotune-role"] for asked in server.asked]
+    assert order == ["answer", "reply", "write", "user", "probe", "upper_bound"]
+
+
+async def test_a_proxy_of_the_environment_is_asked_instead_unless_the_host_is_excepted(
+    server: ScriptedServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))
+    with pytest.raises(EndpointDown, match="status 404"):  # the server was asked, which is no proxy; the host is none
+        await connect(base_url="http://nowhere.example/v1").complete(REQUEST)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    await connect().complete(REQUEST)
+    assert server.asked[0].headers["host"] in server.url
+
+
+async def test_a_login_in_the_address_is_sent_where_there_is_no_key(server: ScriptedServer, connect: Connect) -> None:
+    url = server.url.replace("//", "//me:p%40ss@")
+    await connect(base_url=url).complete(REQUEST)
+    await connect(base_url=url, api_key="given").complete(REQUEST)
+    sent = [asked.headers["authorization"] for asked in server.asked]
+    assert sent == ["Basic " + base64.b64encode(b"me:p@ss").decode(), "Bearer given"]
 
 
 # What errors advise

@@ -54,6 +54,12 @@ async def test_a_request_becomes_a_chat_completion(server: ScriptedServer, conne
     }
 
 
+@pytest.mark.parametrize("text", ["", 'a "quote"', "line\nbreak", "ünïcödé 🌱", "\x00\x1f", "half: \ud83d"])
+async def test_any_text_arrives_as_it_is(server: ScriptedServer, connect: Connect, text: str) -> None:
+    await connect().complete(Request((Message("system", text), Message("user", text)), "reply"))
+    assert [message["content"] for message in server.asked[0].body["messages"]] == [text, text]
+
+
 async def test_json_mode_asks_for_a_json_object(server: ScriptedServer, connect: Connect) -> None:
     await connect().complete(Request(HELLO, "write", json_mode=True))
     assert server.asked[0].body["response_format"] == {"type": "json_object"}
