@@ -15,8 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +28,12 @@ from ...policies import load_policy
 from ...policies.lm.openai import OpenAIModel
 from ...policies.prompts import Templates, complete_templates
 from ...policies.text import LexicalEmbedder
+from .server import running
 
 PORT = 8126
-URL = f"http://127.0.0.1:{PORT}/v1"
 KINDS = ("native", "awi")
 NEAR = 1e-9
 FIGURES = ("accuracy", "memory_score", "write", "read", "utilisation")
-
-
-@contextmanager
-def recording(file: Path) -> Iterator[None]:
-    """Have the server listen, and write down what it is asked."""
-    command = [sys.executable, "-m", "mnemotune.experiments.amemgym.server", str(PORT), "0", str(file)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
-        if server.stdout is not None:
-            server.stdout.readline()
-        try:
-            yield
-        finally:
-            server.kill()
 
 
 def messages(file: Path) -> Counter[str]:
@@ -94,10 +80,10 @@ def figures(evaluation: Evaluation) -> dict[str, float]:
 
 
 async def evaluate(
-    scenarios: Sequence[Scenario], templates: Templates, env: Mapping[str, int]
+    url: str, scenarios: Sequence[Scenario], templates: Templates, env: Mapping[str, int]
 ) -> tuple[dict[str, Evaluation], float]:
     """Evaluate the presets under AMemGym's texts and defects; return the seconds that they took, too."""
-    model = OpenAIModel("m", base_url=URL, concurrency=64)
+    model = OpenAIModel("m", base_url=url, concurrency=64)
     protocol = Protocol(env["num_rounds_init"], env["num_rounds_update"], templates, frozenset(DEFECTS))
     evaluator = Evaluator(Cast(model, model, LexicalEmbedder(), protocol))
     start = time.monotonic()
@@ -113,13 +99,13 @@ def main(checkout: str, python: str, data: str, env_config: str = "") -> int:
     env_config = env_config or str(Path(checkout) / "configs" / "env" / "v1.base.json")
     with tempfile.TemporaryDirectory() as temporary:
         out = Path(temporary)
-        with recording(out / "theirs.jsonl"):
+        with running(PORT, "--record", str(out / "theirs.jsonl")) as url:
             script = Path(__file__).parent / "in_reference.py"
-            command = [python, str(script), str(Path(checkout) / "src"), data, env_config, URL, temporary]
+            command = [python, str(script), str(Path(checkout) / "src"), data, env_config, url, temporary]
             subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-        with recording(out / "ours.jsonl"):
+        with running(PORT, "--record", str(out / "ours.jsonl")) as url:
             templates = Templates.model_validate(complete_templates(_json(out / "texts.json")))
-            evaluations, seconds = asyncio.run(evaluate(scenarios, templates, _json(Path(env_config))))
+            evaluations, seconds = asyncio.run(evaluate(url, scenarios, templates, _json(Path(env_config))))
         equal = True
         for kind, evaluation in evaluations.items():
             theirs, ours = read_reference(out, kind, scenarios), figures(evaluation)

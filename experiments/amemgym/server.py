@@ -1,16 +1,19 @@
 """A deterministic OpenAI-compatible server: what it says depends on the messages alone, after a set latency.
 
-python -m mnemotune.experiments.amemgym.server PORT [LATENCY_SECONDS] [RECORD.jsonl]
+python -m mnemotune.experiments.amemgym.server PORT [--latency SECONDS] [--record FILE] [--length CHARACTERS]
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import hashlib
 import json
 import re
+import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
 _CHOICE = re.compile(r"^(\d+): ", re.MULTILINE)
@@ -60,9 +63,10 @@ def _values(prompt: str, draw: int) -> dict[str, str]:
 class _Connection(asyncio.Protocol):
     """HTTP/1.1 with keep-alive; nothing but what chat completions need, so that it costs next to nothing."""
 
-    def __init__(self, latency: float, record: TextIO | None) -> None:
+    def __init__(self, latency: float, record: TextIO | None, length: int) -> None:
         self.latency = latency
         self.record = record
+        self.length = length
         self.buffer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -85,7 +89,7 @@ class _Connection(asyncio.Protocol):
         if self.record is not None:
             self.record.write(json.dumps({"role": role, "body": asked}) + "\n")
             self.record.flush()
-        text = answer(asked["messages"])
+        text = answer(asked["messages"]).ljust(self.length if role == "reply" else 0, ".")
         told: dict[str, Any] = {
             "id": "x",
             "object": "chat.completion",
@@ -100,14 +104,32 @@ class _Connection(asyncio.Protocol):
             self.transport.write(head.encode() + reply)
 
 
-async def serve(port: int, latency: float, record: TextIO | None) -> None:
+@contextmanager
+def running(port: int, *options: str) -> Iterator[str]:
+    """Run the server in a process of its own; return its URL."""
+    command = [sys.executable, "-m", "mnemotune.experiments.amemgym.server", str(port), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+        if server.stdout is not None:
+            server.stdout.readline()
+        try:
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            server.kill()
+
+
+async def serve(port: int, latency: float, record: TextIO | None, length: int) -> None:
     """Serve until the process ends; says so on standard output once it listens."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Connection(latency, record), "127.0.0.1", port)
+    server = await loop.create_server(lambda: _Connection(latency, record, length), "127.0.0.1", port)
     print(f"listening on {port}", flush=True)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    record = Path(sys.argv[3]).open("a", encoding="utf-8") if len(sys.argv) > 3 else None  # noqa: SIM115 - to the end
-    asyncio.run(serve(int(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 0.0, record))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("port", type=int)
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds")
+    parser.add_argument("--record", type=argparse.FileType("a", encoding="utf-8"), help="a file for what is asked")
+    parser.add_argument("--length", type=int, default=0, help="characters of a reply to the user")
+    given = parser.parse_args()
+    asyncio.run(serve(given.port, given.latency, given.record, given.length))

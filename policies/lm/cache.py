@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,9 +20,12 @@ class CacheError(RuntimeError):
     """The cache file cannot be used; the message says why and what to do."""
 
 
-def cache_key(endpoint: str, body: bytes, repeat: int) -> str:
-    """Return the SHA-256 of everything that an answer depends on."""
-    return hashlib.sha256(b"%s %d %s" % (endpoint.encode(), repeat, body)).hexdigest()
+def cache_key(endpoint: str, repeat: int, body: Iterable[bytes]) -> str:
+    """Return the SHA-256 of everything that an answer depends on; ``body`` comes in pieces."""
+    digest = hashlib.sha256(b"%s %d " % (endpoint.encode(), repeat))
+    for piece in body:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 class ResponseCache:

@@ -103,10 +103,11 @@ class Endpoint:
         self._clock = clock or Clock()
 
     async def post(
-        self, path: str, body: bytes, *, role: CallRole, unanswered: Callable[[], None] | None = None
+        self, path: str, body: Callable[[], bytes], *, role: CallRole, unanswered: Callable[[], None] | None = None
     ) -> tuple[object, float]:
         """Send JSON; return the JSON that the server answers, and the seconds it took with all attempts.
 
+        ``body`` is made when its turn has come: many calls that wait with a long talk each would not fit into memory.
         ``unanswered`` is called for each attempt that was sent and not answered; what it raises ends the call.
         Raises LanguageModelError when there is no answer to be had.
         """
@@ -114,7 +115,7 @@ class Endpoint:
             start, attempt = self._clock.seconds(), 1
             while True:
                 try:
-                    return await self._attempt(path, body, role, unanswered), self._clock.seconds() - start
+                    return await self._attempt(path, body(), role, unanswered), self._clock.seconds() - start
                 except _AttemptError as error:
                     if not error.again or attempt == self._attempts:
                         tries = f" (tried {attempt} times)" if attempt > 1 else ""

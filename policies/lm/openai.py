@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date as Date  # noqa: N812 - a field is called date
 from typing import Annotated, Literal, Unpack
 from weakref import WeakValueDictionary
@@ -76,16 +76,15 @@ class OpenAIModel:
 
     async def complete(self, request: Request) -> Completion:
         """Return the reply, from the cache where it is known. An empty reply is "", not an error."""
-        body = self._body(request)
         if self._cache is None:
-            return await self._ask(body, request)
-        key = cache_key(self._endpoint.url, body, request.repeat)
+            return await self._ask(request)
+        key = cache_key(self._endpoint.url, request.repeat, self._body(request))
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:  # whoever asks the same meanwhile waits for this answer
             known = self._cache.get(key)
             if known is not None:
                 return known
-            completion = await self._ask(body, request)
+            completion = await self._ask(request)
             self._cache.put(key, completion)
             return completion
 
@@ -93,7 +92,8 @@ class OpenAIModel:
         """Close all connections."""
         await self._endpoint.aclose()
 
-    def _body(self, request: Request) -> bytes:
+    def _body(self, request: Request) -> Iterator[bytes]:
+        """Return the request as JSON, piece by piece."""
         settings: dict[str, object] = {
             "model": self.name,
             "temperature": request.temperature,
@@ -101,12 +101,16 @@ class OpenAIModel:
         }
         if request.json_mode:
             settings["response_format"] = {"type": "json_object"}
-        messages = b", ".join(message.encoded for message in request.messages)
-        return b'{"messages": [' + messages + b"], " + to_json(settings | self._extra_body)[1:]
+        yield b'{"messages": ['
+        for i, message in enumerate(request.messages):
+            if i:
+                yield b", "
+            yield message.encoded
+        yield b"], " + to_json(settings | self._extra_body)[1:]
 
-    async def _ask(self, body: bytes, request: Request) -> Completion:
+    async def _ask(self, request: Request) -> Completion:
         reply, seconds = await self._endpoint.post(
-            "/chat/completions", body, role=request.role, unanswered=request.unanswered
+            "/chat/completions", lambda: b"".join(self._body(request)), role=request.role, unanswered=request.unanswered
         )
         match reply:
             case {"choices": [{"message": {"content": str(content)}}, *_]}:
@@ -168,7 +172,7 @@ class OpenAIEmbedder:
         spoken = np.array([bool(text.strip()) for text in texts])
         asked = [text if text.strip() else "-" for text in texts]  # OpenAI refuses a whole batch for one empty text
         body = to_json({"model": self.name, "input": asked} | self._extra_body)
-        reply, _ = await self._endpoint.post("/embeddings", body, role="embed")
+        reply, _ = await self._endpoint.post("/embeddings", lambda: body, role="embed")
         tokens = _tokens(reply, "prompt_tokens", asked)
         self.ledger.add("embed", Usage(tokens, 0, self._prices.cost(tokens, 0) if self._prices else None))
         rows = self._rows(reply, count=len(texts))

@@ -1,0 +1,70 @@
+"""Memory and CPU of the client when a native assistant's talk gets long.
+
+python -m mnemotune.experiments.amemgym.history [PERIODS]
+
+Replies have 2,400 characters, as real ones do. Each length runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import subprocess
+import sys
+
+from ...data import Scenario
+from ...data.generator import generate_scenarios
+from ...env import Cast, Evaluator, Protocol
+from ...policies import load_policy
+from ...policies.lm.openai import OpenAIModel
+from ...policies.text import LexicalEmbedder
+from .server import running
+
+PORT = 8128
+LENGTHS = (11, 22, 44)
+REPLY = 2400
+
+
+def lengthened(scenario: Scenario, periods: int) -> Scenario:
+    """Return a life whose later periods come again and again."""
+    first, *later = scenario.periods
+    more = [later[p % len(later)] for p in range(periods - 1)]
+    return scenario.model_copy(update={"periods": [first, *more]})
+
+
+async def measure(periods: int) -> str:
+    """Return a row of the table."""
+    (scenario,) = generate_scenarios(users=1, seed=9)
+    model = OpenAIModel("m", base_url=f"http://127.0.0.1:{PORT}/v1", concurrency=16)
+    evaluator = Evaluator(Cast(model, model, LexicalEmbedder(), Protocol()))
+    await evaluator.evaluate(load_policy("native"), [lengthened(scenario, 2)])  # everything is imported now
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    found = await evaluator.evaluate(load_policy("native"), [lengthened(scenario, periods)])
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    await model.aclose()
+    said = sum(
+        len(turn.user) + len(turn.assistant)
+        for period in found.episodes[0].periods
+        for session in period.sessions
+        for turn in session
+    )
+    calls = found.ledger.total.calls
+    memory = (after.ru_maxrss - before.ru_maxrss) / 1024
+    program, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+    return f"| {periods} | {calls:,} | {said / 1e6:.2f} | {memory:.1f} | {program:.2f} | {system:.2f} |"
+
+
+def main() -> None:
+    """Print a table, or one row of it."""
+    if len(sys.argv) > 1:
+        print(asyncio.run(measure(int(sys.argv[1]))))
+        return
+    print("| periods | calls | transcript, M characters | memory above start, MiB | CPU s, program | CPU s, system |")
+    print("|---|---|---|---|---|---|", flush=True)
+    with running(PORT, "--length", str(REPLY)):
+        for periods in LENGTHS:
+            subprocess.run([sys.executable, "-m", "mnemotune.experiments.amemgym.history", str(periods)], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""How near an evaluation comes to its critical path, beside a serial run of the same calls.
+
+python -m mnemotune.experiments.amemgym.speed
+
+A local server answers every call after 50 ms. The critical path is the longest chain of calls each of which needs the
+answer of the one before. Serial means one call at a time, which is how AMemGym's released code asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from ...data.generator import generate_scenarios
+from ...env import Cast, Evaluation, Evaluator, Protocol
+from ...policies import load_policy
+from ...policies.lm.openai import OpenAIModel
+from ...policies.text import LexicalEmbedder
+from .server import running
+
+LATENCY = 0.05
+CONCURRENCY = 64
+
+
+async def evaluate(url: str, policy: str, users: int, concurrency: int) -> tuple[Evaluation, float]:
+    """Return an evaluation of generated users, and the CPU seconds that it took here."""
+    model = OpenAIModel("m", base_url=url, concurrency=concurrency)
+    evaluator = Evaluator(Cast(model, model, LexicalEmbedder(), Protocol()))
+    scenarios = generate_scenarios(users=users, seed=9)
+    start = time.process_time()
+    evaluation = await evaluator.evaluate(load_policy(policy), scenarios)
+    await model.aclose()
+    return evaluation, time.process_time() - start
+
+
+def main() -> None:
+    """Print a table."""
+    columns = ("policy", "users", "calls", "wall s", "critical path, calls", "wall / path", "serial s", "CPU ms a call")
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    with running(8127, "--latency", str(LATENCY)) as url:
+        for policy in ("native", "awi"):
+            one, _ = asyncio.run(evaluate(url, policy, 1, 1))
+            a_call = one.wall_s / one.ledger.total.calls
+            for users in (4, 20):
+                found, cpu = asyncio.run(evaluate(url, policy, users, CONCURRENCY))
+                calls, path = found.ledger.total.calls, found.critical_path.calls
+                print(
+                    f"| {policy} | {users} | {calls:,} | {found.wall_s:.2f} | {path} | "
+                    f"{found.wall_s / (path * LATENCY):.3f} | {calls * a_call:.0f} | {cpu / calls * 1e3:.2f} |",
+                    flush=True,
+                )
+            print(f"  ({policy}: one user, one call at a time: {one.wall_s:.1f} s, {a_call * 1e3:.1f} ms a call)")
+
+
+if __name__ == "__main__":
+    main()
