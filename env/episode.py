@@ -14,6 +14,8 @@ from ..data.scenario import Question
 from ..policies.lm import Ledger
 from ..policies.memory import MemoryEvent
 
+EPISODES = "episodes.jsonl"
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -98,7 +100,7 @@ class Episode:
 def write_episodes(folder: Path, episodes: Sequence[Episode]) -> None:
     """Write ``episodes.jsonl`` into a folder, one line per user."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "episodes.jsonl").open("w", encoding="utf-8") as file:
+    with (folder / EPISODES).open("w", encoding="utf-8") as file:
         for episode in episodes:
             file.write(json.dumps(episode.as_json(), ensure_ascii=False) + "\n")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from .protocol import read_answer, upper_bound_prompt
 from .rollout import Cast, rollout
 from .scoring import METRICS, Level, Metric, PeriodScore, UserScore, score_episode
 from .statistics import Estimate, estimate, nan_mean
+from .transcript import Transcript, transcript_of
 
 SHARES = ("write", "read", "utilisation")
 
@@ -140,16 +141,28 @@ class Evaluator:
         self._upper_bounds: dict[str, UpperBound] = {}
 
     async def evaluate(
-        self, policy: MemoryPolicy, scenarios: Sequence[Scenario], *, done: Callable[[Episode], None] = lambda _: None
+        self,
+        policy: MemoryPolicy,
+        scenarios: Sequence[Scenario],
+        *,
+        transcripts: Mapping[str, Transcript] | None = None,
+        done: Callable[[Episode], None] = lambda _: None,
     ) -> Evaluation:
         """Run the policy in every scenario side by side; ``done`` hears of each finished episode.
 
+        Off-policy where ``transcripts`` by user are given: they are replayed. Raises TranscriptError, before any call,
+        when one is not the scenario's.
         A failed episode is kept and its user goes unscored. Raises BudgetExhausted when the budget ends it, and
         EndpointDown when no call gets through.
         """
         start, before = self._clock(), chain()
+        replayed: list[Transcript | None] = [None] * len(scenarios)
+        if transcripts is not None:
+            replayed = [transcript_of(transcripts, scenario, self.cast.protocol) for scenario in scenarios]
         episodes, (problems, ledger) = await both(
-            side_by_side(self._episode(policy, scenario, done) for scenario in scenarios),
+            side_by_side(
+                self._episode(policy, scenario, talk, done) for scenario, talk in zip(scenarios, replayed, strict=True)
+            ),
             self._find_upper_bounds(scenarios),
         )
         episodes = [_without_upper_bound(episode, problems.get(episode.user)) for episode in episodes]
@@ -175,8 +188,14 @@ class Evaluator:
         parts = zip(complete, bounds, strict=True)
         return tuple(score_episode(episode, life, bound, compat=compat) for (episode, life), bound in parts)
 
-    async def _episode(self, policy: MemoryPolicy, scenario: Scenario, done: Callable[[Episode], None]) -> Episode:
-        episode = await rollout(scenario, policy, self.cast)
+    async def _episode(
+        self,
+        policy: MemoryPolicy,
+        scenario: Scenario,
+        replayed: Transcript | None,
+        done: Callable[[Episode], None],
+    ) -> Episode:
+        episode = await rollout(scenario, policy, self.cast, replayed=replayed)
         done(episode)
         return episode
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..data.scenario import Period, Question, Scenario
@@ -13,6 +14,7 @@ from ..policies.policy import MemoryPolicy
 from .concurrency import Running, both, end, side_by_side, start
 from .episode import Answer, Episode, PeriodRecord, Probe, Turn, answer_of
 from .protocol import Protocol, answer_prompt, gold_choice, probe_prompt, read_answer, read_probe, user_prompt
+from .transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +36,21 @@ class _Talk:
 _Exam = tuple[tuple[Answer, ...], tuple[Probe, ...]]
 
 
-async def rollout(scenario: Scenario, policy: MemoryPolicy, cast: Cast) -> Episode:
-    """Run one episode.
+async def rollout(
+    scenario: Scenario, policy: MemoryPolicy, cast: Cast, *, replayed: Transcript | None = None
+) -> Episode:
+    """Run one episode. Off-policy, where a talk is ``replayed``: the assistant listens, and is questioned all the same.
 
     A period's questions and probes run on a copy of the memory while the next period's talk goes on. A language model
     that fails for good ends the episode: its ``failure`` says why, and what was recorded until then is kept.
     Raises BudgetExhausted when the budget ends it.
     """
-    return await _Rollout(scenario, policy, cast).run()
+    return await _Rollout(scenario, policy, cast, replayed).run()
 
 
 class _Rollout:
-    def __init__(self, scenario: Scenario, policy: MemoryPolicy, cast: Cast) -> None:
+    def __init__(self, scenario: Scenario, policy: MemoryPolicy, cast: Cast, replayed: Transcript | None) -> None:
+        self.replayed = replayed
         self.scenario = scenario
         self.policy = policy
         self.protocol = cast.protocol
@@ -59,7 +64,7 @@ class _Rollout:
         failures: list[str] = []
         try:
             for p, period in enumerate(self.scenario.periods):
-                talks.append(await self._talk(p, period))
+                talks.append(await (self._talk(p, period) if self.replayed is None else self._listen(self.replayed[p])))
                 exams.append(start(self._examine(period, self.assistant.fork())))
         except BaseException as error:
             if not _ends_one_episode(error):
@@ -98,6 +103,15 @@ class _Rollout:
                     written = await writing
                 events += written
             sessions.append(tuple(turns))
+        return _Talk(tuple(sessions), tuple(events))
+
+    async def _listen(self, sessions: Sequence[tuple[Turn, ...]]) -> _Talk:
+        events = [
+            event
+            for turns in sessions
+            for turn in turns
+            for event in await self.assistant.remember(turn.user, turn.assistant)
+        ]
         return _Talk(tuple(sessions), tuple(events))
 
     async def _follow_up(self, p: int, opening: str, turn: Turn) -> str:

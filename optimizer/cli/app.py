@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ...data.scenario import ScenarioError
+from ...env.transcript import TranscriptError
 from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
 from ...policies.policy import PolicyError
@@ -34,7 +35,15 @@ def main() -> None:
     """Run the command line; known errors become one message and exit code 1."""
     try:
         app()
-    except (ScenarioError, PolicyError, ConfigError, LanguageModelError, BudgetExhausted, CacheError) as error:
+    except (
+        ScenarioError,
+        TranscriptError,
+        PolicyError,
+        ConfigError,
+        LanguageModelError,
+        BudgetExhausted,
+        CacheError,
+    ) as error:
         _explain(str(error))
     except OSError as error:
         if error.filename is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from ...data.load import load_scenarios
 from ...data.scenario import Scenario
 from ...env import Episode, Evaluation, Evaluator
 from ...env.episode import write_episodes
+from ...env.transcript import Transcript, read_transcripts
 from ...policies.policy import MemoryPolicy, load_policy
 from ..config import Config, load_config, parse_config
 from ..models import Models, open_models
@@ -27,14 +28,18 @@ def evaluate_command(
     model: Annotated[str | None, typer.Option("--model", help="`embedded` or `openai:NAME`.")] = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     users: Annotated[str | None, typer.Option("--users", help="Only these users: ID,ID,...")] = None,
+    off_policy: Annotated[
+        Path | None, typer.Option("--off-policy", help="Replay the talks recorded in this folder instead of talking.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed asks a real model anew.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", help="A folder for results, transcripts and the cache.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
-    """Score a memory policy on-policy: accuracy, memory score, where memory fails, calls and tokens."""
+    """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens."""
     settings = _settings(config, model)
     chosen = load_policy(policy, templates=settings.templates)
     scenarios = load_scenarios(data, users=None if users is None else [user.strip() for user in users.split(",")])
+    transcripts = None if off_policy is None else read_transcripts(off_policy)
     console = Console(stderr=True)
     with open_models(settings, folder=out, repeat=seed) as models, console.status("") as status:
         finished = 0
@@ -44,8 +49,9 @@ def evaluate_command(
             finished += 1
             status.update(f"{finished}/{len(scenarios)} users")
 
-        evaluation = asyncio.run(_evaluate(models, chosen, scenarios, done))
+        evaluation = asyncio.run(_evaluate(models, chosen, scenarios, transcripts, done))
     result = {**evaluation.as_json(policy), "model": settings.model, "data": data, "seed": seed}
+    result["off_policy"] = None if off_policy is None else str(off_policy)
     if out is not None:
         write_episodes(out, evaluation.episodes)
         (out / "result.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -55,10 +61,14 @@ def evaluate_command(
 
 
 async def _evaluate(
-    models: Models, policy: MemoryPolicy, scenarios: Sequence[Scenario], done: Callable[[Episode], None]
+    models: Models,
+    policy: MemoryPolicy,
+    scenarios: Sequence[Scenario],
+    transcripts: Mapping[str, Transcript] | None,
+    done: Callable[[Episode], None],
 ) -> Evaluation:
     try:
-        return await Evaluator(models.cast).evaluate(policy, scenarios, done=done)
+        return await Evaluator(models.cast).evaluate(policy, scenarios, transcripts=transcripts, done=done)
     finally:
         await models.aclose()
 

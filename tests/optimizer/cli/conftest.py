@@ -225,6 +225,7 @@ class Server:
 def loopback() -> Iterator[Server]:
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:  # without the protocol asyncio leaves Nagle's delay on
         listener.bind(("127.0.0.1", 0))
+        listener.listen(128)  # from here on connections are held, also while the server is still starting
         served = Server(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", [])
         app = fastapi.FastAPI()
         app.add_api_route("/{path:path}", served.handle, methods=["POST"], response_model=None)

@@ -189,6 +189,22 @@ def test_the_config_gives_rounds_and_texts(cli: Cli, people: Path, tmp_path: Pat
     assert longer["calls"]["user"] == 2 * usual["calls"]["user"] > 0
 
 
+def test_off_policy_the_talks_of_another_evaluation_are_replayed(
+    cli: Cli, people: Path, check_evaluation: Any, tmp_path: Path
+) -> None:
+    one = ["--data", people, "--users", "user-1-000,user-1-001", "--json"]
+    talked = cli("evaluate", "native", *one, "--out", tmp_path / "native").succeeded().json
+    own = cli("evaluate", "native", *one, "--off-policy", tmp_path / "native").succeeded().json
+    assert own["by_user"] == talked["by_user"]
+    assert own["calls"].keys().isdisjoint({"reply", "user"})
+    other = cli("evaluate", "awi", *one, "--off-policy", tmp_path / "native").succeeded().json
+    assert other["off_policy"] == str(tmp_path / "native")
+    assert other["users"] == 2
+    told = cli("evaluate", "awi", "--data", people, "--off-policy", tmp_path / "native").refused()
+    assert "no talk is recorded" in told
+    assert "has no recorded talks" in cli("evaluate", "awi", *one, "--off-policy", tmp_path).refused()
+
+
 def test_a_config_that_is_made_for_a_search_does_for_an_evaluation(cli: Cli, people: Path, tiny: Path) -> None:
     told = cli("evaluate", "native", "--data", people, "--config", tiny, "--users", "user-1-000", "--json").json
     assert told["users"] == 1

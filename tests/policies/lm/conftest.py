@@ -122,6 +122,7 @@ class Loopback:
 def loopback() -> Iterator[Loopback]:
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:  # without the protocol asyncio leaves Nagle's delay on
         listener.bind(("127.0.0.1", 0))
+        listener.listen(128)  # from here on connections are held, also while the server is still starting
         served = Loopback(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
         app = fastapi.FastAPI()
         app.add_api_route("/{path:path}", served.handle, methods=["POST"], response_model=None)
