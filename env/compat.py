@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, Literal, get_args
@@ -55,16 +55,17 @@ def guess_unread(episodes: Sequence[Episode], scenarios: Sequence[Scenario]) -> 
     ]
 
 
-def guess_unread_bounds(bounds: Sequence[UpperBound], scenarios: Sequence[Scenario]) -> list[UpperBound]:
+def guess_unread_bounds(bounds: Mapping[str, UpperBound], scenarios: Sequence[Scenario]) -> dict[str, UpperBound]:
     """Replace upper bound answers that could not be read by random choices, in the order of users and questions."""
     rng = random.Random(SEED)
-    return [
-        tuple(
+    return {
+        scenario.id: tuple(
             tuple(_guess(answer, question, rng) for answer in answers)
-            for answers, question in zip(bound, scenario.qas, strict=True)
+            for answers, question in zip(bounds[scenario.id], scenario.qas, strict=True)
         )
-        for bound, scenario in zip(bounds, scenarios, strict=True)
-    ]
+        for scenario in scenarios
+        if scenario.id in bounds
+    }
 
 
 def _guess_period(period: PeriodRecord, scenario: Scenario, rng: random.Random) -> PeriodRecord:

@@ -35,6 +35,8 @@ class Evaluation:
     episodes: tuple[Episode, ...] = field(repr=False, default=())
     """One for each user asked for, in their order, failed ones included."""
     ledger: Ledger = field(default_factory=Ledger)
+    upper_bounds: Mapping[str, UpperBound] = field(repr=False, default_factory=dict)
+    """By user, where one was found."""
     compat: Compat = NONE
     """AMemGym's defects that are reproduced."""
     wall_s: float = 0.0
@@ -166,11 +168,14 @@ class Evaluator:
             self._find_upper_bounds(scenarios),
         )
         episodes = [_without_upper_bound(episode, problems.get(episode.user)) for episode in episodes]
+        bounds = {s.id: self._upper_bounds[s.id] for s in scenarios if s.id in self._upper_bounds}
         if "guessed_answers" in self.cast.protocol.compat:
             episodes = guess_unread(episodes, scenarios)
+            bounds = guess_unread_bounds(bounds, scenarios)
         return Evaluation(
             policy=policy,
-            users=self._score(episodes, scenarios),
+            users=self._score(episodes, scenarios, bounds),
+            upper_bounds=bounds,
             compat=self.cast.protocol.compat,
             episodes=tuple(episodes),
             ledger=merged([ledger, *(episode.ledger for episode in episodes)]),
@@ -178,15 +183,15 @@ class Evaluator:
             critical_path=Chain(chain().seconds - before.seconds, chain().calls - before.calls),
         )
 
-    def _score(self, episodes: Sequence[Episode], scenarios: Sequence[Scenario]) -> tuple[UserScore, ...]:
+    def _score(
+        self, episodes: Sequence[Episode], scenarios: Sequence[Scenario], bounds: Mapping[str, UpperBound]
+    ) -> tuple[UserScore, ...]:
         compat = self.cast.protocol.compat
-        complete = [(e, s) for e, s in zip(episodes, scenarios, strict=True) if e.failure is None]
-        lives = [scenario for _, scenario in complete]
-        bounds = [self._upper_bounds[scenario.id] for scenario in lives]
-        if "guessed_answers" in compat:
-            bounds = guess_unread_bounds(bounds, lives)
-        parts = zip(complete, bounds, strict=True)
-        return tuple(score_episode(episode, life, bound, compat=compat) for (episode, life), bound in parts)
+        return tuple(
+            score_episode(episode, life, bounds[life.id], compat=compat)
+            for episode, life in zip(episodes, scenarios, strict=True)
+            if episode.failure is None
+        )
 
     async def _episode(
         self,

@@ -213,7 +213,7 @@ def parse_config(
         raise ConfigError(f"{where}: is not YAML: {error}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{where}: must be a mapping of keys to values")
-    values = {**defaults, **values}
+    values = {**defaults, **_own_keys(values)}
     for override in overrides:
         if override.startswith("seed_policy.") and isinstance(values.get("seed_policy"), str):
             values["seed_policy"] = read_policy(values["seed_policy"])
@@ -232,6 +232,13 @@ def dump_config(config: Config) -> str:
 def default_uri(runs: Path) -> str:
     """Return where MLflow keeps its view of the run folders in ``runs``, unless a config says otherwise."""
     return f"sqlite:///{runs.resolve() / 'mlflow.db'}"
+
+
+def _own_keys(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a config's values; of AMemGym's env config only the rounds say anything about an evaluation."""
+    if "num_rounds_init" not in values or "num_rounds_update" not in values:
+        return values
+    return {"rounds": {"init": values["num_rounds_init"], "update": values["num_rounds_update"]}}
 
 
 def _read(path: str | Path) -> str:

@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
 from ..data.resources import resource
+from .amemgym import is_agent_config, policy_values
 from .prompts import Templates, default_templates, missing_slots
 
 WriteMode = Literal["none", "verbatim", "facts", "profile"]
@@ -198,13 +199,20 @@ def load_policy(name: str | Path, *, templates: Templates | None = None) -> Memo
 
 
 def read_policy(name: str | Path) -> Any:
-    """Return what a preset or a policy's file says, unchecked. Raises PolicyError when it cannot be read."""
+    """Return what a preset or a policy's file says, unchecked; an AMemGym agent config is read as the policy it is.
+
+    Raises PolicyError when it cannot be read.
+    """
     path = Path(name)
     if path.is_file():
         try:
-            return _values(path.read_text(encoding="utf-8"), where=str(path))
+            values = _values(path.read_text(encoding="utf-8"), where=str(path))
         except UnicodeDecodeError as error:
             raise PolicyError(f"{path}: is not UTF-8 text ({error})") from None
+        try:
+            return policy_values(values) if is_agent_config(values) else values
+        except ValueError as error:
+            raise PolicyError(f"{path}: {error}") from None
     if str(name) in presets():
         text = resource("configs", "policies", f"{name}.yaml").read_text(encoding="utf-8")
         return _values(text, where=str(name))

@@ -24,6 +24,7 @@ import numpy as np
 from ...data import Scenario, load_scenarios
 from ...env import Cast, Evaluation, Evaluator, Protocol
 from ...env.compat import DEFECTS
+from ...env.interchange import read_results, write_results
 from ...policies import load_policy
 from ...policies.lm.openai import OpenAIModel
 from ...policies.prompts import Templates, complete_templates
@@ -33,6 +34,8 @@ from .server import running
 PORT = 8126
 KINDS = ("native", "awi")
 NEAR = 1e-9
+UNCOMPARED = ("llm_usage_statistics", "response")
+"""Of a result: what the call took, and the choice's number, which may be 0 there and is then the last one's here."""
 FIGURES = ("accuracy", "memory_score", "write", "read", "utilisation")
 
 
@@ -46,8 +49,8 @@ def read_reference(folder: Path, kind: str, scenarios: Sequence[Scenario]) -> di
     """Work out the figures from AMemGym's own result files, as its plots and its paper do."""
     metrics = [_json(folder / kind / scenario.id / "overall_metrics.json")["accuracy"] for scenario in scenarios]
     right = np.array(metrics)
-    random = np.array(_json(folder / "random.json"))
-    bound = np.array(_json(folder / "utilization_metrics.json")["accuracy"])
+    random = np.array(_json(folder / "random_metrics.json")["accuracy"])
+    bound = np.array(_json(folder / "m" / "utilization_metrics.json")["accuracy"])
     score, chance, most = (values.mean(axis=2) for values in (right, random, bound))
     shares = np.array([_shares(folder / kind / scenario.id, right[u]) for u, scenario in enumerate(scenarios)])
     with np.errstate(all="ignore"):
@@ -114,10 +117,32 @@ def main(checkout: str, python: str, data: str, env_config: str = "") -> int:
             print(f"{kind}, {len(scenarios)} users: AMemGym, mnemotune; largest difference {far:.1e}")
             for name in FIGURES:
                 print(f"  {name:<13} {theirs[name]:.12f} {ours[name]:.12f}")
+            written = out / "written"
+            write_results(written, evaluation, scenarios, name=kind, model="m", protocol=Protocol(templates=templates))
+            read = read_results(out, scenarios, name=kind, model="m", policy=evaluation.policy)
+            equal &= read.users == evaluation.users
+            print(f"  AMemGym's files give {'the same' if read.users == evaluation.users else 'OTHER'} scores here")
+        equal &= _compare_files(out, written)
         equal &= _compare_messages(messages(out / "theirs.jsonl"), messages(out / "ours.jsonl"))
         took = sum(value for name, value in _json(out / "seconds.json").items() if "with" in name or "bound" in name)
         print(f"seconds without latency: AMemGym {took:.1f} (its sleeps left out), mnemotune {seconds:.1f}")
     return 0 if equal else 1
+
+
+def _compare_files(theirs: Path, ours: Path) -> bool:
+    """Compare every file that we write with AMemGym's of the same name, but for what is ``UNCOMPARED``."""
+    files = sorted(ours.rglob("*.json"))
+    unlike = [file for file in files if _bare(_json(file)) != _bare(_json(theirs / file.relative_to(ours)))]
+    print(f"files: {len(files)} written, {len(unlike)} of them unlike AMemGym's {unlike[:1]}")
+    return not unlike
+
+
+def _bare(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_bare(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _bare(item) for key, item in value.items() if key not in UNCOMPARED}
+    return value
 
 
 def _compare_messages(theirs: Counter[str], ours: Counter[str]) -> bool:

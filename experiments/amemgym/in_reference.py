@@ -105,9 +105,11 @@ def main(source: str, data_file: str, env_file: str, url: str, out: str) -> None
         took[f"{kind} with diagnosis"] = time.monotonic() - start
     start = time.monotonic()
     random.seed(GUESSES)
-    upperbound.evaluate_utilization(data, model, str(folder))
+    (folder / "m").mkdir(exist_ok=True)
+    upperbound.evaluate_utilization(data, model, str(folder / "m"))
     took["upper bound"] = time.monotonic() - start
-    (folder / "random.json").write_text(json.dumps(evaluate_random(data, "accuracy").tolist()))
+    chances = {"accuracy": evaluate_random(data, "accuracy").tolist()}
+    (folder / "random_metrics.json").write_text(json.dumps(chances))
     (folder / "seconds.json").write_text(json.dumps(took))
 
 

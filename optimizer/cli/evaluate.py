@@ -15,10 +15,11 @@ from ...data.load import load_scenarios
 from ...data.scenario import Scenario
 from ...env import Episode, Evaluation, Evaluator
 from ...env.episode import write_episodes
+from ...env.interchange import write_results
 from ...env.transcript import Transcript, read_transcripts
 from ...policies.policy import MemoryPolicy, load_policy
 from ..config import Config, load_config, parse_config
-from ..models import Models, open_models
+from ..models import Models, open_models, protocol_of
 from ..table import people, score_table
 
 
@@ -33,6 +34,9 @@ def evaluate_command(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed asks a real model anew.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", help="A folder for results, transcripts and the cache.")] = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", help="A folder for AMemGym's result files, for its own code to read.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens."""
@@ -55,6 +59,9 @@ def evaluate_command(
     if out is not None:
         write_episodes(out, evaluation.episodes)
         (out / "result.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if export is not None:
+        name, used = Path(policy).stem, settings.model.removeprefix("openai:")
+        write_results(export, evaluation, scenarios, name=name, model=used, protocol=protocol_of(settings))
     _show(policy, result, as_json=as_json, console=console)
     if not evaluation.users:
         raise typer.Exit(1)

@@ -120,6 +120,14 @@ def test_a_written_config_keeps_the_letters_of_every_language_readable() -> None
     assert "plaît" in dump_config(parse(EVERYTHING))
 
 
+def test_amemgyms_env_config_gives_the_rounds() -> None:
+    """Everything else in it is about making data, and about models that our own config names."""
+    env = "{num_rounds_init: 2, num_rounds_update: 5, seed: 42, llm_config_low_temp: {llm_model: gpt-4.1}}"
+    needed = {"data": "base", "splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": "native"}
+    config = parse_config(env, where="v1.extra.json", defaults=needed)
+    assert (config.rounds.init, config.rounds.update) == (2, 5)
+
+
 def test_policies_start_from_the_configs_texts(tmp_path: Path) -> None:
     file = tmp_path / "texts.yaml"
     file.write_text("{answer: 'A {query} {choices}', write_profile: 'W {memories} {conversation}'}", encoding="utf-8")

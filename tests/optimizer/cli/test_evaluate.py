@@ -205,6 +205,17 @@ def test_off_policy_the_talks_of_another_evaluation_are_replayed(
     assert "has no recorded talks" in cli("evaluate", "awi", *one, "--off-policy", tmp_path).refused()
 
 
+def test_amemgyms_result_files_are_written_beside_ours(cli: Cli, people: Path, tmp_path: Path) -> None:
+    one = ["--data", people, "--users", "user-1-000", "--json", "--export", tmp_path / "theirs"]
+    told = cli("evaluate", "awi", *one).succeeded().json
+    overall = json.loads((tmp_path / "theirs" / "awi" / "user-1-000" / "overall_metrics.json").read_text())
+    flat = [score for period in overall["accuracy"] for score in period]
+    assert sum(flat) / len(flat) == pytest.approx(told["accuracy"], abs=1e-6)
+    assert (tmp_path / "theirs" / "embedded" / "utilization_metrics.json").is_file()
+    listened = cli("evaluate", "native", *one[:-2], "--off-policy", tmp_path / "theirs" / "awi").succeeded().json
+    assert listened["users"] == 1
+
+
 def test_a_config_that_is_made_for_a_search_does_for_an_evaluation(cli: Cli, people: Path, tiny: Path) -> None:
     told = cli("evaluate", "native", "--data", people, "--config", tiny, "--users", "user-1-000", "--json").json
     assert told["users"] == 1
