@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.scenario import Scenario
-from .episode import EPISODES, Turn
+from .episode import EPISODES, Episode, Turn
 from .protocol import Protocol
 
 Transcript = tuple[tuple[tuple[Turn, ...], ...], ...]
@@ -33,6 +33,12 @@ def read_transcripts(folder: Path) -> dict[str, Transcript]:
             "nor USER/interactions/period_00.json, as AMemGym does"
         )
     return found
+
+
+def talks_of(episodes: Sequence[Episode]) -> dict[str, Transcript]:
+    """Return what was said in complete episodes, by user."""
+    complete = [episode for episode in episodes if episode.failure is None]
+    return {episode.user: tuple(period.sessions for period in episode.periods) for episode in complete}
 
 
 def transcript_of(transcripts: Mapping[str, Transcript], scenario: Scenario, protocol: Protocol) -> Transcript:

@@ -15,7 +15,7 @@ from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
 from ...policies.policy import PolicyError
 from ..config import ConfigError
-from . import data, evaluate, evolve, view
+from . import data, evaluate, evolve, ranks, view
 
 app = typer.Typer(
     name="mnemotune",
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 app.command("evolve")(evolve.evolve_command)
 app.command("evaluate")(evaluate.evaluate_command)
+app.command("ranks")(ranks.ranks_command)
 app.command("report")(view.report_command)
 app.command("ui")(view.ui_command)
 app.add_typer(data.app, name="data", help="Scenarios: generate and check them.")

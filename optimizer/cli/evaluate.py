@@ -40,7 +40,7 @@ def evaluate_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens."""
-    settings = _settings(config, model)
+    settings = settings_of(config, model)
     chosen = load_policy(policy, templates=settings.templates)
     scenarios = load_scenarios(data, users=None if users is None else [user.strip() for user in users.split(",")])
     transcripts = None if off_policy is None else read_transcripts(off_policy)
@@ -80,7 +80,7 @@ async def _evaluate(
         await models.aclose()
 
 
-def _settings(path: Path | None, model: str | None) -> Config:
+def settings_of(path: Path | None, model: str | None) -> Config:
     """Return a config for models and protocol; what belongs to a search is not used."""
     unused = {"data": "", "splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": "native"}
     overrides = [] if model is None else [f"model={json.dumps(model)}"]

@@ -1,0 +1,91 @@
+"""``mnemotune ranks``: on-policy against off-policy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ...data.load import load_scenarios
+from ...data.scenario import Scenario
+from ...env import Evaluation, Evaluator
+from ...env.transcript import Transcript, read_transcripts, talks_of
+from ...policies.policy import MemoryPolicy, load_policy
+from ..config import ConfigError
+from ..models import Models, open_models
+from ..ranks import Ranked, rank
+from ..table import LONGEST_NAME, number, people, short, with_interval
+from .evaluate import settings_of
+
+Ways = tuple[dict[str, Evaluation], dict[str, Evaluation]]
+
+
+def ranks_command(
+    policies: Annotated[list[str], typer.Argument(help="Presets or policy files, two or more.")],
+    data: Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")] = "base",
+    model: Annotated[str | None, typer.Option("--model", help="`embedded` or `openai:NAME`.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
+    off_policy: Annotated[
+        Path | None, typer.Option("--off-policy", help="Recorded talks; without, the first policy's are replayed.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="A folder for the result and the cache.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+) -> None:
+    """Rank policies by their own talks, and by the same recorded talks for all."""
+    if len(set(policies)) < 2:
+        raise ConfigError("ranks: name two or more different policies, for example `mnemotune ranks native rag awi`")
+    settings = settings_of(config, model)
+    chosen = {name: load_policy(name, templates=settings.templates) for name in policies}
+    scenarios = load_scenarios(data)
+    recorded = None if off_policy is None else read_transcripts(off_policy)
+    console = Console(stderr=True)
+    with open_models(settings, folder=out) as models, console.status(""):
+        on, off = asyncio.run(_both_ways(models, chosen, scenarios, recorded))
+    ranked = rank(on, off)
+    replayed = f"{policies[0]}'s talks" if off_policy is None else str(off_policy)
+    result = {"data": data, "model": settings.model, "replayed": replayed, "users": len(scenarios)}
+    told = result | {"policies": [one.as_json() for one in ranked]}
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "ranks.json").write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(told, ensure_ascii=False))
+    else:
+        title = f"{people(len(scenarios))}, model: {settings.model}; off-policy: {replayed} replayed"
+        Console().print(_table(ranked, title=title))
+
+
+async def _both_ways(
+    models: Models,
+    policies: Mapping[str, MemoryPolicy],
+    scenarios: Sequence[Scenario],
+    recorded: Mapping[str, Transcript] | None,
+) -> Ways:
+    evaluator = Evaluator(models.cast)
+    try:
+        on = {name: await evaluator.evaluate(policy, scenarios) for name, policy in policies.items()}
+        talks = talks_of(next(iter(on.values())).episodes) if recorded is None else recorded
+        heard = [scenario for scenario in scenarios if scenario.id in talks]
+        off = {name: await evaluator.evaluate(p, heard, transcripts=talks) for name, p in policies.items()}
+    finally:
+        await models.aclose()
+    return on, off
+
+
+def _table(ranked: Sequence[Ranked], *, title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in ("policy", "on-policy", "rank", "off-policy", "rank", "off - on"):
+        table.add_column(column, justify="left" if column in {"policy", "off - on"} else "right", no_wrap=True)
+    for one in ranked:
+        name, gain = short(one.policy, LONGEST_NAME), one.difference
+        scores = number(one.on_policy.mean), str(one.on_rank), number(one.off_policy.mean), str(one.off_rank)
+        table.add_row(Text(name), *scores, with_interval(gain.mean, [gain.low, gain.high]))
+    return table

@@ -1,0 +1,32 @@
+"""``mnemotune ranks``: what scripts and people rely on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Cli = Callable[..., Any]
+
+
+def test_policies_are_ranked_both_ways(cli: Cli, people: Path, tmp_path: Path) -> None:
+    told = cli("ranks", "native", "awi", "--data", people, "--out", tmp_path / "out", "--json").succeeded().json
+    assert told["replayed"] == "native's talks"
+    assert told["users"] == 8
+    assert {one["policy"] for one in told["policies"]} == {"native", "awi"}
+    assert [one["on_rank"] for one in told["policies"]] == sorted(one["on_rank"] for one in told["policies"])
+    (native,) = [one for one in told["policies"] if one["policy"] == "native"]
+    assert native["difference"] == {"memory_score": 0.0, "interval": [0.0, 0.0]}, "its own talks are replayed"
+    assert json.loads((tmp_path / "out" / "ranks.json").read_text(encoding="utf-8")) == told
+
+
+def test_recorded_talks_can_be_given(cli: Cli, people: Path, tmp_path: Path) -> None:
+    cli("evaluate", "rag", "--data", people, "--users", "user-1-000,user-1-001", "--out", tmp_path / "rag").succeeded()
+    printed = cli("ranks", "native", "rag", "--data", people, "--off-policy", tmp_path / "rag").succeeded().out
+    assert "off-policy" in printed
+    assert "rag replayed" in printed
+
+
+def test_one_policy_cannot_be_ranked(cli: Cli, people: Path) -> None:
+    assert "two or more different policies" in cli("ranks", "native", "native", "--data", people).refused()
