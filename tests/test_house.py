@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from mnemotune.env.compat import DEFECTS
 from mnemotune.optimizer.config import load_config, parse_config
 from mnemotune.policies.policy import dump_policy, load_policy, parse_policy
+from mnemotune.policies.prompts import REQUIRED_SLOTS
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ("data/", "env/", "policies/", "optimizer/", "experiments/", "configs/")
@@ -142,6 +144,11 @@ def test_the_settings_of_the_readme_belong_to_a_config() -> None:
     given = yaml.safe_load(settings)
     quickstart["search"] |= given.pop("search")
     assert parse_config(yaml.safe_dump(quickstart | given), where="README.md").endpoint.prices
+
+
+def test_the_page_on_amemgym_tells_every_switch_and_every_text() -> None:
+    page = (ROOT / "docs" / "amemgym.md").read_text(encoding="utf-8")
+    assert [name for name in (*DEFECTS, *REQUIRED_SLOTS) if f"`{name}`" not in page] == []
 
 
 def test_the_program_of_the_readme_runs_with_the_embedded_model(tmp_path: Path) -> None:
