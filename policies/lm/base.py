@@ -101,8 +101,6 @@ class Completion:
 
     text: str
     usage: Usage
-    seconds: float = 0.0
-    """From sending to reply, retries included and waiting for a free slot left out; 0 from the cache."""
 
 
 def most_input_tokens(messages: Sequence[Message]) -> int:

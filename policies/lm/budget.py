@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from .base import Completion, LanguageModel, Ledger, Request, Usage
-from .chain import add_call
 
 SECONDS_WRITTEN_AHEAD = 5.0
 
@@ -223,8 +222,6 @@ class Metered:
         else:
             completion = await self._within(self.budget, request)
         self.ledger.add(request.role, completion.usage)
-        if completion.seconds:
-            add_call(completion.seconds)
         return completion
 
     async def _within(self, budget: Budget, request: Request) -> Completion:

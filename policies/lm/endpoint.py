@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from .base import CallRole, EndpointDown, LanguageModelError
+from .chain import add_call
 from .slots import Slots
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ class Endpoint:
 
     async def post(
         self, path: str, body: Callable[[], bytes], *, role: CallRole, unanswered: Callable[[], None] | None = None
-    ) -> tuple[object, float]:
-        """Send JSON; return the JSON that the server answers, and the seconds it took with all attempts.
+    ) -> object:
+        """Send JSON; return the JSON that the server answers. What it took, all attempts included, adds to the chain.
 
         ``body`` is made when its turn has come: many calls that wait with a long talk each would not fit into memory.
         ``unanswered`` is called for each attempt that was sent and not answered; what it raises ends the call.
@@ -115,7 +116,9 @@ class Endpoint:
             start, attempt = self._clock.seconds(), 1
             while True:
                 try:
-                    return await self._attempt(path, body(), role, unanswered), self._clock.seconds() - start
+                    reply = await self._attempt(path, body(), role, unanswered)
+                    add_call(self._clock.seconds() - start)
+                    return reply
                 except _AttemptError as error:
                     if not error.again or attempt == self._attempts:
                         tries = f" (tried {attempt} times)" if attempt > 1 else ""

@@ -109,7 +109,7 @@ class OpenAIModel:
         yield b"], " + to_json(settings | self._extra_body)[1:]
 
     async def _ask(self, request: Request) -> Completion:
-        reply, seconds = await self._endpoint.post(
+        reply = await self._endpoint.post(
             "/chat/completions", lambda: b"".join(self._body(request)), role=request.role, unanswered=request.unanswered
         )
         match reply:
@@ -121,7 +121,7 @@ class OpenAIModel:
                 raise self._endpoint.error(f"the reply holds no choice with a text: {excerpt(json.dumps(reply))}")
         input_tokens = _tokens(reply, "prompt_tokens", (message.content for message in request.messages))
         output_tokens = _tokens(reply, "completion_tokens", [text])
-        return Completion(text, self._usage(input_tokens, output_tokens), seconds)
+        return Completion(text, self._usage(input_tokens, output_tokens))
 
     def _longest(self, request: Request) -> int:
         return self._max_tokens or request.max_tokens
@@ -172,7 +172,7 @@ class OpenAIEmbedder:
         spoken = np.array([bool(text.strip()) for text in texts])
         asked = [text if text.strip() else "-" for text in texts]  # OpenAI refuses a whole batch for one empty text
         body = to_json({"model": self.name, "input": asked} | self._extra_body)
-        reply, _ = await self._endpoint.post("/embeddings", lambda: body, role="embed")
+        reply = await self._endpoint.post("/embeddings", lambda: body, role="embed")
         tokens = _tokens(reply, "prompt_tokens", asked)
         self.ledger.add("embed", Usage(tokens, 0, self._prices.cost(tokens, 0) if self._prices else None))
         rows = self._rows(reply, count=len(texts))

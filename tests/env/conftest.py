@@ -22,6 +22,7 @@ from mnemotune.data.generator import generate_scenarios
 from mnemotune.env import Cast, Protocol
 from mnemotune.env.episode import Answer, Episode, PeriodRecord, Probe
 from mnemotune.policies.lm import CallRole, Completion, Embedder, LanguageModel, Request, Usage
+from mnemotune.policies.lm.chain import add_call
 from mnemotune.policies.text import LexicalEmbedder
 
 T = TypeVar("T")
@@ -126,8 +127,9 @@ class ScriptedModel(LanguageModel):
         try:
             seconds = self._delay(request)
             await asyncio.sleep(seconds)
+            add_call(seconds)
             says = self._says[request.role]
-            return Completion(says if isinstance(says, str) else says(request), self._usage, seconds)
+            return Completion(says if isinstance(says, str) else says(request), self._usage)
         finally:
             self.under_way.remove(request)
             self.ended.append(request)

@@ -32,7 +32,6 @@ from mnemotune.policies.lm import (
     Spend,
     Usage,
 )
-from mnemotune.policies.lm.chain import chain
 from mnemotune.policies.lm.embedded import EmbeddedModel
 
 
@@ -371,17 +370,6 @@ async def test_an_answer_from_the_cache_is_a_call_that_cost_nothing() -> None:
     model = Metered(Fixed(Usage(7, 3, 0.0, cached=True)), budget=Budget(Limits(usd=100.0)))
     await model.complete(request())
     assert model.ledger.total == Spend(1, 1, 7, 3, 0.0)
-
-
-async def test_a_call_that_was_sent_adds_to_the_chain_and_one_from_the_cache_does_not() -> None:
-    class Timed(Fixed):
-        async def complete(self, request: Request) -> Completion:
-            return replace(await super().complete(request), seconds=1.5)
-
-    before = chain()
-    await Metered(Timed(Usage(7, 3))).complete(request())
-    await Metered(Fixed(Usage(7, 3, cached=True))).complete(request())
-    assert (chain().seconds - before.seconds, chain().calls - before.calls) == (1.5, 1)
 
 
 async def test_a_metered_model_has_its_models_name_and_closes_it() -> None:
