@@ -23,6 +23,11 @@ Defect = Literal[
     "total_output_tokens",
     "unread_external_probes",
     "choices_with_line_breaks",
+    "shifted_letters",
+    "lost_evolution_system",
+    "doubled_braces",
+    "unread_evolved_probes",
+    "evolution_after_the_end",
 ]
 DEFECTS: tuple[Defect, ...] = get_args(Defect)
 AMEMGYM = "amemgym"
@@ -69,8 +74,12 @@ def guess_unread_bounds(bounds: Mapping[str, UpperBound], scenarios: Sequence[Sc
 
 
 def _guess_period(period: PeriodRecord, scenario: Scenario, rng: random.Random) -> PeriodRecord:
-    pairs = zip(period.answers, scenario.qas, strict=True)
-    return replace(period, answers=tuple(_guess(answer, question, rng) for answer, question in pairs))
+    return replace(period, answers=guess_answers(period.answers, scenario.qas, rng))
+
+
+def guess_answers(answers: Sequence[Answer], questions: Sequence[Question], rng: random.Random) -> tuple[Answer, ...]:
+    """Replace answers that could not be read by random choices, in the order of questions."""
+    return tuple(_guess(answer, question, rng) for answer, question in zip(answers, questions, strict=True))
 
 
 def _guess(answer: Answer, question: Question, rng: random.Random) -> Answer:

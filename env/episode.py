@@ -66,6 +66,21 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Revision:
+    """One rewriting of a prompt by an evolving policy."""
+
+    target: str
+    """The prompt: ``info_types``, ``write`` or ``merge``."""
+    text: str | None
+    """What it says from the next period on; None when it stayed as it was."""
+    changes: tuple[str, ...]
+    """What was changed, in the model's words."""
+    raw: str
+    error: str | None = None
+    """Why the model's reply was of no use; None when all went well."""
+
+
+@dataclass(frozen=True, slots=True)
 class PeriodRecord:
     """What happened in one period; ``answers`` and ``probes`` are aligned with the scenario's questions."""
 
@@ -73,6 +88,8 @@ class PeriodRecord:
     events: tuple[MemoryEvent, ...]
     answers: tuple[Answer, ...]
     probes: tuple[Probe, ...]
+    revisions: tuple[Revision, ...] = ()
+    """What an evolving policy made of the period's questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +133,7 @@ def _period_json(period: PeriodRecord) -> dict[str, Any]:
             {"raw": p.raw, "values": None if p.values is None else dict(p.values), "right": dict(p.right)}
             for p in period.probes
         ],
+        "revisions": [asdict(revision) for revision in period.revisions],
     }
 
 

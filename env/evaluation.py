@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Message, Met
 from ..policies.lm.base import Spend, merged
 from ..policies.lm.chain import NO_CALLS, Chain, chain
 from ..policies.policy import MemoryPolicy
-from .compat import NONE, Compat, guess_unread, guess_unread_bounds
+from .compat import NONE, SEED, Compat, guess_unread, guess_unread_bounds
 from .concurrency import both, side_by_side
 from .episode import Answer, Episode, UpperBound, answer_of
 from .protocol import read_answer, upper_bound_prompt
@@ -162,9 +163,7 @@ class Evaluator:
         if transcripts is not None:
             replayed = [transcript_of(transcripts, scenario, self.cast.protocol) for scenario in scenarios]
         episodes, (problems, ledger) = await both(
-            side_by_side(
-                self._episode(policy, scenario, talk, done) for scenario, talk in zip(scenarios, replayed, strict=True)
-            ),
+            self._episodes(policy, list(zip(scenarios, replayed, strict=True)), done),
             self._find_upper_bounds(scenarios),
         )
         episodes = [_without_upper_bound(episode, problems.get(episode.user)) for episode in episodes]
@@ -193,14 +192,26 @@ class Evaluator:
             if episode.failure is None
         )
 
+    async def _episodes(
+        self,
+        policy: MemoryPolicy,
+        lives: Sequence[tuple[Scenario, Transcript | None]],
+        done: Callable[[Episode], None],
+    ) -> list[Episode]:
+        if policy.evolution is None or "guessed_answers" not in self.cast.protocol.compat:
+            return await side_by_side(self._episode(policy, life, talk, done) for life, talk in lives)
+        guesses = random.Random(SEED)  # AMemGym's next user goes on where its last one left the generator
+        return [await self._episode(policy, life, talk, done, guesses) for life, talk in lives]
+
     async def _episode(
         self,
         policy: MemoryPolicy,
         scenario: Scenario,
         replayed: Transcript | None,
         done: Callable[[Episode], None],
+        guesses: random.Random | None = None,
     ) -> Episode:
-        episode = await rollout(scenario, policy, self.cast, replayed=replayed)
+        episode = await rollout(scenario, policy, self.cast, replayed=replayed, guesses=guesses)
         done(episode)
         return episode
 

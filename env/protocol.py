@@ -31,12 +31,18 @@ class Protocol:
         """Return the rounds of each session of a period."""
         return self.rounds_init if period == 0 else self.rounds_update
 
+    def evolves_after(self, period: int, scenario: Scenario) -> bool:
+        """Tell whether an evolving policy rewrites its prompts after a period; after the last it has no effect."""
+        return period < len(scenario.periods) - 1 or "evolution_after_the_end" in self.compat
+
     def episode_calls(self, scenario: Scenario, policy: MemoryPolicy) -> int:
         """Return the most calls that one episode can take, upper bound calls left out."""
         rounds = sum(self.rounds(p) * len(period.sessions) for p, period in enumerate(scenario.periods))
         follow_ups = rounds - sum(len(period.sessions) for period in scenario.periods)
         questions = 2 * len(scenario.periods) * len(scenario.qas)
-        return rounds + follow_ups + questions + _most_writes(policy, messages=2 * rounds)
+        targets = () if policy.evolution is None else policy.evolution.targets
+        rewrites = len(targets) * sum(self.evolves_after(p, scenario) for p in range(len(scenario.periods)))
+        return rounds + follow_ups + questions + rewrites + _most_writes(policy, messages=2 * rounds)
 
 
 def _most_writes(policy: MemoryPolicy, *, messages: int) -> int:
@@ -109,12 +115,19 @@ def gold_choice(question: Question, state: Mapping[str, str], *, compat: Compat 
     return gold
 
 
-def _read_object(reply: str, compat: Compat) -> dict[str, Any] | None:
-    if "strict_replies" in compat:
-        value = parse_strictly(reply)
-        return value if isinstance(value, dict) else None
-    try:
+def read_object(reply: str, compat: Compat) -> dict[str, Any]:
+    """Return the JSON object in a reply. Raises ReplyError when there is none."""
+    if "strict_replies" not in compat:
         return read_json_object(reply)
+    value = parse_strictly(reply)
+    if isinstance(value, dict):
+        return value
+    raise ReplyError("the reply is no JSON object, neither whole nor in a ```json fence")
+
+
+def _read_object(reply: str, compat: Compat) -> dict[str, Any] | None:
+    try:
+        return read_object(reply, compat)
     except ReplyError:
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,10 @@ from ..policies.lm import Embedder, EndpointDown, LanguageModel, LanguageModelEr
 from ..policies.lm.base import merged
 from ..policies.memory import Memory, MemoryEvent
 from ..policies.policy import MemoryPolicy
+from .compat import guess_answers
 from .concurrency import Running, both, end, side_by_side, start
-from .episode import Answer, Episode, PeriodRecord, Probe, Turn, answer_of
+from .episode import Answer, Episode, PeriodRecord, Probe, Revision, Turn, answer_of
+from .evolution import Exam, rewrite, told_schema
 from .protocol import Protocol, answer_prompt, gold_choice, probe_prompt, read_answer, read_probe, user_prompt
 from .transcript import Transcript
 
@@ -33,54 +36,78 @@ class _Talk:
     events: tuple[MemoryEvent, ...]
 
 
-_Exam = tuple[tuple[Answer, ...], tuple[Probe, ...]]
+@dataclass(frozen=True, slots=True)
+class _Questioning:
+    """A period's questions and probes, under way on a copy of the memory."""
+
+    assistant: Assistant
+    answers: Running[tuple[Answer, ...]]
+    probes: Running[tuple[Probe, ...]]
 
 
 async def rollout(
-    scenario: Scenario, policy: MemoryPolicy, cast: Cast, *, replayed: Transcript | None = None
+    scenario: Scenario,
+    policy: MemoryPolicy,
+    cast: Cast,
+    *,
+    replayed: Transcript | None = None,
+    guesses: random.Random | None = None,
 ) -> Episode:
     """Run one episode. Off-policy, where a talk is ``replayed``: the assistant listens, and is questioned all the same.
 
-    A period's questions and probes run on a copy of the memory while the next period's talk goes on. A language model
-    that fails for good ends the episode: its ``failure`` says why, and what was recorded until then is kept.
-    Raises BudgetExhausted when the budget ends it.
+    A period's questions and probes run on a copy of the memory while the next period's talk goes on; an evolving policy
+    waits for the answers. ``guesses`` stand in at once for answers that cannot be read (``compat: guessed_answers``).
+    A language model that fails for good ends the episode: its ``failure`` says why, and what was recorded until then is
+    kept. Raises BudgetExhausted when the budget ends it.
     """
-    return await _Rollout(scenario, policy, cast, replayed).run()
+    return await _Rollout(scenario, policy, cast, replayed, guesses).run()
 
 
 class _Rollout:
-    def __init__(self, scenario: Scenario, policy: MemoryPolicy, cast: Cast, replayed: Transcript | None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        policy: MemoryPolicy,
+        cast: Cast,
+        replayed: Transcript | None,
+        guesses: random.Random | None,
+    ) -> None:
         self.replayed = replayed
+        self.guesses = guesses
         self.scenario = scenario
         self.policy = policy
         self.protocol = cast.protocol
         self.model = Metered(cast.assistant)
         self.user = Metered(cast.user)
-        self.assistant = Assistant(self.model, Memory(policy, self.model, cast.embedder))
+        self.assistant = Assistant(self.model, Memory(told_schema(policy, scenario), self.model, cast.embedder))
 
     async def run(self) -> Episode:
         talks: list[_Talk] = []
-        exams: list[Running[_Exam]] = []
+        exams: list[_Questioning] = []
+        revisions: dict[int, tuple[Revision, ...]] = {}
         failures: list[str] = []
         try:
             for p, period in enumerate(self.scenario.periods):
                 talks.append(await (self._talk(p, period) if self.replayed is None else self._listen(self.replayed[p])))
-                exams.append(start(self._examine(period, self.assistant.fork())))
+                exams.append(self._question(period))
+                if self.policy.evolution is not None and self.protocol.evolves_after(p, self.scenario):
+                    revisions[p] = await self._evolve(period, exams[p])
         except BaseException as error:
             if not _ends_one_episode(error):
-                await end(exams)
+                await _end(exams)
                 raise
             failures.append(str(error))
         records = []
         try:
-            for talk, exam in zip(talks, exams, strict=True):
-                records.append(PeriodRecord(talk.sessions, talk.events, *(await exam.result())))
+            for p, (talk, exam) in enumerate(zip(talks, exams, strict=True)):
+                answers, probes = await exam.answers.result(), await exam.probes.result()
+                records.append(PeriodRecord(talk.sessions, talk.events, answers, probes, revisions.get(p, ())))
         except LanguageModelError as error:
             if not _ends_one_episode(error):
                 raise
             failures.insert(0, str(error))
         finally:
-            await end(exams)
+            await _end(exams)
         failure = failures[0] if failures else None
         return Episode(self.scenario.id, self.policy.key, tuple(records), self._ledger(), failure)
 
@@ -119,18 +146,33 @@ class _Rollout:
         completion = await self.user.complete(Request((Message("user", prompt),), role="user", temperature=0.2))
         return completion.text.strip()
 
-    async def _examine(self, period: Period, assistant: Assistant) -> _Exam:
+    def _question(self, period: Period) -> _Questioning:
+        assistant = self.assistant.fork()
+        return _Questioning(assistant, start(self._answers(period, assistant)), start(self._probes(period, assistant)))
+
+    async def _answers(self, period: Period, assistant: Assistant) -> tuple[Answer, ...]:
         questions = self.scenario.qas
-        answers, probes = await both(
-            side_by_side(self._answer(question, period, assistant) for question in questions),
-            side_by_side(self._probe(question, period, assistant) for question in questions),
-        )
-        return tuple(answers), tuple(probes)
+        answers = await side_by_side(self._answer(question, period, assistant) for question in questions)
+        return tuple(answers) if self.guesses is None else guess_answers(answers, questions, self.guesses)
+
+    async def _probes(self, period: Period, assistant: Assistant) -> tuple[Probe, ...]:
+        return tuple(await side_by_side(self._probe(question, period, assistant) for question in self.scenario.qas))
+
+    async def _evolve(self, period: Period, exam: _Questioning) -> tuple[Revision, ...]:
+        asked = [self._put(question) for question in self.scenario.qas]
+        memories = [await exam.assistant.memory.listing(prompt) for prompt in asked]
+        told = Exam(self.scenario.qas, await exam.answers.result(), memories)
+        memory = self.assistant.memory
+        memory.policy, revisions = await rewrite(memory.policy, period, told, model=self.model, protocol=self.protocol)
+        return revisions
+
+    def _put(self, question: Question) -> str:
+        template = self.policy.prompts.answer or self.protocol.templates.answer
+        return answer_prompt(template, question, compat=self.protocol.compat)
 
     async def _answer(self, question: Question, period: Period, assistant: Assistant) -> Answer:
         compat = self.protocol.compat
-        template = self.policy.prompts.answer or self.protocol.templates.answer
-        raw = await assistant.answer(answer_prompt(template, question, compat=compat))
+        raw = await assistant.answer(self._put(question))
         gold = gold_choice(question, period.state, compat=compat)
         return answer_of(raw, read_answer(raw, question, compat=compat), gold, question)
 
@@ -140,8 +182,15 @@ class _Rollout:
             assistant = assistant.fork(memories=False)
         raw = await assistant.answer(prompt, role="probe")
         values = read_probe(raw, compat=self.protocol.compat)
+        if "unread_evolved_probes" in self.protocol.compat and self.policy.evolution is not None:
+            values = None
         right = {info: (values or {}).get(info) == period.state[info] for info in question.required_info}
         return Probe(raw, values, right)
+
+
+async def _end(exams: Sequence[_Questioning]) -> None:
+    """Cancel what is under way and wait until it is gone."""
+    await end([running for exam in exams for running in (exam.answers, exam.probes)])
 
 
 def _ends_one_episode(error: BaseException) -> bool:

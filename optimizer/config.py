@@ -183,6 +183,15 @@ class Config(Section):
             return load_policy(given, templates=templates)
         return MemoryPolicy.model_validate(given, context={"templates": templates})
 
+    @field_validator("seed_policy")
+    @classmethod
+    def _check_seed_policy(cls, given: MemoryPolicy) -> MemoryPolicy:
+        if given.evolution is not None:
+            raise ValueError("a policy that rewrites its own prompts is a baseline; the search starts from a plain one")
+        if given.oracle:
+            raise ValueError("an oracle is told what will be asked; it can be a baseline, and nothing to start from")
+        return given
+
     @field_validator("model", "user_model", "proposer_model")
     @classmethod
     def _check_model(cls, given: str | None) -> str | None:

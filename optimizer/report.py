@@ -169,7 +169,7 @@ def _origin(slot: str, seed: MemoryPolicy, best: MemoryPolicy, templates: Templa
     given: str | None = getattr(seed.prompts, slot)
     if given is not None and seed.prompt_kinds[slot] == best.prompt_kinds[slot]:
         return given, "the seed policy's"
-    return getattr(templates, best.prompt_kinds[slot]), f"the one that {best.write.mode} starts from"
+    return templates.starting(best.prompt_kinds[slot]), f"the one that {best.write.mode} starts from"
 
 
 def _diff(before: str, after: str) -> Iterator[DiffLine]:

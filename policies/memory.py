@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -102,10 +102,14 @@ class Memory:
         """Return the messages to put before ``query``: memories that come back, then the buffer."""
         if self.policy.prompts.reply is None:
             return list(self._state.buffer)
-        recalled = await self._recall(query)
-        listing = "\n".join(f"- {entry.line}" for entry in recalled)
-        system = render(self.policy.prompts.reply, memories=listing)
+        system = _filled(self.policy.prompts.reply, memories=await self.listing(query))
         return [Message("system", system), *self._state.buffer]
+
+    async def listing(self, query: str) -> str:
+        """Return the memories that come back for a query, one line each."""
+        if self.policy.write.mode == "none":
+            return ""
+        return "\n".join(f"- {entry.line}" for entry in await self._recall(query))
 
     async def _recall(self, query: str) -> list[Entry]:
         policy, entries = self.policy, self._state.entries
@@ -152,17 +156,22 @@ class Memory:
     async def _ask_profile(self, heard: tuple[Message, ...], raw: list[str]) -> dict[str, str]:
         by_first_write = sorted(self._state.entries, key=lambda entry: entry.id)
         memories = {entry.label: entry.text for entry in by_first_write}
-        prompt = render(self.policy.prompts.write or "", memories=_indented(memories), conversation=_as_json(heard))
+        prompt = self._write_prompt(memories, heard)
         reply = await self._ask(prompt, raw)
         return {as_text(label): as_text(value) for label, value in reply.items() if value is not None}
 
     async def _ask_facts(self, heard: tuple[Message, ...], raw: list[str]) -> list[str]:
         memories = {str(entry.id): entry.text for entry in self._state.entries}
-        prompt = render(self.policy.prompts.write or "", memories=_indented(memories), conversation=_as_json(heard))
+        prompt = self._write_prompt(memories, heard)
         facts = (await self._ask(prompt, raw)).get("facts")
         if not isinstance(facts, list):
             raise ReplyError('the reply has no list "facts"')
         return [as_text(fact) for fact in facts if fact]
+
+    def _write_prompt(self, memories: Mapping[str, str], heard: tuple[Message, ...]) -> str:
+        prompts = self.policy.prompts
+        types = {} if prompts.info_types is None else {"info_types": prompts.info_types}
+        return _filled(prompts.write, memories=_indented(memories), conversation=_as_json(heard), **types)
 
     async def _merge(self, facts: list[str], raw: list[str]) -> None:
         known = await self._neighbours(facts)
@@ -170,7 +179,7 @@ class Memory:
             self._append(facts)
             return
         memories = {str(entry.id): entry.text for entry in known}
-        prompt = render(self.policy.prompts.merge or "", memories=_indented(memories), facts=_indented(facts))
+        prompt = _filled(self.policy.prompts.merge, memories=_indented(memories), facts=_indented(facts))
         self._state = _apply_merge(self._state, await self._ask(prompt, raw), {entry.id for entry in known})
 
     async def _neighbours(self, facts: list[str]) -> list[Entry]:
@@ -183,6 +192,10 @@ class Memory:
         completion = await self._model.complete(Request((Message("user", prompt),), role="write", json_mode=True))
         raw.append(completion.text)
         return read_json_object(completion.text)
+
+
+def _filled(template: str | None, *, memories: str, **slots: str) -> str:
+    return render(template or "", memories=memories, current_memories=memories, **slots)
 
 
 def _within(ranked: Sequence[Entry], budget_tokens: int | None) -> list[Entry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,10 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from ..data.resources import resource
 from .amemgym import is_agent_config, policy_values
-from .prompts import Templates, default_templates, missing_slots
+from .prompts import Templates, default_templates, missing_slots, render
 
 WriteMode = Literal["none", "verbatim", "facts", "profile"]
 Store = Literal["context", "external"]
+Target = Literal["info_types", "write", "merge"]
+INITIAL = ("default", "minimal", "medium")
+"""The texts that a write prompt may start from, as in AMemGym; a profile has no medium one."""
+SCHEMA_SLOTS = ("schema_names", "schema_list")
+"""What makes a prompt an oracle: the names of the states that will be asked for, one a line or as a list."""
 
 
 class PolicyError(ValueError):
@@ -48,13 +54,35 @@ class Prompts(_Part):
     """The policy's texts, with named slots; None where the policy has no use for one."""
 
     write: str | None = None
-    """Slots: {conversation}; for a profile also {memories}."""
+    """Slots: {conversation}; for a profile also {memories}; {info_types} where there are any."""
+    info_types: str | None = None
+    """The types of information to note; kept apart from the write prompt only where they are rewritten on their own.
+    {schema_names} or {schema_list} in them makes the policy an oracle."""
     merge: str | None = None
     """Slots: {memories}, {facts}."""
     reply: str | None = None
     """The system prompt. Slot: {memories}."""
     answer: str | None = None
     """How a question is put. Slots: {query}, {choices}."""
+
+
+class Evolution(_Part):
+    """How prompts are rewritten within each user's life, by the assistant's own model, after each period's questions.
+
+    After AMemGym (ICLR 2026), section on self-evolution: each user starts from the policy's prompts, and nothing is
+    passed on to the next.
+    """
+
+    feedback: Literal["question_only", "complete"] = "complete"
+    """question_only: the questions and what memory brought back; complete: also the choices and the answer given."""
+    ground_truth: bool = False
+    """Whether the feedback says which choice was right."""
+    exposed_states: bool = False
+    """Whether the feedback says which states the user told in the period."""
+    targets: Annotated[tuple[Target, ...], Field(min_length=1)] = ("info_types",)
+    """The prompts that are rewritten."""
+    guided: bool = False
+    """Whether the model is shown what some other questions need to know (``info_types`` only)."""
 
 
 class MemoryPolicy(_Part):
@@ -76,20 +104,37 @@ class MemoryPolicy(_Part):
     """Memories that come back (external store only)."""
     read: Read = Read()
     prompts: Prompts = Prompts()
+    evolution: Evolution | None = None
+    """None: prompts stay as they are."""
 
     @property
     def key(self) -> str:
         """The first 12 hex digits of the hash of the canonical JSON."""
-        canonical = json.dumps(self.model_dump(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        values = self.model_dump(mode="json")
+        if self.evolution is None:
+            del values["evolution"]
+        if self.prompts.info_types is None:
+            del values["prompts"]["info_types"]
+        canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
     @property
     def label(self) -> str:
         """A short description, for example ``facts+external(2,4,30)``."""
+        return self._shape + " evolving" * (self.evolution is not None) + " oracle" * self.oracle
+
+    @property
+    def _shape(self) -> str:
         if self.write.mode == "none":
             return "none" if self.buffer_size is None else f"none({self.update_every},{self.buffer_size})"
         numbers = [self.update_every, self.buffer_size, *([self.top_k] if self.top_k else [])]
         return f"{self.write.mode}+{self.store}({','.join(map(str, numbers))})"
+
+    @property
+    def oracle(self) -> bool:
+        """Whether a prompt is told which states will be asked for: an upper limit for prompts, nothing to ship."""
+        texts = (self.prompts.write or "", self.prompts.info_types or "")
+        return any(f"{{{slot}}}" in text for slot in SCHEMA_SLOTS for text in texts)
 
     @property
     def prompt_kinds(self) -> dict[str, str]:
@@ -108,13 +153,19 @@ class MemoryPolicy(_Part):
             prompts = prompts.model_dump()
         if mode is None or not isinstance(prompts, dict):
             return given
+        templates = (info.context or {}).get("templates") or default_templates()
+        initial, given = given.get("initial", "default"), {k: v for k, v in given.items() if k != "initial"}
         filled = {slot: text for slot, text in prompts.items() if text is not None}
-        templates = (info.context or {}).get("templates")
-        return {**given, "prompts": default_prompts(mode, given.get("store"), templates) | filled}
+        start = default_prompts(mode, given.get("store"), templates)
+        whole = start | _initial_write(mode, initial, filled, templates) | filled
+        apart = _evolves_info_types(given.get("evolution"))
+        if (apart or "info_types" in filled) and "write" not in filled:
+            whole["write"] = getattr(templates, prompt_kinds(mode, given.get("store")).get("write", ""), None)
+        return {**given, "prompts": _with_info_types(whole, templates.info_types, apart=apart)}
 
     @model_validator(mode="after")
     def _check(self) -> MemoryPolicy:
-        problems = [*self._needed(), *self._pointless(), *self._slots()]
+        problems = [*self._needed(), *self._pointless(), *self._slots(), *self._evolving()]
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -149,8 +200,10 @@ class MemoryPolicy(_Part):
         problems += [
             f"prompts.{slot}: has no effect with write.mode: {self.write.mode}; leave it out"
             for slot, text in self.prompts.model_dump().items()
-            if text is not None and slot not in self.prompt_kinds
+            if text is not None and slot not in self.prompt_kinds and slot != "info_types"
         ]
+        if self.prompts.info_types is not None and "{info_types}" not in (self.prompts.write or ""):
+            problems.append("prompts.info_types: has no effect unless prompts.write holds {info_types}")
         return problems
 
     def _slots(self) -> list[str]:
@@ -159,6 +212,17 @@ class MemoryPolicy(_Part):
             if text is not None and slot in self.prompt_kinds:
                 missing = missing_slots(self.prompt_kinds[slot], text)
                 problems += [f"prompts.{slot}: lacks {{{name}}}" for name in missing]
+        return problems
+
+    def _evolving(self) -> list[str]:
+        if self.evolution is None:
+            return []
+        targets, there = self.evolution.targets, self.prompts.model_dump()
+        problems = [f"evolution.targets: the policy has no prompt {t!r}" for t in targets if there[t] is None]
+        if len(set(targets)) < len(targets) or {"info_types", "write"} <= set(targets):
+            problems.append("evolution.targets: name each prompt once, and info_types or write, whose part they are")
+        if self.evolution.guided and "info_types" not in targets:
+            problems.append("evolution.guided: has no effect unless info_types are rewritten; leave it out")
         return problems
 
     def _unset(self, name: str) -> bool:
@@ -180,7 +244,39 @@ def prompt_kinds(mode: WriteMode, store: Store | None) -> dict[str, str]:
 def default_prompts(mode: WriteMode, store: Store | None, templates: Templates | None = None) -> dict[str, str]:
     """Return the text that each prompt of a policy starts from; without ``templates`` the bundled one."""
     texts = templates or default_templates()
-    return {slot: getattr(texts, kind) for slot, kind in prompt_kinds(mode, store).items() if hasattr(texts, kind)}
+    kinds = prompt_kinds(mode, store)
+    return {slot: texts.starting(kind) for slot, kind in kinds.items() if hasattr(texts, kind)}
+
+
+def _initial_write(mode: str, initial: Any, filled: Collection[str], templates: Templates) -> dict[str, str]:
+    """Return the write prompt that ``initial`` names; none where it is the default one."""
+    if initial == "default":
+        return {}
+    if "write" in filled:
+        raise ValueError("initial: has no effect beside prompts.write; leave one of them out")
+    text = getattr(templates, f"write_{mode}_{initial}", None)
+    if initial not in INITIAL or text is None:
+        there = [name for name in INITIAL if name == "default" or hasattr(templates, f"write_{mode}_{name}")]
+        raise ValueError(f"initial: write.mode: {mode} can start from {', '.join(there)}, not from {initial!r}")
+    return {"write": text}
+
+
+def _with_info_types(prompts: dict[str, Any], default: str, *, apart: bool) -> dict[str, Any]:
+    """Put the types of information into the write prompt, or keep them ``apart`` where they are rewritten."""
+    write, types = prompts.get("write"), prompts.get("info_types", default)
+    if not isinstance(write, str) or not isinstance(types, str) or "{info_types}" not in write:
+        return prompts
+    if apart:
+        return {**prompts, "info_types": types}
+    return {**prompts, "write": render(write, info_types=types)} | {"info_types": None}
+
+
+def _evolves_info_types(evolution: Any) -> bool:
+    """Tell whether an evolution, checked or not yet, rewrites the types of information."""
+    if evolution is None:
+        return False
+    targets = evolution.get("targets") if isinstance(evolution, dict) else getattr(evolution, "targets", None)
+    return targets is None or "info_types" in targets
 
 
 def presets() -> list[str]:

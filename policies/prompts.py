@@ -23,17 +23,32 @@ REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = {
     "write_profile": ("memories", "conversation"),
     "write_facts": ("conversation",),
     "merge": ("memories", "facts"),
+    "info_types": (),
+    "write_profile_minimal": ("memories", "conversation"),
+    "write_facts_minimal": ("conversation",),
+    "write_facts_medium": ("conversation",),
+    "evolve_info_types_system": (),
+    "evolve_info_types_guided": (),
+    "evolve_info_types": ("info_types", "feedback"),
+    "evolve_prompt_system": (),
+    "evolve_prompt": ("prompt", "feedback"),
+    "lost_slots": (),
 }
-OTHER_FORMS: Mapping[str, str] = {"schema": "schema_json"}
+OTHER_FORMS: Mapping[str, str] = {
+    "schema": "schema_json",
+    "memories": "current_memories",
+    "feedback": "feedback_ascii",
+}
 """Slots that may stand in for others: the same content in another form."""
 
 
 def missing_slots(kind: str, text: str) -> list[str]:
     """Return the slots that a prompt of this kind needs and ``text`` lacks."""
-    return [slot for slot in REQUIRED_SLOTS[kind] if not _has_slot(slot, text)]
+    return [slot for slot in REQUIRED_SLOTS[kind] if not has_slot(slot, text)]
 
 
-def _has_slot(slot: str, text: str) -> bool:
+def has_slot(slot: str, text: str) -> bool:
+    """Tell whether a text has a slot, in one form or the other."""
     return any(f"{{{name}}}" in text for name in (slot, OTHER_FORMS.get(slot, slot)))
 
 
@@ -46,7 +61,7 @@ def render(template: str, **slots: str) -> str:
 
 
 class Templates(BaseModel):
-    """The environment's prompt texts and the prompts that a policy starts from."""
+    """The environment's prompt texts, the prompts that a policy starts from, and those that rewrite prompts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -57,8 +72,21 @@ class Templates(BaseModel):
     reply_context: str
     reply_external: str
     write_profile: str
+    info_types: str
+    """The types of information to note: what ``{info_types}`` in a write prompt stands for."""
+    write_profile_minimal: str
     write_facts: str
+    write_facts_minimal: str
+    write_facts_medium: str
     merge: str
+    evolve_info_types_system: str
+    evolve_info_types_guided: str
+    evolve_info_types: str
+    evolve_prompt_system: str
+    evolve_prompt: str
+    lost_slots: str
+    """Paragraphs that are added to a rewritten prompt that lacks their slot; the one without a slot, where it does not
+    speak of JSON."""
 
     @model_validator(mode="after")
     def _check_slots(self) -> Templates:
@@ -67,6 +95,10 @@ class Templates(BaseModel):
             if missing:
                 raise ValueError(f"{kind}: lacks {', '.join(f'{{{slot}}}' for slot in missing)}")
         return self
+
+    def starting(self, kind: str) -> str:
+        """Return the text that a prompt of this kind starts from, the types of information filled in."""
+        return render(getattr(self, kind), info_types=self.info_types)
 
 
 @cache

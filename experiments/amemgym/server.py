@@ -28,6 +28,8 @@ def answer(messages: list[dict[str, str]]) -> str:
     """
     prompt = messages[-1]["content"]
     draw = _draw(json.dumps(messages))
+    if '"new_types"' in prompt or '"new_prompt"' in prompt:
+        return _rewritten(prompt, draw)
     choices = _CHOICE.findall(prompt)
     if choices and '"answer"' in prompt:
         if draw % 17 == 0:
@@ -36,9 +38,20 @@ def answer(messages: list[dict[str, str]]) -> str:
         return f'```json\n{{"answer": {number}}}\n```'
     if _is_probe(prompt):
         return f"```json\n{json.dumps(_values(prompt, draw))}\n```"
-    if prompt.rstrip().endswith("]") and '"role"' in prompt:
+    if '"role": "user"' in prompt:
         return json.dumps({f"label_{(draw >> shift) % LABELS}": f"note {draw >> shift} {{x}}" for shift in (0, 7, 13)})
     return f"Sentence {draw}."
+
+
+def _rewritten(prompt: str, draw: int) -> str:
+    """Rewrite a prompt; now and then slots go missing, and braces turn up."""
+    if '"new_types"' in prompt:
+        told = {"new_types": f"1. Type {draw}\n2. Type {draw >> 7}", "changes": ["all of it"]}
+    else:
+        parts = [f"Note {draw}.", "Known: {current_memories}", "Said: {conversation}", 'JSON like {"a": "b"} or {}.']
+        kept = [part for i, part in enumerate(parts) if i == 0 or draw >> i & 3]
+        told = {"new_prompt": "\n".join(kept), "changes": ["some"]}
+    return f"Here it is:\n```json\n{json.dumps(told)}\n```"
 
 
 def _draw(text: str) -> int:

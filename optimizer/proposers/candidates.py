@@ -155,6 +155,8 @@ async def _make(plan: _Plan, search: SearchConfig, model: LanguageModel, templat
         policy = _with(base, plan.drawn, prompts)
     except ValidationError as error:
         return Candidate(parent.number, "; ".join(changes), None, "; ".join(policy_problems(error)))
+    if policy.oracle:
+        return Candidate(parent.number, "; ".join(changes), None, "prompts: ask for the names of the states, unfairly")
     known = point_of(policy, search.space)
     params, distributions = ({}, {}) if known is None else (known.point, known.distributions)
     return Candidate(parent.number, "; ".join(changes) or "no change", policy, "", params, distributions)
@@ -172,7 +174,7 @@ def _inherit(base: MemoryPolicy, kinds: Mapping[str, str], templates: Templates)
     """Return the parent's prompts where they are of the same kind, and those of ``templates`` elsewhere."""
     given = base.prompts.model_dump()
     return {
-        slot: given[slot] if base.prompt_kinds.get(slot) == kind else getattr(templates, kind)
+        slot: given[slot] if base.prompt_kinds.get(slot) == kind else templates.starting(kind)
         for slot, kind in kinds.items()
     }
 

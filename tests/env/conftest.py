@@ -58,6 +58,11 @@ def _write(request: Request) -> str:
     return json.dumps(dict(_TOLD.findall(prompt)) or {"talk": f"{len(prompt)} letters"})
 
 
+def _improve(request: Request) -> str:
+    """Rewrite the types of information; the outcome depends on the messages alone."""
+    return json.dumps({"new_types": f"1. Types after {len(request.messages[-1].content)} letters", "changes": ["all"]})
+
+
 def read_told(request: Request) -> dict[str, str]:
     """Return the newest value of each info that the request's messages tell."""
     return dict(pair for message in request.messages for pair in _TOLD.findall(message.content))
@@ -116,6 +121,7 @@ class ScriptedModel(LanguageModel):
             "answer": choose_as_told,
             "probe": probe_as_told,
             "upper_bound": choose_as_given,
+            "propose": _improve,
         } | says
 
     async def complete(self, request: Request) -> Completion:

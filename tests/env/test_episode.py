@@ -101,6 +101,7 @@ def test_an_episode_by_hand() -> None:
                     {"raw": "", "choice": 2, "gold": 2, "score": 1.0, "guessed": False},
                 ],
                 "probes": [{"raw": '{"pet": "low"}', "values": {"pet": "low"}, "right": {"pet": False, "flat": False}}],
+                "revisions": [],
             }
         ],
         "spend": {"reply": {"calls": 1, "cached": 0, "input_tokens": 7, "output_tokens": 3, "cost_usd": 0.5}},

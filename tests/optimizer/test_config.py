@@ -242,6 +242,12 @@ def test_a_seed_policy_without_a_slot_is_refused_with_the_slot() -> None:
     assert "prompts.answer: lacks {choices}" in problem(LEAST, f"seed_policy={policy}")
 
 
+@pytest.mark.parametrize(("preset", "said"), [("awi_complete", "rewrites its own prompts"), ("awi_oracle", "oracle")])
+def test_a_search_does_not_start_from_a_policy_that_is_a_baseline_by_nature(preset: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load_config("quickstart.yaml", overrides=[f"seed_policy={preset}"])
+
+
 def test_every_problem_gets_its_own_line() -> None:
     lines = problem(LEAST, "splits.train=0", "serach=1").splitlines()
     assert sorted(line.split(": ")[1] for line in lines) == ["serach", "splits.train"]

@@ -547,4 +547,4 @@ async def test_a_policy_that_writes_evolves_its_write_prompt_too(kit: Any, make_
     trial = rig.study.trials[1]
     assert trial.change.startswith("write prompt:")
     assert trial.accepted
-    assert trial.policy.prompts.write == "Note every pet.\n" + default_templates().write_profile
+    assert trial.policy.prompts.write == "Note every pet.\n" + default_templates().starting("write_profile")

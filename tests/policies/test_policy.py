@@ -10,6 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from mnemotune.policies import MemoryPolicy, PolicyError, dump_policy, load_poli
 from mnemotune.policies.policy import Prompts, Read, Write, default_prompts, parse_policy
 from mnemotune.policies.prompts import default_templates
 
-PRESETS = ("awe", "awi", "native", "rag")
+PRESETS = ("awe", "awi", "awi_complete", "awi_oracle", "awi_question_only", "native", "rag")
 SLOTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("facts", "write"): ("conversation",),
     ("profile", "write"): ("memories", "conversation"),
@@ -93,13 +94,16 @@ def test_the_presets_are_amemgyms_agents() -> None:
     assert [load_policy(name).label for name in PRESETS] == [
         "facts+external(2,4,30)",
         "profile+context(2,4)",
+        "profile+context(2,4) evolving",
+        "profile+context(2,4) oracle",
+        "profile+context(2,4) evolving",
         "none",
         "verbatim+external(2,4,30)",
     ]
 
 
 def test_the_presets_are_the_points_that_the_papers_name() -> None:
-    awe, awi, native, rag = map(load_policy, PRESETS)
+    awe, awi, native, rag = map(load_policy, ("awe", "awi", "native", "rag"))
     for policy, mode, store, top_k in (
         (awe, "facts", "external", 30),
         (awi, "profile", "context", None),
@@ -118,7 +122,7 @@ def test_a_policy_has_just_the_prompts_that_it_uses_and_the_bundled_texts_where_
     assert load_policy("native").prompts == Prompts(answer=texts.answer)
     assert load_policy("rag").prompts == Prompts(reply=texts.reply_external, answer=texts.answer)
     assert load_policy("awi").prompts == Prompts(
-        write=texts.write_profile, reply=texts.reply_context, answer=texts.answer
+        write=texts.starting("write_profile"), reply=texts.reply_context, answer=texts.answer
     )
     assert load_policy("awe").prompts == Prompts(
         write=texts.write_facts, merge=texts.merge, reply=texts.reply_external, answer=texts.answer
@@ -278,7 +282,7 @@ def test_a_file_of_a_presets_name_comes_first(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_policy_that_is_nowhere_is_refused_with_what_there_is() -> None:
-    with pytest.raises(PolicyError, match=r"^ragg: no such file or preset; presets: awe, awi, native, rag$"):
+    with pytest.raises(PolicyError, match=r"^ragg: no such file or preset; presets: awe, awi, .*, native, rag$"):
         load_policy("ragg")
 
 
@@ -423,3 +427,59 @@ def test_braces_in_a_prompt_are_nobodys_business() -> None:
         }
     )
     assert policy.prompts.reply == text
+
+
+# Policies that rewrite their own prompts
+
+PROFILE = {"write": {"mode": "profile"}, "update_every": 2, "buffer_size": 4, "store": "context"}
+
+
+def evolving(**told: Any) -> MemoryPolicy:
+    return MemoryPolicy.model_validate({**PROFILE, **told})
+
+
+def test_only_a_policy_that_rewrites_its_types_of_information_keeps_them_apart() -> None:
+    texts = default_templates()
+    apart, inside = evolving(evolution={}).prompts, evolving().prompts
+    assert (apart.write, apart.info_types) == (texts.write_profile, texts.info_types)
+    assert (inside.write, inside.info_types) == (texts.starting("write_profile"), None)
+    assert evolving(prompts={"info_types": "- Pets"}).prompts.info_types is None
+    assert "- Pets" in (evolving(prompts={"info_types": "- Pets"}).prompts.write or "")
+
+
+def test_an_evolution_is_part_of_the_key_and_reads_back_equal() -> None:
+    policies = [evolving(), evolving(evolution={}), evolving(evolution={"ground_truth": True})]
+    assert len({policy.key for policy in policies}) == 3
+    for policy in policies:
+        assert parse_policy(dump_policy(policy), where="mine") == policy
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"evolution": {"targets": []}}, "evolution.targets"),
+        ({"evolution": {"targets": ["reply"]}}, "evolution.targets"),
+        ({"evolution": {"targets": ["merge"]}}, "the policy has no prompt 'merge'"),
+        ({"evolution": {"targets": ["write", "write"]}}, "name each prompt once"),
+        ({"evolution": {"targets": ["info_types", "write"]}}, "name each prompt once"),
+        ({"evolution": {"targets": ["write"], "guided": True}}, "evolution.guided: has no effect"),
+        ({"evolution": {"feedback": "none"}}, "evolution.feedback"),
+        (
+            {"prompts": {"write": "{memories} {conversation}", "info_types": "- Pets"}},
+            "prompts.info_types: has no effect",
+        ),
+        ({"prompts": {"write": "{memories} {conversation}"}, "initial": "minimal"}, "initial: has no effect beside"),
+        ({"initial": "grand"}, "can start from default, minimal, not from 'grand'"),
+        ({"evolution": {}, "prompts": {"write": "{memories} {conversation}"}}, "no prompt 'info_types'"),
+    ],
+)
+def test_an_evolution_that_makes_no_sense_is_refused(told: dict[str, Any], said: str) -> None:
+    with pytest.raises(PolicyError, match=re.escape(said)):
+        parse_policy(yaml.safe_dump({**PROFILE, **told}), where="mine")
+
+
+@pytest.mark.parametrize("mode", ["none", "verbatim"])
+def test_what_writes_without_a_prompt_has_nothing_to_rewrite(mode: str) -> None:
+    rest = {} if mode == "none" else {"update_every": 2, "buffer_size": 0, "store": "context"}
+    with pytest.raises(PolicyError, match="the policy has no prompt 'info_types'"):
+        parse_policy(yaml.safe_dump({"write": {"mode": mode}, **rest, "evolution": {}}), where="mine")

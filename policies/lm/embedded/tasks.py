@@ -11,6 +11,7 @@ from ..base import Message
 from .answering import answer_choices, fill_probe, find_choices, find_schema
 from .engineering import find_engineering_task, improve_prompt
 from .reading import Reading
+from .revising import find_revision_task, revise
 from .talking import follow_up, reply
 from .writing import merge_facts, write_facts, write_profile
 
@@ -30,6 +31,9 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     if engineering is not None:
         return improve_prompt(engineering)
     blocks = list(_json_blocks(text))
+    revision = find_revision_task(text, blocks)
+    if revision is not None:
+        return revise(revision)
     if '"ADD"' in text and len(blocks) >= 2:
         return merge_facts(text, _texts(blocks[0][1]), _listed(blocks[1][1]))
     conversation = next((b for b in reversed(blocks) if _is_conversation(b[1])), None)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from mnemotune.policies import presets
+
 Cli = Callable[..., Any]
 NOBODY = "http://127.0.0.1:9/v1"
 """An address where nothing listens."""
@@ -27,7 +29,7 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
 
 def test_a_policy_that_is_not_there(cli: Cli, people: Path) -> None:
     told = cli("evaluate", "nobody", "--data", people).refused()
-    assert told == "nobody: no such file or preset; presets: awe, awi, native, rag"
+    assert told == f"nobody: no such file or preset; presets: {', '.join(presets())}"
 
 
 @pytest.mark.parametrize(

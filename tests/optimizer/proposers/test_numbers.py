@@ -219,8 +219,8 @@ def test_trials_that_did_not_finish_their_race_teach_nothing() -> None:
     assert [with_them.jump() for _ in range(5)] == [without.jump() for _ in range(5)]
 
 
-@pytest.mark.parametrize("name", presets())
-def test_every_preset_is_a_point_and_comes_back_from_it_invariant_3(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in presets() if load_policy(name).evolution is None])
+def test_every_steady_preset_is_a_point_and_comes_back_from_it_invariant_3(name: str) -> None:
     policy = load_policy(name)
     place = point_of(policy, SPACE)
     assert place is not None

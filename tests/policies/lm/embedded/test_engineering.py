@@ -115,7 +115,7 @@ def test_an_empty_memory_says_nothing_about_other_people() -> None:
 
 
 def test_what_was_not_noted_becomes_a_kind_in_the_users_words() -> None:
-    edited = improved(default_templates().write_profile, NOTHING_HELD)
+    edited = improved(default_templates().starting("write_profile"), NOTHING_HELD)
     (bullet,) = (line for line in edited.split("\n") if line.startswith("- "))
     assert bullet.startswith("- knee")
     assert "stairs" in bullet

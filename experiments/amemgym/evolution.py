@@ -1,0 +1,121 @@
+"""AMemGym's self-evolution, by its own code and by ours, against one deterministic server.
+
+python -m mnemotune.experiments.amemgym.evolution CHECKOUT PYTHON DATA [ENV_CONFIG]
+
+CHECKOUT is a checkout of AMemGym, PYTHON an interpreter with its dependencies. For its shipped configs and for
+variations of them, compares all requests and every answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...data.load import load_scenarios
+from ...data.scenario import Scenario
+from ...env import Cast, Evaluation, Evaluator, Protocol
+from ...env.compat import DEFECTS
+from ...policies.lm.openai import OpenAIModel
+from ...policies.policy import load_policy
+from ...policies.prompts import Templates, complete_templates
+from ...policies.text import LexicalEmbedder
+from .compare import messages
+from .server import running
+
+PORT = 8078
+NUMBERS = {"update_bsz": 2, "local_length": 4}
+
+
+def variations(checkout: Path) -> dict[str, dict[str, Any]]:
+    """Return the agent configs to compare, by name."""
+    shipped = sorted((checkout / "configs" / "agent" / "awi-evolve").glob("*.json"))
+    found = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in shipped}
+    found["oracle"] = {"type": "awi-hack", "agent_config": NUMBERS}
+    for name, start, feedback in (
+        ("told-all", "info_type", ["vanilla", "with_answer", "with_exposed_states"]),
+        ("guided", "guided_info_type", ["vanilla", "with_answer"]),
+        ("minimal", "minimal", ["vanilla"]),
+        ("default", "default", ["vanilla_question_only", "with_answer"]),
+    ):
+        told = {"cadence": "period", "targets": ["memory_update_prompt"]}
+        told |= {"init_prompt_type": start, "feedback_types": feedback}
+        found[name] = {"type": "awi-evolve", "agent_config": NUMBERS, "evolution_config": told}
+    return {name: {**config, "name": name, "llm_config": {}} for name, config in found.items()}
+
+
+async def evaluate(
+    url: str, scenarios: Sequence[Scenario], agent: Path, texts: Mapping[str, str], env: Mapping[str, int]
+) -> Evaluation:
+    """Evaluate an agent config under AMemGym's texts and defects."""
+    model = OpenAIModel("m", base_url=url, concurrency=64)
+    templates = Templates.model_validate(complete_templates(texts))
+    protocol = Protocol(env["num_rounds_init"], env["num_rounds_update"], templates, frozenset(DEFECTS))
+    evaluator = Evaluator(Cast(model, model, LexicalEmbedder(), protocol))
+    try:
+        return await evaluator.evaluate(load_policy(agent, templates=templates), scenarios)
+    finally:
+        await model.aclose()
+
+
+def compare(name: str, config: Mapping[str, Any], checkout: Path, python: str, data: str, env: Path) -> bool:
+    """Run one config both ways, print what came out, and tell whether all is equal."""
+    scenarios = load_scenarios(data)
+    with tempfile.TemporaryDirectory() as temporary:
+        out = Path(temporary)
+        agent = out / f"{name}.json"
+        agent.write_text(json.dumps(config), encoding="utf-8")
+        with running(PORT, "--record", str(out / "theirs.jsonl")) as url:
+            script = Path(__file__).parent / "evolution_in_reference.py"
+            command = [python, str(script), str(checkout / "src"), str(agent), data, str(env), url, temporary]
+            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        texts = json.loads((out / "texts.json").read_text(encoding="utf-8"))
+        with running(PORT, "--record", str(out / "ours.jsonl")) as url:
+            numbers = json.loads(env.read_text(encoding="utf-8"))
+            evaluation = asyncio.run(evaluate(url, scenarios, agent, texts, numbers))
+        theirs, ours = messages(out / "theirs.jsonl"), messages(out / "ours.jsonl")
+        _leave_out(ours, texts["upper_bound"].split("{state}")[0].split("{query}")[1])
+        if config["type"] == "awi-hack":
+            _leave_out(ours, max(texts["probe"].split("{schema_json}"), key=len))
+        answers = [_answers(out / name / s.id / "overall_results.json", s) for s in scenarios]
+    found = [[[answer.choice for answer in p.answers] for p in e.periods] for e in evaluation.episodes]
+    missing, added = theirs - ours, ours - theirs
+    print(
+        f"{name}: {theirs.total():,} requests of AMemGym's, {missing.total():,} of them not ours, "
+        f"{added.total():,} only ours; answers {'equal' if answers == found else 'UNLIKE'}; "
+        f"accuracy {evaluation.mean('accuracy'):.4f}"
+    )
+    for text in [*list(missing)[:1], *list(added)[:1]]:
+        print("  " + text[:300] + " ... " + text[-600:])
+    return not missing and not added and answers == found
+
+
+def _leave_out(sent: Counter[str], mark: str) -> None:
+    """Leave out requests that hold a text: AMemGym makes them elsewhere, or cannot."""
+    for text in [text for text in sent if json.dumps(mark)[1:-1] in text]:
+        del sent[text]
+
+
+def _answers(file: Path, life: Scenario) -> list[list[int]]:
+    """Return the choices of each period; 0 and below count from the end there."""
+    periods = json.loads(file.read_text(encoding="utf-8"))
+    counts = [len(question.answer_choices) for question in life.qas]
+    return [[(cell["response"] - 1) % n for cell, n in zip(p, counts, strict=True)] for p in periods]
+
+
+def main(checkout: str, python: str, data: str, env_config: str = "") -> int:
+    """Print the comparison; return 0 when all is equal."""
+    env = Path(env_config or Path(checkout) / "configs" / "env" / "v1.base.json")
+    configs = variations(Path(checkout))
+    equal = [compare(name, config, Path(checkout), python, data, env) for name, config in configs.items()]
+    return 0 if all(equal) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

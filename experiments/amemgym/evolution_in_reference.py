@@ -1,0 +1,88 @@
+"""What runs inside AMemGym's own environment, with its own Python: its self-evolution, under one agent config.
+
+python evolution_in_reference.py SOURCE AGENT_CONFIG DATA ENV_CONFIG URL OUT
+
+Leaves in OUT the texts of its prompts, with slots, and the results of its own code, diagnosis included.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+from in_reference import GUESSES, texts  # type: ignore[import-not-found]  # lies beside this script
+
+TYPES = "@@TYPES@@"
+SLOTS = {"current_memories": "{current_memories}", "conversation": "{conversation}"}
+
+
+def evolution_texts(config: dict[str, Any]) -> dict[str, str]:
+    """Find out the prompts that this agent starts from, and those that rewrite them."""
+    from amemgym.assistants import evolvable, prompts
+
+    start = config.get("evolution_config", {}).get("init_prompt_type", "default")
+    if config["type"] == "awi-hack":
+        write = prompts.get_in_context_hack_prompt(TYPES).format(**SLOTS)
+    elif "info_type" in start:
+        template = prompts.IN_CONTEXT_MEMORY_UPDATE_PROMPT_TEMPLATE
+        write = template.format(memory_types_section=TYPES).format(**SLOTS)
+    else:
+        write = prompts.IN_CONTEXT_MEMORY_UPDATE_PROMPT.format(**SLOTS)
+
+    def say_nothing(*_: Any, **__: Any) -> str:
+        return '{"new_prompt": "", "changes": []}'
+
+    call, evolvable.call_llm = evolvable.call_llm, say_nothing
+    told = {"targets": ["memory_update_prompt"], "init_prompt_type": "default"}
+    agent = evolvable.EvolvableInContextAgent({"llm_config": {}, "agent_config": {}, "evolution_config": told})
+    lost = agent._evolve_policy([])["new_prompts"]["memory_update_prompt"]
+    evolvable.call_llm = call
+    _, types = agent._build_info_type_evolution_prompt("{info_types}", "{feedback_ascii}", False)
+    guided, _ = agent._build_info_type_evolution_prompt("{info_types}", "{feedback_ascii}", True)
+    system, whole = agent._build_evolution_prompt("memory_update_prompt", "{prompt}", "{feedback_ascii}")
+    return {
+        "info_types": prompts.MEMORY_TYPES_SECTION,
+        "write_profile": write.replace(TYPES, "{info_types}"),
+        "write_profile_minimal": prompts.MINIMAL_MEMORY_PROMPT_V2.format(**SLOTS),
+        "evolve_info_types_guided": guided["content"],
+        "evolve_info_types": types["content"],
+        "evolve_prompt_system": system["content"],
+        "evolve_prompt": whole["content"],
+        "lost_slots": lost.strip("\n").format(**SLOTS),
+    }
+
+
+def main(source: str, agent_file: str, data_file: str, env_file: str, url: str, out: str) -> None:
+    """Run the agent on every user, one after the other, as the released scripts do."""
+    sys.path.insert(0, source)
+    from amemgym.assistants import create_agent
+    from amemgym.eval import diagnosis, evolution, overall
+
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    data, env = json.loads(Path(data_file).read_text()), json.loads(Path(env_file).read_text())
+    config = json.loads(Path(agent_file).read_text())
+    found = texts() | evolution_texts(config)
+    (folder / "texts.json").write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
+    model = {"base_url": url, "api_key": "none", "llm_model": "m", "temperature": 0.0, "max_tokens": 8192}
+    env["llm_config_low_temp"] = {**model, "temperature": 0.2}
+    config["llm_config"] = dict(model)
+    evolves = config["type"] == "awi-evolve"
+    random.seed(GUESSES)
+    for item in data:
+        place = folder / config["name"] / item["id"]
+        (place / "interactions").mkdir(parents=True)
+        agent = create_agent(dict(config), output_dir=str(place), item=item)
+        run = evolution.evaluate_item if evolves else overall.evaluate_item
+        run(item, agent, str(place), env)
+    if evolves:  # it cannot be told what its oracle would have known
+        for item in data:
+            place = folder / config["name"] / item["id"]
+            diagnosis.diagnose_item(item, create_agent(dict(config), output_dir=str(place)), str(place))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
