@@ -96,6 +96,8 @@ class Evaluation:
         return {
             "policy": policy,
             "key": self.policy.key,
+            "oracle": self.policy.oracle,
+            "compat": sorted(self.compat),
             "users": len(self.users),
             "accuracy": _number(self.mean("accuracy")),
             "random": _number(self.mean("random")),
@@ -117,6 +119,12 @@ class Evaluation:
             "wall_s": round(self.wall_s, 3),
             "critical_path_s": round(self.critical_path.seconds, 3),
             "critical_path_calls": self.critical_path.calls,
+            "failed_rewrites": sum(
+                revision.error is not None
+                for e in self.episodes
+                for period in e.periods
+                for revision in period.revisions
+            ),
             "failures": [{"user": user, "reason": reason} for user, reason in self.failures.items()],
         }
 

@@ -1,8 +1,9 @@
 """AMemGym's result files: written from an evaluation, and read as one.
 
-Layout, under a folder: ``NAME/USER/{interactions/period_XX,overall_results,overall_metrics,diagnosis_results,
-diagnosis_metrics}.json`` for a policy, ``MODEL/{utilization_results,utilization_metrics}.json`` for the upper bound,
-and ``random_metrics.json``. Metrics are aligned: [user][period][question].
+Layout, under a folder: for a policy ``NAME/NAME.json``, the agent config, and ``NAME/USER/`` with
+``interactions/period_XX.json``, ``overall_results.json``, ``overall_metrics.json``, ``diagnosis_results.json`` and
+``diagnosis_metrics.json``; for the upper bound ``MODEL/`` with ``utilization_results.json`` and
+``utilization_metrics.json``; and ``random_metrics.json``. Metrics are aligned: [user][period][question].
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from ..data.scenario import Question, Scenario
+from ..policies.amemgym import agent_config, is_agent_config, policy_values
 from ..policies.policy import MemoryPolicy
 from .compat import DEFECTS, Compat
 from .episode import Answer, Episode, PeriodRecord, Probe, UpperBound, answer_of
 from .evaluation import Evaluation
 from .protocol import Protocol, gold_choice, probe_prompt
 from .scoring import last_change, score_episode, similarity
-from .transcript import read_transcripts
+from .transcript import Transcript, read_transcripts
 
 RANDOM, BOUND, BOUND_METRICS = "random_metrics.json", "utilization_results.json", "utilization_metrics.json"
 OVERALL, OVERALL_METRICS = "overall_results.json", "overall_metrics.json"
 DIAGNOSIS, DIAGNOSIS_METRICS = "diagnosis_results.json", "diagnosis_metrics.json"
+NATIVE: Mapping[str, Any] = {"type": "native"}
 
 
 class InterchangeError(ValueError):
@@ -38,6 +41,7 @@ def write_results(
     by_id = {scenario.id: scenario for scenario in scenarios}
     episodes = [episode for episode in evaluation.episodes if episode.failure is None]
     lives = [by_id[episode.user] for episode in episodes]
+    _write(folder / name / f"{name}.json", agent_config(evaluation.policy, name=name, model=model))
     for episode, life in zip(episodes, lives, strict=True):
         _write_user(folder / name / life.id, episode, life, protocol)
     bounds = [evaluation.upper_bounds[life.id] for life in lives]
@@ -47,28 +51,94 @@ def write_results(
     _write(folder / RANDOM, {"accuracy": [_chances(life) for life in lives]})
 
 
-def read_results(
-    folder: Path, scenarios: Sequence[Scenario], *, name: str, model: str, policy: MemoryPolicy
-) -> Evaluation:
-    """Read a finished run of AMemGym's, scored as its own code does (``compat: amemgym``).
+def find_runs(folder: Path) -> dict[str, Path]:
+    """Return the folders of runs at any depth by their names: those that hold ``USER/overall_results.json``.
 
-    Raises InterchangeError or TranscriptError when a file is missing or does not suit the scenarios.
+    Raises InterchangeError when there is none, or two have one name.
+    """
+    runs: dict[str, Path] = {}
+    for run in sorted({file.parent.parent for file in folder.rglob(OVERALL)}):
+        if run.resolve().name in runs:
+            raise InterchangeError(f"{folder}: two runs are called {run.name}: {runs[run.name]} and {run}")
+        runs[run.resolve().name] = run
+    if not runs:
+        raise InterchangeError(f"{folder}: holds no results of AMemGym's: there is no NAME/USER/{OVERALL} in it")
+    return runs
+
+
+def find_upper_bound(folder: Path, run: Path) -> Path | None:
+    """Return the file with the upper bound of a run's model; None where there is none.
+
+    With the bounds of several models in ``folder`` the run's agent config says which. Raises InterchangeError when it
+    does not.
+    """
+    found = {file.parent.name: file for file in sorted(folder.rglob(BOUND))}
+    if len(found) < 2:
+        return next(iter(found.values()), None)
+    model = (_agent_config(run) or {}).get("llm_config", {}).get("llm_model")
+    if model not in found:
+        raise InterchangeError(f"{run}: ran on {model!r}, and there are upper bounds of {', '.join(found)} only")
+    return found[model]
+
+
+def policy_of(run: Path) -> MemoryPolicy:
+    """Return the policy that a run's agent config asks for; native where it has none, or one that is no policy."""
+    config = _agent_config(run)
+    try:
+        return MemoryPolicy.model_validate(policy_values(config if config is not None else NATIVE))
+    except ValueError:
+        return MemoryPolicy.model_validate(policy_values(NATIVE))
+
+
+def _agent_config(run: Path) -> Mapping[str, Any] | None:
+    files = [*sorted(run.glob("*.json")), *sorted(run.glob("*/agent_config.json"))]
+    return next((config for file in files if is_agent_config(config := _read(file))), None)
+
+
+def read_results(
+    run: Path, scenarios: Sequence[Scenario], *, upper_bound: Path | None, policy: MemoryPolicy
+) -> Evaluation:
+    """Read a run of AMemGym's, or an exported one, scored as its own code does (``compat: amemgym``).
+
+    Users without results are left out; unfinished ones are failures. Without an upper bound there is no memory score,
+    without diagnosis there are no shares. Raises InterchangeError or TranscriptError when a file cannot be used.
     """
     compat: Compat = frozenset(DEFECTS)
-    talks = read_transcripts(folder / name)
-    episodes = [_read_user(folder / name / life.id, life, policy, talks.get(life.id, ())) for life in scenarios]
-    found = _read(folder / model / BOUND)
-    if len(found) != len(scenarios):
-        raise InterchangeError(f"{folder / model / BOUND}: has {len(found)} users, and there are {len(scenarios)}")
-    bounds = [_read_bound(rows, life) for rows, life in zip(found, scenarios, strict=True)]
-    parts = zip(episodes, scenarios, bounds, strict=True)
+    lives = [life for life in scenarios if (run / life.id / OVERALL).is_file()]
+    talks = read_transcripts(run) if any(run.glob("*/interactions")) else {}
+    episodes = [_read_user(run / life.id, life, policy, talks.get(life.id)) for life in lives]
+    bounds = _read_bounds(upper_bound, lives, scenarios)
     return Evaluation(
         policy=policy,
-        users=tuple(score_episode(episode, life, bound, compat=compat) for episode, life, bound in parts),
+        users=tuple(
+            score_episode(episode, life, bounds[life.id], compat=compat)
+            for episode, life in zip(episodes, lives, strict=True)
+            if episode.failure is None
+        ),
         episodes=tuple(episodes),
-        upper_bounds={life.id: bound for life, bound in zip(scenarios, bounds, strict=True)},
+        upper_bounds=bounds if upper_bound is not None else {},
         compat=compat,
     )
+
+
+def _read_bounds(file: Path | None, lives: Sequence[Scenario], scenarios: Sequence[Scenario]) -> dict[str, UpperBound]:
+    """Return the upper bound of each user with results; the file has no ids, only the order of the data."""
+    if file is None:
+        return {life.id: _no_bound(life) for life in lives}
+    rows = _read(file)
+    if len(rows) not in {len(lives), len(scenarios)}:
+        raise InterchangeError(f"{file}: has {len(rows)} users, and there are {len(scenarios)}")
+    ids = [life.id for life in (scenarios if len(rows) == len(scenarios) else lives)]
+    by_id = dict(zip(ids, rows, strict=True))
+    try:
+        return {life.id: _read_bound(by_id[life.id], life) for life in lives}
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InterchangeError(f"{file}: does not suit the scenarios: {error!r}") from None
+
+
+def _no_bound(life: Scenario) -> UpperBound:
+    unknown = Answer("", None, None, math.nan)
+    return tuple((unknown,) * len(question.answer_choices) for question in life.qas)
 
 
 # Writing
@@ -186,12 +256,15 @@ def _write(file: Path, value: object) -> None:
 # Reading
 
 
-def _read_user(folder: Path, life: Scenario, policy: MemoryPolicy, sessions: Sequence[Any]) -> Episode:
-    answers, probes = _read(folder / OVERALL), _read(folder / DIAGNOSIS)
+def _read_user(folder: Path, life: Scenario, policy: MemoryPolicy, talk: Transcript | None) -> Episode:
+    answers = _read(folder / OVERALL)
+    probes = _read(folder / DIAGNOSIS) if (folder / DIAGNOSIS).is_file() else [[]] * len(life.periods)
     try:
+        if any(cell is None for row in (*answers, *probes) for cell in row):
+            return Episode(life.id, policy.key, (), failure="its results are not finished")
         periods = tuple(
             PeriodRecord(
-                sessions=sessions[p],
+                sessions=() if talk is None else talk[p],
                 events=(),
                 answers=tuple(
                     _read_answer(cell, q, period.state) for cell, q in zip(answers[p], life.qas, strict=True)

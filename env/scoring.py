@@ -221,15 +221,18 @@ def last_change(scenario: Scenario, info: str, now: int) -> int:
 def _diagnose(periods: Sequence[PeriodRecord], p: int, scenario: Scenario) -> Diagnosis:
     right = write = read = utilisation = 0.0
     scored = 0
+    undiagnosed = not periods[p].probes
     for q, answer in enumerate(periods[p].answers):
         if answer.gold is None:
             continue
         scored += 1
         if answer.score == 1:
             right += 1
-        else:
+        elif not undiagnosed:
             to_write, to_read, to_utilisation = failure_weights(periods, p, q, scenario)
             write, read, utilisation = write + to_write, read + to_read, utilisation + to_utilisation
     if scored == 0:
         return Diagnosis(math.nan, math.nan, math.nan, math.nan, 0)
+    if undiagnosed:
+        return Diagnosis(right / scored, math.nan, math.nan, math.nan, scored)
     return Diagnosis(right / scored, write / scored, read / scored, utilisation / scored, scored)

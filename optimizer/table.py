@@ -36,8 +36,8 @@ def cells(name: str, row: Mapping[str, Any]) -> list[str]:
         with_interval(row["memory_score"], row["interval"]),
         number(row["accuracy"]),
         *(number(row["shares"][share]) for share in ("write", "read", "utilisation")),
-        f"{sum(row['calls'][role] for role in own):,}",
-        count(tokens),
+        f"{sum(row['calls'][role] for role in own):,}" if own else "-",
+        count(tokens) if own else "-",
     ]
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from ...data import Scenario, load_scenarios
 from ...env import Cast, Evaluation, Evaluator, Protocol
 from ...env.compat import DEFECTS
-from ...env.interchange import read_results, write_results
+from ...env.interchange import BOUND, read_results, write_results
 from ...policies import load_policy
 from ...policies.lm.openai import OpenAIModel
 from ...policies.prompts import Templates, complete_templates
@@ -119,7 +119,7 @@ def main(checkout: str, python: str, data: str, env_config: str = "") -> int:
                 print(f"  {name:<13} {theirs[name]:.12f} {ours[name]:.12f}")
             written = out / "written"
             write_results(written, evaluation, scenarios, name=kind, model="m", protocol=Protocol(templates=templates))
-            read = read_results(out, scenarios, name=kind, model="m", policy=evaluation.policy)
+            read = read_results(out / kind, scenarios, upper_bound=out / "m" / BOUND, policy=evaluation.policy)
             equal &= read.users == evaluation.users
             print(f"  AMemGym's files give {'the same' if read.users == evaluation.users else 'OTHER'} scores here")
         equal &= _compare_files(out, written)

@@ -10,12 +10,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from ...data.scenario import ScenarioError
+from ...env.interchange import InterchangeError
 from ...env.transcript import TranscriptError
 from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
 from ...policies.policy import PolicyError
 from ..config import ConfigError
-from . import data, evaluate, evolve, ranks, view
+from . import data, evaluate, evolve, ranks, results, view
 
 app = typer.Typer(
     name="mnemotune",
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command("evolve")(evolve.evolve_command)
 app.command("evaluate")(evaluate.evaluate_command)
 app.command("ranks")(ranks.ranks_command)
+app.command("results")(results.results_command)
 app.command("report")(view.report_command)
 app.command("ui")(view.ui_command)
 app.add_typer(data.app, name="data", help="Scenarios: generate and check them.")
@@ -39,6 +41,7 @@ def main() -> None:
     except (
         ScenarioError,
         TranscriptError,
+        InterchangeError,
         PolicyError,
         ConfigError,
         LanguageModelError,

@@ -119,5 +119,9 @@ def _remarks(result: dict[str, Any]) -> Iterator[str]:
         yield f"{result['unparsable']:,} answers could not be read, and count as wrong"
     if result["failed_writes"]:
         yield f"{result['failed_writes']:,} writes could not be read, and left the memory as it was"
+    if result["failed_rewrites"]:
+        yield f"{result['failed_rewrites']:,} rewritten prompts could not be read, and stayed as they were"
+    if result["oracle"]:
+        yield "an oracle, whose prompts are told the states that will be asked for: an upper limit, nothing to ship"
     for failure in result["failures"]:
         yield f"user {failure['user']} failed: {failure['reason']}"

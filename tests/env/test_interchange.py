@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,15 @@ import pytest
 from mnemotune.data import Scenario
 from mnemotune.env import Evaluation, Evaluator, Protocol
 from mnemotune.env.compat import DEFECTS
-from mnemotune.env.interchange import InterchangeError, read_results, write_results
-from mnemotune.env.transcript import TranscriptError
+from mnemotune.env.interchange import (
+    BOUND,
+    InterchangeError,
+    find_runs,
+    find_upper_bound,
+    policy_of,
+    read_results,
+    write_results,
+)
 from mnemotune.policies import load_policy
 
 if TYPE_CHECKING:
@@ -42,7 +50,7 @@ async def written(
 
 
 def read(folder: Path, lives: list[Scenario]) -> Evaluation:
-    return read_results(folder, lives, name="awi", model="m", policy=AWI)
+    return read_results(folder / "awi", lives, upper_bound=folder / "m" / BOUND, policy=AWI)
 
 
 def content(file: Path) -> Any:
@@ -98,14 +106,15 @@ async def test_a_failed_user_is_left_out(
         AWI, evaluation.users[1:], (failed, evaluation.episodes[1]), upper_bounds=evaluation.upper_bounds
     )
     write_results(tmp_path, partly, lives, name="awi", model="m", protocol=Protocol())
-    assert [path.name for path in (tmp_path / "awi").iterdir()] == ["ben"]
+    assert [path.name for path in (tmp_path / "awi").iterdir() if path.is_dir()] == ["ben"]
     assert read(tmp_path, lives[1:]).users[0].user == "ben"
 
 
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("awi/ann/overall_results.json", None, r"overall_results\.json: No such file"),
+        ("m/utilization_results.json", None, r"utilization_results\.json: No such file"),
+        ("m/utilization_results.json", "[[], []]", r"utilization_results\.json: does not suit the scenarios"),
         ("awi/ann/diagnosis_results.json", "{", r"diagnosis_results\.json: is not JSON"),
         ("awi/ann/overall_results.json", "[]", r"ann: does not suit user ann's scenario"),
         ("awi/ann/overall_results.json", "7", r"ann: does not suit user ann's scenario"),
@@ -123,6 +132,99 @@ async def test_a_file_that_cannot_be_used_is_named(
         read(folder, lives)
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path: Path, lives: list[Scenario]) -> None:
-    with pytest.raises(TranscriptError, match="has no recorded talks"):
-        read(tmp_path, lives)
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InterchangeError, match=r"there is no NAME/USER/overall_results\.json in it"):
+        find_runs(tmp_path)
+
+
+# Runs that are not whole
+
+
+async def test_users_without_results_are_left_out_and_the_upper_bound_stays_theirs(
+    written: tuple[Evaluation, Path], lives: list[Scenario]
+) -> None:
+    evaluation, folder = written
+    shutil.rmtree(folder / "awi" / "ann")
+    again = read(folder, lives)
+    assert again.users == evaluation.users[1:]
+
+
+async def test_an_unfinished_user_is_a_failure(written: tuple[Evaluation, Path], lives: list[Scenario]) -> None:
+    evaluation, folder = written
+    file = folder / "awi" / "ann" / "overall_results.json"
+    rows = content(file)
+    rows[2][1] = None
+    file.write_text(json.dumps(rows), encoding="utf-8")
+    again = read(folder, lives)
+    assert again.failures == {"ann": "its results are not finished"}
+    assert again.users == evaluation.users[1:]
+
+
+async def test_without_diagnosis_there_are_no_shares(written: tuple[Evaluation, Path], lives: list[Scenario]) -> None:
+    evaluation, folder = written
+    for user in ("ann", "ben"):
+        (folder / "awi" / user / "diagnosis_results.json").unlink()
+    again = read(folder, lives)
+    assert again.by_user == evaluation.by_user
+    assert all(math.isnan(again.mean(share)) for share in ("write", "read", "utilisation"))
+
+
+async def test_without_an_upper_bound_there_is_no_memory_score(
+    written: tuple[Evaluation, Path], lives: list[Scenario]
+) -> None:
+    evaluation, folder = written
+    again = read_results(folder / "awi", lives, upper_bound=None, policy=AWI)
+    assert again.mean("accuracy") == evaluation.mean("accuracy")
+    assert math.isnan(again.memory_score.mean)
+    assert again.upper_bounds == {}
+
+
+async def test_without_recorded_talks_the_scores_are_the_same(
+    written: tuple[Evaluation, Path], lives: list[Scenario]
+) -> None:
+    """AMemGym's evolution leaves none."""
+    evaluation, folder = written
+    for user in ("ann", "ben"):
+        shutil.rmtree(folder / "awi" / user / "interactions")
+    assert read(folder, lives).users == evaluation.users
+
+
+# Finding runs
+
+
+async def test_runs_are_found_at_any_depth_with_their_policy_and_their_models_upper_bound(
+    lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast, tmp_path: Path
+) -> None:
+    evaluator = Evaluator(make_cast(make_model()))
+    for name, model in (("awi", "small"), ("rag", "large"), ("awi_complete", "large")):
+        evaluation = await evaluator.evaluate(load_policy(name), lives)
+        write_results(tmp_path / "deep", evaluation, lives, name=name, model=model, protocol=Protocol())
+    runs = find_runs(tmp_path)
+    assert list(runs) == ["awi", "awi_complete", "rag"]
+    assert {name: policy_of(run) for name, run in runs.items()} == {name: load_policy(name) for name in runs}
+    bounds = {name: find_upper_bound(tmp_path, run) for name, run in runs.items()}
+    assert {name: bound and bound.parent.name for name, bound in bounds.items()} == {
+        "awi": "small",
+        "awi_complete": "large",
+        "rag": "large",
+    }
+
+
+async def test_which_upper_bound_is_a_runs_must_be_clear(
+    lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast, tmp_path: Path
+) -> None:
+    evaluation = await Evaluator(make_cast(make_model())).evaluate(AWI, lives)
+    for model in ("small", "large"):
+        write_results(tmp_path, evaluation, lives, name="awi", model=model, protocol=Protocol())
+    (tmp_path / "awi" / "awi.json").unlink()
+    with pytest.raises(InterchangeError, match="ran on None, and there are upper bounds of large, small only"):
+        find_upper_bound(tmp_path, tmp_path / "awi")
+    assert policy_of(tmp_path / "awi") == load_policy("native")
+
+
+def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
+    for place in ("one", "two"):
+        (tmp_path / place / "awi" / "ann").mkdir(parents=True)
+        (tmp_path / place / "awi" / "ann" / "overall_results.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(InterchangeError, match="two runs are called awi"):
+        find_runs(tmp_path)

@@ -203,6 +203,8 @@ class Server:
     asked: list[tuple[Mapping[str, str], dict[str, Any]]]
     refusal: int | None = None
     """The status that it answers instead, if any."""
+    whim: Callable[[str, str], str | tuple[int, str] | None] = lambda role, text: None
+    """Given a call's role and its text: what is said instead, or a status and an error message; None for neither."""
 
     async def handle(self, request: fastapi.Request) -> fastapi.Response:
         try:
@@ -213,6 +215,12 @@ class Server:
         if self.refusal is not None:
             return self._say({"error": {"message": "not today"}}, self.refusal)
         messages = tuple(Message(m["role"], m["content"]) for m in body["messages"])
+        said = self.whim(request.headers["x-mnemotune-role"], "\n".join(message.content for message in messages))
+        if isinstance(said, tuple):
+            return self._say({"error": {"message": said[1]}}, said[0])
+        if said is not None:
+            usage = {"prompt_tokens": 1, "completion_tokens": 1}
+            return self._say({"choices": [{"message": {"role": "assistant", "content": said}}], "usage": usage})
         done = await EmbeddedModel().complete(Request(messages, role="reply"))
         usage = {"prompt_tokens": done.usage.input_tokens, "completion_tokens": done.usage.output_tokens}
         return self._say({"choices": [{"message": {"role": "assistant", "content": done.text}}], "usage": usage})
@@ -241,6 +249,7 @@ def loopback() -> Iterator[Server]:
 def server(loopback: Server) -> Server:
     loopback.asked.clear()
     loopback.refusal = None
+    loopback.whim = lambda role, text: None
     return loopback
 
 

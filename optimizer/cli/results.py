@@ -1,0 +1,52 @@
+"""``mnemotune results``: the scores in AMemGym's result files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ...data.load import load_scenarios
+from ...env import Evaluation
+from ...env.interchange import find_runs, find_upper_bound, policy_of, read_results
+from ..table import people, score_table
+
+
+def results_command(
+    folder: Annotated[Path, typer.Argument(help="A folder with runs of AMemGym's, or exported ones, at any depth.")],
+    data: Annotated[str, typer.Option("--data", help="The data.json that they ran on.")] = "base",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+) -> None:
+    """Show the scores of AMemGym's own runs, worked out as its paper does."""
+    scenarios = load_scenarios(data)
+    evaluations = {
+        name: read_results(run, scenarios, upper_bound=find_upper_bound(folder, run), policy=policy_of(run))
+        for name, run in find_runs(folder).items()
+    }
+    rows = {name: evaluation.as_json(name) for name, evaluation in evaluations.items()}
+    if as_json:
+        typer.echo(json.dumps({"data": data, "runs": rows}, ensure_ascii=False))
+    else:
+        users = max(row["users"] for row in rows.values())
+        Console().print(score_table(rows, title=f"{people(users)}, scored as AMemGym does"))
+    console = Console(stderr=True)
+    for line in _remarks(evaluations, len(scenarios)):
+        console.print(line, style="yellow", highlight=False, markup=False)
+
+
+def _remarks(evaluations: Mapping[str, Evaluation], users: int) -> Iterator[str]:
+    """Say what the files leave open."""
+    for name, evaluation in evaluations.items():
+        absent = users - len(evaluation.episodes)
+        if absent:
+            yield f"{name}: {absent} of {people(users)} have no results"
+        for user, reason in evaluation.failures.items():
+            yield f"{name}: user {user}: {reason}"
+        if not evaluation.upper_bounds:
+            yield f"{name}: there is no utilization_results.json (AMemGym's eval/upperbound.py), so no memory score"
+        if any(not period.probes for episode in evaluation.episodes for period in episode.periods):
+            yield f"{name}: some users lack diagnosis_results.json (AMemGym's eval/diagnosis.py), so no shares"

@@ -1,0 +1,168 @@
+"""What one user's bad data or a server's bad replies do: a stated result or a clear error, and the others' results.
+
+Each test upsets the calls of one user, Ann, and compares the others with a run in which nothing went wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mnemotune.data.generator import generate_scenarios
+
+Cli = Callable[..., Any]
+
+ANN = "user-1-000"
+
+
+def rows_of_three() -> list[dict[str, Any]]:
+    """Three users with two periods and four questions of four choices, right answers among them."""
+    rows = [life.model_dump(mode="json") for life in generate_scenarios(users=3, seed=1)]
+    for row in rows:
+        row["periods"], row["qas"] = row["periods"][:2], row["qas"][:4]
+        for question in row["qas"]:
+            states = [[period["state"][info] for info in question["required_info"]] for period in row["periods"]]
+            right = [choice for choice in question["answer_choices"] if choice["state"] in states]
+            others = [choice for choice in question["answer_choices"] if choice["state"] not in states]
+            question["answer_choices"] = (right + others)[:4]
+    return rows
+
+
+@pytest.fixture
+def rows() -> list[dict[str, Any]]:
+    return rows_of_three()
+
+
+@pytest.fixture
+def evaluate(cli: Cli, server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Evaluate on the server; the rows are those of the file."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    config = tmp_path / "endpoint.yaml"
+    config.write_text(yaml.safe_dump({"endpoint": {"base_url": server.url, "attempts": 1}}), encoding="utf-8")
+
+    def run(rows: list[dict[str, Any]], policy: str = "awi") -> Any:
+        data = tmp_path / "data.json"
+        data.write_text(json.dumps(rows), encoding="utf-8")
+        return cli("evaluate", policy, "--data", data, "--model", "openai:m", "--config", config, "--json")
+
+    return run
+
+
+def anns(rows: list[dict[str, Any]]) -> Callable[[str], bool]:
+    """Tell which texts are about Ann."""
+    queries = [question["query"] for question in rows[0]["qas"]]
+    queries += [session["query"] for period in rows[0]["periods"] for session in period["sessions"]]
+    return lambda text: any(query in text for query in queries)
+
+
+def others(told: Any) -> dict[str, float]:
+    return {user: score for user, score in told["by_user"].items() if user != ANN}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I would rather not say.",
+        "",
+        '{"answer": 5}',
+        '{"answer": 0}',
+        '{"answer": -1}',
+        '{"answer": null}',
+        '{"answer": 1.5}',
+        "<html>502</html>",
+    ],
+)
+def test_answers_that_are_unparsable_or_out_of_range_are_wrong_and_counted(
+    said: str, rows: list[dict[str, Any]], evaluate: Any, server: Any
+) -> None:
+    whole = evaluate(rows).succeeded().json
+    hers = anns(rows)
+    server.whim = lambda role, text: said if role == "answer" and hers(text) else None
+    done = evaluate(rows).succeeded()
+    told = done.json
+    assert others(told) == others(whole)
+    assert told["by_user"][ANN] < 0, "below chance, since no guess is ever right"
+    assert told["unparsable"] == 8
+    assert "8 answers could not be read, and count as wrong" in done.err
+    assert told["failures"] == []
+
+
+def test_a_schema_key_that_a_probe_leaves_out_counts_as_unknown(
+    rows: list[dict[str, Any]], evaluate: Any, server: Any
+) -> None:
+    whole = evaluate(rows).succeeded().json
+    hers = anns(rows)
+    server.whim = lambda role, text: '{"shoe_size": "44"}' if role == "probe" and hers(text) else None
+    told = evaluate(rows).succeeded().json
+    assert told["by_user"] == whole["by_user"], "probes do not change the score"
+    assert told["shares"]["write"] > whole["shares"]["write"]
+    assert sum(told["shares"].values()) == pytest.approx(sum(whole["shares"].values()), abs=1e-5)
+
+
+def test_a_period_without_sessions_is_questioned_all_the_same(rows: list[dict[str, Any]], evaluate: Any) -> None:
+    whole = evaluate(rows).succeeded().json
+    rows[0]["periods"][1]["sessions"] = []
+    told = evaluate(rows).succeeded().json
+    assert others(told) == others(whole)
+    assert told["failures"] == []
+    assert len(told["periods"]) == 2
+    assert told["calls"]["answer"] == whole["calls"]["answer"]
+
+
+def test_a_talk_too_long_for_the_model_fails_its_user_with_advice(
+    rows: list[dict[str, Any]], evaluate: Any, server: Any
+) -> None:
+    whole = evaluate(rows, "native").succeeded().json
+    hers = anns(rows)
+    too_long = (400, "This model's maximum context length is 8192 tokens.")
+    server.whim = lambda role, text: too_long if role == "reply" and hers(text) and len(text) > 1500 else None
+    done = evaluate(rows, "native").succeeded()
+    told = done.json
+    assert told["users"] == 2
+    assert told["by_user"] == others(whole)
+    (failure,) = told["failures"]
+    assert failure["user"] == ANN
+    assert "maximum context length is 8192" in failure["reason"]
+    assert "lower the policy's buffer_size" in failure["reason"]
+    assert f"user {ANN} failed" in done.err
+
+
+def test_a_user_whose_upper_bound_equals_chance_has_no_score_and_is_left_out_of_the_mean(
+    rows: list[dict[str, Any]], evaluate: Any, server: Any
+) -> None:
+    whole = evaluate(rows).succeeded().json
+    hers, first = anns(rows), rows[0]["qas"][0]["query"]
+    server.whim = lambda role, text: (
+        "none" if role == "upper_bound" and hers(text) and first not in text else None
+    )  # one question in four is right, and there are four choices
+    told = evaluate(rows).succeeded().json
+    assert told["by_user"][ANN] is None
+    assert others(told) == others(whole)
+    assert told["users"] == 3
+    assert told["memory_score"] == pytest.approx(sum(others(told).values()) / 2, abs=1e-6)
+
+
+@pytest.mark.parametrize("role", ["write", "probe", "upper_bound", "user"])
+def test_a_call_that_fails_for_one_user_leaves_the_others_as_they_were(
+    role: str, rows: list[dict[str, Any]], evaluate: Any, server: Any
+) -> None:
+    whole = evaluate(rows).succeeded().json
+    hers = anns(rows)
+    server.whim = lambda asked, text: (422, "cannot do that") if asked == role and hers(text) else None
+    told = evaluate(rows).succeeded().json
+    assert [failure["user"] for failure in told["failures"]] == [ANN]
+    assert told["by_user"] == others(whole)
+
+
+def test_a_rewriting_that_cannot_be_read_is_told_and_leaves_the_prompt(
+    rows: list[dict[str, Any]], evaluate: Any, server: Any
+) -> None:
+    server.whim = lambda role, text: "Sorry." if role == "propose" else None
+    done = evaluate(rows, "awi_complete").succeeded()
+    assert done.json["by_user"] == evaluate(rows, "awi").succeeded().json["by_user"]
+    assert "3 rewritten prompts could not be read, and stayed as they were" in done.err
