@@ -39,8 +39,9 @@ class SealedTest:
 
     @property
     def best_baseline(self) -> str | None:
-        """The baseline with the highest memory score; None when none has one."""
-        scores = {n: r["memory_score"] for n, r in self.rows.items() if n not in {SEED, EVOLVED}}
+        """The baseline with the highest memory score, oracles left out; None when none has one."""
+        fair = {n: r for n, r in self.rows.items() if n not in {SEED, EVOLVED} and not r.get("oracle")}
+        scores = {name: row["memory_score"] for name, row in fair.items()}
         scores = {name: score for name, score in scores.items() if score is not None}
         return max(scores, key=scores.__getitem__) if scores else None
 

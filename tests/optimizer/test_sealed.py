@@ -228,6 +228,19 @@ def test_without_both_rows_the_difference_is_not_known_invariant_4(rows: dict[st
     assert SealedTest(rows).difference == {"memory_score": None, "interval": [None, None]}
 
 
+@pytest.mark.parametrize(
+    ("rows", "best"),
+    [
+        ({"native": {"memory_score": 0.1}, "awi": {"memory_score": 0.2}}, "awi"),
+        ({"awi": {"memory_score": 0.2}, "told": {"memory_score": 0.9, "oracle": True}}, "awi"),
+        ({"awi": {"memory_score": None}, SEED: {"memory_score": 0.5}, EVOLVED: {"memory_score": 0.6}}, None),
+        ({"told": {"memory_score": 0.9, "oracle": True}}, None),
+    ],
+)
+def test_the_best_baseline_is_one_that_could_be_shipped(rows: dict[str, Any], best: str | None) -> None:
+    assert SealedTest(rows).best_baseline == best
+
+
 def test_the_most_that_a_test_can_take_covers_every_policy_and_the_upper_bounds(kit: Any) -> None:
     scenarios = kit.splits(test=2).test
     native, rag = kit.policy(10), kit.policy(10, mode="verbatim", update_every=2, buffer_size=0, store="context")
