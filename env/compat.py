@@ -23,6 +23,8 @@ Defect = Literal[
     "total_output_tokens",
     "unread_external_probes",
     "choices_with_line_breaks",
+    "unshuffled_choices",
+    "final_update_counts",
 ]
 DEFECTS: tuple[Defect, ...] = get_args(Defect)
 AMEMGYM = "amemgym"
