@@ -63,7 +63,7 @@ def claim(parts: Path, settings: Mapping[str, Any]) -> None:
     before = read_json(parts / PLAN)
     if before is None and (parts / PLAN).exists():
         raise GenerationError(f"{parts / PLAN}: is damaged; move {parts} away to begin anew")
-    if before is None and parts.is_dir() and any(p.name != "cache.db" for p in parts.glob("*.json")):
+    if before is None and parts.is_dir() and any(parts.glob("*.json")):
         raise GenerationError(f"{parts}: is in use for something else; name another folder with --parts")
     if isinstance(before, dict):
         differing = [

@@ -9,7 +9,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ...data.personas import PersonaError
 from ...data.scenario import ScenarioError
+from ...env.generation import GenerationError
 from ...env.transcript import TranscriptError
 from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
@@ -38,6 +40,8 @@ def main() -> None:
         app()
     except (
         ScenarioError,
+        PersonaError,
+        GenerationError,
         TranscriptError,
         PolicyError,
         ConfigError,

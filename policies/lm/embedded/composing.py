@@ -1,6 +1,6 @@
 """The model as an author: it makes up a person's life, one small JSON reply after another.
 
-It knows which reply is wanted from its form in the prompt, takes from the prompt what is said about the person, and adds a
+It knows which reply is wanted from its form in the prompt, takes from there what is said about the person, and adds a
 few sides of a pastime that can change. It writes English only. It is for trying things out, not for good stories.
 """
 
@@ -172,7 +172,10 @@ def _query(told: Mapping[str, str], salt: str) -> str:
 
 def _say(info: str, value: str, salt: str) -> str:
     facet, topic = _facet(info)
-    return _pick(facet.say, info, value, salt).replace("{topic}", topic).replace("{value}", _words(value))
+    line = _pick(facet.say, info, value, salt)
+    if _words(value)[:1].lower() in "aeiou":
+        line = line.replace(" a {value}", " an {value}")
+    return line.replace("{topic}", topic).replace("{value}", _words(value))
 
 
 _FORMS: Mapping[str, Callable[[str, str], object]] = {
@@ -194,10 +197,15 @@ _FORMS: Mapping[str, Callable[[str, str], object]] = {
 
 def _topics(profile: str) -> Iterator[str]:
     """Yield what the profile names first, each in a few words and once."""
-    named = [part for field, given in _FIELD.findall(profile) for part in given.split(",") if part.strip() != "N/A"]
+    named = [
+        f"{part} work" if field == "occupation" else part
+        for field, given in _FIELD.findall(profile)
+        for part in given.split(",")
+        if part.strip() != "N/A"
+    ]
     seen = set()
     for part in (*named, *TOPICS):
-        topic = " ".join(word.lower() for word in _WORDS.findall(part)[:3])
+        topic = " ".join(word.lower() for word in _WORDS.findall(part)[:4])
         if stems(topic) and topic not in seen:
             seen.add(topic)
             yield topic

@@ -41,7 +41,7 @@ FACETS: Mapping[str, Facet] = {
         ),
     ),
     "money": Facet(
-        ("tight_savings", "moderate_allowance", "generous_bonus", "borrowed_cash"),
+        ("tight_purse", "moderate_allowance", "generous_bonus", "borrowed_sum"),
         (
             "I pay for {topic} out of a {value} now.",
             "My money for {topic} is a {value} at present.",
@@ -52,7 +52,7 @@ FACETS: Mapping[str, Facet] = {
         ),
     ),
     "company": Facet(
-        ("solitary_retreat", "intimate_duo", "noisy_crowd", "online_strangers"),
+        ("solitary_retreat", "intimate_duo", "noisy_crowd", "online_club"),
         (
             "In {topic} my company is a {value} nowadays.",
             "I now enjoy {topic} best as a {value}.",
@@ -129,7 +129,7 @@ FACETS: Mapping[str, Facet] = {
         ),
     ),
     "pace": Facet(
-        ("frantic_sprint", "gradual_drift", "seasonal_bursts", "fixed_timetable"),
+        ("frantic_sprint", "gradual_drift", "seasonal_rush", "fixed_timetable"),
         (
             "I go at {topic} in a {value} nowadays.",
             "My pace in {topic} is a {value} now.",
@@ -151,13 +151,13 @@ FACETS: Mapping[str, Facet] = {
         ),
     ),
     "family": Facet(
-        ("toddler_duties", "teenage_rebellion", "empty_nest", "ageing_grandma"),
+        ("toddler_bustle", "teenage_rebellion", "empty_nest", "ageing_grandma"),
         (
             "At home I fit {topic} around my {value}.",
             "My family life leaves {topic} to a {value} now.",
         ),
         (
-            "Leave room for {second} at home, {first} ones too.",
+            "Leave room for the {second} at home, {first} and all.",
             "Talk it over at home first: the {second} comes before it, {first} or otherwise.",
         ),
     ),
