@@ -29,9 +29,10 @@ class UserFolder:
     trial: int = 0
     """How often the user was dropped for the model's replies before."""
 
-    def read(self, stage: str) -> Any:
-        """Return a finished stage; None when it is not finished, or its file cannot be read."""
-        return read_json(self.path / f"{stage}.json")
+    def read(self, stage: str) -> dict[str, Any] | None:
+        """Return a finished stage; None when it is not finished, or its file is damaged."""
+        value = read_json(self.path / f"{stage}.json")
+        return value if isinstance(value, dict) else None
 
     def write(self, stage: str, value: Mapping[str, Any]) -> None:
         """Write a finished stage down, whole or not at all."""
@@ -82,7 +83,7 @@ def read_json(path: Path) -> Any:
     """Return a file's JSON; None when there is none."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError, RecursionError):
+    except (FileNotFoundError, ValueError, RecursionError):  # text that is not UTF-8 is a ValueError
         return None
 
 
