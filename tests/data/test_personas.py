@@ -92,7 +92,10 @@ def test_a_seed_draws_the_same_people_and_more_go_on_in_the_same_order(tmp_path:
 def test_lists_may_be_lists_or_words_with_commas(tmp_path: Path) -> None:
     rows = [{"id": 7, "hobbies_and_interests_list": ["tea", " "]}, {"id": 8, "hobbies_and_interests_list": "tea, figs"}]
     _json(tmp_path / "people.json", rows)
-    texts = {one.id: one.values["hobbies_and_interests_list"] for one in read_personas(tmp_path / "people.json", count=2, seed=0)}
+    texts = {
+        one.id: one.values["hobbies_and_interests_list"]
+        for one in read_personas(tmp_path / "people.json", count=2, seed=0)
+    }
     assert texts == {"7": "tea", "8": "tea, figs"}
 
 

@@ -41,7 +41,7 @@ def compose(messages: Sequence[Message], reading: Reading) -> str | None:
         if form in text:
             try:
                 return json.dumps(composer(text, salt), ensure_ascii=False)
-            except (StopIteration, KeyError, TypeError, AttributeError):
+            except (StopIteration, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, RecursionError):
                 return None  # the form alone does not make it such a prompt
     heard = _MESSAGE.search(text)
     if heard is not None and '{"<property>": "<value>"}' in text:
@@ -61,7 +61,8 @@ def _person(text: str, salt: str) -> dict[str, str]:
 
 def _questions(text: str, salt: str) -> dict[str, Any]:
     wanted, states, choices = (
-        _number_in(text, pattern) for pattern in (r"(\d+) different questions", r"(\d+) info types", r"(\d+) choices")
+        _number_in(text, pattern)
+        for pattern in (r"(\d{1,3}) different questions", r"(\d{1,3}) info types", r"(\d{1,3}) choices")
     )
     topics = list(_topics(text))
     names = sorted(FACETS, key=lambda name: _hash(name, text))
@@ -101,7 +102,7 @@ def _initial(text: str, salt: str) -> dict[str, str]:
 def _update(text: str, salt: str) -> dict[str, Any]:
     schema, state = _schema(text), _state(text)
     counts = next(v for _, v in json_blocks(text) if _maps_to(v, int))
-    wanted = _number_in(text, r"\b[Cc]hange (\d+)")
+    wanted = _number_in(text, r"\b[Cc]hange (\d{1,3})\b")
     seldom = sorted(schema, key=lambda info: (counts[info], _hash(info, text, salt)))[:wanted]
     updated = {info: _pick([v for v in schema[info] if v != state[info]], info, text) for info in seldom}
     changed = ", ".join(dict.fromkeys(_facet(info)[1] for info in updated))

@@ -114,7 +114,7 @@ FACETS: Mapping[str, Facet] = {
         ),
         (
             "Take the next step from your {second}, since {first} help is at hand.",
-            "Ask more of the {second}; being {first}, it allows a slow start.",
+            "Ask more of the {second}; being {first}, it suits a slow start.",
         ),
     ),
     "mood": Facet(
@@ -129,7 +129,7 @@ FACETS: Mapping[str, Facet] = {
         ),
     ),
     "pace": Facet(
-        ("frantic_sprint", "gradual_drift", "seasonal_rush", "fixed_timetable"),
+        ("frantic_sprint", "gradual_drift", "occasional_rush", "fixed_timetable"),
         (
             "I go at {topic} in a {value} nowadays.",
             "My pace in {topic} is a {value} now.",

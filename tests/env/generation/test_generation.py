@@ -3,7 +3,7 @@
 Invariants:
 
 1. A reply that cannot be used is repaired; one that stays bad drops its user, with stage and reason, and no other.
-2. What is finished is asked for once: after any interruption the users are the same and no finished stage is asked again.
+2. What is finished is asked for once: after any interruption the users are the same.
 3. Nothing but plan, people, texts and replies decides about a user: not the order of replies, not other users.
 4. No model, whatever it says, costs more calls than announced or ends the run.
 """
@@ -87,7 +87,7 @@ HOSTILE = (
 )
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """Ends a run from within."""
 
 
@@ -144,8 +144,9 @@ def test_a_bad_reply_is_repaired(make: Make, make_author: MakeAuthor, kind: str)
     made = make(author)
     assert made.dropped == ()
     assert rows(made) == rows(make(make_author(), parts="other")), "the mended reply counts as if it were the first"
-    first, second, third = author.asked(kind)[0], *(
-        next(r for r in author.asked(kind) if r.repeat == n) for n in (1, 2)
+    first, second, third = (
+        author.asked(kind)[0],
+        *(next(r for r in author.asked(kind) if r.repeat == n) for n in (1, 2)),
     )
     assert [message.role for message in first.messages] == ["user"]
     for repaired, bad in ((second, "no JSON at all"), (third, '{"still": "wrong"}')):
@@ -195,7 +196,9 @@ def test_a_dropped_user_is_tried_again_from_its_last_good_stage_with_other_repli
     assert rows(again) == rows(make(make_author(), parts="other"))
     assert second.kinds["questions"] == second.kinds["initial_state"] == 0
     asked_before = {(request.messages, request.repeat) for request in first.requests}
-    assert not asked_before & {(request.messages, request.repeat) for request in second.requests}, "a cache would repeat"
+    assert not asked_before & {(request.messages, request.repeat) for request in second.requests}, (
+        "a cache would repeat"
+    )
     assert json.loads((tmp_path / "parts" / "dropped.json").read_text(encoding="utf-8")) == []
     assert list((tmp_path / "parts").glob("*/dropped.json")) == []
 
@@ -242,10 +245,10 @@ def test_a_run_stopped_anywhere_goes_on_to_the_same_users(
         nonlocal calls
         calls += 1
         if calls > stop_at:
-            raise Killed
+            raise KilledError
         return None
 
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         make(make_author(stop))
     finished = {path.relative_to(tmp_path / "parts") for path in (tmp_path / "parts").glob("*/*.json")}
     before = {path: (tmp_path / "parts" / path).read_bytes() for path in finished}
@@ -272,7 +275,12 @@ def test_a_damaged_stage_is_made_again(make: Make, make_author: MakeAuthor, tmp_
 
 
 def test_the_order_in_which_replies_come_changes_nothing(
-    make: Make, make_author: MakeAuthor, plan: GenerationPlan, tagged: GenerationTexts, tmp_path: Path, run_virtually: Any
+    make: Make,
+    make_author: MakeAuthor,
+    plan: GenerationPlan,
+    tagged: GenerationTexts,
+    tmp_path: Path,
+    run_virtually: Any,
 ) -> None:
     """3. Messages that fail their verification are refined on the way."""
 
@@ -293,7 +301,7 @@ def test_the_order_in_which_replies_come_changes_nothing(
 def test_users_and_what_is_independent_in_them_run_side_by_side(
     make_author: MakeAuthor, plan: GenerationPlan, tagged: GenerationTexts, tmp_path: Path, run_virtually: Any
 ) -> None:
-    """questions, schema, initial, an update a period, then answers and their verification; the last period's messages."""
+    """Questions, schema, initial state, an update each period, then events, messages and their verification."""
     author = make_author(delay=lambda _: 1.0)
     _, seconds = run_virtually(generate(Recipe(plan, tagged), author, tmp_path / "parts"))
     assert seconds == 3 + plan.periods + 3
@@ -383,7 +391,7 @@ def test_a_first_message_that_tells_twice_is_taken_when_nothing_better_comes(
             {"exposed_states": {info: state[info]}, "query": f"No {n}: my {info.replace('_', ' ')} is {state[info]}."}
             for n, info in enumerate(told)
         ]
-        return json.dumps({"queries": queries[1:-1] + [queries[0] | {"exposed_states": dict(list(state.items())[:2])}]})
+        return json.dumps({"queries": [*queries[1:-1], queries[0] | {"exposed_states": dict(list(state.items())[:2])}]})
 
     author = make_author(spoil)
     make(author)
@@ -530,7 +538,7 @@ def test_progress_is_told_stage_by_stage(
     asyncio.run(generate(Recipe(plan, tagged), make_author(), tmp_path / "parts", tell=told.append))
     assert told[-1].users == 2
     assert [(p.users, p.stages) for p in told] == sorted((p.users, p.stages) for p in told)
-    files = [path for path in (tmp_path / "parts").glob("*/*.json")]
+    files = list((tmp_path / "parts").glob("*/*.json"))
     assert told[-1].stages == len(files)
 
 
