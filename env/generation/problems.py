@@ -101,5 +101,6 @@ def named(value: Any) -> str:
 
 
 def short(text: str) -> str:
-    """Return the start of a long text."""
-    return text if len(text) <= 60 else f"{text[:60]}..."
+    """Return a text in one line, and of a long one the start."""
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:60]}..."
