@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from typing import Any
 from ..env.generation import Generated, Progress, Recipe, expected_calls, generate, most_calls
 from ..env.generation.folder import write_json
 from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits, Metered
+from ..policies.lm.base import merged
+from ..policies.lm.cache import ResponseCache
+from ..policies.lm.remembered import Remembered
 from .config import Config, ConfigError, GenerationConfig
 from .models import open_models
 
@@ -101,30 +105,50 @@ def make_users(order: Order, *, tell: Callable[[Progress, Ledger], None] = lambd
     if order.out.is_dir():
         raise ConfigError(f"{order.out}: is a folder; name a file to write")
     alone = order.config.model_copy(update={"user_model": None, "proposer_model": None})
-    with open_models(alone, folder=order.parts) as models:
-        model = Metered(models.cast.assistant, budget=Budget(limits))
+    with open_models(alone, folder=None) as models, _replies(order.config, order.parts) as cache:
+        metered = Metered(models.cast.assistant, budget=Budget(limits))
+        model = Remembered(metered, cache, where=f"{order.config.endpoint.base_url} {order.config.endpoint.extra_body}")
 
         async def run() -> Generated:
             try:
-                return await generate(
+                made = await generate(
                     order.recipe,
                     model,
                     order.parts,
                     model_name=order.config.model,
-                    tell=lambda progress: tell(progress, model.ledger),
+                    tell=lambda progress: tell(progress, merged([metered.ledger, model.ledger])),
                 )
+                await model.settle()
+            except BudgetExhausted:
+                await model.settle()  # what is under way is paid for
+                raise
+            else:
+                return made
             finally:
+                await model.abandon()
                 await models.aclose()
 
         try:
             generated = asyncio.run(run())
         except BudgetExhausted as error:
-            raise BudgetExhausted(_stopped(order, error, "with more in generation.budget")) from None
+            raise BudgetExhausted(_stopped(order, error, "with a budget of its own")) from None
         except EndpointDown as error:
             raise EndpointDown(_stopped(order, error, "once the endpoint answers")) from error
     if generated.scenarios:
         write_json(order.out, [scenario.model_dump(mode="json") for scenario in generated.scenarios])
-    return Outcome(order, generated, model.ledger, time.monotonic() - began)
+    ledger = merged([metered.ledger, model.ledger])
+    return Outcome(order, generated, ledger, time.monotonic() - began)
+
+
+@contextmanager
+def _replies(config: Config, parts: Path) -> Iterator[ResponseCache]:
+    """Open the replies that are kept with the parts; the embedded model's, and unwanted ones, last for the run."""
+    kept = config.model != "embedded" and config.endpoint.cache
+    cache = ResponseCache(parts / "cache.db" if kept else ":memory:")
+    try:
+        yield cache
+    finally:
+        cache.close()
 
 
 def _stopped(order: Order, error: Exception, when: str) -> str:

@@ -101,6 +101,6 @@ def named(value: Any) -> str:
 
 
 def short(text: str) -> str:
-    """Return a text in one line, and of a long one the start."""
-    line = " ".join(text.split())
+    """Return a text in one line that is safe to show, and of a long one the start."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[:LONGEST_TEXT]).split())
     return line if len(line) <= 60 else f"{line[:60]}..."

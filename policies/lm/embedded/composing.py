@@ -16,7 +16,7 @@ from ...text import sentences, stems
 from ..base import Message
 from .answering import fill_probe, find_schema
 from .blocks import json_blocks
-from .facets import ASK, CHAT, FACETS, MORE_VALUES, NAMES, OTHER, QUESTIONS, TOPICS, Facet
+from .facets import ASK, CHAT, FACETS, NAMES, OTHER, QUESTIONS, TOPICS, Facet
 from .reading import Reading
 
 MOST_TOLD = 3
@@ -60,10 +60,9 @@ def _person(text: str, salt: str) -> dict[str, str]:
 
 
 def _questions(text: str, salt: str) -> dict[str, Any]:
-    wanted, states, choices = (
-        _number_in(text, pattern)
-        for pattern in (r"(\d{1,3}) different questions", r"(\d{1,3}) info types", r"(\d{1,3}) choices")
-    )
+    wanted = _number_in(text, r"(\d+) different questions", most=100)
+    states = _number_in(text, r"(\d+) info types", most=len(FACETS))
+    choices = _number_in(text, r"(\d+) choices", most=20)
     topics = list(_topics(text))
     names = sorted(FACETS, key=lambda name: _hash(name, text))
     questions = []
@@ -76,7 +75,7 @@ def _questions(text: str, salt: str) -> dict[str, Any]:
                 "required_info": [
                     {
                         "info_type": _key(topic, facet),
-                        "info_choices": _values(FACETS[facet], _key(topic, facet), choices),
+                        "info_choices": _values(facet, _key(topic, facet), choices),
                     }
                     for facet in facets
                 ],
@@ -102,7 +101,7 @@ def _initial(text: str, salt: str) -> dict[str, str]:
 def _update(text: str, salt: str) -> dict[str, Any]:
     schema, state = _schema(text), _state(text)
     counts = next(v for _, v in json_blocks(text) if _maps_to(v, int))
-    wanted = _number_in(text, r"\b[Cc]hange (\d{1,3})\b")
+    wanted = _number_in(text, r"\b[Cc]hange (\d+)", most=len(schema))
     seldom = sorted(schema, key=lambda info: (counts[info], _hash(info, text, salt)))[:wanted]
     updated = {info: _pick([v for v in schema[info] if v != state[info]], info, text) for info in seldom}
     changed = ", ".join(dict.fromkeys(_facet(info)[1] for info in updated))
@@ -216,10 +215,11 @@ def _key(topic: str, facet: str) -> str:
     return f"{re.sub('[^a-z]+', '_', topic)}_{facet}"
 
 
-def _values(facet: Facet, key: str, count: int) -> list[str]:
-    start = _hash(key)
-    own = [facet.values[(start + i) % len(facet.values)] for i in range(min(count, len(facet.values)))]
-    return own + list(MORE_VALUES[: count - len(own)])
+def _values(name: str, key: str, count: int) -> list[str]:
+    """Return values of a facet; where more are wanted than it has, they have no better name than a number."""
+    known, start = FACETS[name].values, _hash(key)
+    own = [known[(start + i) % len(known)] for i in range(min(count, len(known)))]
+    return own + [f"variant_{name}{n}" for n in range(len(own) + 1, count + 1)]
 
 
 def _facet(info: str) -> tuple[Facet, str]:
@@ -252,11 +252,11 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _number_in(text: str, pattern: str) -> int:
+def _number_in(text: str, pattern: str, *, most: int) -> int:
     found = re.search(pattern, text)
     if found is None:
-        raise KeyError(pattern)
-    return int(found[1])
+        raise LookupError(pattern)
+    return min(int(found[1]), most)
 
 
 def _pick(items: Sequence[str], *seeds: str) -> str:

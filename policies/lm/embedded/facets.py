@@ -162,8 +162,6 @@ FACETS: Mapping[str, Facet] = {
         ),
     ),
 }
-MORE_VALUES = ("fifth_variant", "sixth_alternative", "seventh_fashion", "eighth_mode", "ninth_version", "tenth_shape")
-"""Where more values are wanted than a facet has."""
 OTHER = Facet(
     (),
     ("As for {topic}, I can now speak of {value}.", "My {topic} is {value} at present."),

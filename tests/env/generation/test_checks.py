@@ -247,6 +247,14 @@ def test_all_mistakes_are_told_but_no_endless_list_of_them() -> None:
     assert many.endswith("more")
 
 
+def test_what_a_model_says_is_safe_to_show() -> None:
+    told = refused("initial", {**STATE, "\x1b[31mred\n- lies": "x", "pace": "fast\x07"})
+    assert told.splitlines() == [
+        "- properties: [31mred - lies not asked for",
+        "- values: fast is no value of pace; slow, fast are",
+    ]
+
+
 def test_a_state_that_is_used_up_may_change_when_too_few_others_are_left() -> None:
     reply = {"period_summary": "Again.", "updated": {"time": "2"}}
     most = {"pace": 2, "place": 2, "money": 2, "time": 2}

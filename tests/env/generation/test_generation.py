@@ -546,3 +546,56 @@ def test_what_is_written_is_what_is_loaded(make: Make, make_author: MakeAuthor, 
     made = make(make_author())
     (tmp_path / "users.json").write_text(json.dumps(rows(made)), encoding="utf-8")
     assert load_scenarios(tmp_path / "users.json") == list(made.scenarios)
+
+
+def merging(request: Request) -> str:
+    """Say that the first info types of the first two questions are the same."""
+    text = request.messages[0].content
+    questions = json.JSONDecoder().raw_decode(text, text.index("[\n"))[0]
+    types = [list(question["info_types"]) for question in questions]
+    same = {"both": [types[0][0], types[1][0]]}
+    return json.dumps(same | {info: [info] for names in types for info in names if info not in same["both"]})
+
+
+def test_choices_of_merged_info_types_are_unified_and_those_alone(make: Make, make_author: MakeAuthor) -> None:
+    """A reply that forgets some is repaired like any other."""
+
+    def spoil(asked: str, request: Request) -> str | None:
+        if asked == "merge_schema":
+            return merging(request)
+        return "{}" if asked == "unify_choices" and request.repeat == 0 else None
+
+    author = make_author(spoil)
+    made = make(author)
+    assert made.dropped == ()
+    assert author.kinds["unify_choices"] == 4
+    assert "info types: both missing" in author.asked("unify_choices")[-1].messages[-1].content
+    for scenario in made.scenarios:
+        assert len(scenario.state_schema) == 5
+        assert [scenario.qas[q].required_info[0] for q in (0, 1)] == ["both", "both"]
+    again = make_author(spoil)
+    assert rows(make(again)) == rows(made)
+    assert again.requests == []
+
+
+def test_people_of_a_file_are_described_and_excluded_ones_left_out(
+    make: Make, make_author: MakeAuthor, tmp_path: Path
+) -> None:
+    people = [{"uuid": f"u{n}", "persona": f"Rosa Diaz is number {n}.", "occupation": "baker"} for n in range(3)]
+    (tmp_path / "people.json").write_text(json.dumps(people), encoding="utf-8")
+    author = make_author()
+    made = make(author, personas=tmp_path / "people.json", exclude_ids=("u1",))
+    assert {scenario.id for scenario in made.scenarios} == {"u0", "u2"}
+    assert author.kinds["profile"] == 2
+    for scenario in made.scenarios:
+        told = scenario.user_profile.model_dump()
+        assert told["name"] == "Rosa Diaz"
+        assert told["complementary_info"] == f"Rosa Diaz is number {scenario.id[1]}."
+        assert any(told["formatted_str"] in request.messages[0].content for request in author.asked("questions"))
+
+
+def test_a_plan_without_changes_is_a_life_that_stands_still(make: Make, make_author: MakeAuthor) -> None:
+    made = make(make_author(), periods=0)
+    assert [len(scenario.periods) for scenario in made.scenarios] == [1, 1]
+    kinds = [[choice.type for choice in question.answer_choices] for s in made.scenarios for question in s.qas]
+    assert all(sorted(one) == ["experience", "random", "random", "random"] for one in kinds)

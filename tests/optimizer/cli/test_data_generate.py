@@ -119,6 +119,24 @@ def test_a_budget_stops_the_run_and_a_larger_one_goes_on(cli: Cli, small: Path, 
     assert Path("x.json").read_bytes() == Path("whole.json").read_bytes()
 
 
+def test_small_budgets_come_to_the_same_end_and_pay_for_nothing_twice(
+    cli: Cli, small: Path, remote: Path, server: Any
+) -> None:
+    """Fewer calls than may be under way at once: what is under way when the budget is used up is kept."""
+    whole = cli("data", "generate", "--config", small, "--out", "whole.json", "--json").succeeded().json
+    config = yaml.safe_load(remote.read_text(encoding="utf-8"))
+    config["generation"]["budget"] = {"calls": 10}
+    remote.write_text(yaml.safe_dump(config), encoding="utf-8")
+    command = ("data", "generate", "--model", "openai:tiny", "--config", remote, "--out", "x.json")
+    runs = 1
+    while cli(*command).code:
+        runs += 1
+        assert len(server.asked) <= 10 * runs
+    assert Path("x.json").read_bytes() == Path("whole.json").read_bytes()
+    assert len(server.asked) == whole["calls"]
+    assert runs == -(-whole["calls"] // 10)
+
+
 def test_a_killed_run_goes_on_to_the_same_file(cli: Cli, start: Any, small: Path, remote: Path, server: Any) -> None:
     cli("data", "generate", "--config", small, "--out", "whole.json").succeeded()
     command = ("data", "generate", "--model", "openai:tiny", "--config", str(remote), "--out", "x.json")

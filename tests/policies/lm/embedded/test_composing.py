@@ -22,7 +22,7 @@ from mnemotune.env.generation.checks import giveaways
 from mnemotune.env.generation.texts import REQUIRED_SLOTS, default_texts
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded.composing import compose
-from mnemotune.policies.lm.embedded.facets import FACETS, MORE_VALUES
+from mnemotune.policies.lm.embedded.facets import FACETS
 from mnemotune.policies.lm.embedded.reading import Reading
 from mnemotune.policies.prompts import REQUIRED_SLOTS as OTHER_KINDS
 from mnemotune.policies.prompts import default_templates, render
@@ -54,7 +54,7 @@ def test_questions_are_about_what_the_profile_names(ask_for_json: AskFor) -> Non
 @pytest.mark.parametrize("facet", FACETS)
 def test_what_it_says_of_a_value_it_understands_itself(facet: str, ask_for_json: AskFor) -> None:
     """2. For each value of each facet: a message, and an answer that hints at it among those that hint at others."""
-    info, values = f"chess_{facet}", [*FACETS[facet].values, *MORE_VALUES]
+    info, values = f"chess_{facet}", [*FACETS[facet].values, *(f"variant_{facet}{n}" for n in range(5, 11))]
     for value in values:
         (query,) = ask_for_json(prompt("first_queries", state={info: value}, most="3"))["queries"]
         schema = f"{json.dumps(info)}: {json.dumps(values)}"
