@@ -45,6 +45,9 @@ TEXTS = (
 )
 COLUMNS = (*IDS, *NUMBERS, *FIELDS, *LISTS, *TEXTS)
 UNKNOWN = "N/A"
+
+Rows = tuple[list[Any], Callable[[int], Any]]
+"""The ids' columns of all rows at least, and how to get a whole row by its place."""
 HOBBIES = 5
 """Hobbies of a made-up person."""
 
@@ -78,10 +81,10 @@ def read_personas(path: Path, *, count: int, seed: int, exclude: Collection[str]
     if not path.is_file():
         raise PersonaError(f"{path}: no such file")
     try:
-        rows = table(path)
+        heads, row_at = table(path)
     except UnicodeDecodeError as error:
         raise PersonaError(f"{path}: is not UTF-8 text ({error})") from None
-    ids = [_id(row, f"{path}: row {number}") for number, row in enumerate(rows, 1)]
+    ids = [_id(row, f"{path}: row {number}") for number, row in enumerate(heads, 1)]
     twice = [user for user, times in Counter(ids).items() if times > 1]
     if twice:
         raise PersonaError(f"{path}: ids must be distinct; {', '.join(twice[:5])} occur more than once")
@@ -89,7 +92,7 @@ def read_personas(path: Path, *, count: int, seed: int, exclude: Collection[str]
     if len(order) < count:
         left = f" once {len(ids) - len(order)} are excluded" if len(order) < len(ids) else ""
         raise PersonaError(f"{path}: has {len(order)} personas{left}; {count} users are wanted")
-    return [_persona(ids[i], rows[i], f"{path}: row {i + 1}") for i in order[:count]]
+    return [_persona(ids[i], row_at(i), f"{path}: row {i + 1}") for i in order[:count]]
 
 
 def made_up_person(*, seed: int, index: int) -> tuple[str, UserProfile]:
@@ -186,7 +189,7 @@ def _clean(text: str) -> str:
     return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
-def _json_rows(path: Path) -> list[Any]:
+def _json_rows(path: Path) -> Rows:
     try:
         rows = json.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
@@ -195,42 +198,45 @@ def _json_rows(path: Path) -> list[Any]:
         raise PersonaError(f"{path}: is not JSON: {error}") from None
     if not isinstance(rows, list):
         raise PersonaError(f"{path}: must be a list of personas")
-    return rows
+    return rows, rows.__getitem__
 
 
-def _json_lines(path: Path) -> list[Any]:
-    rows = []
+def _json_lines(path: Path) -> Rows:
+    rows: list[Any] = []
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1):
         if line.strip():
             try:
                 rows.append(json.loads(line))
             except (ValueError, RecursionError) as error:
                 raise PersonaError(f"{path}: line {number} is not JSON: {error}") from None
-    return rows
+    return rows, rows.__getitem__
 
 
-def _csv_rows(path: Path) -> list[Any]:
+def _csv_rows(path: Path) -> Rows:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
-            return list(reader)
+            rows: list[Any] = list(reader)
         except csv.Error as error:
             raise PersonaError(f"{path}: line {reader.line_num} is not CSV: {error}") from None
+    return rows, rows.__getitem__
 
 
-def _parquet_rows(path: Path) -> list[Any]:
+def _parquet_rows(path: Path) -> Rows:
+    """Read a file of maybe a hundred thousand people without making Python's objects of more than those drawn."""
     from pyarrow import ArrowException, parquet  # imported late: most runs read no such file
 
     try:
         file = parquet.ParquetFile(path)
-        columns = [column for column in file.schema_arrow.names if column in COLUMNS]
-        rows: list[Any] = file.read(columns=columns).to_pylist()
+        names = file.schema_arrow.names
+        heads: list[Any] = file.read(columns=[name for name in names if name in IDS]).to_pylist()
+        table = file.read(columns=[name for name in names if name in COLUMNS])
     except (ArrowException, OSError) as error:
         raise PersonaError(f"{path}: is no readable parquet file: {error}") from None
-    return rows
+    return heads, lambda i: table.slice(i, 1).to_pylist()[0]
 
 
-_TABLES: Mapping[str, Callable[[Path], list[Any]]] = {
+_TABLES: Mapping[str, Callable[[Path], Rows]] = {
     ".json": _json_rows,
     ".jsonl": _json_lines,
     ".csv": _csv_rows,

@@ -104,6 +104,7 @@ def make_users(order: Order, *, tell: Callable[[Progress, Ledger], None] = lambd
     began = time.monotonic()
     if order.out.is_dir():
         raise ConfigError(f"{order.out}: is a folder; name a file to write")
+    order.out.parent.mkdir(parents=True, exist_ok=True)
     alone = order.config.model_copy(update={"user_model": None, "proposer_model": None})
     with open_models(alone, folder=None) as models, _replies(order.config, order.parts) as cache:
         metered = Metered(models.cast.assistant, budget=Budget(limits))
