@@ -230,6 +230,7 @@ def _parquet_rows(path: Path) -> Rows:
         file = parquet.ParquetFile(path)
         names = file.schema_arrow.names
         heads: list[Any] = file.read(columns=[name for name in names if name in IDS]).to_pylist()
+        heads = heads or [{}] * file.metadata.num_rows  # without any such column there are no rows either
         table = file.read(columns=[name for name in names if name in COLUMNS])
     except (ArrowException, OSError) as error:
         raise PersonaError(f"{path}: is no readable parquet file: {error}") from None

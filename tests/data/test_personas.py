@@ -183,3 +183,11 @@ def test_a_made_up_person_is_the_same_however_many_are_made() -> None:
     assert made_up_person(seed=1, index=3) != made_up_person(seed=2, index=3)
     user, profile = made_up_person(seed=1, index=3)
     assert user == profile.model_dump()["uuid"] == "person-1-003"
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_file_without_ids_is_refused_whatever_its_format(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"people.{kind}"
+    WRITERS[kind](path, [{"persona": "x"}])
+    with pytest.raises(PersonaError, match="row 1: has no id"):
+        read_personas(path, count=1, seed=0)

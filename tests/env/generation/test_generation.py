@@ -234,7 +234,7 @@ def test_what_no_user_can_help_ends_the_run_and_what_is_finished_stays(
     assert author.kinds["questions"] == 0
 
 
-@pytest.mark.parametrize("stop_at", range(0, 75, 3))
+@pytest.mark.parametrize("stop_at", range(0, 64, 3))
 def test_a_run_stopped_anywhere_goes_on_to_the_same_users(
     make: Make, make_author: MakeAuthor, tmp_path: Path, stop_at: int
 ) -> None:
