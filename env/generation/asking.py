@@ -85,6 +85,16 @@ class Desk:
         self.tell(name)
         return value
 
+    def settled(self, name: str, reply: Reply, check: Check[T]) -> T:
+        """Keep a stage whose texts were verified one by one, when it still passes as a whole. Raises Dropped."""
+        try:
+            value = check(reply)
+        except ReplyError as error:
+            problems = "; ".join(_excerpt(str(error)).splitlines())
+            raise Dropped(name, f"after verification: {problems}", replied=True) from None
+        self.keep(name, reply)
+        return value
+
     def keep(self, name: str, reply: Reply) -> None:
         """Write a finished stage down."""
         self.folder.write(name, reply)

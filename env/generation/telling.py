@@ -41,8 +41,8 @@ async def answer_question(desk: Desk, life: Life, q: int) -> list[str]:
     _, answers = await desk.ask(name, Prompt("answers", slots), check)
     asked = _Answers(desk, name, draft.question, variants, states)
     answers = await settle(name, answers, verify=asked.verify, refine=asked.refine, refinements=desk.plan.refinements)
-    desk.keep(name, {"answers": [{"variant": n, "answer": answer} for n, answer in enumerate(answers, 1)]})
-    return answers
+    reply = {"answers": [{"variant": n, "answer": answer} for n, answer in enumerate(answers, 1)]}
+    return desk.settled(name, reply, check)
 
 
 class _Answers:
@@ -97,8 +97,8 @@ async def first_openings(desk: Desk, life: Life) -> list[Opening]:
     strict = partial(check_first_queries, state=life.initial, once=True)
     _, openings = await desk.ask(name, Prompt("first_queries", slots), strict, lenient=lenient)
     openings = await _verified(desk, name, life.schema, openings)
-    desk.keep(name, {"queries": [{"exposed_states": o.exposed, "query": o.query} for o in openings]})
-    return openings
+    reply = {"queries": [{"exposed_states": o.exposed, "query": o.query} for o in openings]}
+    return desk.settled(name, reply, lenient)
 
 
 async def later_openings(desk: Desk, life: Life, period: int, events: Sequence[Event]) -> list[Opening]:
@@ -124,8 +124,7 @@ async def later_openings(desk: Desk, life: Life, period: int, events: Sequence[E
         return kept
     _, openings = await desk.ask(name, Prompt("update_queries", slots), check)
     openings = await _verified(desk, name, life.schema, openings)
-    desk.keep(name, {"queries": [{"event": n, "query": o.query} for n, o in enumerate(openings, 1)]})
-    return openings
+    return desk.settled(name, {"queries": [{"event": n, "query": o.query} for n, o in enumerate(openings, 1)]}, check)
 
 
 async def _verified(desk: Desk, name: str, schema: Schema, openings: Sequence[Opening]) -> list[Opening]:

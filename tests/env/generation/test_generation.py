@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -365,6 +366,25 @@ def test_an_answer_that_fails_its_verification_is_refined_and_verified_again(
     assert author.kinds["refine_answer"] == 0, "an unreadable verdict says nothing against the answer"
     again = [r for r in author.asked("check_answer") if r.messages[0].content == seen[0]]
     assert sorted(request.repeat for request in again) == [0, 100], "it is asked again, and no cache answers"
+
+
+def test_answers_that_become_the_same_while_refined_drop_the_user(make: Make, make_author: MakeAuthor) -> None:
+    """Each passes by itself, with a reader who somehow knows."""
+    numbers: dict[str, str] = {}
+
+    def spoil(asked: str, request: Request) -> str | None:
+        text = request.messages[0].content
+        if asked == "answers":
+            for number, state in re.findall(r"^(\d+): (\{.*\})$", text, re.MULTILINE):
+                numbers[str(json.loads(state))] = number
+        if asked == "check_answer":
+            state = json.JSONDecoder().raw_decode(text, text.index("{\n"))[0]
+            return '{"answer": 1}' if request.repeat == 0 else numbers[str(state)]
+        return '{"new_answer": "All the same."}' if asked == "refine_answer" else None
+
+    made = make(make_author(spoil), min_variants=5)
+    assert len(made.dropped) == 2
+    assert all("after verification: - answers: All the same. more than once" in one.reason for one in made.dropped)
 
 
 @pytest.mark.parametrize(("kind", "verdict"), [("check_answer", '{"answer": 1}'), ("check_query", "{}")])
