@@ -128,13 +128,13 @@ class _Life:
 
     def _period(self, p: int, states: list[State]) -> Period:
         state, before = states[p], states[p - 1] if p else {}
-        end = _add_months(START, p * self.shape.months_per_period)
+        end = add_months(START, p * self.shape.months_per_period)
         updates = {info: Update(old=before.get(info), new=v) for info, v in state.items() if before.get(info) != v}
         groups = list(self._groups(list(updates), together=0.84 if p == 0 else 0.12))
         days = [end - timedelta(days=len(groups) - 1 - s) for s in range(len(groups))]
         totals = Counter(i for a, b in pairwise(states) for i in b if a[i] != b[i])
         return Period(
-            period_start=_add_months(START, (p - 1) * self.shape.months_per_period) if p else None,
+            period_start=add_months(START, (p - 1) * self.shape.months_per_period) if p else None,
             period_end=end,
             sessions=[self._session(g, state, day, initial=p == 0) for g, day in zip(groups, days, strict=True)],
             state=state,
@@ -207,7 +207,8 @@ class _Life:
         return AnswerChoice.model_validate({"state": list(variant), "answer": " ".join(advice), "type": kind})
 
 
-def _add_months(day: date, months: int) -> date:
+def add_months(day: date, months: int) -> date:
+    """Return the same day of a later month, or the month's last where it is too short."""
     years, month = divmod(day.month - 1 + months, 12)
     year = day.year + years
     return date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))

@@ -28,6 +28,8 @@ Defect = Literal[
     "doubled_braces",
     "unread_evolved_probes",
     "evolution_after_the_end",
+    "unshuffled_choices",
+    "final_update_counts",
 ]
 DEFECTS: tuple[Defect, ...] = get_args(Defect)
 AMEMGYM = "amemgym"

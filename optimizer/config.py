@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from ..data.resources import resource
 from ..env.compat import AMEMGYM, DEFECTS, Defect
+from ..env.generation.plan import GenerationPlan, plan_values
+from ..env.generation.texts import GenerationTexts, complete_texts, default_texts, load_texts
 from ..policies.lm.openai import Prices, check_extra_body
 from ..policies.policy import MemoryPolicy, dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
@@ -57,7 +59,8 @@ class Endpoint(Section):
     timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
     attempts: Positive = 6
     max_tokens: Positive | None = None
-    """Longest reply, thinking included; None leaves it at what each call asks for: 2048, and 4096 to edit a prompt."""
+    """Longest reply, thinking included; None leaves it at what each call asks for: 2048, 4096 to edit a prompt, and
+    ``generation.max_tokens``."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """What the endpoint calls the longest reply."""
     extra_body: dict[str, Any] = {}
@@ -123,6 +126,24 @@ class SearchConfig(Section):
     budget: BudgetLimits = BudgetLimits()
 
 
+class GenerationConfig(GenerationPlan):
+    """New users made with ``model``; nothing else of a config but endpoint and ``compat`` matters to them."""
+
+    texts: GenerationTexts = Field(default_factory=default_texts)
+    """A YAML file, or the texts; what it leaves out is the bundled set's."""
+    budget: BudgetLimits = BudgetLimits()
+
+    @field_validator("texts", mode="before")
+    @classmethod
+    def _load_texts(cls, given: Any) -> Any:
+        return load_texts(Path(given)) if isinstance(given, str) else complete_texts(given)
+
+    @property
+    def plan(self) -> GenerationPlan:
+        """The numbers alone."""
+        return GenerationPlan(**{name: getattr(self, name) for name in GenerationPlan.model_fields})
+
+
 class Tracking(Section):
     """Where MLflow keeps its view of the runs."""
 
@@ -153,6 +174,8 @@ class Config(Section):
     """Where the search starts: a preset's name, a file, or the policy itself."""
     baselines: tuple[str, ...] = ("native", "rag", "awe", "awi")
     search: SearchConfig = SearchConfig()
+    generation: GenerationConfig | None = None
+    """For `data generate`; None is its defaults. A search has no use for it."""
     tracking: Tracking = Tracking()
 
     @property
@@ -244,10 +267,11 @@ def default_uri(runs: Path) -> str:
 
 
 def _own_keys(values: dict[str, Any]) -> dict[str, Any]:
-    """Return a config's values; of AMemGym's env config only the rounds say anything about an evaluation."""
+    """Return a config's values; AMemGym's env config gives the rounds of an evaluation and the plan of a generation."""
     if "num_rounds_init" not in values or "num_rounds_update" not in values:
         return values
-    return {"rounds": {"init": values["num_rounds_init"], "update": values["num_rounds_update"]}}
+    rounds = {"init": values["num_rounds_init"], "update": values["num_rounds_update"]}
+    return {"rounds": rounds, "generation": plan_values(values)}
 
 
 def _read(path: str | Path) -> str:

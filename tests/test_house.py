@@ -12,7 +12,10 @@ import pytest
 import yaml
 
 from mnemotune.env.compat import DEFECTS
-from mnemotune.optimizer.config import load_config, parse_config
+from mnemotune.env.generation import GenerationPlan
+from mnemotune.env.generation.texts import OPTIONAL_SLOTS
+from mnemotune.env.generation.texts import REQUIRED_SLOTS as GENERATION_SLOTS
+from mnemotune.optimizer.config import GenerationConfig, load_config, parse_config
 from mnemotune.policies.policy import dump_policy, load_policy, parse_policy
 from mnemotune.policies.prompts import REQUIRED_SLOTS
 
@@ -159,3 +162,17 @@ def test_the_program_of_the_readme_runs_with_the_embedded_model(tmp_path: Path) 
     program = program.replace("import Assistant,", "import Assistant, EmbeddedModel,")
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_on_generation_tells_every_number_and_every_text_with_its_slots() -> None:
+    page = (ROOT / "docs" / "generation.md").read_text(encoding="utf-8")
+    (config,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    told = yaml.safe_load(config)["generation"]
+    assert told.keys() == GenerationConfig.model_fields.keys()
+    for name, value in GenerationPlan().model_dump().items():
+        assert told[name] == (list(value) if isinstance(value, tuple) else value), name
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
+    for kind, slots in GENERATION_SLOTS.items():
+        required, _, optional = rows[kind].partition("[")
+        assert tuple(re.findall(r"`(\w+)`", required)) == slots
+        assert tuple(re.findall(r"`(\w+)`", optional)) == OPTIONAL_SLOTS.get(kind, ())

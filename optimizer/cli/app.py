@@ -9,7 +9,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ...data.personas import PersonaError
 from ...data.scenario import ScenarioError
+from ...env.generation import GenerationError
 from ...env.interchange import InterchangeError
 from ...env.transcript import TranscriptError
 from ...policies.lm import BudgetExhausted, LanguageModelError
@@ -40,6 +42,8 @@ def main() -> None:
         app()
     except (
         ScenarioError,
+        PersonaError,
+        GenerationError,
         TranscriptError,
         InterchangeError,
         PolicyError,

@@ -4,27 +4,110 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from ...data.generator import generate_scenarios
 from ...data.load import load_scenarios
+from ...env.generation import Progress
+from ...policies.lm import Ledger
+from ..config import Config, GenerationConfig
+from ..generate import Order, Outcome, make_users, parts_of
+from .evaluate import settings_of
 
 app = typer.Typer(no_args_is_help=True)
+
+USERS, SEED = 20, 0
 
 
 @app.command("generate")
 def generate_command(
     out: Annotated[Path, typer.Option("--out", help="The JSON file to write.")],
-    users: Annotated[int, typer.Option("--users", min=1, help="How many users.")] = 20,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed makes the same users.")] = 0,
+    users: Annotated[int | None, typer.Option("--users", min=1, help=f"How many users; {USERS} by default.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help=f"The same seed makes the same users; {SEED} by default.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Make them with `embedded` or `openai:NAME` instead of the library.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="A config for model, endpoint and generation.")
+    ] = None,
+    personas: Annotated[
+        Path | None, typer.Option("--personas", help="People to make users of: .json, .jsonl, .csv or .parquet.")
+    ] = None,
+    parts: Annotated[
+        Path | None, typer.Option("--parts", help="The folder of what is finished; OUT.parts by default.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
-    """Make simulated users from the bundled library, in the proportions of AMemGym's v1.base."""
+    """Make simulated users: from the bundled library, or with a language model, which can be stopped and go on."""
+    if model is None and config is None:
+        if personas is not None or parts is not None or as_json:
+            raise typer.BadParameter("--personas, --parts and --json need --model or --config", param_hint="--model")
+        return _from_library(out, USERS if users is None else users, SEED if seed is None else seed)
+    order = Order(_settings(config, model, users, seed), out, parts_of(out) if parts is None else parts, personas)
+    console = Console(stderr=True)
+    console.print(
+        f"{order.generation.users} users with {order.config.model}: about {order.expected_calls:,} calls when every "
+        f"reply is right the first time, {order.most_calls:,} at the very most",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+    with console.status("") as status:
+        finished = 0
+
+        def tell(progress: Progress, ledger: Ledger) -> None:
+            nonlocal finished
+            calls = ledger.total.calls
+            told = f"{progress.users}/{order.generation.users} users, {progress.stages:,} stages, {calls:,} calls"
+            status.update(told)
+            if progress.users > finished and not console.is_terminal:
+                typer.echo(told, err=True)
+            finished = progress.users
+
+        outcome = make_users(order, tell=tell)
+    _show(outcome, as_json=as_json, console=console)
+    if not outcome.complete:
+        raise typer.Exit(1)
+    return None
+
+
+def _from_library(out: Path, users: int, seed: int) -> None:
     rows = [scenario.model_dump(mode="json") for scenario in generate_scenarios(users=users, seed=seed)]
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     typer.echo(f"{users} users written to {out}", err=True)
+
+
+def _settings(config: Path | None, model: str | None, users: int | None, seed: int | None) -> Config:
+    settings = settings_of(config, model)
+    given = {"users": users, "seed": seed}
+    section = settings.generation or GenerationConfig()
+    changed = section.model_copy(update={name: value for name, value in given.items() if value is not None})
+    return settings.model_copy(update={"generation": changed})
+
+
+def _show(outcome: Outcome, *, as_json: bool, console: Console) -> None:
+    told: dict[str, Any] = outcome.as_json()
+    if as_json:
+        typer.echo(json.dumps(told, ensure_ascii=False))
+    for one in outcome.generated.dropped:
+        console.print(
+            f"user {one.user} dropped at {one.stage}: {one.reason}", style="yellow", highlight=False, markup=False
+        )
+    cost = "not known (set endpoint.prices)" if told["cost_usd"] is None else f"${told['cost_usd']:.2f}"
+    where = f"users written to {told['out']}" if told["users"] else f"users, {told['out']} is not written"
+    typer.echo(
+        f"{len(told['users'])} of {told['asked']} {where}: {told['calls']:,} calls, "
+        f"{told['cached']:,} of them from the cache; cost: {cost}; {told['wall_s']:.1f} s",
+        err=True,
+    )
+    if outcome.generated.dropped:
+        typer.echo(f"the same command tries the dropped users again; what is finished is in {told['parts']}", err=True)
 
 
 @app.command("check")

@@ -14,6 +14,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemotune.env.generation import GenerationPlan
+from mnemotune.env.generation.texts import default_texts
 from mnemotune.optimizer.config import Config, ConfigError, default_uri, dump_config, load_config, parse_config
 from mnemotune.policies.policy import load_policy
 
@@ -65,6 +67,12 @@ search:
   race_block: 2
   space: {modes: [facts, profile], stores: [external], update_every: [2, 4], buffer_size: [0, 8], top_k: [5, 10]}
   budget: {calls: 1000, tokens: 2000, usd: 1.5, seconds: 60}
+generation:
+  users: 3
+  start_date: 2021-01-31
+  exclude_ids: [a, b]
+  texts: {repair: "Mend it: {problems}"}
+  budget: {calls: 100}
 tracking: {uri: "sqlite:///elsewhere.db", experiment: mine}
 """
 
@@ -120,12 +128,41 @@ def test_a_written_config_keeps_the_letters_of_every_language_readable() -> None
     assert "plaît" in dump_config(parse(EVERYTHING))
 
 
-def test_amemgyms_env_config_gives_the_rounds() -> None:
-    """Everything else in it is about making data, and about models that our own config names."""
+def test_amemgyms_env_config_gives_the_rounds_and_the_plan_of_new_users() -> None:
+    """Models are those that our own config names."""
     env = "{num_rounds_init: 2, num_rounds_update: 5, seed: 42, llm_config_low_temp: {llm_model: gpt-4.1}}"
     needed = {"data": "base", "splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": "native"}
     config = parse_config(env, where="v1.extra.json", defaults=needed)
     assert (config.rounds.init, config.rounds.update) == (2, 5)
+    assert config.generation is not None
+    assert config.generation.plan == GenerationPlan(seed=42)
+    assert config.model == "embedded"
+
+
+def test_new_users_have_numbers_texts_and_a_budget(tmp_path: Path) -> None:
+    file = tmp_path / "texts.yaml"
+    file.write_text("{repair: 'Mend it: {problems}'}", encoding="utf-8")
+    section = parse(LEAST, f"generation.texts={file}", "generation.questions=3", "generation.budget.usd=2").generation
+    assert section is not None
+    assert section.plan == GenerationPlan(questions=3)
+    assert section.texts.repair == "Mend it: {problems}"
+    assert section.texts.events == default_texts().events
+    assert section.budget.usd == 2
+    assert parse(LEAST).generation is None, "a search needs none, and does not write one down"
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("generation.questions=0", "generation.questions"),
+        ("generation.min_variants=10", "generation: min_variants: 10 answers need"),
+        ("generation.texts={events: none}", "events: lacks {updates}"),
+        ("generation.texts=none.yaml", "none.yaml: No such file"),
+        ("generation.quetsions=3", "generation.quetsions"),
+    ],
+)
+def test_a_generation_that_cannot_be_is_refused_by_key(override: str, told: str) -> None:
+    assert told in problem(LEAST, override)
 
 
 def test_policies_start_from_the_configs_texts(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..base import Message
 from .answering import answer_choices, fill_probe, find_choices, find_schema
+from .blocks import json_blocks
+from .composing import compose
 from .engineering import find_engineering_task, improve_prompt
 from .reading import Reading
 from .revising import find_revision_task, revise
@@ -25,12 +26,15 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     """Reply to a conversation, knowing nothing but its messages."""
     if not messages:
         return ""
+    composed = compose(messages, reading)
+    if composed is not None:
+        return composed
     *history, last = messages
     text = last.content
     engineering = find_engineering_task(text)
     if engineering is not None:
         return improve_prompt(engineering)
-    blocks = list(_json_blocks(text))
+    blocks = list(json_blocks(text))
     revision = find_revision_task(text, blocks)
     if revision is not None:
         return revise(revision)
@@ -58,20 +62,6 @@ def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str
         return write_facts(instructions, conversation[1])
     memories = next((value for _, value in blocks if isinstance(value, dict)), {})
     return write_profile(instructions, _texts(memories), conversation[1])
-
-
-def _json_blocks(text: str) -> Iterator[tuple[str, Any]]:
-    """Yield each JSON object or list that starts a line, with its source."""
-    decoder = json.JSONDecoder()
-    position = 0
-    for match in re.finditer(r"^[ \t]*(?=[\[{])", text, re.MULTILINE):
-        if match.end() < position:
-            continue
-        try:
-            value, position = decoder.raw_decode(text, match.end())
-        except (ValueError, RecursionError):
-            continue
-        yield text[match.end() : position], value
 
 
 def _is_conversation(value: Any) -> bool:

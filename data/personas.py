@@ -1,0 +1,245 @@
+"""People to make users from: files with the columns of AMemGym's source, Nemotron-Personas, or made-up ones."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .library import load_library
+from .people import person
+from .scenario import UserProfile
+
+IDS = ("uuid", "id")
+NUMBERS = ("age",)
+LISTS = ("hobbies_and_interests_list", "skills_and_expertise_list")
+FIELDS = (
+    "name",
+    "sex",
+    "gender",
+    "marital_status",
+    "education_level",
+    "bachelors_field",
+    "occupation",
+    "city",
+    "state",
+)
+TEXTS = (
+    "persona",
+    "professional_persona",
+    "sports_persona",
+    "arts_persona",
+    "travel_persona",
+    "culinary_persona",
+    "cultural_background",
+    "skills_and_expertise",
+    "hobbies_and_interests",
+    "career_goals_and_ambitions",
+)
+COLUMNS = (*IDS, *NUMBERS, *FIELDS, *LISTS, *TEXTS)
+UNKNOWN = "N/A"
+
+Rows = tuple[list[Any], Callable[[int], Any]]
+"""The ids' columns of all rows at least, and how to get a whole row by its place."""
+HOBBIES = 5
+"""Hobbies of a made-up person."""
+
+
+class PersonaError(ValueError):
+    """Say what is wrong with a persona file, naming the file, the row and the column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Persona:
+    """What a file tells about a person; columns without a value are left out, lists are joined with commas."""
+
+    id: str
+    values: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """Everything that is known, a line for each column."""
+        return "\n".join(f"{column.replace('_', ' ')}: {value}" for column, value in self.values.items())
+
+
+def read_personas(path: Path, *, count: int, seed: int, exclude: Collection[str] = ()) -> list[Persona]:
+    """Draw ``count`` personas from a .json, .jsonl, .csv or .parquet file.
+
+    More are drawn by going on in the same order. Columns that are not known are not read. Raises PersonaError naming
+    the file, the row (the first is 1) and the column.
+    """
+    table = _TABLES.get(path.suffix.lower())
+    if table is None:
+        raise PersonaError(f"{path}: is none of {', '.join(_TABLES)}")
+    if not path.is_file():
+        raise PersonaError(f"{path}: no such file")
+    try:
+        heads, row_at = table(path)
+    except UnicodeDecodeError as error:
+        raise PersonaError(f"{path}: is not UTF-8 text ({error})") from None
+    ids = [_id(row, f"{path}: row {number}") for number, row in enumerate(heads, 1)]
+    twice = [user for user, times in Counter(ids).items() if times > 1]
+    if twice:
+        raise PersonaError(f"{path}: ids must be distinct; {', '.join(twice[:5])} occur more than once")
+    order = [i for i in random.Random(f"personas:{seed}").sample(range(len(ids)), len(ids)) if ids[i] not in exclude]
+    if len(order) < count:
+        left = f" once {len(ids) - len(order)} are excluded" if len(order) < len(ids) else ""
+        raise PersonaError(f"{path}: has {len(order)} personas{left}; {count} users are wanted")
+    return [_persona(ids[i], row_at(i), f"{path}: row {i + 1}") for i in order[:count]]
+
+
+def made_up_person(*, seed: int, index: int) -> tuple[str, UserProfile]:
+    """Return the id and the profile of a made-up person, who is the same however many are made."""
+    rng = random.Random(f"person:{seed}:{index}")
+    profile = person(rng, hobbies=rng.sample(sorted(load_library()), HOBBIES))
+    user = f"person-{seed}-{index:03d}"
+    return user, UserProfile.model_validate({"uuid": user, **profile.model_dump()})
+
+
+def profile_of(persona: Persona, *, name: str, description: str) -> UserProfile:
+    """Return the profile of a persona that was given a name and a description."""
+    known = persona.values
+    hobbies, skills = (known.get(f"{what}_list", UNKNOWN) for what in ("hobbies_and_interests", "skills_and_expertise"))
+    fields = {
+        "name": name,
+        "age": known.get("age", UNKNOWN),
+        "gender": known.get("sex", known.get("gender", UNKNOWN)),
+        "marital_status": known.get("marital_status", UNKNOWN),
+        "education_level": known.get("education_level", UNKNOWN),
+        "occupation": known.get("occupation", UNKNOWN),
+        "hobbies_and_interests": hobbies,
+        "skills_and_expertise": skills,
+        "complementary_info": description,
+    }
+    formatted = "\n".join(f"{key}: {value}" for key, value in fields.items())
+    age = {"age": int(known["age"])} if known.get("age", "").isdecimal() else {}
+    return UserProfile.model_validate({"uuid": persona.id, **fields, **age, "formatted_str": formatted})
+
+
+def _id(row: Any, where: str) -> str:
+    if not isinstance(row, Mapping):
+        raise PersonaError(f"{where}: must be an object of columns, not {type(row).__name__}")
+    for column in IDS:
+        value = row.get(column)
+        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+            return str(value).strip()
+    raise PersonaError(f"{where}: has no id; a column `uuid` or `id` is needed")
+
+
+def _persona(user: str, row: Mapping[str, Any], where: str) -> Persona:
+    values = {}
+    for column in COLUMNS:
+        if column not in IDS and not _is_missing(row.get(column)):
+            values[column] = _value(column, row[column], f"{where}, column {column}")
+    if not any(column in values for column in (*TEXTS, *LISTS)):
+        raise PersonaError(f"{where}: says nothing about the person; one of {', '.join((*TEXTS, *LISTS))} is needed")
+    return Persona(user, values)
+
+
+def _is_missing(value: Any) -> bool:
+    return (
+        value is None
+        or (isinstance(value, float) and math.isnan(value))
+        or (isinstance(value, str) and not value.strip())
+    )
+
+
+def _value(column: str, value: Any, where: str) -> str:
+    if column in LISTS:
+        return ", ".join(_items(value, where))
+    if column in NUMBERS:
+        return _whole(value, where)
+    if not isinstance(value, str):
+        raise PersonaError(f"{where}: must be a text, not {type(value).__name__}")
+    text = value if column in TEXTS else value.replace("_", " ")
+    return _clean(text)
+
+
+def _items(value: Any, where: str) -> list[str]:
+    if isinstance(value, str) and value.lstrip().startswith(("[", "(")):
+        try:
+            value = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            raise PersonaError(f"{where}: is no list in Python's notation, such as ['chess', 'hiking']") from None
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise PersonaError(f"{where}: must be a list of texts")
+    return [cleaned for item in value if (cleaned := _clean(item))]
+
+
+def _whole(value: Any, where: str) -> str:
+    try:
+        number = float(value)
+        if isinstance(value, bool) or not number.is_integer() or not 0 <= number <= 150:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise PersonaError(f"{where}: {str(value)[:40]!r} is no age in years") from None
+    return str(int(number))
+
+
+def _clean(text: str) -> str:
+    return " ".join(text.encode("utf-8", "replace").decode().split())
+
+
+def _json_rows(path: Path) -> Rows:
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise PersonaError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(rows, list):
+        raise PersonaError(f"{path}: must be a list of personas")
+    return rows, rows.__getitem__
+
+
+def _json_lines(path: Path) -> Rows:
+    rows: list[Any] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1):
+        if line.strip():
+            try:
+                rows.append(json.loads(line))
+            except (ValueError, RecursionError) as error:
+                raise PersonaError(f"{path}: line {number} is not JSON: {error}") from None
+    return rows, rows.__getitem__
+
+
+def _csv_rows(path: Path) -> Rows:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, strict=True)
+        try:
+            rows: list[Any] = list(reader)
+        except csv.Error as error:
+            raise PersonaError(f"{path}: line {reader.line_num} is not CSV: {error}") from None
+    return rows, rows.__getitem__
+
+
+def _parquet_rows(path: Path) -> Rows:
+    """Read a file of maybe a hundred thousand people without making Python's objects of more than those drawn."""
+    from pyarrow import ArrowException, parquet  # imported late: most runs read no such file
+
+    try:
+        file = parquet.ParquetFile(path)
+        names = file.schema_arrow.names
+        heads: list[Any] = file.read(columns=[name for name in names if name in IDS]).to_pylist()
+        heads = heads or [{}] * file.metadata.num_rows  # without any such column there are no rows either
+        table = file.read(columns=[name for name in names if name in COLUMNS])
+    except (ArrowException, OSError) as error:
+        raise PersonaError(f"{path}: is no readable parquet file: {error}") from None
+    return heads, lambda i: table.slice(i, 1).to_pylist()[0]
+
+
+_TABLES: Mapping[str, Callable[[Path], Rows]] = {
+    ".json": _json_rows,
+    ".jsonl": _json_lines,
+    ".csv": _csv_rows,
+    ".parquet": _parquet_rows,
+}

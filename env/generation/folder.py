@@ -1,0 +1,105 @@
+"""The work folder of a generation: one file for each finished stage of each user."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PLAN = "plan.json"
+DROPPED = "dropped"
+FREE = ("users", "attempts", "refinements")
+"""Numbers of a plan that may change on the way: what is finished would be the same."""
+
+
+class GenerationError(ValueError):
+    """Say why users cannot be made in a folder, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserFolder:
+    """The finished stages of one user."""
+
+    path: Path
+    trial: int = 0
+    """How often the user was dropped for the model's replies before."""
+
+    def read(self, stage: str) -> dict[str, Any] | None:
+        """Return a finished stage; None when it is not finished, or its file is damaged."""
+        value = read_json(self.path / f"{stage}.json")
+        return value if isinstance(value, dict) else None
+
+    def write(self, stage: str, value: Mapping[str, Any]) -> None:
+        """Write a finished stage down, whole or not at all."""
+        write_json(self.path / f"{stage}.json", value)
+
+    def drop(self, *, stage: str, reason: str, replied: bool) -> None:
+        """Note that the user was dropped; after bad replies the next trial asks for others."""
+        self.write(DROPPED, {"stage": stage, "reason": reason, "trial": self.trial + replied})
+
+    def finish(self) -> None:
+        """Note that the user was not dropped after all."""
+        (self.path / f"{DROPPED}.json").unlink(missing_ok=True)
+
+
+def open_user(parts: Path, index: int, user: str) -> UserFolder:
+    """Return the folder of a user, whose id may be no name for a folder."""
+    path = parts / f"{index:04d}-{re.sub(r'[^A-Za-z0-9_-]', '_', user)[:60]}"
+    path.mkdir(parents=True, exist_ok=True)
+    noted = read_json(path / f"{DROPPED}.json")
+    trial = noted.get("trial") if isinstance(noted, dict) else 0
+    return UserFolder(path, trial if isinstance(trial, int) else 0)
+
+
+def claim(parts: Path, settings: Mapping[str, Any]) -> None:
+    """Note what users are made from in a new folder; go on in an old one only with the same.
+
+    Raises GenerationError naming what differs.
+    """
+    before = read_json(parts / PLAN)
+    if before is None and (parts / PLAN).exists():
+        raise GenerationError(f"{parts / PLAN}: is damaged; move {parts} away to begin anew")
+    if before is None and parts.is_dir() and any(parts.glob("*.json")):
+        raise GenerationError(f"{parts}: is in use for something else; name another folder with --parts")
+    if isinstance(before, dict):
+        differing = [
+            name for name in sorted({*before, *settings} - set(FREE)) if before.get(name) != settings.get(name)
+        ]
+        if differing:
+            told = "; ".join(f"{n} was {_short(before.get(n))} and is {_short(settings.get(n))}" for n in differing)
+            raise GenerationError(
+                f"{parts}: holds users made from other settings: {told}. Go on with the same settings, name another "
+                f"folder with --parts, or move this one away to begin anew"
+            )
+    write_json(parts / PLAN, settings)
+
+
+def read_json(path: Path) -> Any:
+    """Return a file's JSON; None when there is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError, RecursionError):  # text that is not UTF-8 is a ValueError
+        return None
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    beside.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    os.replace(beside, path)
+
+
+def digest(data: bytes) -> str:
+    """Return the SHA-256 of a file's content."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:20]}..."

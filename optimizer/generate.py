@@ -1,0 +1,160 @@
+"""Make new users with the language model that a config names."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..env.generation import Generated, Progress, Recipe, expected_calls, generate, most_calls
+from ..env.generation.folder import write_json
+from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits, Metered
+from ..policies.lm.base import merged
+from ..policies.lm.cache import ResponseCache
+from ..policies.lm.remembered import Remembered
+from .config import Config, ConfigError, GenerationConfig
+from .models import open_models
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be made, and where."""
+
+    config: Config
+    out: Path
+    parts: Path
+    """Keeps what is finished, and the replies."""
+    personas: Path | None = None
+
+    @property
+    def generation(self) -> GenerationConfig:
+        """The config's section, or its defaults."""
+        return self.config.generation or GenerationConfig()
+
+    @property
+    def recipe(self) -> Recipe:
+        """What users are made from."""
+        section = self.generation
+        return Recipe(section.plan, section.texts, self.personas, frozenset(self.config.compat))
+
+    @property
+    def expected_calls(self) -> int:
+        """Calls of all users when every reply is right the first time, about."""
+        plan = self.generation.plan
+        return plan.users * expected_calls(plan, personas=self.personas is not None)
+
+    @property
+    def most_calls(self) -> int:
+        """The most calls of all users."""
+        plan = self.generation.plan
+        return plan.users * most_calls(plan, personas=self.personas is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was made and what it took in this run."""
+
+    order: Order
+    generated: Generated
+    ledger: Ledger
+    wall_s: float
+
+    @property
+    def complete(self) -> bool:
+        """Whether there are as many users as were asked for."""
+        return not self.generated.dropped
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the outcome as plain JSON values."""
+        total = self.ledger.total
+        return {
+            "out": str(self.order.out),
+            "parts": str(self.order.parts),
+            "model": self.order.config.model,
+            "seed": self.order.generation.seed,
+            "asked": self.order.generation.users,
+            "users": [scenario.id for scenario in self.generated.scenarios],
+            "dropped": [asdict(one) for one in self.generated.dropped],
+            "calls": total.calls,
+            "cached": total.cached,
+            "expected_calls": self.order.expected_calls,
+            "most_calls": self.order.most_calls,
+            "tokens": {"input": total.input_tokens, "output": total.output_tokens},
+            "cost_usd": total.cost_usd,
+            "wall_s": round(self.wall_s, 3),
+        }
+
+
+def parts_of(out: Path) -> Path:
+    """Return where the parts of a file of users are kept unless somebody says otherwise."""
+    return out.with_name(f"{out.name.removesuffix('.json')}.parts")
+
+
+def make_users(order: Order, *, tell: Callable[[Progress, Ledger], None] = lambda _, __: None) -> Outcome:
+    """Make the users and write those that came out, if any.
+
+    Raises ConfigError, PersonaError and GenerationError before any call, and BudgetExhausted and EndpointDown, which
+    say what is finished and how to go on; the file is not written then.
+    """
+    limits = Limits(**order.generation.budget.model_dump())
+    began = time.monotonic()
+    if order.out.is_dir():
+        raise ConfigError(f"{order.out}: is a folder; name a file to write")
+    order.out.parent.mkdir(parents=True, exist_ok=True)
+    alone = order.config.model_copy(update={"user_model": None, "proposer_model": None})
+    with open_models(alone, folder=None) as models, _replies(order.config, order.parts) as cache:
+        metered = Metered(models.cast.assistant, budget=Budget(limits))
+        model = Remembered(metered, cache, where=f"{order.config.endpoint.base_url} {order.config.endpoint.extra_body}")
+
+        async def run() -> Generated:
+            try:
+                made = await generate(
+                    order.recipe,
+                    model,
+                    order.parts,
+                    model_name=order.config.model,
+                    tell=lambda progress: tell(progress, merged([metered.ledger, model.ledger])),
+                )
+                await model.settle()
+            except BudgetExhausted:
+                await model.settle()  # what is under way is paid for
+                raise
+            else:
+                return made
+            finally:
+                await model.abandon()
+                await models.aclose()
+
+        try:
+            generated = asyncio.run(run())
+        except BudgetExhausted as error:
+            raise BudgetExhausted(_stopped(order, error, "with a budget of its own")) from None
+        except EndpointDown as error:
+            raise EndpointDown(_stopped(order, error, "once the endpoint answers")) from error
+    if generated.scenarios:
+        write_json(order.out, [scenario.model_dump(mode="json") for scenario in generated.scenarios])
+    ledger = merged([metered.ledger, model.ledger])
+    return Outcome(order, generated, ledger, time.monotonic() - began)
+
+
+@contextmanager
+def _replies(config: Config, parts: Path) -> Iterator[ResponseCache]:
+    """Open the replies that are kept with the parts; the embedded model's, and unwanted ones, last for the run."""
+    kept = config.model != "embedded" and config.endpoint.cache
+    cache = ResponseCache(parts / "cache.db" if kept else ":memory:")
+    try:
+        yield cache
+    finally:
+        cache.close()
+
+
+def _stopped(order: Order, error: Exception, when: str) -> str:
+    finished = len(list(order.parts.glob("*/scenario.json")))
+    return (
+        f"{error}; {finished} of {order.generation.users} users are finished, and what is done is kept in "
+        f"{order.parts}: the same command goes on from there {when}"
+    )

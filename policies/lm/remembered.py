@@ -1,0 +1,78 @@
+"""A language model whose replies are kept in front of any budget: what is known costs nothing and counts as nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from .base import Completion, LanguageModel, Ledger, Request, Usage, to_json
+from .cache import ResponseCache, cache_key
+
+
+class Remembered:
+    """A language model that never asks the same twice.
+
+    A call that is under way when nobody waits for it any more is still kept, for it is paid for: see ``settle``.
+    """
+
+    def __init__(self, model: LanguageModel, cache: ResponseCache, *, where: str = "") -> None:
+        """Keep the replies of ``model`` in ``cache``; ``where`` tells apart models of the same name."""
+        self.model = model
+        self.ledger = Ledger()
+        """What came from the cache."""
+        self._cache = cache
+        self._where = f"{where} {model.name}"
+        self._under_way: dict[str, asyncio.Task[Completion]] = {}
+
+    @property
+    def name(self) -> str:
+        """The inner model's name."""
+        return self.model.name
+
+    def worst_case(self, request: Request) -> Usage:
+        """Return the inner model's."""
+        return self.model.worst_case(request)
+
+    async def complete(self, request: Request) -> Completion:
+        """Return the reply that is known, or ask the inner model."""
+        key = cache_key(self._where, request.repeat, _body(request))
+        known = self._cache.get(key)
+        if known is not None:
+            self.ledger.add(request.role, known.usage)
+            return known
+        task = self._under_way.get(key)
+        if task is None:
+            task = self._under_way[key] = asyncio.create_task(self._ask(key, request))
+            task.add_done_callback(lambda done: self._forget(key, done))
+        return await asyncio.shield(task)
+
+    async def settle(self) -> None:
+        """Wait for the calls under way, and keep their replies; those that fail are left out."""
+        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+
+    async def abandon(self) -> None:
+        """End the calls under way."""
+        for task in self._under_way.values():
+            task.cancel()
+        await self.settle()
+
+    async def aclose(self) -> None:
+        """Close the inner model."""
+        await self.model.aclose()
+
+    async def _ask(self, key: str, request: Request) -> Completion:
+        completion = await self.model.complete(request)
+        self._cache.put(key, completion)
+        return completion
+
+    def _forget(self, key: str, done: asyncio.Task[Completion]) -> None:
+        del self._under_way[key]
+        if not done.cancelled():
+            done.exception()  # where nobody waits any more, nobody else would look at it
+
+
+def _body(request: Request) -> Iterator[bytes]:
+    """Return everything that a reply depends on, piece by piece."""
+    yield to_json([request.json_mode, request.temperature, request.max_tokens])
+    for message in request.messages:
+        yield message.encoded
