@@ -14,8 +14,8 @@ from .asking import Reply, read_reply
 from .plan import MOST_STATES_TOLD, GenerationPlan
 from .problems import LONGEST_NAME, LONGEST_TEXT, Problems, Schema, named, short, whole_number
 
-SHORTEST_GIVEAWAY = 3
-"""Characters from which on a value may not stand in an answer: shorter ones are part of ordinary words and numbers."""
+SHORTEST_GIVEAWAY = 4
+"""Characters from which on a value in a script without spaces may not stand in an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +224,17 @@ def check_new_answer(reply: Reply, values: Sequence[str], others: Collection[str
 
 
 def giveaways(text: str, values: Sequence[str]) -> list[str]:
-    """Return the values that stand in a text as they are, or with spaces for underscores."""
-    return [value for value in values if len(value) >= SHORTEST_GIVEAWAY and _stands_in(value, text)]
+    """Return the values of several words that stand in a text as they are, or with spaces for underscores.
+
+    A single word, such as ``weekly``, is at home in any advice.
+    """
+    return [value for value in values if _is_telling(value) and _stands_in(value, text)]
+
+
+def _is_telling(value: str) -> bool:
+    if not value.isascii():
+        return len(value) >= SHORTEST_GIVEAWAY
+    return len(re.findall(r"[A-Za-z0-9]+", value)) > 1
 
 
 def _stands_in(value: str, text: str) -> bool:
