@@ -60,7 +60,7 @@ async def test_an_unreadable_answer_is_wrong_and_by_name_a_guess_that_may_be_rig
 async def test_readable_answers_are_not_guessed(evaluate: Evaluate, make_scenario: MakeScenario) -> None:
     lives = [make_scenario(questions=2)]
     plain, compat = await evaluate(lives), await evaluate(lives, "guessed_answers")
-    assert compat.as_json("native") == plain.as_json("native")
+    assert compat.as_json("native") | {"compat": []} == plain.as_json("native")
 
 
 async def test_the_upper_bounds_guesses_are_a_sequence_of_their_own(
