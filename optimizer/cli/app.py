@@ -18,7 +18,7 @@ from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
 from ...policies.policy import PolicyError
 from ..config import ConfigError
-from . import data, evaluate, evolve, ranks, results, view
+from . import data, evaluate, evolve, ranks, results, serve, view
 
 app = typer.Typer(
     name="mnemotune",
@@ -32,6 +32,7 @@ app.command("evaluate")(evaluate.evaluate_command)
 app.command("ranks")(ranks.ranks_command)
 app.command("results")(results.results_command)
 app.command("report")(view.report_command)
+app.command("serve")(serve.serve_command)
 app.command("ui")(view.ui_command)
 app.add_typer(data.app, name="data", help="Scenarios: generate and check them.")
 

@@ -11,6 +11,7 @@ from .answering import answer_choices, fill_probe, find_choices, find_schema
 from .blocks import json_blocks
 from .composing import compose
 from .engineering import find_engineering_task, improve_prompt
+from .fields import find_form, without_form
 from .reading import Reading
 from .revising import find_revision_task, revise
 from .talking import follow_up, reply
@@ -51,6 +52,10 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
         return fill_probe(schema, text, history, reading)
     if not history and _PLAYS_USER.search(text):
         return follow_up(text)
+    form = find_form(text)
+    if form is not None:
+        plain = [without_form(message) for message in messages]
+        return form.filled(reply(plain, reading), heard=plain[-1].content)
     return reply(messages, reading)
 
 

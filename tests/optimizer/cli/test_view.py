@@ -12,7 +12,7 @@ import pytest
 from mlflow import MlflowClient
 
 Cli = Callable[..., Any]
-COMMANDS = ["evolve", "evaluate", "report", "ui", "data"]
+COMMANDS = ["evolve", "evaluate", "report", "serve", "ui", "data"]
 HEAVY = ("torch", "mlflow", "dspy", "optuna", "litellm", "pandas", "matplotlib", "openai")
 
 

@@ -1,9 +1,13 @@
-"""A real OpenAI-compatible server on the loopback interface that says what a test has written down."""
+"""Real OpenAI-compatible servers on the loopback interface.
+
+One says what a test has written down; the other is the one that mnemotune ships, with the embedded model behind it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import queue
 import socket
 import threading
 import time
@@ -19,8 +23,11 @@ import pytest
 import uvicorn
 
 from mnemotune.policies.lm.cache import ResponseCache
+from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.endpoint import Clock
 from mnemotune.policies.lm.openai import OpenAIModel
+from mnemotune.policies.lm.serving import Served, listening
+from mnemotune.policies.text import LexicalEmbedder
 
 PATIENCE_SECONDS = 10.0
 
@@ -139,6 +146,25 @@ def server(loopback: Loopback) -> Iterator[ScriptedServer]:
     loopback.script = ScriptedServer(loopback.url)
     yield loopback.script
     loopback.script.release()
+
+
+@pytest.fixture(scope="session")
+def embedded_url() -> Iterator[str]:
+    """The URL of the embedded model behind HTTP, served in a thread of its own so that clients may block."""
+    told: queue.SimpleQueue[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = queue.SimpleQueue()
+
+    async def serve() -> None:
+        ended = asyncio.Event()
+        async with listening(Served(EmbeddedModel(), LexicalEmbedder()), host="127.0.0.1", port=0) as url:
+            told.put((url, asyncio.get_running_loop(), ended))
+            await ended.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
+    thread.start()
+    url, loop, ended = told.get(timeout=PATIENCE_SECONDS)
+    yield url
+    loop.call_soon_threadsafe(ended.set)
+    thread.join(PATIENCE_SECONDS)
 
 
 class FakeTime:

@@ -128,6 +128,8 @@ HOSTILE = (
     'JSON\n"k": [""]\n"k": ["a"]',
     "1: a\n2: b",
     "Q\n1: \n2: \n1: ?\n2: ?",
+    "Respond with a JSON object in the following order of fields: `.",
+    f"Respond with a JSON object in the following order of fields: `a` (must be formatted as a valid Python {LONG}).",
 )
 
 
@@ -146,6 +148,7 @@ SCRAPS = st.sampled_from(
         *('\n[{"role": "user", "content": "I own a cat."}]\n', '\n{"0": "a cat"}\n', '\n["a dog"]\n', "null"),
         *("[[ ## current_prompt ## ]]\n", "[[ ## failures ## ]]\n", '["The user said: x"]', "\nRespond with JSON"),
         *("role-play the user", "I own ", "my sister is ", "the latest ", "[Current Time: 2021-01-01 20:00:00]\n"),
+        *("Respond with a JSON object in the following order of fields: `", "a`", ", then `", "[[ ## a ## ]]\n"),
     ]
 )
 MESSAGES = st.builds(

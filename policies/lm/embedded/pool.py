@@ -1,0 +1,114 @@
+"""The embedded model and the lexical embedder on several cores."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import TypeVar
+
+from ...text import LexicalEmbedder
+from ..base import Completion, Embedder, LanguageModel, LanguageModelError, Request, Vectors
+from . import EmbeddedModel
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Pool:
+    """Processes that take calls one by one, so that calls side by side use as many cores."""
+
+    def __init__(self, *, workers: int) -> None:
+        """Start at most ``workers`` processes, the first when there is something to do."""
+        self._workers = workers
+        self._executor = self._start()
+
+    async def run(self, work: Callable[[T], R], what: T) -> R:
+        """Return what ``work`` makes of ``what``; a call that is cancelled before its turn is never made.
+
+        Raises LanguageModelError when a process was killed; the next call finds new ones.
+        """
+        executor = self._executor
+        try:
+            with _interrupts_held():
+                future = executor.submit(work, what)
+            return await asyncio.wrap_future(future)
+        except BrokenProcessPool as error:
+            if executor is self._executor:
+                self._executor = self._start()
+            raise LanguageModelError("a process of the embedded model was killed, perhaps for memory") from error
+
+    async def aclose(self) -> None:
+        """End the processes, each after the call that it is at."""
+        await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)
+
+    def _start(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self._workers, mp_context=context, initializer=_end_with_parent)
+
+
+class PooledModel(LanguageModel):
+    """The embedded model in the processes of a pool, which whoever made it closes."""
+
+    name = EmbeddedModel.name
+
+    def __init__(self, pool: Pool) -> None:
+        """Leave the work to ``pool``."""
+        self._pool = pool
+
+    async def complete(self, request: Request) -> Completion:
+        """Return what the embedded model says. Raises LanguageModelError when its process was killed."""
+        return await self._pool.run(_complete, Request(request.messages, request.role))
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
+
+
+class PooledEmbedder(Embedder):
+    """The lexical embedder in the processes of a pool."""
+
+    name = LexicalEmbedder.name
+
+    def __init__(self, pool: Pool) -> None:
+        """Leave the work to ``pool``."""
+        self._pool = pool
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one row per text. Raises LanguageModelError when the process was killed."""
+        return await self._pool.run(_embed, tuple(texts))
+
+
+def _complete(request: Request) -> Completion:
+    return asyncio.run(EmbeddedModel().complete(request))
+
+
+def _embed(texts: Sequence[str]) -> Vectors:
+    return asyncio.run(LexicalEmbedder().embed(texts))
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back: a process that starts meanwhile never hears it, and ends when its parent says so."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent has gone without a word: nobody else would end it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # noqa: S101 - only ever called in a child
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

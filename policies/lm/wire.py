@@ -1,0 +1,244 @@
+"""OpenAI's API on the wire: what clients ask for, and the forms of replies and refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from ..replies import ReplyError, read_json_object
+from .base import CHARACTERS_PER_TOKEN, Message, Usage
+from .schemas import SchemaError, fit
+
+MOST_CHOICES = 16
+"""Replies to one request; as the model has no dice, they are all the same."""
+MOST_TEXTS = 2048
+"""Texts of one request for embeddings, as OpenAI has it."""
+PIECE_CHARACTERS = 24
+"""Characters of a streamed piece."""
+
+Json = dict[str, Any]
+
+
+class ApiError(Exception):
+    """Something to refuse a request with, as OpenAI words it."""
+
+    def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        """``param`` is the field of the request that is at fault."""
+        super().__init__(message)
+        self.status = status
+        self.param = param
+        self.code = code
+
+    @property
+    def body(self) -> Json:
+        """What the client is told."""
+        kinds = {429: "requests", 500: "server_error"}
+        kind = kinds.get(self.status, "invalid_request_error")
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
+
+
+class _Asked(BaseModel):
+    """What is not named here, such as ``seed``, is ignored: it changes nothing in what this model says."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+AskedT = TypeVar("AskedT", bound=_Asked)
+
+
+def read_request(kind: type[AskedT], body: bytes) -> AskedT:
+    """Return what a request asks for. Raises ApiError with status 400, which names the first field at fault."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+    what = first["msg"].removeprefix("Value error, ")
+    param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    raise ApiError(400, f"{param or 'the request'}: {what}", param=param or None)
+
+
+def _refuse(given: Any) -> Any:
+    if given:
+        raise ValueError("not supported; this model reads text and replies with text, and calls no tools")
+    return given
+
+
+_Refused = Annotated[Any, AfterValidator(_refuse)]
+"""What would change the reply if it were not ignored."""
+
+
+class _Part(_Asked):
+    type: Literal["text"]
+    text: str
+
+
+def _listed(given: Any) -> Any:
+    return [given] if isinstance(given, str) else given
+
+
+def _parts(given: Any) -> Any:
+    return [{"type": "text", "text": given}] if isinstance(given, str) else given
+
+
+class _Message(_Asked):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Annotated[list[_Part], Field(fail_fast=True), BeforeValidator(_parts)]
+    tool_calls: _Refused = None
+    function_call: _Refused = None
+    audio: _Refused = None
+
+    def as_message(self) -> Message:
+        text = "".join(part.text for part in self.content)
+        return Message("system" if self.role == "developer" else self.role, text)
+
+
+class _Named(_Asked):
+    form: Annotated[Json, Field(alias="schema")]
+
+
+class _Format(_Asked):
+    type: Literal["text", "json_object", "json_schema"]
+    named: Annotated[_Named | None, Field(alias="json_schema")] = None
+
+    @model_validator(mode="after")
+    def _check_schema(self) -> _Format:
+        if self.type == "json_schema" and self.named is None:
+            raise ValueError("json_schema is missing")
+        return self
+
+
+class _StreamOptions(_Asked):
+    include_usage: bool = False
+
+
+_Stop = Annotated[str, Field(min_length=1)]
+
+
+class Chat(_Asked):
+    """A request for a chat completion."""
+
+    model: str
+    messages: Annotated[list[_Message], Field(fail_fast=True, min_length=1)]
+    response_format: _Format | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] | None = None
+    stop: Annotated[list[_Stop], Field(fail_fast=True, max_length=4), BeforeValidator(_listed)] | None = None
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    modalities: Annotated[list[Literal["text"]], Field(fail_fast=True)] | None = None
+    tools: _Refused = None
+    functions: _Refused = None
+    audio: _Refused = None
+    logprobs: _Refused = None
+    top_logprobs: _Refused = None
+
+    @property
+    def conversation(self) -> tuple[Message, ...]:
+        """The messages."""
+        return tuple(message.as_message() for message in self.messages)
+
+    @property
+    def json_mode(self) -> bool:
+        """Whether the reply must be a JSON object."""
+        return self.response_format is not None and self.response_format.type != "text"
+
+    def shaped(self, text: str) -> tuple[str, Literal["stop", "length"]]:
+        """Return what a model said in the form that is asked for, and why it ends there."""
+        text = self._as_json(text) if self.json_mode else text
+        for stop in self.stop or ():
+            text = text.split(stop, 1)[0]
+        longest = self.max_completion_tokens or self.max_tokens
+        if longest is not None and tokens(text) > longest:
+            return text[: longest * CHARACTERS_PER_TOKEN], "length"
+        return text, "stop"
+
+    def _as_json(self, text: str) -> str:
+        """Return the JSON object in a reply; a reply without one becomes an object's text."""
+        said: object
+        try:
+            said = read_json_object(text)
+        except ReplyError:
+            said = text
+        named = self.response_format and self.response_format.named
+        if named:
+            try:
+                said = fit(said, named.form, heard=self.conversation[-1].content)
+            except SchemaError as error:
+                place = "response_format.json_schema.schema"
+                raise ApiError(400, f"{place}: no reply can keep to it: {error}", param=place) from None
+        return json.dumps(said if isinstance(said, dict) else {"reply": said}, ensure_ascii=False)
+
+
+class Embeddings(_Asked):
+    """A request for embeddings."""
+
+    model: str
+    input: Annotated[list[str], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS), BeforeValidator(_listed)]
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: int | None = None
+
+
+def tokens(text: str) -> int:
+    """Return how many tokens a text counts as."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A chat completion as it is sent."""
+
+    id: str
+    created: int
+    """Seconds since 1970."""
+    model: str
+    text: str
+    finish: Literal["stop", "length"]
+    n: int
+    """How many choices there are, all of them with the same text."""
+    usage: Usage
+
+    def whole(self) -> Json:
+        """Return it in one piece."""
+        message = {"role": "assistant", "content": self.text, "refusal": None}
+        choice = {"message": message, "logprobs": None, "finish_reason": self.finish}
+        choices = [{"index": i, **choice} for i in range(self.n)]
+        return {**self._head("chat.completion"), "choices": choices, "usage": self._usage()}
+
+    def pieces(self, *, with_usage: bool) -> Iterator[Json]:
+        """Yield it piece by piece: of each choice who speaks, its text bit by bit and its end; then the usage."""
+        rest = {"usage": None} if with_usage else {}
+        for i in range(self.n):
+            yield self._piece(i, {"role": "assistant", "content": ""}) | rest
+            for start in range(0, len(self.text), PIECE_CHARACTERS):
+                yield self._piece(i, {"content": self.text[start : start + PIECE_CHARACTERS]}) | rest
+            yield self._piece(i, {}, finish=self.finish) | rest
+        if with_usage:
+            yield {**self._head("chat.completion.chunk"), "choices": [], "usage": self._usage()}
+
+    def _piece(self, i: int, delta: dict[str, str], *, finish: str | None = None) -> Json:
+        choice = {"index": i, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return {**self._head("chat.completion.chunk"), "choices": [choice]}
+
+    def _head(self, kind: str) -> Json:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+
+    def _usage(self) -> dict[str, int]:
+        return {
+            "prompt_tokens": self.usage.input_tokens,
+            "completion_tokens": self.usage.output_tokens,
+            "total_tokens": self.usage.tokens,
+        }
