@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import pairwise, product
 
-from .library import PairQuestion, Topic, ValueTexts, load_library
+from .library import Topic, ValueTexts, load_library
 from .people import person
 from .scenario import AnswerChoice, Period, Question, Scenario, ScenarioError, Session, State, Update
 
@@ -25,7 +25,9 @@ class Shape:
     """Periods after the initial one."""
     months_per_period: int = 3
     questions: int = 10
-    """Questions per user, each on a topic of its own, about two states."""
+    """Questions per user, each on a topic of its own."""
+    states_per_question: int = 2
+    """States that a question depends on, 2 or 3."""
     changes_per_period: int = 4
     """States that change in a period, give or take one."""
     changes_per_state: int = 3
@@ -76,6 +78,14 @@ def check_scenario(scenario: Scenario, library: Mapping[str, Topic]) -> None:
                 raise ScenarioError(f"user {scenario.id}: period {p}: qas[{q}] has no answer for the state")
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a user is asked: the states that it depends on, and how it may sound."""
+
+    about: tuple[str, ...]
+    ask: tuple[str, ...]
+
+
 @dataclass
 class _Life:
     """One user in the making."""
@@ -89,11 +99,11 @@ class _Life:
     def scenario(self) -> Scenario:
         self.random = random.Random(f"scenario:{self.seed}:{self.index}")
         topics = self.random.sample(sorted(self.library), self.shape.questions)
-        self.pairs = [self.random.choice(self.library[topic].questions) for topic in topics]
-        self.topic_of = {info: t for t, pair in zip(topics, self.pairs, strict=True) for info in pair.about}
+        self.asked = [self._asked(self.library[topic]) for topic in topics]
+        self.topic_of = {info: t for t, asked in zip(topics, self.asked, strict=True) for info in asked.about}
         states = list(self._states())
         periods = [self._period(p, states) for p in range(len(states))]
-        qas = [self._question(pair, states) for pair in self.pairs]
+        qas = [self._question(asked, states) for asked in self.asked]
         made = Scenario(
             id=f"user-{self.seed}-{self.index:03d}",
             start_time=START,
@@ -104,6 +114,12 @@ class _Life:
         )
         check_scenario(made, self.library)
         return made
+
+    def _asked(self, topic: Topic) -> _Asked:
+        pair = self.random.choice(topic.questions)
+        others = [info for info in topic.variables if info not in pair.about]
+        more = self.random.sample(others, self.shape.states_per_question - len(pair.about))
+        return _Asked((*pair.about, *more), pair.ask)
 
     def _values(self, info: str) -> dict[str, ValueTexts]:
         return self.library[self.topic_of[info]].variables[info].values
@@ -189,22 +205,26 @@ class _Life:
         self.used[line] += 1
         return line
 
-    def _question(self, pair: PairQuestion, states: list[State]) -> Question:
-        lived = list(dict.fromkeys(tuple(state[info] for info in pair.about) for state in states))
-        others = [v for v in product(*(sorted(self._values(info)) for info in pair.about)) if v not in lived]
+    def _question(self, asked: _Asked, states: list[State]) -> Question:
+        lived = list(dict.fromkeys(tuple(state[info] for info in asked.about) for state in states))
+        others = [v for v in product(*(sorted(self._values(info)) for info in asked.about)) if v not in lived]
         filler = self.random.sample(others, max(0, self.shape.min_variants - len(lived)))
-        choices = [self._answer(pair, variant, "experience") for variant in lived]
-        choices += [self._answer(pair, variant, "random") for variant in filler]
+        advice = {
+            (info, value): self.random.choice(texts.advice)
+            for info in asked.about
+            for value, texts in sorted(self._values(info).items())
+        }
+        choices = [self._answer(asked, variant, advice, "experience") for variant in lived]
+        choices += [self._answer(asked, variant, advice, "random") for variant in filler]
         self.random.shuffle(choices)
-        return Question(query=self.random.choice(pair.ask), required_info=list(pair.about), answer_choices=choices)
+        return Question(query=self.random.choice(asked.ask), required_info=list(asked.about), answer_choices=choices)
 
-    def _answer(self, pair: PairQuestion, variant: tuple[str, ...], kind: str) -> AnswerChoice:
-        advice = [
-            self.random.choice(self._values(info)[value].advice)
-            for info, value in zip(pair.about, variant, strict=True)
-        ]
-        self.random.shuffle(advice)
-        return AnswerChoice.model_validate({"state": list(variant), "answer": " ".join(advice), "type": kind})
+    def _answer(
+        self, asked: _Asked, variant: tuple[str, ...], advice: Mapping[tuple[str, str], str], kind: str
+    ) -> AnswerChoice:
+        lines = [advice[info, value] for info, value in zip(asked.about, variant, strict=True)]
+        self.random.shuffle(lines)
+        return AnswerChoice.model_validate({"state": list(variant), "answer": " ".join(lines), "type": kind})
 
 
 def add_months(day: date, months: int) -> date:

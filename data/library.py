@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated
 
-import yaml
 from pydantic import Field
 
-from .resources import resource
+from .resources import load_yaml, resource
 from .scenario import Record
 
 Lines = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -59,5 +58,5 @@ def load_library() -> dict[str, Topic]:
     """Return every bundled topic by its name, sorted by name."""
     folder = resource("data", "library")
     files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda e: e.name)
-    topics = (Topic.model_validate(yaml.safe_load(file.read_text(encoding="utf-8"))) for file in files)
+    topics = (Topic.model_validate(load_yaml(file.read_text(encoding="utf-8"))) for file in files)
     return {topic.topic: topic for topic in topics}

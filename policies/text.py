@@ -17,6 +17,9 @@ _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])|\n+")
 
+DIMENSIONS = 16
+"""Of lexical vectors: few, so that words collide and what comes back is only roughly like what is looked for."""
+
 STOP_WORDS = frozenset(
     """a about above after again all also although always am an and any anything are aren't around as ask at away back
     be because been before being below between both but by can can't could couldn't did didn't do does doesn't
@@ -43,8 +46,12 @@ def stem(word: str) -> str:
 @lru_cache(maxsize=1 << 15)
 def stems(text: str) -> tuple[str, ...]:
     """Return the stems of a text's content words, in order; snake_case counts as words."""
-    words = _WORD.findall(_THOUSANDS.sub("", text.lower().replace("_", " ").replace("\u2019", "'")))
-    return tuple(stem(word) for word in words if word not in STOP_WORDS)
+    return tuple(stem(word) for word in words_in_order(text) if word not in STOP_WORDS)
+
+
+def words_in_order(text: str) -> list[str]:
+    """Return all words of a text in lower case; snake_case counts as words, numbers have no thousands' commas."""
+    return _WORD.findall(_THOUSANDS.sub("", text.lower().replace("_", " ").replace("\u2019", "'")))
 
 
 @lru_cache(maxsize=1 << 15)
@@ -58,7 +65,7 @@ class LexicalEmbedder:
 
     name = "lexical"
 
-    def __init__(self, *, dimensions: int = 1024) -> None:
+    def __init__(self, *, dimensions: int = DIMENSIONS) -> None:
         """Make vectors of this many dimensions."""
         self.dimensions = dimensions
 

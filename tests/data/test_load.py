@@ -19,6 +19,7 @@ from mnemotune.data import Scenario, ScenarioError, load_scenarios
 from mnemotune.data.generator import generate_scenarios
 from mnemotune.data.load import bundled_sets
 from mnemotune.data.resources import resource
+from mnemotune.data.sizes import SIZES
 from mnemotune.optimizer.cli.data import generate_command
 
 SAMPLE = Path(__file__).parents[3] / "shared" / "data" / "amemgym_sample.json"
@@ -177,15 +178,16 @@ def test_a_generation_that_makes_no_sense_is_refused_with_an_example(source: str
 
 
 def test_the_bundled_sets_all_load() -> None:
-    assert "base" in bundled_sets()
-    for name in bundled_sets():
-        assert load_scenarios(name)
+    assert bundled_sets() == sorted(SIZES)
+    for name, size in SIZES.items():
+        assert len(load_scenarios(name)) == size.users
 
 
-def test_the_bundled_base_is_what_the_command_writes_again_to_the_byte(tmp_path: Path) -> None:
-    again = tmp_path / "again" / "base.json"
-    generate_command(out=again, users=20, seed=42)
-    assert again.read_bytes() == resource("data", "bundled", "base.json").read_bytes()
+@pytest.mark.parametrize("size", SIZES)
+def test_a_bundled_set_is_what_the_command_writes_again_to_the_byte(size: str, tmp_path: Path) -> None:
+    again = tmp_path / "again" / f"{size}.json"
+    generate_command(out=again, size=size)
+    assert again.read_bytes() == resource("data", "bundled", f"{size}.json").read_bytes()
 
 
 def test_a_written_set_reads_back_to_the_same_users(tmp_path: Path) -> None:

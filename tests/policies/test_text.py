@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.policies.lm import Embedder
-from mnemotune.policies.text import STOP_WORDS, LexicalEmbedder, sentences, stem, stems
+from mnemotune.policies.text import DIMENSIONS, STOP_WORDS, LexicalEmbedder, sentences, stem, stems
 
 # Words
 
@@ -135,7 +135,7 @@ class TestLexicalEmbedder(EmbedderConformance):
 
 def test_lexical_vectors_have_the_dimensions_asked_for() -> None:
     assert asyncio.run(LexicalEmbedder(dimensions=64).embed(["a cat"])).shape == (1, 64)
-    assert asyncio.run(LexicalEmbedder().embed([])).shape == (0, 1024)
+    assert asyncio.run(LexicalEmbedder().embed([])).shape == (0, DIMENSIONS)
     assert LexicalEmbedder().name == "lexical"
 
 

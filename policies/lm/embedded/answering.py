@@ -7,16 +7,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...text import stems
 from ..base import Message
-from .reading import Context, Reading, Sentence, read_messages, read_state_lines, weigh
+from .reading import Context, Reading, read_messages, weigh
+from .sentences import Sentence, Words, read_state_lines, words_of
 
 _CHOICE = re.compile(r"^(\d+): (.+)$", re.MULTILINE)
 _PROBE_LINE = re.compile(r'^\s*"([^"]+)"\s*:\s*(\[\s*"[^\]]*\])\s*,?\s*$', re.MULTILINE)
 _NEWEST = re.compile(r"\b(most recent(?:ly)?|newest|latest)\b", re.IGNORECASE)
 _OWN_WORDS = re.compile(r"\b(of themselves|user's own|not (?:on talk )?about other people)\b", re.IGNORECASE)
+_MEMORIES = re.compile(r"\b(remember|memor(?:y|ies))\b", re.IGNORECASE)
 HEED = 2.0
-"""Factor by which an instruction in the question shifts attention."""
+"""Factor by which a question that asks for the user's own words shifts attention to them."""
+LATEST = 1.4
+"""Factor by which a question that asks for the newest weakens the first impression, which is stubborn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +58,36 @@ def find_schema(text: str) -> dict[str, tuple[str, ...]]:
 
 def answer_choices(choices: Choices, history: Sequence[Message], reading: Reading) -> str:
     """Choose the answer for which the conversation speaks most; the first where nothing speaks for any."""
-    words = [frozenset(stems(option)) for option in choices.options]
+    words = [words_of(option) for option in choices.options]
     given = list(read_state_lines(choices.query))
     if given:  # what is stated in the question itself needs no searching
         scores = _agreement(given, words, reading)
     else:
-        cue = frozenset(stems(_question_only(choices.query))).union(*words)
-        scores = weigh(read_messages(history), cue, words, _heed(choices.query, reading))
+        cue = _cue(_question_only(choices.query), words)
+        told = "\n".join(m.content for m in history[:1] if m.role == "system")
+        scores = weigh(read_messages(history), cue, words, _heed(choices.query, told, reading))
     return _fenced({"answer": _best(scores) + 1})
 
 
 def fill_probe(schema: dict[str, tuple[str, ...]], text: str, history: Sequence[Message], reading: Reading) -> str:
     """Choose each key's value for which the conversation speaks most."""
     context = read_messages(history)
-    query = frozenset(stems(_question_only(text)))
+    query = _question_only(text)
     return _fenced({key: _choose_value(key, values, query, context, reading) for key, values in schema.items()})
 
 
-def _choose_value(key: str, values: Sequence[str], query: frozenset[str], context: Context, reading: Reading) -> str:
-    words = [frozenset(stems(value)) for value in values]
-    cue = query.union(stems(key), *words)
-    return values[_best(weigh(context, cue, words, reading))]
+def _choose_value(key: str, values: Sequence[str], query: str, context: Context, reading: Reading) -> str:
+    words = [words_of(value) for value in values]
+    return values[_best(weigh(context, _cue(f"{query} {key}", words), words, reading))]
 
 
-def _agreement(given: Sequence[Sentence], options: Sequence[frozenset[str]], reading: Reading) -> list[float]:
+def _cue(text: str, options: Sequence[Words]) -> frozenset[str]:
+    """Return the words to look for: those of a text and of all options."""
+    asked = words_of(text)
+    return asked.all.union(*(option.all for option in options))
+
+
+def _agreement(given: Sequence[Sentence], options: Sequence[Words], reading: Reading) -> list[float]:
     """Return how well each option agrees with the given statements, each of which counts alike."""
     scores = [0.0] * len(options)
     for statement in given:
@@ -88,12 +97,13 @@ def _agreement(given: Sequence[Sentence], options: Sequence[frozenset[str]], rea
     return scores
 
 
-def _heed(prompt: str, reading: Reading) -> Reading:
-    """Follow what the prompt says about which statements to rely on."""
+def _heed(prompt: str, system: str, reading: Reading) -> Reading:
+    """Follow what the prompts say about which statements to rely on; memories that are to be used are read closely."""
     return replace(
         reading,
-        recency=reading.recency * (HEED if _NEWEST.search(prompt) else 1.0),
-        own_voice=reading.own_voice * (HEED if _OWN_WORDS.search(prompt) else 1.0),
+        primacy=reading.primacy / (LATEST if _NEWEST.search(prompt) else 1.0),
+        sharpness=reading.sharpness * (reading.focus if _MEMORIES.search(system) else 1.0),
+        voice=reading.voice * (HEED if _OWN_WORDS.search(prompt) else 1.0),
     )
 
 

@@ -9,16 +9,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...text import sentences, stem, stems
-from .reading import about_self
+from .lexicon import examples, family, kin
+from .sentences import about_self
 
 MOST_FAILURES = 4
 """Failures that the model reads."""
 MOST_EDITS = 3
 """Changes that it makes to a prompt in one go."""
-WORDS_PER_KIND = 6
+WORDS_PER_KIND = 5
 
 IN_FULL = "Write down each statement in full, with every detail."
 OWN_ONLY = "Note only what is true of the users themselves, not other people's doings."
+SEPARATE = "Give each matter a label of its own."
 REPLACE = "A new fact about the same matter replaces the old one."
 NEWEST = "Rely on what the user said most recently; it replaces what was said before."
 OWN_WORDS = "Rely on what the user said of themselves, not on talk about other people."
@@ -68,25 +70,21 @@ def improve_prompt(task: EngineeringTask) -> str:
 
 def _edits(prompt: str, failures: Sequence[str]) -> Iterator[str]:
     general = Counter(edit for failure in failures for edit in _general_edits(prompt, failure))
-    for edit, _ in general.most_common(MOST_EDITS - 1):
-        yield edit
+    fresh = [edit for edit, _ in general.most_common() if edit not in prompt]
+    yield from fresh[: MOST_EDITS - 1]
     if "{conversation}" in prompt:
-        for failure in failures:
-            kind = _missing_kind(prompt, failure)
-            if kind:
-                yield f"- {kind}"
+        yield from (f"- {kind}" for kind in _missing_kinds(prompt, failures))
 
 
 def _general_edits(prompt: str, failure: str) -> Iterator[str]:
-    said = [text for line in _SAID.findall(failure) for text in sentences(line.strip('"'))]
-    held = [
-        line[2:].strip() for block in _HELD.findall(failure) for line in block.splitlines() if line.startswith("- ")
-    ]
+    said, held = _said(failure), _held(failure)
     if "{conversation}" in prompt:
         if any(_is_cut_short(text, held) for text in said):
             yield IN_FULL
         if any(line and not about_self(line.split(": ", 1)[-1]) for line in held):
             yield OWN_ONLY
+        if "{memories}" in prompt and any(_is_displaced(text, held) for text in said):
+            yield SEPARATE
     elif "{facts}" in prompt:
         yield REPLACE
     elif "{choices}" in prompt:
@@ -94,22 +92,53 @@ def _general_edits(prompt: str, failure: str) -> Iterator[str]:
         yield OWN_WORDS
 
 
+def _said(failure: str) -> list[str]:
+    return [text for line in _SAID.findall(failure) for text in sentences(line.strip('"'))]
+
+
+def _held(failure: str) -> list[str]:
+    lines = [line for block in _HELD.findall(failure) for line in block.splitlines()]
+    return [line[2:].strip() for line in lines if line.startswith("- ")]
+
+
 def _is_cut_short(said: str, held: Sequence[str]) -> bool:
     start = " ".join(said.split()[:5])
     return any(start in line and said not in line for line in held)
 
 
-def _missing_kind(prompt: str, failure: str) -> str | None:
-    """Name the kind of information that the failure was about, in the user's words; None when it is asked for."""
-    asked = frozenset(stems(" ".join(_QUESTION.findall(failure))))
-    own = [text for line in _SAID.findall(failure) for text in sentences(line.strip('"')) if about_self(text)]
+def _is_displaced(said: str, held: Sequence[str]) -> bool:
+    """Tell whether the label that fits what was said holds something else."""
+    words = frozenset(stems(said))
+    labelled = [line.split(": ", 1) for line in held if ": " in line]
+    return any(words & frozenset(stems(label)) and text not in said and said not in text for label, text in labelled)
+
+
+def _missing_kinds(prompt: str, failures: Sequence[str]) -> Iterator[str]:
+    """Name the kinds of information that failures were about and the prompt does not ask for, frequent ones first."""
+    asked = kin(" ".join(_BULLET_LINE.findall(prompt)))
+    present = {family(group) for group in asked}
+    own = [text for failure in failures for text in _said(failure) if about_self(text)]
+    found = Counter(name for text in own for name in {family(group) for group in kin(text)} - present)
+    for name, _ in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+        told = [word for text in own for word in _words_of_family(text, name)]
+        yield f"{name}: {', '.join(list(dict.fromkeys([*told, *examples(name)]))[:WORDS_PER_KIND])}"
+    if not found:
+        yield from _in_the_users_words(prompt, failures)
+
+
+def _words_of_family(text: str, name: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text) if name in {family(group) for group in kin(word)}]
+
+
+def _in_the_users_words(prompt: str, failures: Sequence[str]) -> Iterator[str]:
+    asked = frozenset(word for failure in failures for line in _QUESTION.findall(failure) for word in stems(line))
+    present = frozenset(word for line in _BULLET_LINE.findall(prompt) for word in stems(line))
+    own = [text for failure in failures for text in _said(failure) if about_self(text)]
     words = [word.lower() for text in own for word in _WORD.findall(text) if stems(word)]
-    present = frozenset(stem_ for line in _BULLET_LINE.findall(prompt) for stem_ in stems(line))
     fresh = [word for word in dict.fromkeys(words) if stem(word) not in present]
-    if len(fresh) < 3:
-        return None
-    ranked = sorted(fresh, key=lambda word: (stem(word) not in asked, -len(word), word))
-    return ", ".join(ranked[:WORDS_PER_KIND])
+    if len(fresh) >= 3:
+        ranked = sorted(fresh, key=lambda word: (stem(word) not in asked, -len(word), word))
+        yield ", ".join(ranked[:WORDS_PER_KIND])
 
 
 def _insert(prompt: str, edit: str) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...text import sentences, stems
 from ..base import Message
+from .quantities import Quantity
+from .sentences import Codes, Sentence, Words, codes_of, message_sentences
 
 Floats = NDArray[np.float64]
 
@@ -22,90 +21,88 @@ Floats = NDArray[np.float64]
 class Reading:
     """The reader's few parameters."""
 
-    sharpness: float = 12.0
-    """How strongly attention goes to the sentences most like the question, >= 0. At 0 all sentences count alike."""
-    recency: float = 2.0
-    """Log-odds of attention by which the newest sentence leads the oldest, >= 0."""
-    own_voice: float = 0.7
-    """Log-odds of attention by which a statement of the user about the user leads other talk."""
+    sharpness: float = 6.0
+    """How strongly attention goes to the sentences most like what is looked for, >= 0; at 0 all count alike."""
+    focus: float = 2.2
+    """Factor of sharpness in answers that are to rest on memories, >= 1."""
+    voice: float = 1.8
+    """Log-odds of attention by which a statement of the user about the user leads other people's talk."""
+    forgetting: float = 0.5
+    """Log-odds of attention that a sentence loses with each doubling of its distance from the end, >= 0."""
+    primacy: float = 3.1
+    """Log-odds of attention by which the first sentence leads those far from the beginning, >= 0."""
+    kinship: float = 0.6
+    """How much a kindred word counts beside the same word, in [0, 1]."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sentence:
-    """A sentence of the conversation as the reader sees it."""
-
-    text: str
-    words: frozenset[str]
-    """Stems of its content words."""
-    own: bool
-    """Whether the user says it of the user."""
+KIN_WORTH = 0.5
+"""Worth of a group of kindred words in a search, beside that of a word."""
+QUANTITY_WORTH = 2.0
+"""Worth of a quantity that fits some options only, beside that of a word."""
+LOUD = 3.5
+"""What a sentence says when it is half as loud as it can be, in words."""
 
 
-_FIRST_PERSON = re.compile(r"\b(i|i'm|i've|i'd|i'll|we|we're|we've|we'd|we'll|my|our|me|us|mine|ours)\b", re.IGNORECASE)
-_RELATIVE = (
-    r"(?:\w+ ){0,2}(?:sister|brother|mother|mum|mom|father|dad|aunt|uncle|cousin|neighbou?rs?|friends?|colleagues?|"
-    r"boss|coworkers?|parents|grand\w+|nieces?|nephews?|flatmate|roommate|teacher|coach|\w+-in-law)"
-)
-_SOMEBODY_ELSE = re.compile(
-    rf"^(?:(?:my|our|a|an|the|one of my|some of my|most of my) {_RELATIVE}|(?:he|she|they|people|everyone|somebody)\b)|"
-    rf"\b(?:my|our) {_RELATIVE}(?:'s)? "
-    r"(?:has|is|was|says|keeps|swears|lives|loves|always|never|just|went|only|used|does|got)\b",
-    re.IGNORECASE,
-)
-_TIME_PREFIX = re.compile(r"^\[Current Time: [^\]]*\]\s*")
-_KEY_VALUE = re.compile(r'^\s*"([^"]+)"\s*:\s*"([^"]*)"\s*,?\s*$')
-
-
-def about_self(text: str) -> bool:
-    """Tell whether a sentence is a statement in the first person about the speaker."""
-    return not text.endswith("?") and _FIRST_PERSON.search(text) is not None and _SOMEBODY_ELSE.search(text) is None
-
-
-@lru_cache(maxsize=1 << 15)
-def _sentence(text: str, from_user: bool) -> Sentence:
-    return Sentence(text=text, words=frozenset(stems(text)), own=from_user and about_self(text))
-
-
-@lru_cache(maxsize=1 << 14)
-def _message_sentences(role: str, content: str) -> tuple[Sentence, ...]:
-    # A system message holds memories: what they say was the user's own, unless marked as the assistant's.
-    made = []
-    for piece in sentences(_TIME_PREFIX.sub("", content)):
-        from_assistant = role == "assistant" or piece.startswith(("- assistant:", "assistant:"))
-        made.append(_sentence(piece.removeprefix("- ").removeprefix("user: "), not from_assistant))
-    return tuple(made)
+FRESH = 2.0
+"""Sentences at the end that are fresh in mind."""
+AT_FIRST = 45.0
+"""Sentences at the beginning that leave a first impression."""
 
 
 class Context:
-    """Sentences that compete for attention, oldest first.
+    """Sentences that compete for attention, oldest first."""
 
-    Words are always summed up in sorted order: sets have another order in every process, and sums would differ.
-    """
-
-    def __init__(self, sentences: Sequence[Sentence]) -> None:
-        """Put these sentences together."""
+    def __init__(self, sentences: Sequence[Sentence], places: Sequence[int] | None = None) -> None:
+        """Put these sentences together; ``places`` are theirs in the order of telling, as they stand by default."""
         self.sentences = tuple(sentences)
-        self.own = np.array([sentence.own for sentence in sentences], dtype=float)
-        self.root_lengths = np.sqrt([max(1, len(sentence.words)) for sentence in sentences])
-        self.places: dict[str, list[int]] = {}
-        """The sentences that each word is in."""
-        for place, sentence in enumerate(sentences):
-            for word in sentence.words:
-                self.places.setdefault(word, []).append(place)
+        self.order = np.arange(len(sentences)) if places is None else np.array(places, dtype=int)
+        self.voice = np.array([sentence.voice for sentence in sentences], dtype=float)
+        codes = [sentence.said.codes for sentence in sentences]
+        self.owners = np.repeat(np.arange(len(codes)), [len(code) for code in codes])
+        """The sentence of each word, of shape (words,)."""
+        every = np.concatenate(codes) if codes else codes_of(())
+        self.codes, self.words = np.unique(every, return_inverse=True)
+        """The different words, and which of them each word is, of shape (words,)."""
+
+    def __len__(self) -> int:
+        """Return the number of sentences."""
+        return len(self.sentences)
 
     @cached_property
-    def weight(self) -> dict[str, float]:
-        """Each word's rarity in this context."""
-        return _rarity({word: len(places) for word, places in self.places.items()}, len(self.sentences))
+    def worth(self) -> Floats:
+        """Each different word's worth: its rarity here, less for a group of words."""
+        count = len(self)
+        seen = np.bincount(self.words, minlength=len(self.codes))
+        rare = np.log((1 + count) / np.maximum(seen, 1)) / math.log(1 + count)
+        return np.asarray(np.where(self.codes % 2, KIN_WORTH, 1.0) * rare)
 
     @cached_property
     def masses(self) -> Floats:
-        """Each sentence's sum of squared weights."""
-        words = sorted(self.places)
-        places = [place for word in words for place in self.places[word]]
-        squares = np.repeat([self.weight[word] ** 2 for word in words], [len(self.places[word]) for word in words])
-        sums = np.bincount(np.array(places, dtype=int), weights=squares, minlength=len(self.sentences))
-        return sums.astype(float)
+        """Each sentence's sum of squared worths."""
+        return self.sums(self.worth**2)
+
+    def sums(self, values: Floats) -> Floats:
+        """Return each sentence's sum of a value of its words; ``values`` are aligned with ``codes``."""
+        return np.asarray(np.bincount(self.owners, weights=values[self.words], minlength=len(self)), dtype=float)
+
+    def has(self, codes: Codes) -> NDArray[np.bool_]:
+        """Tell which different words are among these."""
+        return np.isin(self.codes, codes)
+
+    @cached_property
+    def age(self) -> Floats:
+        """How far each sentence is from the end: doublings, in spans of ``FRESH`` sentences."""
+        return np.asarray(np.log2(1.0 + (len(self) - 1 - self.order) / FRESH))
+
+    @cached_property
+    def lateness(self) -> Floats:
+        """How far each sentence is from the first impression: 0 at the beginning, towards 1 beyond ``AT_FIRST``."""
+        return np.asarray(1.0 - np.exp(-self.order / AT_FIRST))
+
+    @cached_property
+    def quantities(self) -> tuple[tuple[int, Quantity], ...]:
+        """What is counted, with the sentence that says it."""
+        return tuple((i, q) for i, sentence in enumerate(self.sentences) for q in sentence.said.quantities)
 
 
 def read_messages(messages: Sequence[Message]) -> Context:
@@ -115,63 +112,65 @@ def read_messages(messages: Sequence[Message]) -> Context:
 
 @lru_cache(maxsize=64)
 def _read(messages: tuple[Message, ...]) -> Context:
-    return Context([sentence for m in messages for sentence in _message_sentences(m.role, m.content)])
+    sentences: list[Sentence] = []
+    places: list[int] = []
+    for message in messages:
+        said, start = message_sentences(message.role, message.content), len(sentences)
+        sentences += said
+        places += [start + i for i in (_by_date(said) if message.role == "system" else range(len(said)))]
+    return Context(sentences, places)
 
 
-def read_state_lines(text: str) -> Iterator[Sentence]:
-    """Yield each line of the form ``"key": "value"`` as a statement of the user."""
-    for line in text.splitlines():
-        pair = _KEY_VALUE.match(line)
-        if pair:
-            yield Sentence(text=line, words=frozenset(stems(pair[2])), own=True)
+def _by_date(lines: Sequence[Sentence]) -> list[int]:
+    """Return the places of a list's lines in the order of telling: dates decide among the lines that have one."""
+    places = list(range(len(lines)))
+    dated = [i for i in places if lines[i].day]
+    for place, i in zip(dated, sorted(dated, key=lambda i: lines[i].day), strict=True):
+        places[i] = place
+    return places
 
 
-def rarity(documents: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Return each word's inverse document frequency in these documents, in (0, 1]."""
-    return _rarity(Counter(word for words in documents for word in words), len(documents))
-
-
-def _rarity(counts: Mapping[str, int], documents: int) -> dict[str, float]:
-    top = math.log(1 + documents)
-    return {word: math.log((1 + documents) / count) / top for word, count in counts.items()}
-
-
-def overlap(words: frozenset[str], others: frozenset[str], weight: dict[str, float]) -> float:
-    """Return the weighted cosine of two sets of words, in [0, 1]; words without a weight count fully."""
-    shared = words & others
-    if not shared:
-        return 0.0
-    norm = _mass(words, weight) * _mass(others, weight)
-    return _mass(shared, weight) / math.sqrt(norm) if norm else 0.0
-
-
-def _mass(words: frozenset[str], weight: Mapping[str, float]) -> float:
-    return sum(weight.get(word, 1.0) ** 2 for word in sorted(words))
+def overlap(words: frozenset[str], others: frozenset[str]) -> float:
+    """Return the cosine of two sets of words, in [0, 1]."""
+    return len(words & others) / math.sqrt(len(words) * len(others)) if words and others else 0.0
 
 
 def attend(context: Context, cue: frozenset[str], reading: Reading) -> Floats:
     """Return each sentence's share of attention, aligned with the context's; the shares sum to 1."""
-    count = len(context.sentences)
-    if not count:
+    if not len(context):
         return np.zeros(0)
-    weight = context.weight
-    shared = np.zeros(count)
-    for word in sorted(cue.intersection(context.places)):
-        shared[context.places[word]] += weight[word] ** 2
-    norms = np.sqrt(context.masses * _mass(cue, weight))
-    like = np.divide(shared, norms, out=np.zeros(count), where=shared > 0)
-    recent = np.arange(count) / max(count - 1, 1)
-    odds = np.exp(reading.sharpness * like + reading.recency * recent + reading.own_voice * context.own)
+    codes = codes_of(sorted(cue))
+    known = context.has(codes)
+    shared = context.sums(known * context.worth**2)
+    unknown = codes[~np.isin(codes, context.codes)]
+    mass = math.fsum(context.worth[known] ** 2) + math.fsum(np.where(unknown % 2, KIN_WORTH, 1.0) ** 2)
+    norms = np.sqrt(context.masses * mass)
+    like = np.divide(shared, norms, out=np.zeros(len(context)), where=(shared > 0) & (norms > 0))
+    odds = reading.sharpness * like + reading.voice * context.voice
+    odds -= reading.forgetting * context.age + reading.primacy * context.lateness
+    odds = np.exp(odds - odds.max())
     return np.asarray(odds / odds.sum())
 
 
-def weigh(context: Context, cue: frozenset[str], options: Sequence[frozenset[str]], reading: Reading) -> list[float]:
-    """Return how much the context speaks for each option, aligned with ``options``, >= 0.
+def votes(context: Context, options: Sequence[Words], reading: Reading) -> Floats:
+    """Return how much each sentence speaks for each option, in [0, 1), of shape (sentences, options).
 
-    Only words that tell the options apart count, the rarer among the options the more.
+    Only what tells the options apart counts, the more the fewer of them have it. A sentence speaks for several in
+    proportion, and the louder the more it says.
     """
-    telling = rarity(options) if len(options) > 1 else {}
-    shares = attend(context, cue, reading) / context.root_lengths
-    heard = frozenset().union(*options).intersection(context.places)
-    spoken = {word: telling.get(word, 1.0) ** 2 * float(shares[context.places[word]].sum()) for word in heard}
-    return [sum(spoken[word] for word in sorted(words & heard)) for words in options]
+    held = np.array([context.has(option.codes) for option in options], dtype=float).T
+    telling = np.sqrt(1.0 - held.mean(axis=1)) * np.where(context.codes % 2, reading.kinship, 1.0)
+    spoken = np.stack([context.sums(telling * column) for column in held.T], axis=1)
+    for place, quantity in context.quantities:
+        fits = np.array([any(quantity.within(other) for other in option.quantities) for option in options], dtype=float)
+        if 0 < fits.sum() < len(options):
+            spoken[place] += QUANTITY_WORTH * fits
+    top = spoken.max(axis=1, keepdims=True, initial=0.0)
+    return np.asarray(spoken / (top + LOUD))
+
+
+def weigh(context: Context, cue: frozenset[str], options: Sequence[Words], reading: Reading) -> list[float]:
+    """Return how much the context speaks for each option, aligned with ``options``, >= 0."""
+    if not len(context):
+        return [0.0] * len(options)
+    return [float(score) for score in attend(context, cue, reading) @ votes(context, options, reading)]

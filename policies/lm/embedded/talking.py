@@ -8,10 +8,13 @@ from zlib import crc32
 
 from ...text import sentences, stem, stems
 from ..base import Message
-from .reading import Context, Reading, Sentence, attend, read_messages
+from .answering import find_schema
+from .reading import Context, Reading, attend, read_messages
+from .sentences import OWN, Sentence
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z'-]+")
-_EXCHANGE = re.compile(r"^Assistant: (.*?)(?=^User: |\n\n|\Z)", re.MULTILINE | re.DOTALL)
+_EXCHANGE = re.compile(r"^User: (.*?)^Assistant: (.*?)(?=^User: |\n\n|\Z)", re.MULTILINE | re.DOTALL)
+_OF_THE_USER = re.compile(r"\b(?:you|your|you're|you've)\b", re.IGNORECASE)
 _TIME = re.compile(r"^\[Current Time: [^\]]*\]\s*")
 _SECOND_PERSON = (
     (r"\bI am\b", "you are"),
@@ -45,6 +48,11 @@ _FOLLOW_UPS = (
     "I see. How would {a} fit together with {b}?",
     "Interesting, I had not thought of {a}. Which mistake do people make most often there?",
 )
+_ELSEWHERE = (
+    "Why do you bring up {b}? I was asking about {a}.",
+    "We have moved on to {b}, I see. And what about {a}?",
+    "All right, {b}, but tell me about {a} first.",
+)
 _ANSWERS = (
     "I have not decided on that yet. What would you suggest regarding {a}?",
     "Hard to say. Let us leave that open, and tell me more about {a}.",
@@ -67,30 +75,50 @@ def reply(messages: Sequence[Message], reading: Reading) -> str:
 
 
 def follow_up(prompt: str) -> str:
-    """Follow up as the simulated user on the assistant's last reply, giving nothing away."""
-    replies = _EXCHANGE.findall(prompt)
-    said = sentences(replies[-1]) if replies else ()
+    """Follow up as the simulated user on the assistant's last reply, giving nothing away.
+
+    Where the reply brings up what the user's message was not about, the user wonders.
+    """
+    exchanges = _EXCHANGE.findall(prompt)
+    own, replied = exchanges[-1] if exchanges else ("", "")
+    said = sentences(replied)
     if not said:
         return "Thanks. Could you tell me a bit more?"
-    texts = _ANSWERS if said[-1].endswith("?") else _FOLLOW_UPS
-    return _fill(texts, said[-1], seed=replies[-1])
+    secret = frozenset(word for values in find_schema(prompt).values() for value in values for word in stems(value))
+    if said[-1].endswith("?"):
+        return _fill(_ANSWERS, said[-1], seed=replied, secret=secret)
+    about = frozenset(stems(own))
+    stray = next((s for s in said[:-1] if _OF_THE_USER.search(s) and not about.intersection(stems(s))), None)
+    if stray is not None:
+        asked = " ".join(text for text in sentences(_TIME.sub("", own)) if text.endswith("?"))
+        first, second = (_longest_words(text, secret)[0] for text in (asked, stray))
+        return _pick(_ELSEWHERE, replied).replace("{a}", first).replace("{b}", second)
+    return _fill(_FOLLOW_UPS, said[-1], seed=replied, secret=secret)
 
 
 def _recall(history: Sequence[Message], cue: frozenset[str], reading: Reading) -> Sentence | None:
-    own = [sentence for sentence in read_messages(history).sentences if sentence.own and sentence.words & cue]
+    own = [sentence for sentence in read_messages(history).sentences if sentence.voice == OWN and sentence.words & cue]
     if not own:
         return None
     shares = attend(Context(own), cue, reading)
     return own[int(shares.argmax())]
 
 
-def _fill(texts: Sequence[str], source: str, *, seed: str) -> str:
+def _fill(texts: Sequence[str], source: str, *, seed: str, secret: frozenset[str] = frozenset()) -> str:
     """Fill one of the texts with the longest content words of ``source``."""
-    content = frozenset(stems(source))
-    words = [word for word in _WORDS.findall(source) if stem(word.lower()) in content]
-    longest = sorted(dict.fromkeys(word.lower() for word in words), key=lambda word: (-len(word), word))
-    a, b = [*longest, "this", "the rest"][:2]
-    return texts[crc32(seed.encode("utf-8", "surrogatepass")) % len(texts)].replace("{a}", a).replace("{b}", b)
+    a, b = [*_longest_words(source, secret), "the rest"][:2]
+    return _pick(texts, seed).replace("{a}", a).replace("{b}", b)
+
+
+def _pick(texts: Sequence[str], seed: str) -> str:
+    return texts[crc32(seed.encode("utf-8", "surrogatepass")) % len(texts)]
+
+
+def _longest_words(source: str, secret: frozenset[str]) -> list[str]:
+    """Return a text's content words, the longest first, without those that are secret; at least one word."""
+    content = frozenset(stems(source)) - secret
+    words = dict.fromkeys(word.lower() for word in _WORDS.findall(source) if stem(word.lower()) in content)
+    return sorted(words, key=lambda word: (-len(word), word)) or ["this"]
 
 
 def _to_second_person(text: str) -> str:

@@ -25,7 +25,7 @@ from yarl import URL
 
 from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, Usage
 from mnemotune.policies.lm.serving import Served, listening
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.text import DIMENSIONS, LexicalEmbedder
 
 HELLO = [{"role": "user", "content": "I own a small boat. Where shall I go?"}]
 CHAT = {"model": "embedded", "messages": HELLO}
@@ -200,9 +200,9 @@ async def test_embeddings_come_as_numbers_or_as_base64(post: Post) -> None:
 
 
 async def test_one_text_is_embedded_as_a_list_of_one(post: Post) -> None:
-    _, one = await post("/embeddings", {"model": "lexical", "input": "I own a boat.", "dimensions": 1024})
+    _, one = await post("/embeddings", {"model": "lexical", "input": "I own a boat.", "dimensions": DIMENSIONS})
     assert len(one["data"]) == 1
-    assert len(one["data"][0]["embedding"]) == 1024
+    assert len(one["data"][0]["embedding"]) == DIMENSIONS
 
 
 async def test_models_and_health_are_told(session: aiohttp.ClientSession) -> None:
@@ -253,7 +253,7 @@ async def test_a_schema_that_no_reply_can_keep_to_is_refused(post: Post) -> None
 async def test_dimensions_that_there_are_not_are_refused(post: Post) -> None:
     status, told = await post("/embeddings", {"model": "lexical", "input": "a", "dimensions": 256})
     assert (status, told["error"]["param"]) == (400, "dimensions")
-    assert "1024" in told["error"]["message"]
+    assert str(DIMENSIONS) in told["error"]["message"]
 
 
 async def test_unknown_models_paths_and_methods_are_refused_with_what_there_is(

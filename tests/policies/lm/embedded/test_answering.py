@@ -79,9 +79,9 @@ def test_what_the_user_says_of_the_user_counts_more_than_talk_about_others(ask_f
 
 
 def test_an_instruction_to_rely_on_the_newest_is_heeded(ask_for_json: AskFor) -> None:
-    talk = ["I have a cat. My cat is old.", "I adore the cat and its small fish.", "Rain.", "I have a dog."]
+    talk = ["I have a cat.", *["The rain went on."] * 40, "I have a dog.", *["It rained again."] * 4]
     heedful = QUESTION.replace("Choose.", "Choose. Rely on what the user said most recently.")
-    assert ask_for_json(*talk, QUESTION) == {"answer": 2}
+    assert ask_for_json(*talk, QUESTION) == {"answer": 2}, "the first impression sticks"
     assert ask_for_json(*talk, heedful) == {"answer": 3}
 
 

@@ -22,6 +22,7 @@ from mnemotune.policies.lm.embedded.engineering import (
     OWN_ONLY,
     OWN_WORDS,
     REPLACE,
+    SEPARATE,
     EngineeringTask,
     find_engineering_task,
     improve_prompt,
@@ -114,13 +115,41 @@ def test_an_empty_memory_says_nothing_about_other_people() -> None:
     assert OWN_ONLY not in improved(default_templates().write_facts, NOTHING_HELD)
 
 
-def test_what_was_not_noted_becomes_a_kind_in_the_users_words() -> None:
+def test_what_was_not_noted_becomes_a_kind_that_others_have_as_well() -> None:
     edited = improved(default_templates().starting("write_profile"), NOTHING_HELD)
-    (bullet,) = (line for line in edited.split("\n") if line.startswith("- "))
-    assert bullet.startswith("- knee")
-    assert "stairs" in bullet
     lines = edited.split("\n")
-    assert lines[lines.index(bullet) - 1].startswith("7. ")
+    bullets = [line for line in lines if line.startswith("- ")]
+    assert 1 <= len(bullets) <= MOST_EDITS
+    assert bullets[0].startswith("- injury: knee") or any("knee" in bullet for bullet in bullets)
+    assert lines[lines.index(bullets[0]) - 1].startswith("7. ")
+
+
+def test_a_kind_that_is_asked_for_is_not_asked_for_again() -> None:
+    prompt = default_templates().starting("write_profile")
+    once = improved(prompt, NOTHING_HELD)
+    kinds = [line for line in once.split("\n") if line.startswith("- ")]
+    twice = improved(once, NOTHING_HELD)
+    assert all(twice.count(kind.split(":")[0] + ":") == 1 for kind in kinds)
+
+
+def test_words_of_no_known_kind_become_one_in_the_users_words() -> None:
+    said = "My zorple flarns quibbly gromps."
+    strange = f'Stage: write\nQuestion: Which gromp?\nThe user said: "{said}"\nMemory held:\nnothing'
+    edited = improved(default_templates().starting("write_profile"), strange)
+    (bullet,) = (line for line in edited.split("\n") if line.startswith("- "))
+    assert bullet.startswith("- gromps")
+    assert "zorple" in bullet
+
+
+def test_a_label_that_holds_something_else_asks_for_labels_of_their_own() -> None:
+    displaced = (
+        'Stage: read\nQuestion: Which seeds?\nThe user said: "I watch birds from my kitchen window."\n'
+        "Memory held:\n- bird: I paint what I see."
+    )
+    assert SEPARATE in improved(default_templates().starting("write_profile"), displaced)
+    kept = displaced.replace("I paint what I see.", "I watch birds from my kitchen window.")
+    assert SEPARATE not in improved(default_templates().starting("write_profile"), kept)
+    assert SEPARATE not in improved(default_templates().write_facts, displaced), "facts have no labels"
 
 
 def test_a_merge_prompt_learns_to_replace_and_a_question_to_rely_on_the_newest_and_the_users_own_words() -> None:

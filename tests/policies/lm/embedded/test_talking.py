@@ -2,7 +2,7 @@
 
 Invariants:
 
-1. A follow-up is made of the assistant's last reply alone, so that the user gives nothing away.
+1. A follow-up is made of the assistant's last reply and of what the user had asked, never of a secret.
 2. The assistant takes up what was said and may bring back what was said before.
 """
 
@@ -78,6 +78,25 @@ def test_a_follow_up_gives_nothing_away(ask: Ask) -> None:
         follow_up = ask(exchange("I own a secret axolotl in Rome.", replied), role="user")
         for secret in ("axolotl", "tarantula", "Rome", "secret", "Ann", "{"):
             assert secret not in follow_up
+
+
+def test_a_forgetful_reply_leads_the_talk_elsewhere(ask: Ask) -> None:
+    """What is remembered wrongly changes what the user says next: talks differ from policy to policy."""
+    said = "I fish on Sundays. Which bait should I take?"
+    mindful = ask(exchange(said, "You fish on Sundays. Take worms and patience."), role="user")
+    forgetful = ask(
+        exchange(said, "As you said before, your piano needs tuning. Take worms and patience."), role="user"
+    )
+    assert "piano" not in mindful
+    assert "piano" in forgetful or "tuning" in forgetful
+    assert "bait" in forgetful
+
+
+def test_not_even_a_reply_that_says_it_makes_the_user_tell_a_secret(ask: Ask) -> None:
+    for replied in ("Your axolotl is fine. Feed the axolotl.", "You own a tarantula, I think. Buy a tarantula house."):
+        follow_up = ask(exchange("What should I buy?", replied), role="user")
+        assert "axolotl" not in follow_up
+        assert "tarantula" not in follow_up
 
 
 def test_a_question_of_the_assistant_is_left_open(ask: Ask) -> None:

@@ -2,8 +2,9 @@
 
 Invariants:
 
-1. Only what the user said is noted, and never a question.
+1. Only what the user said is noted, and a question only of a user who states nothing.
 2. The more a prompt asks for, the more of it is noted; but never more than the model can write in one go.
+3. A list of too many kinds gets each of them less attention.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.policies.lm.embedded.writing import MOST_NOTES, merge_facts, write_facts, write_profile
+from mnemotune.policies.lm.embedded.instructions import MOST_KINDS, WORDS_PER_BRIEF_NOTE, WORDS_PER_NOTE
+from mnemotune.policies.lm.embedded.writing import WORDS_IN_ONE_GO, merge_facts, write_facts, write_profile
 
 if TYPE_CHECKING:
     from .conftest import AskFor, ConversationOf
 
 FACTS = 'Note facts as {"facts": [...]}.\n%s\n\nConversation:\n%s'
 LONG = (
-    "I keep two old cats in a tiny flat in the old town near the harbour and on Sundays they watch the ferries "
-    "from a blue cushion."
+    "I keep cats, and these cats of mine are old cats that watch the ferries in the harbour on Sundays from a "
+    "blue cushion."
 )
+TALL = " ".join(["I keep cats, and these cats"] + ["that I keep are old cats"] * 5) + "."
+ANIMALS = ("cats", "dogs", "ponies", "geese", "bees", "rabbits", "hens", "trout")
 
 
 def user(*texts: str) -> list[dict[str, Any]]:
@@ -51,7 +55,14 @@ def merged(memories: dict[str, str], *new: str, instructions: str = "") -> list[
 
 def test_only_what_the_user_says_is_noted_and_no_question(ask_for_json: AskFor, conversation: ConversationOf) -> None:
     talk = conversation("I own two cats. Which food is best? Hm.", assistant="I would buy expensive salmon.")
-    assert ask_for_json(FACTS % ("", talk)) == {"facts": ["I own two cats."]}
+    (fact,) = ask_for_json(FACTS % ("", talk))["facts"]
+    assert fact.endswith("I own two cats.")
+
+
+def test_a_user_who_only_asks_is_noted_by_the_question_where_a_kind_fits() -> None:
+    asked = "How do I keep bees in a shed?"
+    assert facts("", asked) == []
+    assert facts("- bees and other animals", asked) == [asked]
 
 
 def test_the_time_of_a_message_is_no_part_of_what_was_said() -> None:
@@ -59,29 +70,48 @@ def test_the_time_of_a_message_is_no_part_of_what_was_said() -> None:
 
 
 def test_no_more_is_noted_than_can_be_written_in_one_go_and_in_the_order_of_the_talk() -> None:
-    said = [f"I own {animal} and love them." for animal in ("cats", "dogs", "ponies", "geese", "bees", "trout")]
+    said = [f"I own {animal} and love them." for animal in ANIMALS]
     noted = facts("", " ".join(said))
-    assert len(noted) == MOST_NOTES
-    assert noted == [line for line in said if line in noted]
+    assert 1 < len(noted) < len(said)
+    assert sum(len(note.split()) for note in noted) <= WORDS_IN_ONE_GO
+    assert [line for line in said if any(line in note for note in noted)] == [note.split(": ")[-1] for note in noted]
+
+
+def test_a_single_note_may_be_longer_than_what_is_written_in_one_go() -> None:
+    assert facts("Keep every detail.", TALL) == [TALL]
+    assert len(TALL.split()) > WORDS_IN_ONE_GO
 
 
 def test_a_kind_of_information_that_is_asked_for_goes_first() -> None:
-    said = [f"I own {animal} and love them." for animal in ("cats", "dogs", "ponies", "geese", "bees")]
-    assert said[4] not in facts("", " ".join(said))
-    assert said[4] in facts("- bees and honey", " ".join(said))
+    said = [f"I own {animal} and love them." for animal in ANIMALS]
+    assert not any("trout" in note for note in facts("", " ".join(said)))
+    assert any("trout" in note for note in facts("- trout and salmon", " ".join(said)))
 
 
-def test_talk_about_others_is_noted_unless_the_prompt_forbids_it() -> None:
+def test_a_kind_is_understood_in_other_words() -> None:
+    said = [f"I own {animal} and love them." for animal in ANIMALS]
+    said.append("We live in an apartment.")
+    assert not any("apartment" in note for note in facts("", " ".join(said)))
+    assert any("apartment" in note for note in facts("- flat", " ".join(said)))
+
+
+def test_talk_about_others_is_not_noted_unless_a_kind_fits_and_never_where_the_prompt_forbids_it() -> None:
     talk = "My sister keeps a loud parrot. I own two cats."
-    assert facts("", talk) == ["My sister keeps a loud parrot.", "I own two cats."]
-    assert facts("Note only what is true of the users themselves.", talk) == ["I own two cats."]
+    assert facts("", talk) == ["sister: I own two cats."]
+    assert len(facts("- parrots", talk)) == 2
+    (own,) = facts("Note only what is true of the users themselves.\n- parrots", talk)
+    assert own.endswith("I own two cats.")
 
 
 def test_details_are_cut_unless_the_prompt_asks_for_them() -> None:
     (cut,) = facts("", LONG)
-    assert cut == " ".join(LONG.split()[:14])
+    assert cut == " ".join(LONG.split()[:WORDS_PER_NOTE])
     assert facts("Keep every detail.", LONG) == [LONG]
-    assert facts("Be brief.", LONG) == [" ".join(LONG.split()[:8])]
+    assert facts("Be brief.", LONG) == [" ".join(LONG.split()[:WORDS_PER_BRIEF_NOTE])]
+
+
+def test_what_a_list_asks_for_says_nothing_about_how_to_note_it() -> None:
+    assert facts("- personal details", LONG) == facts("", LONG)
 
 
 def test_the_day_is_noted_where_the_prompt_asks_for_it() -> None:
@@ -90,23 +120,52 @@ def test_the_day_is_noted_where_the_prompt_asks_for_it() -> None:
     assert facts("Include the date of each fact.", "I own two cats.") == ["I own two cats."]
 
 
+def test_a_fact_can_be_understood_on_its_own() -> None:
+    (fact,) = facts("", "I do it on the balcony. Which tomatoes would you plant?")
+    assert fact == "plant: I do it on the balcony." or fact == "tomato: I do it on the balcony."
+
+
 def test_nothing_worth_noting_is_an_empty_note() -> None:
     assert facts("", "Hello? Yes.") == []
     assert facts("") == []
     assert profile("", "Hello? Yes.") == {}
 
 
+def test_a_list_of_too_many_kinds_gets_each_of_them_less_attention() -> None:
+    kinds = [f"- matter number {i} of some importance" for i in range(4 * MOST_KINDS)]
+    few, many = "\n".join(kinds[: MOST_KINDS // 2]), "\n".join(kinds)
+    talk = "I bake bread on Sundays."
+    assert facts(few, talk) == [talk]
+    assert facts(many, talk) == []
+    assert facts(f"- bread and Sundays\n{many}", talk) == []
+
+
 # Labels
 
 
-def test_a_note_is_filed_under_the_kind_that_it_belongs_to() -> None:
-    assert profile("1. Pets, cats and dogs\n2. Boats", "I own two cats and dogs.") == {
-        "pet_cat_dog": "I own two cats and dogs."
-    }
+def test_a_note_is_filed_under_the_topic_of_the_talk_and_the_kind_that_it_belongs_to() -> None:
+    talk = "I own two cats and dogs. What do cats eat?"
+    assert profile("1. Pets: cats and dogs\n2. Boats", talk) == {"cat_pet": "I own two cats and dogs."}
 
 
-def test_a_note_of_no_kind_is_filed_under_its_words() -> None:
-    assert profile("1. Boats", "I bake bread.") == {"bake_bread": "I bake bread."}
+def test_a_note_of_no_kind_is_filed_under_the_topic_of_the_talk() -> None:
+    assert profile("1. Boats", "I bake bread. Which bread is best?") == {"bread": "I bake bread."}
+
+
+def test_two_matters_of_one_topic_displace_each_other_unless_the_prompt_keeps_them_apart() -> None:
+    first, second = "I do it at dawn. How do I bake bread?", "My oven is small. How do I bake bread?"
+    for instructions, labels in (
+        ("", 1),
+        ("Give each matter a label of its own.", 2),
+        ("- time: dawn, morning, evening\n- equipment: oven, fridge", 2),
+    ):
+        known = profile(instructions, first)
+        assert len(known | profile(instructions, second, memories=known)) == labels, instructions
+
+
+def test_what_is_noted_in_one_go_under_one_label_stands_together() -> None:
+    (text,) = profile("", "I bake bread at dawn. My bread is dark. Which bread is best?").values()
+    assert text == "I bake bread at dawn. My bread is dark."
 
 
 def test_news_of_the_same_matter_go_under_the_label_that_is_there() -> None:
@@ -116,11 +175,17 @@ def test_news_of_the_same_matter_go_under_the_label_that_is_there() -> None:
     assert label not in known
 
 
+def test_a_prompt_can_ask_to_keep_what_was_known_beside_the_news() -> None:
+    known = {"pets": "I own two cats."}
+    news = profile("Never overwrite a note.", "I own three cats now.", memories=known)
+    assert news == {"pets": "I own two cats. I own three cats now."}
+
+
 def test_the_prompts_bullets_change_what_memory_holds(ask_for_json: AskFor, conversation: ConversationOf) -> None:
     """What the whole search is about: a more specific write prompt writes something else."""
     talk = conversation(
         "I tried the new cinema. I saw a comedy with friends of mine. I ate too much popcorn. I lost my umbrella. "
-        "My knee hurts on stairs."
+        "I missed the last train home. My knee hurts on stairs."
     )
     vague = f"Note what matters.\nThe profile now:\n{{}}\n\nConversation:\n{talk}"
     specific = vague.replace("Note what matters.", "Note:\n- health, pains of knee or back")
@@ -145,8 +210,20 @@ def test_a_known_fact_is_replaced_once() -> None:
     assert [event["event"] for event in events] == ["UPDATE", "ADD"]
 
 
+def test_a_fact_that_tells_of_a_change_replaces_what_is_most_like_it() -> None:
+    known = {"0": "bird: I watch from my kitchen window.", "1": "bread: I bake at dawn."}
+    news = "bird: These days I go to the estuary."
+    assert merged(known, news) == [{"event": "UPDATE", "id": "0", "text": news}]
+    assert merged(known, "estuary: I like rain and quiet.")[0]["event"] == "ADD"
+
+
+def test_a_prompt_can_ask_to_keep_what_was_known() -> None:
+    events = merged({"0": "I own two cats."}, "I own three cats now.", instructions="Never replace a fact.")
+    assert [event["event"] for event in events] == ["ADD"]
+
+
 def test_a_prompt_can_ask_for_more_to_be_replaced() -> None:
-    known, new = {"0": "I paint small boats."}, "I sell large boats."
+    known, new = {"0": "I like zorple quib gromps."}, "I sell gromp flarns in Rome."
     firm = "A new fact about the same matter replaces the old one."
     assert merged(known, new) == [{"event": "ADD", "text": new}]
     assert merged(known, new, instructions=firm) == [{"event": "UPDATE", "id": "0", "text": new}]
@@ -177,8 +254,7 @@ def test_any_talk_under_any_instructions_gives_a_map_of_texts(
 ) -> None:
     changed = profile(instructions, *talk, memories=memories)
     assert all(isinstance(label, str) and isinstance(text, str) for label, text in changed.items())
-    assert len(changed) <= MOST_NOTES
-    assert len(facts(instructions, *talk)) <= MOST_NOTES
+    assert all(isinstance(fact, str) for fact in facts(instructions, *talk))
 
 
 @pytest.mark.parametrize("content", [None, 7, ["I own a cat."], {"a": "b"}])

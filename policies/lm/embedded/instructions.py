@@ -1,0 +1,130 @@
+"""What a prompt that asks for notes asks for, as far as the model understands it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from ...text import stems
+from .sentences import Words, words_of
+
+MOST_KINDS = 24
+"""Kinds of information of a prompt that get full attention; with more, each gets less."""
+WORDS_OF_A_KIND = 6
+"""Words with which a kind is still told precisely."""
+KINSHIP = 0.5
+"""How much a kindred word counts beside the same word."""
+WORDS_PER_NOTE = 14
+WORDS_PER_FULL_NOTE = 40
+WORDS_PER_BRIEF_NOTE = 6
+
+_ITEM = re.compile(r"^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
+_DETAIL = re.compile(
+    r"\b((?:every|all|full|with|in) details?|detailed|specifics?|exact(?:ly)?|precise(?:ly)?|in full|verbatim|"
+    r"own words)\b",
+    re.IGNORECASE,
+)
+_BRIEF = re.compile(r"\b(brief|briefly|short|concise|terse|keywords?)\b", re.IGNORECASE)
+_OWN = re.compile(
+    r"\b(only about the user|user's own|users? themselves|about themselves|not (?:about )?other people)\b",
+    re.IGNORECASE,
+)
+_DATES = re.compile(r"\b(keep|note|with|include|add)\b[^.\n]*\b(dates?|when it was said)\b", re.IGNORECASE)
+_REPLACES = re.compile(r"\b(same matter|same subject)\b[^.\n]*\breplaces?\b", re.IGNORECASE)
+_SEPARATE = re.compile(
+    r"\b(?:own|separate|specific|distinct|different) labels?\b|\blabels? of (?:its|their) own\b", re.I
+)
+_APPENDS = re.compile(
+    r"\b(never (?:overwrite|replace)|keep (?:the )?(?:old|earlier)|do not (?:overwrite|replace))\b", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of information that a prompt asks for."""
+
+    text: str
+    words: Words
+
+    def fit(self, said: Words) -> float:
+        """Return how well something said fits, in [0, 1]; what asks for everything fits nothing well."""
+        shared = len(said.plain & self.words.plain) + KINSHIP * len(said.kin & self.words.kin)
+        breadth = max(1.0, len(self.words.plain) / WORDS_OF_A_KIND)
+        return shared / (shared + breadth)
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """A prompt without what is to be read."""
+
+    text: str
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The items of the prompt's lists."""
+        lines = [re.sub(r"[*`\"]", "", match[1]).strip() for match in _ITEM.finditer(self.text)]
+        kinds = [Kind(line, words_of(line)) for line in lines]
+        return tuple(kind for kind in kinds if kind.words.all)
+
+    @cached_property
+    def prose(self) -> str:
+        """The prompt without its lists."""
+        return _ITEM.sub("", self.text)
+
+    @cached_property
+    def care(self) -> float:
+        """How much attention each kind gets, in (0, 1]."""
+        return min(1.0, MOST_KINDS / max(len(self.kinds), 1))
+
+    @cached_property
+    def words_per_note(self) -> int:
+        """How long a note is, in words."""
+        if _DETAIL.search(self.prose):
+            return WORDS_PER_FULL_NOTE
+        return WORDS_PER_BRIEF_NOTE if _BRIEF.search(self.prose) else WORDS_PER_NOTE
+
+    @cached_property
+    def own_only(self) -> bool:
+        """Whether other people's doings are to be left out."""
+        return _OWN.search(self.prose) is not None
+
+    @cached_property
+    def dated(self) -> bool:
+        """Whether each note is to carry the day on which it was said."""
+        return _DATES.search(self.prose) is not None
+
+    @cached_property
+    def replaces(self) -> bool:
+        """Whether news of a matter are to replace what was known of it, even where the words differ more."""
+        return _REPLACES.search(self.prose) is not None
+
+    @cached_property
+    def appends(self) -> bool:
+        """Whether what is known is to be kept beside the news."""
+        return _APPENDS.search(self.prose) is not None
+
+    @cached_property
+    def separate(self) -> bool:
+        """Whether each matter is to have a label of its own."""
+        return _SEPARATE.search(self.prose) is not None
+
+    def kind_of(self, said: Words) -> tuple[Kind | None, float]:
+        """Return the kind that fits best and how well, in [0, 1]; many kinds blur each other."""
+        best, fit = None, 0.0
+        for kind in self.kinds:
+            match = kind.fit(said)
+            if match > fit:
+                best, fit = kind, match
+        return best, fit * self.care
+
+
+@lru_cache(maxsize=256)
+def read_instructions(text: str) -> Instructions:
+    """Read a prompt."""
+    return Instructions(text)
+
+
+def slug(text: str, *, words: int = 4) -> str:
+    """Return a label made of a text's first content words, up to its colon."""
+    return "_".join(stems(text.split(":", 1)[0])[:words])

@@ -1,0 +1,186 @@
+"""What the reader sees: sentences, each with its words, its voice and its day."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...text import sentences, stems
+from .lexicon import KIN_SIGN, kin
+from .quantities import Quantity, quantities
+
+Codes = NDArray[np.int64]
+_CODES: dict[str, int] = {}
+
+
+def codes_of(words: Iterable[str]) -> Codes:
+    """Return a number for each word, in the order of the words; odd where it names a group of kindred words.
+
+    Numbers are given as words come and mean nothing outside this process.
+    """
+    return np.array([_code(word) for word in words], dtype=np.int64)
+
+
+def _code(word: str) -> int:
+    code = _CODES.get(word)
+    if code is None:
+        code = _CODES[word] = 2 * len(_CODES) + word.startswith(KIN_SIGN)
+    return code
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a piece of text says, for a reader of words."""
+
+    plain: frozenset[str]
+    """Stems of its content words."""
+    kin: frozenset[str]
+    """Names of the groups of kindred words that it touches."""
+    quantities: tuple[Quantity, ...] = ()
+
+    @cached_property
+    def codes(self) -> Codes:
+        """The numbers of its words, in the words' order: sums over them are the same in every process."""
+        return codes_of(sorted(self.all))
+
+    @cached_property
+    def all(self) -> frozenset[str]:
+        """Stems and names of groups together."""
+        return self.plain | self.kin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sentence:
+    """A sentence of the conversation as the reader sees it."""
+
+    text: str
+    said: Words
+    """What it says; what it denies is left out."""
+    voice: float
+    """How much it tells of the user: 1 for the user's statement about the user, 0 for other people's doings."""
+    day: str = ""
+    """The day on which it was said, as YYYY-MM-DD; empty when nobody says."""
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Stems of its content words and names of the groups that they belong to."""
+        return self.said.all
+
+
+_FIRST_PERSON = re.compile(r"\b(i|i'm|i've|i'd|i'll|we|we're|we've|we'd|we'll|my|our|me|us|mine|ours)\b", re.IGNORECASE)
+_RELATIVE = (
+    r"(?:\w+ ){0,2}(?:sister|brother|mother|mum|mom|father|dad|aunt|uncle|cousin|neighbou?rs?|friends?|colleagues?|"
+    r"boss|coworkers?|parents|grand\w+|nieces?|nephews?|flatmate|roommate|teacher|coach|\w+-in-law)"
+)
+_SOMEBODY_ELSE = re.compile(
+    rf"^(?:(?:my|our|a|an|the|one of my|some of my|most of my) {_RELATIVE}|(?:he|she|they|people|everyone|somebody)\b)|"
+    rf"\b(?:my|our) {_RELATIVE}(?:'s)? "
+    r"(?:has|is|was|says|keeps|swears|lives|loves|always|never|just|went|only|used|does|got)\b",
+    re.IGNORECASE,
+)
+_TIME = re.compile(r"^(?:- )?(?:user: |assistant: )?\[Current Time: [^\]]*\]$")
+_TIME_PREFIX = re.compile(r"^\[Current Time: (\d{4}-\d{2}-\d{2})[^\]]*\]\s*")
+_DATED = re.compile(r"\s*\((\d{4}-\d{2}-\d{2})\)$")
+_KEY_VALUE = re.compile(r'^\s*"([^"]+)"\s*:\s*"([^"]*)"\s*,?\s*$')
+_CLAUSE = r"(?=[,;:.!?\u2014]| but | so | now |$)"
+_LEFT = re.compile(  # "switched from A to B"
+    r"\b(?:switched|switching|moved|moving|changed|changing|went|gone|shifted|shifting|away|over) from\b"
+    r"(?:(?! to |[,;:.!?\u2014]).)*(?= to |[,;:.!?\u2014]|$)",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(
+    r"\b(?:no longer|not any ?more|stopped|gave up|given up|quit|used to|instead of|rather than|compared (?:to|with)|"
+    r"as opposed to|unlike|no more|like before|than (?:my|our|the) (?:usual|old|previous))\b.*?" + _CLAUSE,
+    re.IGNORECASE,
+)
+
+_CHANGE = re.compile(
+    r"\b(?:now|nowadays|these days|recently|lately|no longer|any ?more|since|instead|switched|switching|changed|moved|"
+    r"started|stopped|gone back|went back|given up|gave up|swapped|replaced|used to|new|just|"
+    r"this (?:month|year|week))\b",
+    re.IGNORECASE,
+)
+
+OWN, ASKED, OTHER, NOBODY = 1.0, 0.5, 0.25, 0.0
+
+
+def about_self(text: str) -> bool:
+    """Tell whether a sentence is a statement in the first person about the speaker."""
+    return not text.endswith("?") and _FIRST_PERSON.search(text) is not None and _SOMEBODY_ELSE.search(text) is None
+
+
+def tells_change(text: str) -> bool:
+    """Tell whether a sentence says that something is not as it was."""
+    return _CHANGE.search(text) is not None
+
+
+def words_of(text: str) -> Words:
+    """Return what a text says."""
+    return Words(frozenset(stems(text)), kin(text), quantities(text))
+
+
+def affirmed(text: str) -> str:
+    """Return a sentence without what it says is no more."""
+    return _DENIED.sub(" ", _LEFT.sub(" ", text))
+
+
+@lru_cache(maxsize=1 << 15)
+def _sentence(text: str, told: bool, day: str) -> Sentence:
+    said = _words_of_sentence(text)
+    return Sentence(text, said, _voice(text) if told else NOBODY, day)
+
+
+@lru_cache(maxsize=1 << 15)
+def _words_of_sentence(text: str) -> Words:
+    held = affirmed(text)
+    return words_of(held) if words_of(held).all else words_of(text)
+
+
+def _voice(text: str) -> float:
+    if _SOMEBODY_ELSE.search(text):
+        return NOBODY
+    if _FIRST_PERSON.search(text):
+        return ASKED if text.endswith("?") else OWN
+    return NOBODY if text.endswith("?") else OTHER
+
+
+@lru_cache(maxsize=1 << 14)
+def message_sentences(role: str, content: str) -> tuple[Sentence, ...]:
+    """Return a message's sentences.
+
+    A system message holds memories: notes are the user's own; in quoted talk ("user: ...") nobody's voice stands out.
+    """
+    return tuple(_sentences(role, content))
+
+
+def _sentences(role: str, content: str) -> Iterator[Sentence]:
+    told, day = role != "assistant", ""
+    prefix = _TIME_PREFIX.match(content)
+    if prefix:
+        day, content = prefix[1], content[prefix.end() :]
+    for line in content.splitlines():
+        if role == "system" and line.startswith("- "):
+            told = not line.startswith(("- user:", "- assistant:"))
+        if _TIME.match(line):  # a line of its own, which the reader does not carry over to the next
+            continue
+        yield from _line_sentences(line, told, day)
+
+
+@lru_cache(maxsize=1 << 15)
+def _line_sentences(line: str, told: bool, day: str) -> tuple[Sentence, ...]:
+    dated = _DATED.search(line)
+    text = _DATED.sub("", line).removeprefix("- ").removeprefix("user: ").removeprefix("assistant: ")
+    return tuple(_sentence(piece, told, dated[1] if dated else day) for piece in sentences(text))
+
+
+def read_state_lines(text: str) -> Iterator[Sentence]:
+    """Yield each line of the form ``"key": "value"`` as a statement of the user."""
+    for line in text.splitlines():
+        pair = _KEY_VALUE.match(line)
+        if pair:
+            yield Sentence(line, words_of(pair[2]), OWN)
