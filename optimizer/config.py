@@ -114,6 +114,8 @@ class SearchConfig(Section):
     """Candidates per generation."""
     prompts: bool = True
     """Whether prompts evolve."""
+    slots: tuple[Literal["write", "merge", "answer"], ...] = ("write", "merge", "answer")
+    """The prompts that may evolve, where a policy uses them."""
     numbers: bool = True
     """Whether numbers and structure evolve."""
     failures_shown: Positive = 6

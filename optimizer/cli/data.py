@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from ...data.generator import generate_scenarios
 from ...data.load import load_scenarios
+from ...data.sizes import SIZES, Size
 from ...env.generation import Progress
 from ...policies.lm import Ledger
 from ..config import Config, GenerationConfig
@@ -28,6 +28,9 @@ def generate_command(
     users: Annotated[int | None, typer.Option("--users", min=1, help=f"How many users; {USERS} by default.")] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help=f"The same seed makes the same users; {SEED} by default.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option("--size", help=f"A bundled set, to the byte: {', '.join(SIZES)}; its users and seed.")
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="Make them with `embedded` or `openai:NAME` instead of the library.")
@@ -47,7 +50,9 @@ def generate_command(
     if model is None and config is None:
         if personas is not None or parts is not None or as_json:
             raise typer.BadParameter("--personas, --parts and --json need --model or --config", param_hint="--model")
-        return _from_library(out, USERS if users is None else users, SEED if seed is None else seed)
+        return _from_library(out, _size(size, users, seed))
+    if size is not None:
+        raise typer.BadParameter("it is made from the library; leave --model and --config out", param_hint="--size")
     order = Order(_settings(config, model, users, seed), out, parts_of(out) if parts is None else parts, personas)
     console = Console(stderr=True)
     console.print(
@@ -76,11 +81,23 @@ def generate_command(
     return None
 
 
-def _from_library(out: Path, users: int, seed: int) -> None:
-    rows = [scenario.model_dump(mode="json") for scenario in generate_scenarios(users=users, seed=seed)]
+def _size(name: str | None, users: int | None, seed: int | None) -> Size:
+    if name is None:
+        return Size(USERS if users is None else users, SEED if seed is None else seed)
+    if name not in SIZES:
+        raise typer.BadParameter(f"{name} is none of {', '.join(SIZES)}", param_hint="--size")
+    if users is not None or seed is not None:
+        raise typer.BadParameter(
+            "it has users and a seed of its own; leave --users and --seed out", param_hint="--size"
+        )
+    return SIZES[name]
+
+
+def _from_library(out: Path, size: Size) -> None:
+    rows = [scenario.model_dump(mode="json") for scenario in size.scenarios()]
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    typer.echo(f"{users} users written to {out}", err=True)
+    typer.echo(f"{size.users} users written to {out}", err=True)
 
 
 def _settings(config: Path | None, model: str | None, users: int | None, seed: int | None) -> Config:

@@ -19,6 +19,7 @@ from ...env.interchange import write_results
 from ...env.transcript import Transcript, read_transcripts
 from ...policies.policy import MemoryPolicy, load_policy
 from ..config import Config, load_config, parse_config
+from ..cores import evaluate_on, processes_for
 from ..models import Models, open_models, protocol_of
 from ..table import people, score_table
 
@@ -53,7 +54,11 @@ def evaluate_command(
             finished += 1
             status.update(f"{finished}/{len(scenarios)} users")
 
-        evaluation = asyncio.run(_evaluate(models, chosen, scenarios, transcripts, done))
+        processes = processes_for(models.cast, len(scenarios))
+        if processes > 1:
+            evaluation = evaluate_on(processes, models.cast, chosen, scenarios, transcripts=transcripts, done=done)
+        else:
+            evaluation = asyncio.run(_evaluate(models, chosen, scenarios, transcripts, done))
     result = {**evaluation.as_json(policy), "model": settings.model, "data": data, "seed": seed}
     result["off_policy"] = None if off_policy is None else str(off_policy)
     if out is not None:

@@ -188,9 +188,10 @@ async def _edit(
     rng: random.Random,
 ) -> Edit | None:
     """Edit the prompt that the parent's failures belong to, the more failures of a stage the likelier."""
-    if not parent.evidence:
+    stages = sorted({e.stage for e in parent.evidence if slot_for(e.stage, kinds) in search.slots})
+    if not stages:
         return None
-    shares = {stage: parent.summary["shares"][stage] for stage in sorted({e.stage for e in parent.evidence})}
+    shares = {stage: parent.summary["shares"][stage] for stage in stages}
     stage = rng.choices(list(shares), weights=[max(share, 1e-9) for share in shares.values()])[0]
     of_stage = [evidence for evidence in parent.evidence if evidence.stage == stage]
     shown = rng.sample(of_stage, min(search.failures_shown, len(of_stage)))

@@ -179,6 +179,17 @@ def test_without_prompts_no_prompt_is_edited_and_no_call_is_made_invariant_4(kit
     assert pupil.requests == []
 
 
+@pytest.mark.parametrize("slot", ["write", "answer"])
+def test_only_the_slots_that_are_named_evolve_invariant_4(kit: Any, slot: str) -> None:
+    seed = seed_trial(kit)
+    assert seed.policy is not None
+    before = seed.policy.prompts.model_dump()
+    for candidate in proposed([seed], kit.pupil(), candidates=4, numbers=False, slots=(slot,)):
+        assert candidate.policy is not None
+        after = candidate.policy.prompts.model_dump()
+        assert {name for name in before if before[name] != after[name]} <= {slot}
+
+
 def test_without_numbers_only_prompts_change_invariant_4(kit: Any, trials: list[Trial]) -> None:
     pupil = kit.pupil(edits=lambda text: f"{text}\nThink.")
     changed = 0

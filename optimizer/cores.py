@@ -1,0 +1,75 @@
+"""Evaluations with the embedded model on all cores: its users are dealt to processes."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+
+from ..data.scenario import Scenario
+from ..env import Cast, Episode, Evaluation, Evaluator
+from ..env.transcript import Transcript
+from ..policies.lm.base import merged
+from ..policies.lm.embedded import EmbeddedModel
+from ..policies.policy import MemoryPolicy
+
+USERS_A_PROCESS = 4
+"""Users from which on a process of its own is worth its start."""
+
+
+def processes_for(cast: Cast, users: int) -> int:
+    """Return how many processes are worth while; 1 where something besides the embedded model is asked.
+
+    AMemGym's guesses go on from user to user and cannot be dealt out.
+    """
+    local = all(isinstance(model, EmbeddedModel) for model in (cast.assistant, cast.user))
+    if not local or "guessed_answers" in cast.protocol.compat:
+        return 1
+    return max(1, min(os.cpu_count() or 1, users // USERS_A_PROCESS))
+
+
+def evaluate_on(
+    processes: int,
+    cast: Cast,
+    policy: MemoryPolicy,
+    scenarios: Sequence[Scenario],
+    *,
+    transcripts: Mapping[str, Transcript] | None = None,
+    done: Callable[[Episode], None] = lambda _: None,
+) -> Evaluation:
+    """Evaluate like ``Evaluator``, with the same result but for the time that it takes.
+
+    ``done`` hears of a process's episodes when all of them are finished. Raises what ``Evaluator.evaluate`` raises.
+    """
+    shares = [scenarios[i::processes] for i in range(processes)]
+    parts = []
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as executor:
+        for running in [executor.submit(_evaluate, cast, policy, share, transcripts) for share in shares]:
+            parts.append(running.result())
+            for episode in parts[-1].episodes:
+                done(episode)
+    return _joined(parts, [scenario.id for scenario in scenarios])
+
+
+def _evaluate(
+    cast: Cast, policy: MemoryPolicy, scenarios: Sequence[Scenario], transcripts: Mapping[str, Transcript] | None
+) -> Evaluation:
+    return asyncio.run(Evaluator(cast).evaluate(policy, scenarios, transcripts=transcripts))
+
+
+def _joined(parts: Sequence[Evaluation], users: Sequence[str]) -> Evaluation:
+    scores = {score.user: score for part in parts for score in part.users}
+    episodes = {episode.user: episode for part in parts for episode in part.episodes}
+    bounds = {user: bound for part in parts for user, bound in part.upper_bounds.items()}
+    return replace(
+        parts[0],
+        users=tuple(scores[user] for user in users if user in scores),
+        episodes=tuple(episodes[user] for user in users),
+        upper_bounds={user: bounds[user] for user in users if user in bounds},
+        ledger=merged([part.ledger for part in parts]),
+        wall_s=max(part.wall_s for part in parts),
+        critical_path=max((part.critical_path for part in parts), key=lambda path: path.calls),
+    )
