@@ -1,0 +1,100 @@
+"""The four published arms, run with the embedded model, beside what AMemGym's authors published."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ...data.load import load_scenarios
+from ...env import Cast, Evaluation, Evaluator, Protocol
+from ...policies.lm.embedded import EmbeddedModel
+from ...policies.lm.embedded.reading import Reading
+from ...policies.policy import MemoryPolicy, load_policy
+from ...policies.text import LexicalEmbedder
+
+ARMS = ("native", "rag", "awe", "awi")
+MEASURES = ("accuracy", "memory_score", "write", "read", "utilisation")
+SHARES = ("write", "read", "utilisation")
+ACCURACY_BAR, SHARE_BAR, DECAY_BAR = 0.06, 0.08, 0.12
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One policy's measures by period, each of the length of its periods."""
+
+    series: Mapping[str, Sequence[float]]
+    upper_bound: float = 0.0
+    seconds: float = 0.0
+    calls: int = 0
+
+    def mean(self, measure: str) -> float:
+        """Return a measure's mean over periods."""
+        return sum(self.series[measure]) / len(self.series[measure])
+
+    @property
+    def decay(self) -> float:
+        """Accuracy in the first period minus accuracy in the last."""
+        return self.series["accuracy"][0] - self.series["accuracy"][-1]
+
+
+@cache
+def published() -> dict[str, Arm]:
+    """Return what AMemGym's authors published for gpt-4.1-mini, by arm."""
+    text = (Path(__file__).parent / "published.yaml").read_text(encoding="utf-8")
+    return {name: Arm(series) for name, series in yaml.safe_load(text).items()}
+
+
+def run_all(data: str, executor: Executor, reading: Reading = Reading()) -> dict[str, Arm]:  # noqa: B008 - frozen
+    """Evaluate all arms side by side."""
+    found = {arm: executor.submit(_series, arm, data, reading) for arm in ARMS}
+    return {arm: future.result() for arm, future in found.items()}
+
+
+def misses(arms: Mapping[str, Arm]) -> list[str]:
+    """Return what lies further from the published figures than it should, in words."""
+    found = []
+    for name, arm in arms.items():
+        there = published()[name]
+        checks = [("accuracy", ACCURACY_BAR), *((share, SHARE_BAR) for share in SHARES)]
+        for measure, bar in checks:
+            gap = arm.mean(measure) - there.mean(measure)
+            if abs(gap) > bar:
+                found.append(f"{name}: {measure} is {gap:+.3f} from the published one, more than {bar}")
+        if abs(arm.decay - there.decay) > DECAY_BAR:
+            found.append(
+                f"{name}: decay is {arm.decay - there.decay:+.3f} from the published one, more than {DECAY_BAR}"
+            )
+    order = sorted(arms, key=lambda name: -arms[name].mean("memory_score"))
+    if order != ["awe", "rag", "native", "awi"]:
+        found.append(f"the order is {' > '.join(order)}, not awe > rag > native > awi")
+    return found
+
+
+def evaluate(policy: MemoryPolicy, data: str, reading: Reading = Reading()) -> Evaluation:  # noqa: B008 - frozen
+    """Evaluate a policy with the embedded model."""
+    return asyncio.run(Evaluator(cast(reading)).evaluate(policy, load_scenarios(data)))
+
+
+def cast(reading: Reading = Reading()) -> Cast:  # noqa: B008 - frozen
+    """Return the embedded model in all roles."""
+    model = EmbeddedModel(reading)
+    return Cast(model, model, LexicalEmbedder(), Protocol())
+
+
+def _series(arm: str, data: str, reading: Reading) -> Arm:
+    evaluation = evaluate(load_policy(arm), data, reading)
+    result: dict[str, Any] = evaluation.as_json(arm)
+    series = {measure: [period[measure] for period in result["periods"]] for measure in MEASURES}
+    return Arm(series, result["upper_bound"], evaluation.wall_s, evaluation.ledger.total.calls)
+
+
+def as_json(arms: Mapping[str, Arm]) -> dict[str, Any]:
+    """Return plain values, for a file."""
+    return {name: asdict(arm) for name, arm in arms.items()}

@@ -1,0 +1,80 @@
+"""The embedded model beside a published one: four arms, their accuracy, memory score and failure shares by period.
+
+python -m mnemotune.experiments.embedded_model.calibration [DATA] [FIGURE.svg]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from .arms import ARMS, MEASURES, Arm, misses, published, run_all
+
+TITLES = {
+    "native": "native",
+    "rag": "RAG-(2,4,30)",
+    "awe": "AWE-(2,4,30)",
+    "awi": "AWI-(2,4)",
+    "accuracy": "accuracy",
+    "memory_score": "memory score",
+    "write": "write failures",
+    "read": "read failures",
+    "utilisation": "utilisation failures",
+}
+COLOURS = {"native": "#4c566a", "rag": "#c4751b", "awe": "#2a7f62", "awi": "#7a4fa3"}
+
+
+def table(arms: Mapping[str, Arm]) -> str:
+    """Return a Markdown table of means, the published ones in brackets."""
+    columns = ("arm", *(TITLES[measure] for measure in MEASURES), "period 0", "last period", "upper bound", "seconds")
+    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+    for name, arm in arms.items():
+        there = published()[name]
+        cells = [f"{arm.mean(m):.3f} ({there.mean(m):.3f})" for m in MEASURES]
+        accuracy, expected = arm.series["accuracy"], there.series["accuracy"]
+        cells += [f"{accuracy[i]:.3f} ({expected[i]:.3f})" for i in (0, -1)]
+        cells += [f"{arm.upper_bound:.3f} (0.917)", f"{arm.seconds:.1f}"]
+        lines.append(f"| {TITLES[name]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def figure(arms: Mapping[str, Arm]) -> Figure:
+    """Return a row of plots, one a measure: solid is the embedded model, dashed the published one."""
+    drawn = Figure(figsize=(15, 3.6), layout="constrained")
+    plots = drawn.subplots(1, len(MEASURES))
+    for axes, measure in zip(plots, MEASURES, strict=True):
+        for name in ARMS:
+            ours, there = arms[name].series[measure], published()[name].series[measure]
+            axes.plot(range(len(ours)), ours, color=COLOURS[name], label=TITLES[name])
+            axes.plot(range(len(there)), there, color=COLOURS[name], linestyle=(0, (3, 2)), linewidth=1, alpha=0.7)
+        axes.set_title(TITLES[measure], fontsize=10)
+        axes.set_xlabel("period", fontsize=9)
+        axes.set_ylim(-0.05, 0.85)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=8)
+    plots[0].legend(fontsize=8, frameon=False)
+    drawn.suptitle("embedded model (solid) and gpt-4.1-mini as published (dashed)", fontsize=10)
+    return drawn
+
+
+def main() -> None:
+    """Print the table and what misses its bar; draw the figure."""
+    data = sys.argv[1] if len(sys.argv) > 1 else "base"
+    path = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).parent / "calibration.svg"
+    with ProcessPoolExecutor(os.cpu_count()) as executor:
+        arms = run_all(data, executor)
+    print(table(arms))
+    for miss in misses(arms):
+        print(f"- {miss}")
+    drawn = figure(arms)
+    FigureCanvasSVG(drawn).print_svg(str(path), metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()

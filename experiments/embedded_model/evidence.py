@@ -1,0 +1,62 @@
+"""What the embedded model makes of the right evidence: only the messages that told what a question needs.
+
+python -m mnemotune.experiments.embedded_model.evidence DATA...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+from ...data.load import load_scenarios
+from ...data.scenario import Question, Scenario
+from ...env.protocol import Protocol, answer_prompt, gold_choice, probe_prompt, read_answer, read_probe
+from ...policies.lm.base import Message, Request
+from ...policies.lm.embedded import EmbeddedModel
+
+
+def cases(scenario: Scenario) -> Iterator[tuple[Question, dict[str, str], list[Message]]]:
+    """Yield each question in each period, with the states behind it and the messages that last told them."""
+    told: dict[str, str] = {}
+    for period in scenario.periods:
+        for session in period.sessions:
+            told |= dict.fromkeys(session.exposed_states, f"[Current Time: {session.session_time}]\n{session.query}")
+        for question in scenario.qas:
+            messages = dict.fromkeys(told[info] for info in question.required_info)
+            states = {info: period.state[info] for info in question.required_info}
+            yield question, states, [Message("user", text) for text in messages]
+
+
+async def count(scenario: Scenario, model: EmbeddedModel, protocol: Protocol) -> Counter[str]:
+    """Count questions and states, and those that the model gets right."""
+    found: Counter[str] = Counter()
+    texts = protocol.templates
+    for question, states, messages in cases(scenario):
+        replies = [
+            (await model.complete(Request((*messages, Message("user", prompt)), role="answer"))).text
+            for prompt in (answer_prompt(texts.answer, question), probe_prompt(texts.probe, question, scenario))
+        ]
+        values = read_probe(replies[1]) or {}
+        found["questions"] += 1
+        found["answered"] += read_answer(replies[0], question) == gold_choice(question, states)
+        found["states"] += len(states)
+        found["known"] += sum(values.get(info) == value for info, value in states.items())
+    return found
+
+
+def main() -> None:
+    """Print a table."""
+    print("| data | users | answers | probes |\n|---|---|---|---|")
+    for data in sys.argv[1:] or ["base"]:
+        scenarios = load_scenarios(data)
+        found: Counter[str] = Counter()
+        for scenario in scenarios:
+            found += asyncio.run(count(scenario, EmbeddedModel(), Protocol()))
+        answers, probes = found["answered"] / found["questions"], found["known"] / found["states"]
+        print(f"| {data} | {len(scenarios)} | {answers:.3f} | {probes:.3f} |")
+
+
+if __name__ == "__main__":
+    main()

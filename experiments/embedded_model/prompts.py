@@ -1,0 +1,93 @@
+"""What a write prompt is worth to AWI-(2,4): vague, with a list of kinds, with far too long a list.
+
+python -m mnemotune.experiments.embedded_model.prompts [DATA]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+from ...data.load import load_scenarios
+from ...env.statistics import estimate
+from ...policies.policy import MemoryPolicy, load_policy
+from .arms import evaluate
+
+KINDS = (
+    "place: home, garden, kitchen, outdoors, town",
+    "equipment: tools, gear, machines, materials",
+    "time of day: morning, lunch, afternoon, evening, night",
+    "how often: daily, weekly, monthly, rarely",
+    "how long: minutes, hours, a weekend",
+    "money: budget, price, savings, income",
+    "company: alone, partner, family, friends, club",
+    "purpose: fun, health, competition, learning, business",
+    "level: beginner, experienced, expert",
+    "method: by hand, by machine, from a book, online",
+    "health: pain, injury, fitness, sleep",
+    "food and drink: meals, diet, ingredients",
+    "animals: dog, cat, birds, fish",
+    "work: office, remote, shifts, customers",
+    "travel: car, train, bicycle, on foot",
+)
+"""Fifteen kinds of information that suit most people's lives."""
+FURTHER = (
+    "weather", "clothes", "colours", "music", "films", "newspapers", "politics", "history", "languages", "schools",
+    "holidays", "birthdays", "presents", "furniture", "plants", "cars", "phones", "computers", "photographs", "letters",
+    "neighbours", "relatives", "colleagues", "doctors", "shops", "restaurants", "banks", "insurance", "taxes", "law",
+    "sports", "games", "hobbies", "crafts", "paintings", "museums", "concerts", "festivals", "churches", "charities",
+    "dreams", "fears", "wishes", "memories", "opinions",
+)  # fmt: skip
+"""Forty-five more."""
+PROMPT = """Keep a profile of the user. {what}
+The profile now:
+{{memories}}
+
+Return a JSON object with the labels to add or to overwrite, each with a text; {{}} when there is nothing to note.
+
+Conversation:
+{{conversation}}"""
+
+
+def prompts() -> dict[str, str]:
+    """Return the prompts by name."""
+    listed = "Note what the conversation tells about:\n"
+    fifteen = "\n".join(f"- {kind}" for kind in KINDS)
+    sixty = "\n".join(f"- {kind}" for kind in (*KINDS, *FURTHER))
+    return {
+        "vague": PROMPT.format(what="Note what matters."),
+        "15 kinds": PROMPT.format(what=listed + fifteen),
+        "60 kinds": PROMPT.format(what=listed + sixty),
+        "in full, labels apart": PROMPT.format(
+            what="Write down each statement in full, with every detail. Give each matter a label of its own."
+        ),
+    }
+
+
+def _with_write_prompt(policy: MemoryPolicy, text: str) -> MemoryPolicy:
+    prompts = {**policy.prompts.model_dump(), "write": text}
+    return MemoryPolicy.model_validate({**policy.model_dump(), "prompts": prompts})
+
+
+def main() -> None:
+    """Print a table: memory score, and the difference to the vague prompt, paired by user."""
+    data = sys.argv[1] if len(sys.argv) > 1 else "generated:24@909"
+    seed = load_policy("awi")
+    policies = {"default": seed} | {name: _with_write_prompt(seed, text) for name, text in prompts().items()}
+    with ProcessPoolExecutor(os.cpu_count()) as executor:
+        running = {name: executor.submit(evaluate, policy, data) for name, policy in policies.items()}
+        found = {name: one.result() for name, one in running.items()}
+    vague = found["vague"].by_user
+    print(f"{len(load_scenarios(data))} users\n")
+    print("| write prompt | memory score | write | read | over vague |\n|---|---|---|---|---|")
+    for name, evaluation in found.items():
+        gain = estimate([score - vague[user] for user, score in evaluation.by_user.items()])
+        print(
+            f"| {name} | {evaluation.memory_score.mean:.3f} | {evaluation.mean('write'):.3f} | "
+            f"{evaluation.mean('read'):.3f} | {gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""How fast the embedded model is: whole arms, and one call as the talk before it grows.
+
+python -m mnemotune.experiments.embedded_model.speed [DATA]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from statistics import median
+
+from ...data.generator import Shape, generate_scenarios
+from ...data.load import load_scenarios
+from ...env.protocol import Protocol, probe_prompt
+from ...optimizer.cores import evaluate_on, processes_for
+from ...policies.lm.base import Message, Request
+from ...policies.lm.embedded import EmbeddedModel
+from ...policies.policy import load_policy
+from .arms import ARMS, cast
+
+REPEATS = 5
+
+
+def arms(data: str) -> None:
+    """Print a row for each arm, with upper bound and diagnosis."""
+    print("| policy | users | calls | processes | wall s | calls a second |\n|---|---|---|---|---|---|")
+    scenarios = load_scenarios(data)
+    processes = processes_for(cast(), len(scenarios))
+    for name in ARMS:
+        start = time.monotonic()
+        calls = evaluate_on(processes, cast(), load_policy(name), scenarios).ledger.total.calls
+        wall = time.monotonic() - start
+        print(f"| {name} | {len(scenarios)} | {calls:,} | {processes} | {wall:.1f} | {calls / wall:,.0f} |", flush=True)
+
+
+def growth() -> None:
+    """Print what a probe costs after ever longer talks; each talk is read for the first time."""
+    print("\n| messages | characters | ms a call | microseconds a message |\n|---|---|---|---|")
+    (scenario,) = generate_scenarios(users=1, seed=3, shape=Shape(changed_periods=43, changes_per_state=20))
+    said = [session.query for period in scenario.periods for session in period.sessions]
+    prompt = Message("user", probe_prompt(Protocol().templates.probe, scenario.qas[0], scenario))
+    for messages in (25, 50, 100, 200, 400, 800):
+        taken = []
+        for repeat in range(REPEATS):
+            talk = [Message("user", f"{said[i % len(said)]} That was {repeat} and {i}.") for i in range(messages)]
+            request = Request((*talk, prompt), role="probe")
+            start = time.perf_counter()
+            asyncio.run(EmbeddedModel().complete(request))
+            taken.append(time.perf_counter() - start)
+        size, cost = sum(len(message.content) for message in talk), median(taken)
+        print(f"| {messages} | {size:,} | {cost * 1e3:.2f} | {cost / messages * 1e6:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    arms(sys.argv[1] if len(sys.argv) > 1 else "base")
+    growth()
