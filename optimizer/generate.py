@@ -16,7 +16,7 @@ from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits,
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
 from ..policies.lm.remembered import Remembered
-from .config import Config, ConfigError, GenerationConfig
+from .config import Config, ConfigError, Endpoint, GenerationConfig
 from .models import open_models
 
 
@@ -108,7 +108,7 @@ def make_users(order: Order, *, tell: Callable[[Progress, Ledger], None] = lambd
     alone = order.config.model_copy(update={"user_model": None, "proposer_model": None})
     with open_models(alone, folder=None) as models, _replies(order.config, order.parts) as cache:
         metered = Metered(models.cast.assistant, budget=Budget(limits))
-        model = Remembered(metered, cache, where=f"{order.config.endpoint.base_url} {order.config.endpoint.extra_body}")
+        model = Remembered(metered, cache, where=_where(order.config.endpoint))
 
         async def run() -> Generated:
             try:
@@ -150,6 +150,12 @@ def _replies(config: Config, parts: Path) -> Iterator[ResponseCache]:
         yield cache
     finally:
         cache.close()
+
+
+def _where(endpoint: Endpoint) -> str:
+    """Tell endpoints apart by all that decides about a reply besides the request."""
+    where = f"{endpoint.base_url} {endpoint.extra_body}"
+    return where if endpoint.max_tokens is None else f"{where} {endpoint.max_tokens}"
 
 
 def _stopped(order: Order, error: Exception, when: str) -> str:

@@ -60,16 +60,12 @@ class Desk:
     tell: Callable[[str], None] = field(default=lambda _: None)
     """Told each stage that is finished."""
 
-    async def stage(self, name: str, prompt: Prompt, check: Check[T], *, lenient: Check[T] | None = None) -> T:
-        """Return what a finished stage says, or ask for it and keep the reply.
-
-        ``lenient`` checks the last reply that is asked for: better than none. Raises Dropped when there is no usable
-        reply.
-        """
-        kept = self.kept(name, lenient or check)
+    async def stage(self, name: str, prompt: Prompt, check: Check[T]) -> T:
+        """Return what a finished stage says, or ask for it and keep the reply. Raises Dropped when none is usable."""
+        kept = self.kept(name, check)
         if kept is not None:
             return kept
-        reply, value = await self.ask(name, prompt, check, lenient=lenient)
+        reply, value = await self.ask(name, prompt, check)
         self.keep(name, reply)
         return value
 
@@ -103,7 +99,10 @@ class Desk:
     async def ask(
         self, name: str, prompt: Prompt, check: Check[T], *, lenient: Check[T] | None = None
     ) -> tuple[Reply, T]:
-        """Return a reply that passes its check, and what it says; a bad one is shown to the model with its mistakes."""
+        """Return a reply that passes its check, and what it says; a bad one is shown to the model with its mistakes.
+
+        ``lenient`` checks the last reply that is asked for: better than none. Raises Dropped when none is usable.
+        """
         first = render(getattr(self.texts, prompt.kind), **prompt.slots)
         messages: tuple[Message, ...] = (Message("user", first),)
         problems = ""

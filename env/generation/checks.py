@@ -191,25 +191,34 @@ def check_events(reply: Reply, updated: Collection[str]) -> list[Event]:
 def check_answers(reply: Reply, variants: Sequence[Sequence[str]]) -> list[str]:
     """Return the answers, one for each variant."""
     problems = Problems()
-    answers: dict[int, str] = {}
-    for item in problems.items(reply.get("answers"), '"answers"'):
-        fields = problems.fields(item, "an answer")
-        if not fields:
-            continue
-        number = whole_number(fields.get("variant"))
-        if number is None or not 1 <= number <= len(variants):
-            problems.append(f"{named(fields.get('variant'))} is no variant; 1 to {len(variants)} are")
-        elif number in answers:
-            problems.append(f"variant {number} has more than one answer")
-        else:
-            answers[number] = problems.text(fields.get("answer"), f"the answer of variant {number}")
-    problems += [f"variant {n} has no answer" for n in range(1, len(variants) + 1) if n not in answers]
+    listed = problems.items(reply.get("answers"), '"answers"')
+    answers = _numbered(listed, problems, by="variant", text="answer", called="answer", most=len(variants))
     for number, text in answers.items():
         told = giveaways(text, variants[number - 1])
         problems += [f"the answer of variant {number} names the value {value}" for value in told]
     problems.distinct(list(answers.values()), "answers")
     problems.refuse()
     return [answers[number] for number in range(1, len(variants) + 1)]
+
+
+def _numbered(
+    items: Sequence[Any], problems: Problems, *, by: str, text: str, called: str, most: int
+) -> dict[int, str]:
+    """Return the texts by their numbers from 1 to ``most``; note which are unknown, there twice or missing."""
+    found: dict[int, str] = {}
+    for item in items:
+        fields = problems.fields(item, f"an item with {by} and {text}")
+        if not fields:
+            continue
+        number = whole_number(fields.get(by))
+        if number is None or not 1 <= number <= most:
+            problems.append(f"{named(fields.get(by))} is no {by}; 1 to {most} are")
+        elif number in found:
+            problems.append(f"{by} {number} has more than one {called}")
+        else:
+            found[number] = problems.text(fields.get(text), f"the {called} of {by} {number}")
+    problems += [f"{by} {n} has no {called}" for n in range(1, most + 1) if n not in found]
+    return found
 
 
 def check_new_answer(reply: Reply, values: Sequence[str], others: Collection[str]) -> str:
@@ -277,19 +286,8 @@ def check_first_queries(reply: Reply, state: State, *, once: bool) -> list[Openi
 def check_queries(reply: Reply, events: Sequence[Event]) -> list[str]:
     """Return the messages, one for each event."""
     problems = Problems()
-    queries: dict[int, str] = {}
-    for item in problems.items(reply.get("queries"), '"queries"'):
-        fields = problems.fields(item, "a message")
-        if not fields:
-            continue
-        number = whole_number(fields.get("event"))
-        if number is None or not 1 <= number <= len(events):
-            problems.append(f"{named(fields.get('event'))} is no event; 1 to {len(events)} are")
-        elif number in queries:
-            problems.append(f"event {number} has more than one message")
-        else:
-            queries[number] = problems.text(fields.get("query"), f"the message of event {number}")
-    problems += [f"event {n} has no message" for n in range(1, len(events) + 1) if n not in queries]
+    listed = problems.items(reply.get("queries"), '"queries"')
+    queries = _numbered(listed, problems, by="event", text="query", called="message", most=len(events))
     problems.distinct(list(queries.values()), "messages")
     problems.refuse()
     return [queries[number] for number in range(1, len(events) + 1)]
@@ -311,8 +309,8 @@ def read_number(text: str, most: int) -> int:
     try:
         number = whole_number(read_reply(text).get("answer"))
     except ReplyError:
-        named = {int(digits) for digits in re.findall(r"(?<!\d)\d{1,4}(?!\d)", text[:LONGEST_TEXT])}
-        number = named.pop() if len(named) == 1 else None
+        numbers = {int(digits) for digits in re.findall(r"(?<!\d)\d{1,4}(?!\d)", text[:LONGEST_TEXT])}
+        number = numbers.pop() if len(numbers) == 1 else None
     if number is None or not 1 <= number <= most:
         raise ReplyError(f"the reply names no number from 1 to {most}")
     return number

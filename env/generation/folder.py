@@ -62,7 +62,7 @@ def claim(parts: Path, settings: Mapping[str, Any]) -> None:
     Raises GenerationError naming what differs.
     """
     before = read_json(parts / PLAN)
-    if before is None and (parts / PLAN).exists():
+    if (parts / PLAN).exists() and not isinstance(before, dict):
         raise GenerationError(f"{parts / PLAN}: is damaged; move {parts} away to begin anew")
     if before is None and parts.is_dir() and any(parts.glob("*.json")):
         raise GenerationError(f"{parts}: is in use for something else; name another folder with --parts")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -102,8 +102,7 @@ async def generate(
             claim(parts, recipe.settings(model_name or model.name))
             made = await _make_all(recipe, model, parts, people, tell)
             dropped = [one for one in made if isinstance(one, DroppedUser)]
-            told = [{"user": one.user, "stage": one.stage, "reason": one.reason} for one in dropped]
-            write_json(parts / "dropped.json", told)
+            write_json(parts / "dropped.json", [asdict(one) for one in dropped])
     except Timeout:
         raise GenerationError(f"{parts}: another run is making users there; wait for it, or name another") from None
     return Generated(tuple(one for one in made if isinstance(one, Scenario)), tuple(dropped))

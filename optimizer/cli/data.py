@@ -12,6 +12,7 @@ from rich.console import Console
 from ...data.load import load_scenarios
 from ...data.sizes import SIZES, Size
 from ...env.generation import Progress
+from ...env.generation.folder import write_json
 from ...policies.lm import Ledger
 from ..config import Config, GenerationConfig
 from ..generate import Order, Outcome, make_users, parts_of
@@ -95,8 +96,7 @@ def _size(name: str | None, users: int | None, seed: int | None) -> Size:
 
 def _from_library(out: Path, size: Size) -> None:
     rows = [scenario.model_dump(mode="json") for scenario in size.scenarios()]
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    write_json(out, rows)
     typer.echo(f"{size.users} users written to {out}", err=True)
 
 

@@ -533,9 +533,10 @@ def test_a_folder_of_something_else_or_a_damaged_one_is_left_alone(
     with pytest.raises(GenerationError, match="in use for something else"):
         make(make_author(), parts="foreign")
     make(make_author())
-    (tmp_path / "parts" / "plan.json").write_text("{", encoding="utf-8")
-    with pytest.raises(GenerationError, match=r"plan\.json: is damaged"):
-        make(make_author())
+    for damaged in ("{", "[]", "null"):
+        (tmp_path / "parts" / "plan.json").write_text(damaged, encoding="utf-8")
+        with pytest.raises(GenerationError, match=r"plan\.json: is damaged"):
+            make(make_author())
 
 
 def test_two_runs_do_not_share_a_folder(

@@ -101,6 +101,19 @@ def test_an_endpoint_is_asked_with_the_role_and_nothing_is_paid_twice(cli: Cli, 
     assert again["cached"] == again["calls"] == first["calls"] == len(server.asked)
 
 
+def test_a_larger_bound_on_replies_asks_anew(cli: Cli, remote: Path, server: Any) -> None:
+    """A reply that was cut must not come back from the cache."""
+    config = yaml.safe_load(remote.read_text(encoding="utf-8"))
+    command = ("data", "generate", "--model", "openai:tiny", "--config", remote, "--out", "x.json", "--json")
+    for bound in (9000, 9001):
+        config["endpoint"]["max_tokens"] = bound
+        remote.write_text(yaml.safe_dump(config), encoding="utf-8")
+        assert cli(*command).succeeded().json["cached"] == 0
+        for path in Path("x.parts").glob("*/*.json"):
+            path.unlink()
+    assert {body["max_tokens"] for _, body in server.asked} == {9000, 9001}
+
+
 def test_a_budget_stops_the_run_and_a_larger_one_goes_on(cli: Cli, small: Path, remote: Path, server: Any) -> None:
     cli("data", "generate", "--config", small, "--out", "whole.json").succeeded()
     config = yaml.safe_load(remote.read_text(encoding="utf-8"))
