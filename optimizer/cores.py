@@ -15,6 +15,7 @@ from ..env.transcript import Transcript
 from ..policies.lm.base import merged
 from ..policies.lm.embedded import EmbeddedModel
 from ..policies.policy import MemoryPolicy
+from ..policies.text import LexicalEmbedder
 
 USERS_A_PROCESS = 4
 """Users from which on a process of its own is worth its start."""
@@ -26,6 +27,7 @@ def processes_for(cast: Cast, users: int) -> int:
     AMemGym's guesses go on from user to user and cannot be dealt out.
     """
     local = all(isinstance(model, EmbeddedModel) for model in (cast.assistant, cast.user))
+    local &= isinstance(cast.embedder, LexicalEmbedder)
     if not local or "guessed_answers" in cast.protocol.compat:
         return 1
     return max(1, min(os.cpu_count() or 1, users // USERS_A_PROCESS))
@@ -40,7 +42,7 @@ def evaluate_on(
     transcripts: Mapping[str, Transcript] | None = None,
     done: Callable[[Episode], None] = lambda _: None,
 ) -> Evaluation:
-    """Evaluate like ``Evaluator``, with the same result but for the time that it takes.
+    """Evaluate like ``Evaluator``, with the same result; seconds are those of the process that took longest.
 
     ``done`` hears of a process's episodes when all of them are finished. Raises what ``Evaluator.evaluate`` raises.
     """

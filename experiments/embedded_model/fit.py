@@ -15,10 +15,9 @@ from itertools import pairwise
 import optuna
 
 from ...policies.lm.embedded.reading import Reading
-from .arms import ACCURACY_BAR, DECAY_BAR, SHARE_BAR, SHARES, Arm, misses, published, run_all
+from .arms import ACCURACY_BAR, DECAY_BAR, ORDER, SHARE_BAR, SHARES, Arm, misses, published, run_all
 
 TRAIN = "generated:20@101"
-ORDER = ("awe", "rag", "native", "awi")
 SPACE = {
     "sharpness": (4.0, 12.0),
     "focus": (1.0, 3.0),

@@ -17,6 +17,7 @@ MOST_FAILURES = 4
 MOST_EDITS = 3
 """Changes that it makes to a prompt in one go."""
 WORDS_PER_KIND = 5
+"""Examples with which it names a kind of information."""
 
 IN_FULL = "Write down each statement in full, with every detail."
 OWN_ONLY = "Note only what is true of the users themselves, not other people's doings."

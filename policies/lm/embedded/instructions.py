@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ...text import stems
+from .reading import KIN_WORTH
 from .sentences import Words, words_of
 
 MOST_KINDS = 24
 """Kinds of information of a prompt that get full attention; with more, each gets less."""
 WORDS_OF_A_KIND = 6
 """Words with which a kind is still told precisely."""
-KINSHIP = 0.5
-"""How much a kindred word counts beside the same word."""
 WORDS_PER_NOTE = 14
+"""Length of a note, in words, where the prompt says nothing about it; in full and in brief it is the next two."""
 WORDS_PER_FULL_NOTE = 40
 WORDS_PER_BRIEF_NOTE = 6
 
@@ -49,7 +49,7 @@ class Kind:
 
     def fit(self, said: Words) -> float:
         """Return how well something said fits, in [0, 1]; what asks for everything fits nothing well."""
-        shared = len(said.plain & self.words.plain) + KINSHIP * len(said.kin & self.words.kin)
+        shared = len(said.plain & self.words.plain) + KIN_WORTH * len(said.kin & self.words.kin)
         breadth = max(1.0, len(self.words.plain) / WORDS_OF_A_KIND)
         return shared / (shared + breadth)
 

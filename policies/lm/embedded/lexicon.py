@@ -12,6 +12,7 @@ from ...text import stem, words_in_order
 KIN_SIGN = "\u2248"
 """The first character of a group's name as a word; no stem has it."""
 LONGEST_PHRASE = 3
+"""Words of a phrase at most."""
 
 
 @lru_cache(maxsize=1 << 15)

@@ -16,6 +16,7 @@ class Quantity:
     """A range of numbers; a single number is a range of one."""
 
     low: float
+    """At least 0."""
     high: float
     """At least ``low``; may be infinite."""
     unit: str

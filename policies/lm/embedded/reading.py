@@ -32,11 +32,11 @@ class Reading:
     primacy: float = 3.1
     """Log-odds of attention by which the first sentence leads those far from the beginning, >= 0."""
     kinship: float = 0.6
-    """How much a kindred word counts beside the same word, in [0, 1]."""
+    """How much a kindred word counts beside the same word when it speaks for an option, in [0, 1]."""
 
 
 KIN_WORTH = 0.5
-"""Worth of a group of kindred words in a search, beside that of a word."""
+"""Worth of a kindred word in a search, beside that of the same word."""
 QUANTITY_WORTH = 2.0
 """Worth of a quantity that fits some options only, beside that of a word."""
 LOUD = 3.5
@@ -128,11 +128,6 @@ def _by_date(lines: Sequence[Sentence]) -> list[int]:
     for place, i in zip(dated, sorted(dated, key=lambda i: lines[i].day), strict=True):
         places[i] = place
     return places
-
-
-def overlap(words: frozenset[str], others: frozenset[str]) -> float:
-    """Return the cosine of two sets of words, in [0, 1]."""
-    return len(words & others) / math.sqrt(len(words) * len(others)) if words and others else 0.0
 
 
 def attend(context: Context, cue: frozenset[str], reading: Reading) -> Floats:

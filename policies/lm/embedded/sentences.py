@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +16,17 @@ from .lexicon import KIN_SIGN, kin
 from .quantities import Quantity, quantities
 
 Codes = NDArray[np.int64]
-_CODES: dict[str, int] = {}
 
 
 def codes_of(words: Iterable[str]) -> Codes:
-    """Return a number for each word, in the order of the words; odd where it names a group of kindred words.
-
-    Numbers are given as words come and mean nothing outside this process.
-    """
+    """Return a number for each word, in the order of the words; odd where it names a group of kindred words."""
     return np.array([_code(word) for word in words], dtype=np.int64)
 
 
+@lru_cache(maxsize=1 << 16)
 def _code(word: str) -> int:
-    code = _CODES.get(word)
-    if code is None:
-        code = _CODES[word] = 2 * len(_CODES) + word.startswith(KIN_SIGN)
-    return code
+    digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=7).digest()
+    return 2 * int.from_bytes(digest, "big") + word.startswith(KIN_SIGN)
 
 
 @dataclass(frozen=True)
@@ -107,6 +103,7 @@ _CHANGE = re.compile(
 )
 
 OWN, ASKED, OTHER, NOBODY = 1.0, 0.5, 0.25, 0.0
+"""Voices: the user states something of the user; asks as one concerned; says anything else; somebody else's doings."""
 
 
 def about_self(text: str) -> bool:
@@ -137,8 +134,8 @@ def _sentence(text: str, told: bool, day: str) -> Sentence:
 
 @lru_cache(maxsize=1 << 15)
 def _words_of_sentence(text: str) -> Words:
-    held = affirmed(text)
-    return words_of(held) if words_of(held).all else words_of(text)
+    held = words_of(affirmed(text))
+    return held if held.all else words_of(text)
 
 
 def _voice(text: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from typing import Any
 
 from ...text import stems
 from .instructions import Instructions, Kind, read_instructions, slug
-from .reading import overlap
 from .sentences import NOBODY, OWN, message_sentences, tells_change, words_of
 
 WORDS_IN_ONE_GO = 25
@@ -26,6 +26,7 @@ SAME_MATTER = 0.33
 CHANGED_MATTER = 0.04
 """The same for a note that says that something has changed: it must have been something."""
 SAME_NOTE = 0.95
+"""Likeness from which on a note tells nothing new."""
 FAMILIAR = 10
 """What a word counts for as the topic where labels use it already, beside a mention by the user."""
 
@@ -70,10 +71,10 @@ def merge_facts(instructions: str, memories: dict[str, str], facts: Sequence[str
     events: list[dict[str, str]] = []
     for fact in facts:
         words = words_of(fact).all
-        likeness, key = max(((overlap(words, others), key) for key, others in known.items()), default=(0.0, ""))
-        if likeness > SAME_NOTE:
+        like, key = max(((likeness(words, others), key) for key, others in known.items()), default=(0.0, ""))
+        if like > SAME_NOTE:
             events.append({"event": "NONE", "id": key})
-        elif likeness > _same_from(fact, asked) and not asked.appends:
+        elif like > _same_from(fact, asked) and not asked.appends:
             events.append({"event": "UPDATE", "id": key, "text": fact})
             known.pop(key)
         else:
@@ -126,6 +127,11 @@ def _shorten(text: str, asked: Instructions, day: str) -> str:
     return f"{short} ({day})" if asked.dated and day else short
 
 
+def likeness(words: frozenset[str], others: frozenset[str]) -> float:
+    """Return the cosine of two sets of words, in [0, 1]."""
+    return len(words & others) / math.sqrt(len(words) * len(others)) if words and others else 0.0
+
+
 def _topic(conversation: Sequence[dict[str, Any]], memories: dict[str, str]) -> str:
     """Return the word that a talk is most about: what is asked counts most, and words that labels use already."""
     used = {word for label in memories for word in stems(label)}
@@ -141,11 +147,11 @@ def _topic(conversation: Sequence[dict[str, Any]], memories: dict[str, str]) -> 
 
 def _label(note: Note, asked: Instructions, topic: str, memories: dict[str, str]) -> str:
     """Return the label that the note belongs under: that of the same matter, else its kind's and the topic's."""
-    likeness, label = max(
-        ((overlap(note.words, words_of(f"{key} {text}").all), key) for key, text in memories.items()),
+    like, label = max(
+        ((likeness(note.words, words_of(f"{key} {text}").all), key) for key, text in memories.items()),
         default=(0.0, ""),
     )
-    if likeness > _same_from(note.text, asked):
+    if like > _same_from(note.text, asked):
         return label
     if note.kind is not None:
         return f"{topic}_{slug(note.kind.text)}"

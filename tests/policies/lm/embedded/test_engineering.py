@@ -120,7 +120,7 @@ def test_what_was_not_noted_becomes_a_kind_that_others_have_as_well() -> None:
     lines = edited.split("\n")
     bullets = [line for line in lines if line.startswith("- ")]
     assert 1 <= len(bullets) <= MOST_EDITS
-    assert bullets[0].startswith("- injury: knee") or any("knee" in bullet for bullet in bullets)
+    assert any("knee" in bullet for bullet in bullets)
     assert lines[lines.index(bullets[0]) - 1].startswith("7. ")
 
 

@@ -102,12 +102,15 @@ def test_other_fields_get_a_value_of_their_type_or_nothing(ask: Ask, kind: str, 
         "Respond with a JSON object in the following order of fields: "
         + ", then ".join(f"`f{i}`" for i in range(MOST_FIELDS + 2))
         + ".",
-        typed("list[" * 5000),
     ],
 )
-def test_what_is_almost_a_form_raises_nothing(ask: Ask, text: str) -> None:
-    assert find_form(text) is None or "list[" in text
+def test_what_is_almost_a_form_is_none(ask: Ask, text: str) -> None:
+    assert find_form(text) is None
     ask(asked(text))
+
+
+def test_a_type_without_end_raises_nothing(ask: Ask) -> None:
+    ask(asked(typed("list[" * 5000)))
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,16 @@
 
 Invariants:
 
-1. The shares of attention are positive and sum to 1.
+1. The shares of attention are never negative and sum to 1.
 2. Competition is what makes it forget: more talk about the same leaves less attention for each.
 3. The order of sets does not matter: every process reads alike.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +21,7 @@ from hypothesis import strategies as st
 
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded.quantities import Quantity
-from mnemotune.policies.lm.embedded.reading import Context, Reading, attend, overlap, read_messages, votes, weigh
+from mnemotune.policies.lm.embedded.reading import Context, Reading, attend, read_messages, votes, weigh
 from mnemotune.policies.lm.embedded.sentences import NOBODY, OWN, Sentence, Words, words_of
 
 STEMS = st.frozensets(st.sampled_from("abcdefgh"), max_size=5)
@@ -50,7 +53,7 @@ def shares(context: list[Sentence], cue: str, reading: Reading = EVEN) -> list[f
 
 @settings(deadline=None)
 @given(context=st.lists(SENTENCES, max_size=10), cue=STEMS | GROUPS, reading=PARAMETERS)
-def test_the_shares_of_attention_are_positive_and_sum_to_one(
+def test_the_shares_of_attention_are_never_negative_and_sum_to_one(
     context: list[Sentence], cue: frozenset[str], reading: Reading
 ) -> None:
     attention = attend(Context(context), cue, reading)
@@ -94,17 +97,6 @@ def test_dates_tell_the_order_of_listed_memories() -> None:
     context = read_messages([Message("system", listed)])
     assert [sentence.text for sentence in context.sentences] == ["I own a cat.", "I live here.", "I own a dog."]
     assert list(context.order) == [2, 1, 0]
-
-
-# Likeness
-
-
-@given(words=STEMS, others=STEMS)
-def test_likeness_is_symmetric_between_zero_and_one(words: frozenset[str], others: frozenset[str]) -> None:
-    assert overlap(words, others) == overlap(others, words)
-    assert 0 <= overlap(words, others) <= 1.000001
-    assert (overlap(words, others) > 0) == bool(words & others)
-    assert not words or overlap(words, words) == pytest.approx(1)
 
 
 # What speaks for an option
@@ -162,10 +154,24 @@ def test_a_number_speaks_for_the_range_that_it_is_in() -> None:
 
 
 def test_each_process_reads_alike() -> None:
-    """Numbers are given to words as they come; sums must not depend on them."""
-    words_of("zebra yak xylophone")
-    sentences = [said("I own a cat and a dog."), said("The dog owns me and the old cat.")]
-    options = [words_of("an old cat"), words_of("a dog"), words_of("xylophone, yak")]
-    scores = weigh(Context(sentences), words_of("cat dog yak").all, options, Reading())
-    assert scores == weigh(Context(sentences), words_of("yak dog cat").all, options, Reading())
-    assert len(set(scores)) == 3
+    """Sets have another order in every process, and sums of floats must not depend on it."""
+    program = (
+        "from mnemotune.policies.lm import Message\n"
+        "from mnemotune.policies.lm.embedded.reading import Reading, read_messages, weigh\n"
+        "from mnemotune.policies.lm.embedded.sentences import words_of\n"
+        "talk = ' '.join(f'I own a {w}, a dog, an old cat.' for w in 'boat yak fox tent oak'.split())\n"
+        "options = [words_of(t) for t in ('an old cat and a boat', 'a dog near a tent', 'a yak, an oak, a fox')]\n"
+        "context = read_messages([Message('user', talk)])\n"
+        "print(weigh(context, words_of(talk).all, options, Reading()))\n"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(told) == 1

@@ -88,8 +88,7 @@ def test_a_forgetful_reply_leads_the_talk_elsewhere(ask: Ask) -> None:
         exchange(said, "As you said before, your piano needs tuning. Take worms and patience."), role="user"
     )
     assert "piano" not in mindful
-    assert "piano" in forgetful or "tuning" in forgetful
-    assert "bait" in forgetful
+    assert forgetful == "Why do you bring up tuning? I was asking about bait."
 
 
 def test_not_even_a_reply_that_says_it_makes_the_user_tell_a_secret(ask: Ask) -> None:

@@ -17,11 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.policies.lm.embedded.instructions import MOST_KINDS, WORDS_PER_BRIEF_NOTE, WORDS_PER_NOTE
-from mnemotune.policies.lm.embedded.writing import WORDS_IN_ONE_GO, merge_facts, write_facts, write_profile
+from mnemotune.policies.lm.embedded.writing import WORDS_IN_ONE_GO, likeness, merge_facts, write_facts, write_profile
 
 if TYPE_CHECKING:
     from .conftest import AskFor, ConversationOf
 
+WORDS = st.frozensets(st.sampled_from("abcdefgh"), max_size=5)
 FACTS = 'Note facts as {"facts": [...]}.\n%s\n\nConversation:\n%s'
 LONG = (
     "I keep cats, and these cats of mine are old cats that watch the ferries in the harbour on Sundays from a "
@@ -122,7 +123,7 @@ def test_the_day_is_noted_where_the_prompt_asks_for_it() -> None:
 
 def test_a_fact_can_be_understood_on_its_own() -> None:
     (fact,) = facts("", "I do it on the balcony. Which tomatoes would you plant?")
-    assert fact == "plant: I do it on the balcony." or fact == "tomato: I do it on the balcony."
+    assert fact == "tomato: I do it on the balcony."
 
 
 def test_nothing_worth_noting_is_an_empty_note() -> None:
@@ -191,6 +192,17 @@ def test_the_prompts_bullets_change_what_memory_holds(ask_for_json: AskFor, conv
     specific = vague.replace("Note what matters.", "Note:\n- health, pains of knee or back")
     assert "knee" not in str(ask_for_json(vague))
     assert "knee" in str(ask_for_json(specific))
+
+
+# Likeness
+
+
+@given(words=WORDS, others=WORDS)
+def test_likeness_is_symmetric_between_zero_and_one(words: frozenset[str], others: frozenset[str]) -> None:
+    assert likeness(words, others) == likeness(others, words)
+    assert 0 <= likeness(words, others) <= 1.000001
+    assert (likeness(words, others) > 0) == bool(words & others)
+    assert not words or likeness(words, words) == pytest.approx(1)
 
 
 # Merging
