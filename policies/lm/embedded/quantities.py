@@ -34,6 +34,17 @@ class Quantity:
         return self.low * 1.01 if math.isinf(self.high) else (self.low + self.high) / 2
 
 
+LEVELS = {
+    "money": ("budget_low", "budget_middle", "budget_high"),
+    "square feet": ("space_small", "space_medium", "space_large"),
+    "minutes": ("time_little", "time_some", "time_plenty"),
+    "kilometres": ("distance_near", "distance_regional", "distance_far"),
+    "people": ("company_small_group", "company_small_group", "company_large_group"),
+}
+"""Groups of kindred words for little, some and much of what is counted."""
+DEGREES = ("degree_little", "degree_some", "degree_much")
+"""The same whatever is counted."""
+
 WORDS = {
     "one": 1, "two": 2, "couple": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
     "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "dozen": 12, "fifteen": 15, "twenty": 20,
@@ -49,6 +60,16 @@ UNITS = {
     "pound": ("money", 1), "gbp": ("money", 1),
     "peopl": ("people", 1), "person": ("people", 1), "guest": ("people", 1), "member": ("people", 1),
 }  # fmt: skip
+
+
+def levels(quantity: Quantity) -> tuple[str, ...]:
+    """Return the groups of kindred words that a range belongs to: open ones are little or much; none for a number."""
+    if quantity.low == quantity.high:
+        return ()
+    rank = 2 if math.isinf(quantity.high) else 0 if quantity.low == 0 else 1
+    of_unit = LEVELS.get(quantity.unit)
+    return (DEGREES[rank],) if of_unit is None else (DEGREES[rank], of_unit[rank])
+
 
 _NUMBER = r"(?:\d[\d,]*(?:\.\d+)?k?|" + "|".join(WORDS) + ")"
 _CURRENCY = r"[$\u00a3\u20ac]"

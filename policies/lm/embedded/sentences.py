@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...text import sentences, stems
 from .lexicon import KIN_SIGN, kin
-from .quantities import Quantity, quantities
+from .quantities import Quantity, levels, quantities
 
 Codes = NDArray[np.int64]
 
@@ -118,7 +118,9 @@ def tells_change(text: str) -> bool:
 
 def words_of(text: str) -> Words:
     """Return what a text says."""
-    return Words(frozenset(stems(text)), kin(text), quantities(text))
+    counted = quantities(text)
+    groups = frozenset(KIN_SIGN + group for quantity in counted for group in levels(quantity))
+    return Words(frozenset(stems(text)), kin(text) | groups, counted)
 
 
 def affirmed(text: str) -> str:
