@@ -129,9 +129,9 @@ def affirmed(text: str) -> str:
 
 
 @lru_cache(maxsize=1 << 15)
-def _sentence(text: str, told: bool, day: str) -> Sentence:
+def _sentence(text: str, voice: float | None, day: str) -> Sentence:
     said = _words_of_sentence(text)
-    return Sentence(text, said, _voice(text) if told else NOBODY, day)
+    return Sentence(text, said, _voice(text) if voice is None else voice, day)
 
 
 @lru_cache(maxsize=1 << 15)
@@ -158,23 +158,23 @@ def message_sentences(role: str, content: str) -> tuple[Sentence, ...]:
 
 
 def _sentences(role: str, content: str) -> Iterator[Sentence]:
-    told, day = role != "assistant", ""
+    voice, day = NOBODY if role == "assistant" else None, ""
     prefix = _TIME_PREFIX.match(content)
     if prefix:
         day, content = prefix[1], content[prefix.end() :]
     for line in content.splitlines():
         if role == "system" and line.startswith("- "):
-            told = not line.startswith(("- user:", "- assistant:"))
+            voice = OTHER if line.startswith(("- user:", "- assistant:")) else None
         if _TIME.match(line):  # a line of its own, which the reader does not carry over to the next
             continue
-        yield from _line_sentences(line, told, day)
+        yield from _line_sentences(line, voice, day)
 
 
 @lru_cache(maxsize=1 << 15)
-def _line_sentences(line: str, told: bool, day: str) -> tuple[Sentence, ...]:
+def _line_sentences(line: str, voice: float | None, day: str) -> tuple[Sentence, ...]:
     dated = _DATED.search(line)
     text = _DATED.sub("", line).removeprefix("- ").removeprefix("user: ").removeprefix("assistant: ")
-    return tuple(_sentence(piece, told, dated[1] if dated else day) for piece in sentences(text))
+    return tuple(_sentence(piece, voice, dated[1] if dated else day) for piece in sentences(text))
 
 
 def read_state_lines(text: str) -> Iterator[Sentence]:
