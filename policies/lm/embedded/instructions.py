@@ -17,7 +17,7 @@ WORDS_OF_A_KIND = 6
 WORDS_PER_NOTE = 14
 """Length of a note, in words, where the prompt says nothing about it; in full and in brief it is the next two."""
 WORDS_PER_FULL_NOTE = 40
-WORDS_PER_BRIEF_NOTE = 6
+WORDS_PER_BRIEF_NOTE = 7
 
 _ITEM = re.compile(r"^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
 _DETAIL = re.compile(

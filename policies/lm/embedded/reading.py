@@ -21,17 +21,17 @@ Floats = NDArray[np.float64]
 class Reading:
     """The reader's few parameters."""
 
-    sharpness: float = 6.0
+    sharpness: float = 6.3
     """How strongly attention goes to the sentences most like what is looked for, >= 0; at 0 all count alike."""
-    focus: float = 2.2
+    focus: float = 1.9
     """Factor of sharpness in answers that are to rest on memories, >= 1."""
-    voice: float = 1.8
+    voice: float = 3.0
     """Log-odds of attention by which a statement of the user about the user leads other people's talk."""
     forgetting: float = 0.5
     """Log-odds of attention that a sentence loses with each doubling of its distance from the end, >= 0."""
     primacy: float = 3.1
     """Log-odds of attention by which the first sentence leads those far from the beginning, >= 0."""
-    kinship: float = 0.6
+    kinship: float = 0.5
     """How much a kindred word counts beside the same word when it speaks for an option, in [0, 1]."""
 
 
@@ -39,13 +39,13 @@ KIN_WORTH = 0.5
 """Worth of a kindred word in a search, beside that of the same word."""
 QUANTITY_WORTH = 2.0
 """Worth of a quantity that fits some options only, beside that of a word."""
-LOUD = 3.5
+LOUD = 2.0
 """What a sentence says when it is half as loud as it can be, in words."""
 
 
 FRESH = 2.0
 """Sentences at the end that are fresh in mind."""
-AT_FIRST = 45.0
+AT_FIRST = 42.0
 """Sentences at the beginning that leave a first impression."""
 
 
