@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from itertools import count
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +42,10 @@ def evolve_command(
     except KeyboardInterrupt:
         console.print(f"stopped; `mnemotune evolve --resume {folder}` goes on", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
+    finally:
+        if out is None and resumed is None:
+            with suppress(OSError):  # a folder with something in it stays
+                folder.rmdir()
     if as_json:
         typer.echo(json.dumps(outcome.as_json(), ensure_ascii=False))
     else:
@@ -58,11 +62,21 @@ def _folder(config: Path | None, out: Path | None, resumed: Path | None) -> Path
         return resumed
     if config is None:
         raise ConfigError("name a config, for example `mnemotune evolve configs/quickstart.yaml`, or --resume RUN")
-    numbered = (Path("runs") / f"{config.stem}-{n:03d}" for n in count(1))
-    folder = out or next(folder for folder in numbered if not folder.exists())
+    folder = out or _next_free(Path("runs"), config.stem)
     if (folder / "study.db").exists():
         raise ConfigError(f"{folder}: holds a run already; go on with --resume {folder}, or choose another --out")
     return folder
+
+
+def _next_free(runs: Path, name: str) -> Path:
+    """Make the next run folder of this name, which no other process gets."""
+    n = 1
+    while True:
+        folder = runs / f"{name}-{n:03d}"
+        with suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+        n += 1
 
 
 def show(outcome: Outcome) -> None:

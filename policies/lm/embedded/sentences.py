@@ -152,7 +152,7 @@ def _voice(text: str) -> float:
 def message_sentences(role: str, content: str) -> tuple[Sentence, ...]:
     """Return a message's sentences.
 
-    A system message holds memories: notes are the user's own; in quoted talk ("user: ...") nobody's voice stands out.
+    A system message holds memories: notes are the user's own; quoted talk ("user: ...") is nobody's in particular.
     """
     return tuple(_sentences(role, content))
 

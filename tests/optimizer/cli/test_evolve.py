@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,19 @@ def test_the_command_that_opens_mlflow_finds_this_runs_view(cli: Cli, finished: 
 
 def test_runs_without_a_folder_get_the_next_free_one(cli: Cli, tiny: Path, finished: Path) -> None:
     assert cli("evolve", tiny, "--json").succeeded().json["run"] == "runs/tiny-002"
+
+
+@pytest.mark.usefixtures("store")
+def test_two_runs_started_at_once_get_a_folder_each(tiny: Path) -> None:
+    command = [sys.executable, "-m", "mnemotune", "evolve", str(tiny), "--set", "baselines=[]", "--json"]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    told = [json.loads(run.communicate()[0]) for run in started]
+    assert {run["run"] for run in told} == {"runs/tiny-001", "runs/tiny-002"}
+
+
+def test_a_run_that_cannot_start_leaves_no_folder(cli: Cli, tiny: Path) -> None:
+    cli("evolve", tiny, "--set", "search.budget.calls=1").refused()
+    assert not list(Path().glob("runs/tiny-*"))
 
 
 def test_settings_and_the_seed_come_before_the_config(cli: Cli, tiny: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from mnemotune.data.library import load_library
 from mnemotune.data.resources import resource
 from mnemotune.policies.lm.embedded.lexicon import KIN_SIGN, LONGEST_PHRASE, examples, family, kin
+from mnemotune.policies.lm.embedded.quantities import DEGREES, LEVELS
 from mnemotune.policies.text import stem, words_in_order
 
 
@@ -77,6 +78,11 @@ def test_phrases_are_short_lower_case_and_written_once_in_a_group() -> None:
         assert phrase == phrase.lower().strip(), group
         assert 1 <= len(words_in_order(phrase)) <= LONGEST_PHRASE, (group, phrase)
     assert max(Counter(PHRASES).values()) == 1
+
+
+def test_little_some_and_much_of_what_is_counted_are_groups() -> None:
+    named = {*DEGREES, *(group for groups in LEVELS.values() for group in groups)}
+    assert named <= GROUPS.keys()
 
 
 def test_no_phrase_is_in_more_than_two_groups() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemotune.policies.lm.embedded.quantities import Quantity, quantities
+from mnemotune.policies.lm.embedded.quantities import Quantity, levels, quantities
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,22 @@ def test_a_quantity_is_within_a_range_of_its_unit_or_of_none() -> None:
     assert not hour.within(Quantity(0, 30, "minutes"))
     assert Quantity(1500, math.inf, "").within(Quantity(1500, math.inf, ""))
     assert not Quantity(1500, math.inf, "").within(Quantity(500, 1500, ""))
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("over_1000_dollars", ("degree_much", "budget_high")),
+        ("200_to_1000_dollars", ("degree_some", "budget_middle")),
+        ("less_than_500_sqft", ("degree_little", "space_small")),
+        ("over 8 hours", ("degree_much", "time_plenty")),
+        ("up to 3 days", ("degree_little",)),
+        ("1,000 square feet", ()),
+    ],
+)
+def test_a_range_is_little_some_or_much_of_what_it_counts(text: str, groups: tuple[str, ...]) -> None:
+    (quantity,) = quantities(text)
+    assert levels(quantity) == groups
 
 
 @given(text=st.text())
