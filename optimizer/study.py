@@ -15,6 +15,7 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial, TrialState
 
+from ..env import Episode
 from ..policies.lm import Ledger
 from ..policies.policy import MemoryPolicy
 
@@ -44,6 +45,16 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Played:
+    """How a policy did with one user."""
+
+    score: float
+    """Memory score; NaN when the episode failed."""
+    episode: Episode
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """One candidate and what became of it."""
 
@@ -55,7 +66,7 @@ class Trial:
     parent: int | None
     """The number of the trial that it was made from."""
     change: str
-    """What the proposers did, in words."""
+    """What the proposer did, in words."""
     stage: Stage
     accepted: bool
     reason: str
@@ -69,6 +80,10 @@ class Trial:
     evidence: tuple[Evidence, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
     """What it took, proposing included."""
+    proposer: str = ""
+    """Who made it; empty for the seed policy."""
+    looks: Mapping[str, Any] = field(default_factory=dict)
+    """What acceptance was decided on, as ``Look.as_json`` gives it; empty when it did not come that far."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Optuna's view of the numbers and the structure."""
     distributions: Mapping[str, BaseDistribution] = field(default_factory=dict)

@@ -149,23 +149,26 @@ def _contains(distribution: BaseDistribution, value: Any) -> bool:
     return isinstance(distribution, IntDistribution) and distribution.low <= value <= distribution.high
 
 
-def apply_point(point: Point, prompts: Mapping[str, str], *, read_budget: int | None = None) -> MemoryPolicy:
-    """Make the policy at a point, with these prompts by slot."""
+def values_at(point: Point, prompts: Mapping[str, str], *, read_budget: int | None = None) -> dict[str, Any]:
+    """Return the values of the policy at a point, with these prompts by slot."""
     mode = point["mode"]
     if mode == "none":
         window = {}
         if point["none.window"] == "last":
             window = {"buffer_size": point["none.buffer_size"], "update_every": A_ROUND}
-        return MemoryPolicy.model_validate({"write": {"mode": mode}, **window, "prompts": dict(prompts)})
+        return {"write": {"mode": mode}, **window, "prompts": dict(prompts)}
     external = point["store"] == "external"
-    return MemoryPolicy.model_validate(
-        {
-            "write": {"mode": mode, "roles": point["roles"]},
-            "update_every": point["update_every"],
-            "buffer_size": point["buffer_size"],
-            "store": point["store"],
-            **({"top_k": point["top_k"]} if external else {}),
-            "read": {"order": point["order"] if external else "time", "budget_tokens": read_budget},
-            "prompts": dict(prompts),
-        }
-    )
+    return {
+        "write": {"mode": mode, "roles": point["roles"]},
+        "update_every": point["update_every"],
+        "buffer_size": point["buffer_size"],
+        "store": point["store"],
+        **({"top_k": point["top_k"]} if external else {}),
+        "read": {"order": point["order"] if external else "time", "budget_tokens": read_budget},
+        "prompts": dict(prompts),
+    }
+
+
+def apply_point(point: Point, prompts: Mapping[str, str], *, read_budget: int | None = None) -> MemoryPolicy:
+    """Make the policy at a point, with these prompts by slot."""
+    return MemoryPolicy.model_validate(values_at(point, prompts, read_budget=read_budget))

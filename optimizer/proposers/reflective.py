@@ -1,16 +1,21 @@
-"""Prompts: a language model reads failures and edits the prompt that they belong to (DSPy)."""
+"""Prompts and the numbers beside them: a language model reads failures and edits what they belong to (DSPy)."""
 
 from __future__ import annotations
 
+import random
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel, Message, Request
+from ...policies.policy import MemoryPolicy
 from ...policies.prompts import REQUIRED_SLOTS
-from ..study import Evidence
+from ..config import SearchConfig, SpaceConfig
+from ..study import Evidence, Trial
+from .numbers import ORDERS, ROLES, point_of
+from .proposer import Candidate, candidate, pick_parent, policy_of, raced
 
 PURPOSES = {
     "write_profile": "tells the assistant which memories about the user to write, as a map of label to text",
@@ -21,52 +26,142 @@ PURPOSES = {
     "answer": "puts a multiple-choice question to the assistant, whose memories stand before it",
 }
 
-SLOT_OF_STAGE = {"write": ("write",), "read": ("merge", "write"), "utilisation": ("answer",)}
-"""Which prompt a failure of each stage belongs to: the first that the policy uses."""
+MEANINGS = {
+    "update_every": "messages that leave the buffer and are written down at a time",
+    "buffer_size": "latest messages that are kept word for word besides the memories",
+    "roles": "whose messages are written down",
+    "top_k": "memories that are brought back for each message",
+    "order": "how the memories that are brought back are laid out",
+}
+
+PROMPTS_OF_STAGE = {"write": ("write",), "read": ("merge", "write", "reply"), "utilisation": ("answer",)}
+NUMBERS_OF_STAGE = {"write": ("update_every", "roles"), "read": ("buffer_size", "top_k", "order"), "utilisation": ()}
+"""What the failures of each stage belong to, where a policy has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A prompt as the proposer rewrote it."""
+    """What a language model makes of prompts and numbers."""
 
-    slot: str
-    text: str
+    prompts: Mapping[str, str]
+    """The prompts that are new, by slot."""
+    numbers: Mapping[str, int | str]
+    """The numbers that are new, by name."""
     reason: str
 
 
-def slot_for(stage: str, slots: Collection[str]) -> str:
-    """Return which of a policy's prompt ``slots`` the failures of a stage belong to."""
-    return next((slot for slot in SLOT_OF_STAGE[stage] if slot in slots), "answer")
+@dataclass(frozen=True, slots=True)
+class Reflective:
+    """Lets a language model read failures and edit what they belong to."""
+
+    search: SearchConfig
+    model: LanguageModel
+    alone = False
+
+    def ready(self, trials: Sequence[Trial]) -> bool:
+        """Tell whether there are failures that something belongs to."""
+        return any(self._readable(trial) for trial in raced(trials))
+
+    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+        """Edit a parent in the light of some of its failures, those of a frequent stage the likelier."""
+        parent = pick_parent(trials, rng)
+        if not self._readable(parent):
+            parent = rng.choice([trial for trial in raced(trials) if self._readable(trial)])
+        base, shown = policy_of(parent), self._pick(parent, rng)
+        stages = {evidence.stage for evidence in shown}
+        slots = [slot for slot in self._slots(base) if any(slot in PROMPTS_OF_STAGE[stage] for stage in stages)]
+        names = [name for name in self._numbers(base) if any(name in NUMBERS_OF_STAGE[stage] for stage in stages)]
+        edit = await improve(
+            base, slots=slots, numbers=names, space=self.search.space, failures=shown, model=self.model
+        )
+        values = base.model_dump()
+        values["prompts"] |= edit.prompts
+        for name, value in edit.numbers.items():
+            place = {"roles": "write", "order": "read"}.get(name)
+            (values[place] if place else values)[name] = value
+        changed = [f"{slot} prompt" for slot in edit.prompts] + [f"{name} {value}" for name, value in edit.numbers.items()]
+        told = f"{', '.join(changed) or 'no change'}: {edit.reason}"
+        return candidate(parent, told, values, longest_prompt=self.search.longest_prompt)
+
+    def _slots(self, policy: MemoryPolicy) -> list[str]:
+        return [slot for slot in policy.prompt_kinds if slot in self.search.slots] if self.search.prompts else []
+
+    def _numbers(self, policy: MemoryPolicy) -> list[str]:
+        if not self.search.numbers or policy.write.mode == "none":
+            return []
+        here = point_of(policy, self.search.space)
+        return [] if here is None else [name for name in MEANINGS if name in here.point]
+
+    def _readable(self, trial: Trial) -> list[Evidence]:
+        """Return the failures of a trial that something belongs to which may change."""
+        policy = trial.policy
+        if policy is None:
+            return []
+        there = {*self._slots(policy), *self._numbers(policy)}
+        return [e for e in trial.evidence if there & {*PROMPTS_OF_STAGE[e.stage], *NUMBERS_OF_STAGE[e.stage]}]
+
+    def _pick(self, parent: Trial, rng: random.Random) -> list[Evidence]:
+        """Pick failures of one or two stages, drawn by how often each fails."""
+        readable = self._readable(parent)
+        stages = sorted({evidence.stage for evidence in readable})
+        weights = [max(parent.summary["shares"][stage], 1e-9) for stage in stages]
+        drawn = set(rng.choices(stages, weights=weights, k=2))
+        of_stages = [evidence for evidence in readable if evidence.stage in drawn]
+        return rng.sample(of_stages, min(self.search.failures_shown, len(of_stages)))
 
 
-async def edit_prompt(
-    slot: str, prompt: str, *, kind: str, evidence: Sequence[Evidence], model: LanguageModel
-) -> Edit | None:
-    """Ask the model to improve one prompt in the light of failures.
+async def improve(
+    policy: MemoryPolicy,
+    *,
+    slots: Sequence[str],
+    numbers: Sequence[str],
+    space: SpaceConfig,
+    failures: Sequence[Evidence],
+    model: LanguageModel,
+) -> Edit:
+    """Ask the model to improve some prompts and numbers of a policy in the light of failures.
 
-    Returns None when it has nothing to say, and the prompt as it was when it says it unreadably. Raises BudgetExhausted
-    or EndpointDown.
+    What it says unreadably, or of what it was not asked, changes nothing; the reason says so. Raises BudgetExhausted or
+    EndpointDown.
     """
     dspy = _dspy()
     engine = _Engine(model)
     lm = dspy.LM(f"mnemotune/{model.name}", engine=_NoSyncEngine(), async_engine=engine, cache=False)
-    slots = ", ".join(f"{{{name}}}" for name in REQUIRED_SLOTS[kind])
+    texts = policy.prompts.model_dump()
     try:
         with dspy.context(lm=lm, adapter=dspy.JSONAdapter()):
             prediction = await dspy.Predict(_signature()).acall(
-                purpose=f"This prompt {PURPOSES[kind]}. Its slots {slots} must stay as they are.",
-                current_prompt=prompt,
-                failures=[e.text for e in evidence],
+                purposes={slot: _purpose(policy.prompt_kinds[slot]) for slot in slots},
+                current_prompts={slot: texts[slot] for slot in slots},
+                current_numbers={name: _tell_number(name, policy, space) for name in numbers},
+                failures=[failure.text for failure in failures],
             )
     except Exception as error:  # noqa: BLE001 - DSPy wraps errors in many types; ours are told apart here
         if engine.stopped is not None:
             raise engine.stopped from None
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return Edit(slot, prompt, f"the proposer's reply was of no use: {first_line[:200]}")
-    text = str(prediction.improved_prompt).strip()
-    if not text or text == prompt.strip():
-        return None
-    return Edit(slot, text, " ".join(str(prediction.analysis).split())[:300])
+        return Edit({}, {}, f"the proposer's reply was of no use: {first_line[:200]}")
+    prompts = {slot: text.strip() for slot, text in prediction.improved_prompts.items() if slot in slots}
+    return Edit(
+        {slot: text for slot, text in prompts.items() if text and text != texts[slot].strip()},
+        {name: value for name, value in prediction.improved_numbers.items() if name in numbers},
+        " ".join(str(prediction.analysis).split())[:300],
+    )
+
+
+def _purpose(kind: str) -> str:
+    slots = ", ".join(f"{{{name}}}" for name in REQUIRED_SLOTS[kind])
+    return f"This prompt {PURPOSES[kind]}. Its slots {slots} must stay as they are."
+
+
+def _tell_number(name: str, policy: MemoryPolicy, space: SpaceConfig) -> str:
+    """Say what a number is, where it may lie and what it means."""
+    values = {"roles": policy.write.roles, "order": policy.read.order}
+    options = {"roles": ROLES, "order": ORDERS}
+    if name in options:
+        return f"{values[name]} ({' or '.join(options[name])}): {MEANINGS[name]}"
+    low, high = getattr(space, name)
+    return f"{getattr(policy, name)} ({low} to {high}): {MEANINGS[name]}"
 
 
 @cache
@@ -81,21 +176,25 @@ def _dspy() -> Any:
 def _signature() -> Any:
     dspy = _dspy()
 
-    class ImprovePrompt(dspy.Signature):  # type: ignore[misc, name-defined]
-        """Improve one prompt of an assistant with long-term memory.
+    class ImprovePolicy(dspy.Signature):  # type: ignore[misc, name-defined]
+        """Improve how an assistant with long-term memory works: some of its prompts and numbers.
 
-        Each failure tells the question that was answered wrongly, what the user had said, and what memory held. Find
-        out what in the prompt let this happen, and change the prompt so that such failures become rare for all users.
-        Keep what works, keep every slot in braces and the format that it asks for, and do not mention single users.
+        Each failure tells the question that was answered wrongly, what the user had said, and what memory held, and at
+        which stage memory failed: it was never written, it was lost or not brought back, or it was there and not used.
+        Find out what let this happen, and change what is needed so that such failures become rare for all users.
+        Keep what works, keep every slot in braces and the format that a prompt asks for, and do not mention single
+        users. Change a number only within its bounds.
         """
 
-        purpose: str = dspy.InputField(desc="what the prompt is for")
-        current_prompt: str = dspy.InputField(desc="the prompt to improve")
+        purposes: dict[str, str] = dspy.InputField(desc="what each prompt is for")
+        current_prompts: dict[str, str] = dspy.InputField(desc="the prompts that may be improved")
+        current_numbers: dict[str, str] = dspy.InputField(desc="the numbers that may be changed, with their bounds")
         failures: list[str] = dspy.InputField(desc="wrong answers, with what the user had said and what memory held")
         analysis: str = dspy.OutputField(desc="in one or two sentences: what went wrong, what you change")
-        improved_prompt: str = dspy.OutputField(desc="the whole new prompt")
+        improved_prompts: dict[str, str] = dspy.OutputField(desc="each prompt that you change, by its name, whole")
+        improved_numbers: dict[str, int | str] = dspy.OutputField(desc="each number that you change, by its name")
 
-    return ImprovePrompt
+    return ImprovePolicy
 
 
 class _NoSyncEngine:

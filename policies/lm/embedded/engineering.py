@@ -1,12 +1,13 @@
-"""The model as a prompt engineer: it reads a few failures and makes a few edits."""
+"""The model as a prompt engineer: it reads a few failures and changes a few lines and a number."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...text import sentences, stem, stems
 from .lexicon import examples, family, kin
@@ -15,7 +16,9 @@ from .sentences import about_self
 MOST_FAILURES = 4
 """Failures that the model reads."""
 MOST_EDITS = 3
-"""Changes that it makes to a prompt in one go."""
+"""Changes that it makes to prompts in one go."""
+STARTING_SIZE = 4
+"""What it makes of a number that is 0 and should be more."""
 WORDS_PER_KIND = 5
 """Examples with which it names a kind of information."""
 
@@ -33,40 +36,87 @@ _SECTION = re.compile(
 _SAID = re.compile(r"^The user said[^:]*: (.+)$", re.MULTILINE)
 _HELD = re.compile(r"^Memory held:\s*(.*?)(?=^(?!- )\S[^\n]*: |\Z)", re.MULTILINE | re.DOTALL)
 _QUESTION = re.compile(r"^Question: (.+)$", re.MULTILINE)
+_BOUNDS = re.compile(r"(\d+) \((\d+) to (\d+)\)")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 _BULLET_LINE = re.compile(r"^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+.+$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineeringTask:
-    """A prompt to improve and the evidence against it."""
+    """Prompts and numbers to improve, and the evidence against them."""
 
-    prompt: str
+    prompts: Mapping[str, str]
+    """By name."""
+    numbers: Mapping[str, str]
+    """By name, each as ``VALUE (LOW to HIGH)`` or ``VALUE (ONE or OTHER)``, and what it means."""
     failures: tuple[str, ...]
 
 
 def find_engineering_task(text: str) -> EngineeringTask | None:
-    """Find the sections ``current_prompt`` and ``failures``; None when the message has no such sections."""
+    """Find the sections ``current_prompts`` and ``failures``; None when the message has no such sections."""
     sections = {match[1]: match[2].strip() for match in _SECTION.finditer(text)}
-    if not {"current_prompt", "failures"} <= sections.keys():
+    if not {"current_prompts", "failures"} <= sections.keys():
         return None
+    prompts, numbers = (_mapping(sections.get(name, "")) for name in ("current_prompts", "current_numbers"))
+    failures = _value(sections["failures"])
+    listed = failures if isinstance(failures, list) else [sections["failures"]]
+    return EngineeringTask(prompts, numbers, tuple(map(str, listed)))
+
+
+def _value(text: str) -> Any:
     try:
-        failures = json.loads(sections["failures"])
+        return json.loads(text)
     except (ValueError, RecursionError):
-        failures = [sections["failures"]]
-    listed = failures if isinstance(failures, list) else [failures]
-    return EngineeringTask(sections["current_prompt"], tuple(map(str, listed)))
+        return None
 
 
-def improve_prompt(task: EngineeringTask) -> str:
-    """Return a JSON object with an analysis of the failures and the edited prompt."""
+def _mapping(text: str) -> dict[str, str]:
+    value = _value(text)
+    return {str(name): str(inner) for name, inner in value.items()} if isinstance(value, dict) else {}
+
+
+def improve(task: EngineeringTask) -> str:
+    """Return a JSON object with an analysis of the failures, the edited prompts and the changed numbers."""
     read = task.failures[:MOST_FAILURES]
-    edits = [edit for edit in dict.fromkeys(_edits(task.prompt, read)) if edit not in task.prompt][:MOST_EDITS]
-    prompt = task.prompt
-    for edit in edits:
-        prompt = _insert(prompt, edit)
-    analysis = "Added: " + " | ".join(edits) if edits else "Nothing to add."
-    return json.dumps({"analysis": analysis, "improved_prompt": prompt}, ensure_ascii=False)
+    prompts, edits = dict(task.prompts), 0
+    told: list[str] = []
+    for name, prompt in task.prompts.items():
+        for edit in dict.fromkeys(_edits(prompt, read)):
+            if edit not in prompt and edits < MOST_EDITS:
+                prompts[name] = _insert(prompts[name], edit)
+                told.append(edit)
+                edits += 1
+    numbers = _changed_number(task.numbers, read)
+    told += [f"{name} {value}" for name, value in numbers.items()]
+    reply = {
+        "analysis": "Added: " + " | ".join(told) if told else "Nothing to add.",
+        "improved_prompts": {name: text for name, text in prompts.items() if text != task.prompts[name]},
+        "improved_numbers": numbers,
+    }
+    return json.dumps(reply, ensure_ascii=False)
+
+
+def _changed_number(numbers: Mapping[str, str], failures: Sequence[str]) -> dict[str, int | str]:
+    """Change the one number that most of the failures speak for."""
+    wishes = Counter(wish for failure in failures for wish in _wishes(numbers, failure))
+    return dict([wishes.most_common(1)[0][0]]) if wishes else {}
+
+
+def _wishes(numbers: Mapping[str, str], failure: str) -> Iterator[tuple[str, int | str]]:
+    """Yield the changes of numbers that one failure speaks for, each as a name and a value."""
+    said, held = _said(failure), _held(failure)
+    kept = any(line and (line in text or text in line) for text in said for line in held)
+    others = any(line and not about_self(line.split(": ", 1)[-1]) for line in held)
+    wanted = [("top_k", 1.5)] if kept else [("buffer_size", 2.0), ("update_every", 0.5)]
+    for name, factor in wanted:
+        bounds = _BOUNDS.match(numbers.get(name, ""))
+        if bounds is not None:
+            value, low, high = map(int, bounds.groups())
+            changed = max(low, min(high, round(value * factor) if value else STARTING_SIZE))
+            if changed != value:
+                yield name, changed
+    if others and numbers.get("roles", "").startswith("both"):
+        yield "roles", "user"
 
 
 def _edits(prompt: str, failures: Sequence[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from ..base import Message
 from .answering import answer_choices, fill_probe, find_choices, find_schema
 from .blocks import json_blocks
 from .composing import compose
-from .engineering import find_engineering_task, improve_prompt
+from .engineering import find_engineering_task, improve
 from .fields import find_form, without_form
 from .reading import Reading
 from .revising import find_revision_task, revise
@@ -34,7 +34,7 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     text = last.content
     engineering = find_engineering_task(text)
     if engineering is not None:
-        return improve_prompt(engineering)
+        return improve(engineering)
     blocks = list(json_blocks(text))
     revision = find_revision_task(text, blocks)
     if revision is not None:

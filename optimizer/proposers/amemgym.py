@@ -1,0 +1,56 @@
+"""AMemGym's self-evolution as a proposer: what a policy makes of its own write prompt within a user's life."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...env import Episode
+from ...policies.policy import MemoryPolicy
+from ..config import SearchConfig
+from ..study import Trial
+from .proposer import Candidate, Playing, candidate, pick_parent, policy_of, raced
+
+EVOLUTION = {"feedback": "complete", "targets": ["write"]}
+
+
+@dataclass(frozen=True, slots=True)
+class AMemGym:
+    """Lets a parent rewrite its write prompt after each period of one train user's life, and keeps what came out.
+
+    After AMemGym (ICLR 2026), section on self-evolution, where each user starts anew; here the prompt goes on to others.
+    """
+
+    search: SearchConfig
+    arena: Playing
+    alone = False
+
+    def ready(self, trials: Sequence[Trial]) -> bool:
+        """Tell whether some parent has a write prompt."""
+        return any(_can_rewrite(trial) for trial in raced(trials))
+
+    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+        """Rewrite a parent's write prompt within one user's life."""
+        parent = pick_parent(trials, rng)
+        if not _can_rewrite(parent):
+            parent = rng.choice([trial for trial in raced(trials) if _can_rewrite(trial)])
+        base = policy_of(parent)
+        user = rng.choice(sorted(parent.train))
+        evolving = MemoryPolicy.model_validate({**base.model_dump(), "evolution": EVOLUTION})
+        episode = (await self.arena.play(evolving, [user]))[user].episode
+        texts, changes = _rewritten(episode)
+        values = base.model_dump()
+        values["prompts"]["write"] = texts[-1] if texts else base.prompts.write
+        told = f"write prompt: rewritten {len(texts)} times in the life of {user}: {'; '.join(changes)}"[:400]
+        return candidate(parent, told, values, longest_prompt=self.search.longest_prompt)
+
+
+def _can_rewrite(trial: Trial) -> bool:
+    return trial.policy is not None and "write" in trial.policy.prompt_kinds
+
+
+def _rewritten(episode: Episode) -> tuple[list[str], list[str]]:
+    """Return the texts that the prompt went through, and what was changed, in the model's words."""
+    revisions = [revision for period in episode.periods for revision in period.revisions if revision.text is not None]
+    return [revision.text for revision in revisions if revision.text], [c for r in revisions for c in r.changes]

@@ -1,0 +1,231 @@
+"""The gepa library as a proposer: its engine picks parents and minibatches and decides what is worth a whole race."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel
+from ...policies.policy import MemoryPolicy
+from ..config import SearchConfig
+from ..study import Played, Trial
+from .proposer import Candidate, Playing, candidate, policy_of
+from .reflective import improve
+
+MINIBATCH = 3
+"""Train users that gepa looks at before it decides on a new prompt, its own default."""
+ENDLESS = 10**9
+"""Metric calls: the budget ends the search, not gepa."""
+
+Prompts = dict[str, str]
+
+
+class _Stopped(BaseException):
+    """Ends gepa's thread; no handler of gepa's catches it."""
+
+
+class Gepa:
+    """gepa's engine (2025) on the same users, with the same language model as prompt engineer.
+
+    It runs in a thread of its own from the seed policy's prompts. Minibatches are played when it asks for them; when it
+    wants a prompt scored on all train users, that is the next candidate, and it goes on when the race is over.
+    """
+
+    alone = True
+
+    def __init__(self, search: SearchConfig, *, model: LanguageModel, arena: Playing) -> None:
+        """Start with the first proposal."""
+        self._search = search
+        self._model = model
+        self._arena = arena
+        self._engine: _Engine | None = None
+
+    def ready(self, trials: Sequence[Trial]) -> bool:
+        """Tell whether the seed policy has prompts that may change, and users for a minibatch besides the whole."""
+        return bool(self._slots(trials)) and len(trials[0].train) > 1
+
+    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+        """Return the next policy that gepa wants scored on all train users."""
+        if self._engine is None:
+            self._engine = _Engine(
+                policy_of(trials[0]), self._slots(trials), sorted(trials[0].train), self._search, self._model, self._arena
+            )
+        return await self._engine.next(trials)
+
+    def _slots(self, trials: Sequence[Trial]) -> list[str]:
+        return [slot for slot in policy_of(trials[0]).prompt_kinds if slot in self._search.slots]
+
+    def close(self) -> None:
+        """End gepa's thread."""
+        if self._engine is not None:
+            self._engine.close()
+
+
+class _Quiet:
+    """gepa would print what it does."""
+
+    def log(self, message: str) -> None:
+        logging.getLogger(__name__).debug(message)
+
+
+class _Engine:
+    """gepa's thread, and the place where it meets the search."""
+
+    def __init__(
+        self,
+        seed: MemoryPolicy,
+        slots: Sequence[str],
+        users: Sequence[str],
+        search: SearchConfig,
+        model: LanguageModel,
+        arena: Playing,
+    ) -> None:
+        self._seed, self._slots, self._users = seed, list(slots), list(users)
+        self._search, self._model, self._arena = search, model, arena
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="gepa", daemon=True)
+        self._trials: Sequence[Trial] = ()
+        self._parents: dict[MemoryPolicy, MemoryPolicy] = {}
+        self._wanted: asyncio.Future[Candidate] = self._loop.create_future()
+        self._judged: Future[None] = Future()
+
+    async def next(self, trials: Sequence[Trial]) -> Candidate:
+        """Tell gepa what became of its last candidate, and return its next one."""
+        self._trials, self._wanted = trials, self._loop.create_future()
+        if self._thread.ident is None:
+            self._thread.start()
+        else:
+            self._judged.set_result(None)
+        return await self._wanted
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._thread.is_alive() and not self._judged.done():
+            self._judged.set_exception(_Stopped())
+
+    def _run(self) -> None:
+        import gepa  # imported late: only searches that use it need it
+
+        texts = self._seed.prompts.model_dump()
+        try:
+            gepa.optimize(
+                seed_candidate={slot: texts[slot] for slot in self._slots},
+                trainset=self._users,
+                valset=self._users,
+                adapter=self,
+                reflection_minibatch_size=min(MINIBATCH, len(self._users) - 1),
+                max_metric_calls=ENDLESS,
+                seed=self._search.seed,
+                logger=_Quiet(),
+                skip_perfect_score=False,
+            )
+        except _Stopped as end:
+            if end.__cause__ is not None:
+                self._tell(end.__cause__)
+        except BaseException as error:  # noqa: BLE001 - the search that waits must hear of whatever ended the thread
+            self._tell(error)
+        else:
+            self._tell(RuntimeError("gepa ended by itself"))
+
+    def _tell(self, error: BaseException) -> None:
+        def fail() -> None:
+            if not self._wanted.done():
+                self._wanted.set_exception(error)
+
+        self._loop.call_soon_threadsafe(fail)
+
+    def evaluate(self, batch: list[str], candidate: Prompts, capture_traces: bool = False) -> Any:
+        """Score prompts on users, as gepa's adapters do."""
+        import gepa
+
+        policy = self._policy(candidate)
+        if policy is None:
+            played: list[Played | None] = [None] * len(batch)
+            scores = [0.0] * len(batch)
+        elif len(batch) == len(self._users) and not capture_traces:
+            played = [None] * len(batch)
+            scores = self._whole(policy, candidate, batch)
+        else:
+            found = self._await(self._arena.play(policy, batch))
+            played = [found[user] for user in batch]
+            scores = [0.0 if math.isnan(found[user].score) else found[user].score for user in batch]
+        return gepa.EvaluationBatch(outputs=played, scores=scores, trajectories=played if capture_traces else None)
+
+    def make_reflective_dataset(
+        self, candidate: Prompts, eval_batch: Any, components_to_update: list[str]
+    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Return the failures of a minibatch's users, for each prompt."""
+        failures = [e for one in eval_batch.trajectories if one is not None for e in one.evidence]
+        return {name: [{"failure": evidence} for evidence in failures] for name in components_to_update}
+
+    def propose_new_texts(
+        self,
+        candidate: Prompts,
+        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
+        components_to_update: list[str],
+    ) -> Prompts:
+        """Let the prompt engineer of the search edit the prompts that gepa has chosen."""
+        policy = self._policy(candidate)
+        if policy is None:
+            return dict(candidate)
+        new = dict(candidate)
+        for name in components_to_update:
+            failures = [record["failure"] for record in reflective_dataset[name]][: self._search.failures_shown]
+            asked = improve(
+                policy, slots=[name], numbers=[], space=self._search.space, failures=failures, model=self._model
+            )
+            new |= self._await(asked).prompts
+        changed = self._policy(new)
+        if changed is not None:
+            self._parents.setdefault(changed, policy)
+        return {name: new[name] for name in components_to_update}
+
+    def _whole(self, policy: MemoryPolicy, texts: Prompts, users: Sequence[str]) -> list[float]:
+        """Return a policy's scores on all users; wait for its race unless it was raced before."""
+        trial = self._trial(policy)
+        if trial is None:
+            parent = self._trial(self._parents.get(policy, self._seed)) or self._trials[0]
+            changed = [slot for slot in self._slots if texts[slot] != policy_of(parent).prompts.model_dump()[slot]]
+            told = f"gepa: {', '.join(changed) or 'no'} prompt changed"
+            values = policy.model_dump()
+            self._hand_over(candidate(parent, told, values, longest_prompt=self._search.longest_prompt))
+            trial = self._trial(policy)
+        scores = {} if trial is None else {u: s for u, s in trial.train.items() if not math.isnan(s)}
+        usual = sum(scores.values()) / len(scores) if scores else 0.0
+        return [scores.get(user, usual) for user in users]
+
+    def _hand_over(self, made: Candidate) -> None:
+        """Give the search a candidate, and wait until it comes back for another."""
+        self._judged = Future()
+
+        def give() -> None:
+            if not self._wanted.done():
+                self._wanted.set_result(made)
+
+        self._loop.call_soon_threadsafe(give)
+        self._judged.result()
+
+    def _trial(self, policy: MemoryPolicy) -> Trial | None:
+        return next((trial for trial in self._trials if trial.policy == policy and trial.train), None)
+
+    def _policy(self, texts: Prompts) -> MemoryPolicy | None:
+        """Return the seed policy with these prompts; None when they are not sound."""
+        values = self._seed.model_dump()
+        values["prompts"] |= texts
+        try:
+            return MemoryPolicy.model_validate(values)
+        except ValueError:
+            return None
+
+    def _await(self, work: Any) -> Any:
+        """Let the search's own thread do something, and wait for it."""
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except (BudgetExhausted, EndpointDown) as error:
+            raise _Stopped from error

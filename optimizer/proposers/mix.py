@@ -1,0 +1,58 @@
+"""Which proposer makes which candidate: those whose candidates come further get more of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence, Set
+
+from ...env.concurrency import side_by_side
+from ...policies.policy import MemoryPolicy
+from ..study import Trial
+from .proposer import Candidate, Proposer
+
+ATTEMPTS = 3
+"""Proposals that are made for a slot before one that the study knows already is let through, to be dropped."""
+
+
+async def propose(
+    proposers: Mapping[str, Proposer], trials: Sequence[Trial], *, generation: int, count: int, seed: int
+) -> list[tuple[str, Candidate]]:
+    """Make a generation's candidates, each with its proposer's name.
+
+    Each slot goes to the proposer that comes out best of a draw from what is known of it (Thompson sampling on the share
+    of its candidates that reached validation). The same trials, seed and replies give the same candidates. Raises
+    BudgetExhausted or EndpointDown.
+    """
+    rng = random.Random(f"propose:{seed}:{generation}")
+    known = {trial.policy for trial in trials}
+    made: list[tuple[str, Candidate] | None] = [None] * count
+    for _ in range(ATTEMPTS):
+        stale = _stale(made, known)
+        able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
+        chosen = [pick_proposer(sorted(able), trials, rng) for _ in stale]
+        seeds = [random.Random(rng.getrandbits(32)) for _ in stale]
+        found = await side_by_side(able[name].propose(trials, own) for name, own in zip(chosen, seeds, strict=True))
+        for slot, name, candidate in zip(stale, chosen, found, strict=True):
+            made[slot] = (name, candidate)
+    return [one for one in made if one is not None]
+
+
+def pick_proposer(names: Sequence[str], trials: Sequence[Trial], rng: random.Random) -> str:
+    """Draw each proposer's share of candidates that reach validation from its posterior; return the highest."""
+    drawn = {}
+    for name in names:
+        of_it = [trial for trial in trials if trial.proposer == name]
+        reached = sum(trial.stage == "validate" for trial in of_it)
+        drawn[name] = rng.betavariate(1 + reached, 1 + len(of_it) - reached)
+    return max(drawn, key=drawn.__getitem__)
+
+
+def _stale(made: Sequence[tuple[str, Candidate] | None], known: Set[MemoryPolicy | None]) -> list[int]:
+    """Return the slots without a candidate, or with a policy that was tried or proposed before."""
+    seen, stale = set(known), []
+    for slot, one in enumerate(made):
+        if one is None or (one[1].policy is not None and one[1].policy in seen):
+            stale.append(slot)
+        else:
+            seen.add(one[1].policy)
+    return stale

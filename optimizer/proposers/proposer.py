@@ -1,0 +1,122 @@
+"""What every proposer is, and what a proposal is made of."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from ...policies.policy import MemoryPolicy, policy_problems
+from ...policies.prompts import Templates
+from ..study import Played, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A policy to try, or the reason why the proposal is none."""
+
+    parent: int
+    """The number of the trial that it was made from."""
+    change: str
+    """What was changed and why, in words."""
+    policy: MemoryPolicy | None
+    problem: str = ""
+    """Why there is no policy."""
+
+
+class Proposer(Protocol):
+    """Makes new policies from the study so far."""
+
+    alone: bool
+    """Whether it must see what became of its last candidate before it makes another."""
+
+    def ready(self, trials: Sequence[Trial]) -> bool:
+        """Tell whether there is anything to make a candidate from."""
+        ...
+
+    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+        """Make one candidate.
+
+        ``trials`` are those of earlier generations, the seed policy's first. The same trials, state of ``rng`` and
+        replies give the same candidate. Raises BudgetExhausted or EndpointDown.
+        """
+        ...
+
+
+class Playing(Protocol):
+    """Where policies can be tried on train users."""
+
+    async def play(self, policy: MemoryPolicy, users: Sequence[str]) -> Mapping[str, Played]:
+        """Return how a policy does on these train users, by user; what was played before is not played again.
+
+        Raises BudgetExhausted or EndpointDown.
+        """
+        ...
+
+
+def raced(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that were evaluated on every train user: those that can be parents."""
+    return [trial for trial in trials if trial.finished_race]
+
+
+def leader(trials: Sequence[Trial]) -> Trial:
+    """Return the trial accepted last."""
+    return next(trial for trial in reversed(trials) if trial.accepted)
+
+
+def wins(trials: Sequence[Trial]) -> Counter[int]:
+    """Count the train users for whom each raced trial is best, by its number; ties count for all."""
+    found = raced(trials)
+    won: Counter[int] = Counter()
+    for user in found[0].train:
+        scores = {trial.number: trial.train.get(user, math.nan) for trial in found}
+        best = max((score for score in scores.values() if not math.isnan(score)), default=math.nan)
+        won.update(number for number, score in scores.items() if score == best)
+    return won
+
+
+def pick_parent(trials: Sequence[Trial], rng: random.Random) -> Trial:
+    """Pick among the trials that are best for some user, the more users the likelier; the newest accepted leads."""
+    weights = wins(trials)
+    first = leader(trials)
+    weights[first.number] += len(first.train)
+    numbers = sorted(weights)
+    chosen = rng.choices(numbers, weights=[weights[n] for n in numbers])[0]
+    return next(trial for trial in trials if trial.number == chosen)
+
+
+def policy_of(trial: Trial) -> MemoryPolicy:
+    """Return a raced trial's policy."""
+    if trial.policy is None:
+        raise ValueError(f"trial {trial.number} has no policy")
+    return trial.policy
+
+
+def inherit(base: MemoryPolicy, kinds: Mapping[str, str], templates: Templates) -> dict[str, str]:
+    """Return the parent's prompts where they are of the same kind, and those of ``templates`` elsewhere."""
+    given = base.prompts.model_dump()
+    return {
+        slot: given[slot] if base.prompt_kinds.get(slot) == kind else templates.starting(kind)
+        for slot, kind in kinds.items()
+    }
+
+
+def candidate(parent: Trial, change: str, values: Mapping[str, Any], *, longest_prompt: int) -> Candidate:
+    """Make a candidate of a policy's values, or say why they are no policy to try."""
+    texts = values.get("prompts") or {}
+    long = [slot for slot, text in texts.items() if isinstance(text, str) and len(text) > longest_prompt]
+    if long:
+        problem = f"prompts.{long[0]}: {len(texts[long[0]])} characters are above search.longest_prompt"
+        return Candidate(parent.number, change, None, problem)
+    try:
+        policy = MemoryPolicy.model_validate(values)
+    except ValidationError as error:
+        return Candidate(parent.number, change, None, "; ".join(policy_problems(error)))
+    if policy.oracle:
+        return Candidate(parent.number, change, None, "prompts: ask for the names of the states, unfairly")
+    return Candidate(parent.number, change, policy)

@@ -1,0 +1,74 @@
+"""Numbers and structure drawn by Optuna: by TPE, or anywhere at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...policies.policy import prompt_kinds
+from ...policies.prompts import Templates
+from ..config import SearchConfig
+from ..study import Trial
+from .numbers import Draw, NumberSampler, point_of, values_at
+from .proposer import Candidate, candidate, inherit, pick_parent, policy_of, raced
+
+JUMPS = 1 / 3
+"""Share of TPE's draws that may be anywhere in the space; the others stay near the parent's."""
+TWEAKED = 2
+"""Most parameters that a step near the parent draws anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tpe:
+    """Optuna's multivariate TPE over the conditional space, taught by finished races; prompts are the parent's."""
+
+    search: SearchConfig
+    templates: Templates
+    alone = False
+
+    def ready(self, trials: Sequence[Trial]) -> bool:
+        """Tell that it always is."""
+        return True
+
+    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+        """Draw a step near a parent, or now and then a point anywhere."""
+        parent = pick_parent(trials, rng)
+        sampler = NumberSampler(self.search.space, raced(trials), seed=rng.randrange(2**31))
+        here = point_of(policy_of(parent), self.search.space)
+        jump = here is None or rng.random() < JUMPS
+        free = rng.randint(1, TWEAKED)
+        drawn = sampler.jump() if jump or here is None else sampler.tweak(here, free=free, rng=rng)
+        return at_point(parent, drawn, search=self.search, templates=self.templates)
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """Points drawn anywhere in the space; prompts are the parent's, where they fit."""
+
+    search: SearchConfig
+    templates: Templates
+    alone = False
+
+    def ready(self, trials: Sequence[Trial]) -> bool:
+        """Tell that it always is."""
+        return True
+
+    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+        """Draw a point without looking at scores."""
+        parent = pick_parent(trials, rng)
+        drawn = NumberSampler(self.search.space, [], seed=rng.randrange(2**31)).jump()
+        return at_point(parent, drawn, search=self.search, templates=self.templates)
+
+
+def at_point(parent: Trial, drawn: Draw, *, search: SearchConfig, templates: Templates) -> Candidate:
+    """Move a parent's policy to a point of the space."""
+    base = policy_of(parent)
+    kinds = prompt_kinds(drawn.point["mode"], drawn.point.get("store"))
+    read_budget = base.read.budget_tokens if drawn.point["mode"] != "none" else None
+    values = values_at(drawn.point, inherit(base, kinds, templates), read_budget=read_budget)
+    here = point_of(base, search.space)
+    before = {} if here is None else here.point
+    changed = [f"{name} {value}" for name, value in drawn.point.items() if before.get(name) != value]
+    told = "numbers: " + (", ".join(changed) or "as they were")
+    return candidate(parent, told, values, longest_prompt=search.longest_prompt)
