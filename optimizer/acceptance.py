@@ -17,6 +17,9 @@ ALPHA = 0.05
 FEWEST_USERS = 5
 """Users that a slice needs to be judged."""
 
+PROMISING = 0.1
+"""One-sided p on train users up to which a candidate is worth a look at validation users."""
+
 Slices = Mapping[str, Mapping[str, float]]
 """Scores by user, for parts of what is asked; higher is better."""
 
@@ -35,6 +38,16 @@ def level(trials: Sequence[Trial]) -> float:
     return ALPHA / (looks * (looks + 1))
 
 
+def promising(scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
+    """Tell whether train scores above the best's are worth a look, of which each makes the next dearer.
+
+    Train users say nothing of validation users but through the policies, so that this choice costs no level. With fewer
+    than two users, anything better is.
+    """
+    _, p = paired_test(scores, best)
+    return math.isnan(p) or p < PROMISING
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """What a candidate's scores on validation users say against those of the best policy so far."""
@@ -42,7 +55,7 @@ class Look:
     gain: Estimate
     """Mean difference by user, with its 95% interval."""
     effect: float
-    """The mean difference in standard deviations of the differences (Cohen's d for pairs); NaN where they do not differ."""
+    """The mean difference in standard deviations of the differences (Cohen's d for pairs); NaN where all are equal."""
     p: float
     """One-sided, of no gain; NaN with fewer than two users."""
     level: float
@@ -93,7 +106,11 @@ def slices_of(evaluation: Evaluation, scenarios: Sequence[Scenario]) -> Slices:
     found: dict[str, dict[str, float]] = {}
     for user in evaluation.users:
         third = math.ceil(len(user.periods) / 3)
-        for name, part in (("early", user.periods[:third]), ("middle", user.periods[third:-third]), ("late", user.periods[-third:])):
+        for name, part in (
+            ("early", user.periods[:third]),
+            ("middle", user.periods[third:-third]),
+            ("late", user.periods[-third:]),
+        ):
             found.setdefault(f"{name} periods", {})[user.user] = nan_mean([p.diagnosis.accuracy for p in part])
         for stage in ("write", "read", "utilisation"):
             lost = nan_mean([getattr(p.diagnosis, stage) for p in user.periods])

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import optuna
 
+from ..data.scenario import Scenario
 from ..data.splits import Splits
 from ..env import Episode, Evaluation, Evaluator
 from ..env.statistics import Estimate, paired_difference
 from ..policies.policy import MemoryPolicy
+from .acceptance import Slices, slices_of
 from .evidence import gather_evidence
-from .study import Evidence, Trial, quiet_optuna
+from .study import Evidence, Played, Trial, quiet_optuna
 
 LOST = 0.1
 """p-value of the signed-rank test below which a race counts as lost."""
@@ -33,8 +36,23 @@ class Race:
     evidence: tuple[Evidence, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """How a policy did on the validation users."""
+
+    scores: Mapping[str, float]
+    """Memory score by user; users whose episode failed are left out."""
+    failures: Mapping[str, str]
+    """Why episodes failed, by user."""
+    finished: bool = True
+    """Whether all users were asked: a policy that does no better on half of them is left."""
+    headroom: float = math.nan
+    """Upper bound less chance."""
+    slices: Slices = field(default_factory=dict)
+
+
 class Arena:
-    """Runs candidates on the splits of a study."""
+    """Runs candidates on the splits of a study; no policy meets a train user twice."""
 
     def __init__(
         self,
@@ -43,44 +61,110 @@ class Arena:
         *,
         seed: int,
         block: int,
+        racing: bool = True,
         done: Callable[[Episode], None] = lambda _: None,
     ) -> None:
-        """Race in blocks of ``block`` train users, in an order set by ``seed``; ``done`` hears of every episode."""
+        """Race on ``block`` train users first, then on twice as many, and so on; without ``racing``, on all at once.
+
+        ``done`` hears of every episode.
+        """
         self.templates = evaluator.cast.protocol.templates
         self._train = random.Random(f"train:{seed}").sample(splits.train, len(splits.train))
         self._validation = splits.validation
         self._evaluator = evaluator
         self._seed = seed
-        self._block = block
+        self._block = block if racing else len(self._train)
         self._done = done
+        self._held: dict[tuple[str, str], Evaluation] = {}
+        """Of policies that were played and not raced yet, by key and user."""
 
-    async def race(self, policy: MemoryPolicy, parent: Trial | None) -> Race:
-        """Run a candidate on the train users, block by block, until it has lost to its parent or all are done."""
+    def order(self, seed: Mapping[str, float]) -> None:
+        """Put the train users in the order of racing: those of middling difficulty to the seed policy first.
+
+        Users that it fails, or serves perfectly, tell candidates apart the least.
+        """
+        known = [score for score in seed.values() if not math.isnan(score)]
+        middle = statistics.median(known) if known else 0.0
+
+        def distance(user: str) -> float:
+            score = seed.get(user, math.nan)
+            return math.inf if math.isnan(score) else abs(score - middle)
+
+        self._train.sort(key=lambda scenario: distance(scenario.id))
+
+    async def play(self, policy: MemoryPolicy, users: Sequence[str]) -> Mapping[str, Played]:
+        """Return how a policy does on these train users, by user; what is played here its race need not play again.
+
+        Raises BudgetExhausted or EndpointDown.
+        """
+        by_id = {scenario.id: scenario for scenario in self._train}
+        evaluations = await self._evaluate(policy, [by_id[user] for user in users])
+        return {
+            user: Played(
+                evaluations[user].by_user.get(user, math.nan),
+                gather_evidence(evaluations[user], [by_id[user]], rng=self._rng(policy)),
+                tuple(
+                    r for episode in evaluations[user].episodes for period in episode.periods for r in period.revisions
+                ),
+            )
+            for user in users
+        }
+
+    async def race(self, policy: MemoryPolicy, rivals: Sequence[Trial]) -> Race:
+        """Run a candidate on the train users, ever more of them, until it has lost to a rival or all are done."""
         scores: dict[str, float] = {}
-        blocks: list[Evaluation] = []
-        size = self._block if parent is not None else len(self._train)
-        for start in range(0, len(self._train), size):
-            users = self._train[start : start + size]
-            evaluation = await self._evaluator.evaluate(policy, users, done=self._done)
-            blocks.append(evaluation)
-            scores |= {user.id: evaluation.by_user.get(user.id, math.nan) for user in users}
-            if parent is not None and len(scores) < len(self._train) and has_lost(parent.train, scores):
-                return Race(scores, finished=False, summary={}, evidence=())
-        rng = random.Random(f"evidence:{self._seed}:{policy.key}")
-        evidence = gather_evidence(joined(blocks), self._train, rng=rng)
-        return Race(scores, finished=True, summary=summarise(joined(blocks)), evidence=evidence)
+        found: list[Evaluation] = []
+        size = self._block if rivals else len(self._train)
+        while len(scores) < len(self._train):
+            users = self._train[len(scores) : max(size, 2 * len(scores))]
+            evaluations = await self._evaluate(policy, users)
+            found += evaluations.values()
+            scores |= {user: evaluation.by_user.get(user, math.nan) for user, evaluation in evaluations.items()}
+            if len(scores) < len(self._train) and any(has_lost(rival.train, scores) for rival in rivals):
+                break
+        self._held = {place: one for place, one in self._held.items() if place[0] != policy.key}
+        if len(scores) < len(self._train):
+            return Race(scores, finished=False, summary={}, evidence=())
+        whole = joined(found)
+        evidence = gather_evidence(whole, self._train, rng=self._rng(policy))
+        return Race(scores, finished=True, summary=summarise(whole), evidence=evidence)
 
-    async def validate(self, policy: MemoryPolicy) -> Evaluation:
-        """Run a candidate on all validation users."""
-        return await self._evaluator.evaluate(policy, self._validation, done=self._done)
+    async def validate(self, policy: MemoryPolicy, best: Trial | None = None) -> Validation:
+        """Run a policy on all validation users; on half of them, where it does no better than ``best`` there."""
+        half = self._validation[: len(self._validation) // 2] if best is not None else []
+        parts = [await self._evaluator.evaluate(policy, half, done=self._done)] if len(half) > 1 else []
+        if best is None or not parts or paired_difference(parts[0].by_user, best.validation).mean > 0:
+            rest = self._validation[len(half) if parts else 0 :]
+            parts.append(await self._evaluator.evaluate(policy, rest, done=self._done))
+        found = joined(parts)
+        return Validation(
+            found.by_user,
+            found.failures,
+            finished=len(found.episodes) == len(self._validation),
+            headroom=found.mean("upper_bound") - found.mean("random"),
+            slices=slices_of(found, self._validation),
+        )
+
+    async def _evaluate(self, policy: MemoryPolicy, users: Sequence[Scenario]) -> Mapping[str, Evaluation]:
+        """Return one evaluation for each user, those held from before included."""
+        new = [scenario for scenario in users if (policy.key, scenario.id) not in self._held]
+        if new:
+            found = await self._evaluator.evaluate(policy, new, done=self._done)
+            for episode in found.episodes:
+                scored = tuple(user for user in found.users if user.user == episode.user)
+                self._held[policy.key, episode.user] = replace(found, users=scored, episodes=(episode,))
+        return {scenario.id: self._held[policy.key, scenario.id] for scenario in users}
+
+    def _rng(self, policy: MemoryPolicy) -> random.Random:
+        return random.Random(f"evidence:{self._seed}:{policy.key}")
 
 
-def joined(blocks: Sequence[Evaluation]) -> Evaluation:
+def joined(parts: Sequence[Evaluation]) -> Evaluation:
     """Put evaluations of one policy on different users together."""
     return Evaluation(
-        policy=blocks[0].policy,
-        users=tuple(user for block in blocks for user in block.users),
-        episodes=tuple(episode for block in blocks for episode in block.episodes),
+        policy=parts[0].policy,
+        users=tuple(user for part in parts for user in part.users),
+        episodes=tuple(episode for part in parts for episode in part.episodes),
     )
 
 
@@ -90,16 +174,16 @@ def summarise(evaluation: Evaluation) -> dict[str, Any]:
     return {name: whole[name] for name in ("accuracy", "upper_bound", "memory_score", "shares", "failures")}
 
 
-def has_lost(parent: Mapping[str, float], scores: Mapping[str, float]) -> bool:
-    """Tell whether scores are below the parent's on the same users by a signed-rank test (Optuna's WilcoxonPruner)."""
-    users = [u for u, score in scores.items() if not math.isnan(score) and not math.isnan(parent.get(u, math.nan))]
+def has_lost(rival: Mapping[str, float], scores: Mapping[str, float]) -> bool:
+    """Tell whether scores are below a rival's on the same users by a signed-rank test (Optuna's WilcoxonPruner)."""
+    users = [u for u, score in scores.items() if not math.isnan(score) and not math.isnan(rival.get(u, math.nan))]
     if len(users) < 2:
         return False
     with quiet_optuna():
         study = optuna.create_study(
             direction="maximize", pruner=optuna.pruners.WilcoxonPruner(p_threshold=LOST, n_startup_steps=2)
         )
-        steps = {i: parent[user] for i, user in enumerate(users)}
+        steps = {i: rival[user] for i, user in enumerate(users)}
         mean = sum(steps.values()) / len(steps)
         study.add_trial(optuna.create_trial(value=mean, intermediate_values=steps))
         trial = study.ask()

@@ -105,6 +105,10 @@ class SpaceConfig(Section):
         return self
 
 
+ProposerName = Literal["reflective", "merge", "tpe", "random", "amemgym", "gepa"]
+NUMBERS_ONLY, PROMPTS_ONLY = {"tpe", "random"}, {"amemgym", "gepa"}
+
+
 class SearchConfig(Section):
     """The evolution loop."""
 
@@ -112,9 +116,11 @@ class SearchConfig(Section):
     generations: Positive = 10
     candidates: Positive = 3
     """Candidates per generation."""
+    proposers: Annotated[tuple[ProposerName, ...], Field(min_length=1)] = ("reflective", "tpe", "merge")
+    """Who makes candidates; those whose candidates come further make more of them."""
     prompts: bool = True
     """Whether prompts evolve."""
-    slots: tuple[Literal["write", "merge", "answer"], ...] = ("write", "merge", "answer")
+    slots: tuple[Literal["write", "merge", "reply", "answer"], ...] = ("write", "merge", "reply", "answer")
     """The prompts that may evolve, where a policy uses them."""
     numbers: bool = True
     """Whether numbers and structure evolve."""
@@ -122,10 +128,30 @@ class SearchConfig(Section):
     """Failures that the reflective proposer is shown."""
     longest_prompt: Positive = 6000
     """Characters from which on an evolved prompt is refused."""
+    racing: bool = True
+    """Whether a candidate is left as soon as it has lost on some of the train users; else it meets all of them."""
     race_block: Positive = 4
-    """Train users between two looks at a race."""
+    """Train users at the first look at a race; each next look is at twice as many."""
+    acceptance: Literal["validation", "train"] = "validation"
+    """validation: what is better on train users must be so surely on validation users; train: the best mean wins."""
+    veto: bool = True
+    """Whether a candidate is refused when it gets surely worse on a topic, a stretch of periods or a failure stage."""
     space: SpaceConfig = SpaceConfig()
     budget: BudgetLimits = BudgetLimits()
+
+    @property
+    def at_work(self) -> tuple[ProposerName, ...]:
+        """The proposers that have something to change."""
+        idle = {*(() if self.numbers else NUMBERS_ONLY), *(() if self.prompts else PROMPTS_ONLY)}
+        return tuple(name for name in self.proposers if name not in idle)
+
+    @model_validator(mode="after")
+    def _check_proposers(self) -> SearchConfig:
+        if len(set(self.proposers)) < len(self.proposers):
+            raise ValueError("proposers: name each once")
+        if not self.at_work or not (self.prompts or self.numbers):
+            raise ValueError("proposers: none of them may change anything; allow `prompts` or `numbers`")
+        return self
 
 
 class GenerationConfig(GenerationPlan):

@@ -41,7 +41,7 @@ def _failures(episode: Episode, scenario: Scenario) -> Iterator[Evidence]:
             if answer.score == 0:
                 write, read, utilisation = failure_weights(episode.periods, p, q, scenario)
                 stage: Stage = "utilisation" if utilisation else "write" if write >= read else "read"
-                yield Evidence(stage, _tell(stage, scenario, p, q, record, memories))
+                yield Evidence(stage, _tell(stage, scenario, p, q, record, memories), scenario.id)
 
 
 def _tell(stage: Stage, scenario: Scenario, p: int, q: int, record: PeriodRecord, memories: Sequence[str]) -> str:

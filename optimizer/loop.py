@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..policies.lm import BudgetExhausted, LanguageModel, LanguageModelError, Ledger
+from ..policies.lm import BudgetExhausted, LanguageModelError, Ledger
 from ..policies.policy import MemoryPolicy
-from .arena import Arena, Race, compare, told
+from .acceptance import level, look, promising
+from .arena import Arena, Race, Validation, compare, told
 from .config import SearchConfig
-from .proposers.candidates import Candidate, propose
+from .proposers.mix import propose
 from .proposers.numbers import point_of
+from .proposers.proposer import Candidate, Proposer
 from .screen import Screen, Verdict
 from .study import Stage, Study, Trial
 
@@ -24,7 +26,7 @@ class Loop:
     study: Study
     arena: Arena
     screen: Screen
-    proposer: LanguageModel
+    proposers: Mapping[str, Proposer]
     spent: Callable[[], Ledger]
     """Returns what all models have taken so far."""
     search: SearchConfig
@@ -35,26 +37,23 @@ class Loop:
     async def run(self, seed_policy: MemoryPolicy) -> str:
         """Evolve until the generations are done or the budget is spent; return why it ended.
 
-        Goes on where the study stands. A candidate is compared with its parent on the same train users. What beats
-        its parent and the best so far there is validated on users that no proposal has seen, and accepted when the
-        paired interval, clustered by user, lies above zero.
+        Goes on where the study stands. A candidate is compared with its parent and with the best so far on the same
+        train users. What beats both there is validated on users that no proposal has seen, and accepted when the paired
+        difference, clustered by user, is surely above zero and no slice gets surely worse.
         """
         self._billed = self.spent().copy()
         try:
             if not self.study.trials:
                 self._append(await self._judge_seed(seed_policy))
+            self.arena.order(self.study.trials[0].train)
             for generation in range(self._next_generation(), self.search.generations + 1):
                 earlier = [trial for trial in self.study.trials if trial.generation < generation]
                 candidates = await propose(
-                    earlier,
-                    generation=generation,
-                    search=self.search,
-                    model=self.proposer,
-                    templates=self.arena.templates,
+                    self.proposers, earlier, generation=generation, count=self.search.candidates, seed=self.search.seed
                 )
-                verdicts = await self._screen(candidates)
+                verdicts = await self._screen([candidate for _, candidate in candidates])
                 for slot in range(len(self.study.trials) - len(earlier), len(candidates)):
-                    self._append(await self._judge(candidates[slot], verdicts[slot], generation))
+                    self._append(await self._judge(*candidates[slot], verdicts[slot], generation))
         except BudgetExhausted as end:
             return f"the search's share of the budget is used up ({end})"
         return f"all {self.search.generations} generations are done"
@@ -70,18 +69,18 @@ class Loop:
         return [Verdict(keep=True, reason="") if c.policy is None else next(verdicts) for c in candidates]
 
     async def _judge_seed(self, policy: MemoryPolicy) -> Trial:
-        race = await self.arena.race(policy, None)
-        validation = await self.arena.validate(policy)
-        headroom = validation.mean("upper_bound") - validation.mean("random")
-        if all(map(math.isnan, race.scores.values())) or validation.memory_score.users < 2 or headroom <= 0:
-            reasons = [failure["reason"] for failure in race.summary["failures"]] + list(validation.failures.values())
+        race = await self.arena.race(policy, [])
+        found = Validation({}, {}) if self.search.acceptance == "train" else await self.arena.validate(policy)
+        known = [score for score in found.scores.values() if not math.isnan(score)]
+        lacking = self.search.acceptance != "train" and (len(known) < 2 or found.headroom <= 0)
+        if all(map(math.isnan, race.scores.values())) or lacking:
+            reasons = [failure["reason"] for failure in race.summary["failures"]] + list(found.failures.values())
             cannot = (
                 "the upper bound is not above chance: the model cannot do the task, even when told the user's state"
             )
             raise LanguageModelError(
                 f"the seed policy has no score to compare with: {reasons[0] if reasons else cannot}"
             )
-        place = point_of(policy, self.search.space)
         seed = Trial(
             number=0,
             generation=0,
@@ -91,12 +90,12 @@ class Loop:
             stage="seed",
             accepted=True,
             reason="where the search starts",
-            validation=validation.by_user,
+            validation=found.scores,
+            slices=found.slices,
         )
-        seed = replace(seed, **_of_race(race))
-        return seed if place is None else replace(seed, params=place.point, distributions=place.distributions)
+        return self._placed(replace(seed, **_of_race(race)))
 
-    async def _judge(self, candidate: Candidate, verdict: Verdict, generation: int) -> Trial:
+    async def _judge(self, proposer: str, candidate: Candidate, verdict: Verdict, generation: int) -> Trial:
         """Decide on one candidate; every way out says why."""
         policy = candidate.policy
         trial = Trial(
@@ -104,52 +103,81 @@ class Loop:
             generation=generation,
             policy=policy,
             parent=candidate.parent,
+            proposer=proposer,
             change=candidate.change,
             stage="check",
             accepted=False,
             reason=candidate.problem,
-            params=candidate.params,
-            distributions=candidate.distributions,
         )
         if policy is None:
             return trial
+        trial = self._placed(trial)
         twin = self.study.find(policy)
         if twin is not None:
             return replace(trial, reason=f"the same policy as trial {twin.number}")
         if not verdict.keep:
             return _ended(trial, "screen", verdict.reason)
-        parent = self.study.trials[candidate.parent]
-        race = await self.arena.race(policy, parent)
+        parent, best = self.study.trials[candidate.parent], self.study.best
+        race = await self.arena.race(policy, [parent] if parent == best else [parent, best])
         trial = replace(trial, **_of_race(race))
         lost = self._lost(trial, race, parent)
-        return _ended(trial, "race", lost) if lost else await self._validate(trial, policy)
+        if lost:
+            return _ended(trial, "race", lost)
+        if self.search.acceptance == "train":
+            gain = told(compare(race.scores, best.train))
+            return _ended(
+                trial, "race", f"{gain} over trial {best.number}: the best mean on train users", accepted=True
+            )
+        return await self._validate(trial, policy)
 
     def _lost(self, trial: Trial, race: Race, parent: Trial) -> str:
         """Say why a candidate goes no further than the race; empty when it does."""
         best = self.study.best
-        gain = compare(race.scores, parent.train)
+        gain, over_best = compare(race.scores, parent.train), compare(race.scores, best.train)
         against = f"{told(gain)} over its parent, trial {parent.number}"
         if not race.finished:
-            return f"{against}: lost after {len(race.scores)} train users"
+            ahead = f", {told(over_best)} over trial {best.number}" if best != parent else ""
+            return f"{against}{ahead}: lost after {len(race.scores)} train users"
         if len(race.summary["failures"]) > len(parent.summary["failures"]):
             return f"more episodes failed than its parent's, for example: {race.summary['failures'][0]['reason']}"
         if not gain.mean > 0:  # also when there is nothing to compare
             return f"{against}: no better"
         if trial.score <= best.score:
             return f"{against}: better, but not than trial {best.number}"
+        if self.search.acceptance == "validation" and not promising(race.scores, best.train):
+            return f"{told(over_best)} over trial {best.number}: better, but too little to look at validation users"
         return ""
 
     async def _validate(self, trial: Trial, policy: MemoryPolicy) -> Trial:
         best = self.study.best
-        validation = await self.arena.validate(policy)
-        gain = compare(validation.by_user, best.validation)
-        broken = [user for user in validation.failures if not math.isnan(best.validation.get(user, math.nan))]
-        accepted = gain.low > 0 and not broken
-        how = "better" if accepted else "not surely better"
-        if broken:
-            how = f"but {len(broken)} episodes failed, for example: {validation.failures[broken[0]]}"
-        reason = f"{told(gain)} over trial {best.number} on validation: {how}"
-        return _ended(replace(trial, validation=validation.by_user), "validate", reason, accepted=accepted)
+        found = await self.arena.validate(policy, best)
+        seen = look(
+            found.scores,
+            best.validation,
+            level=level(self.study.trials),
+            slices=found.slices,
+            other_slices=best.slices,
+        )
+        against = f"{told(seen.gain)} over trial {best.number} on validation"
+        trial = replace(trial, validation=found.scores, slices=found.slices, look=seen.as_json())
+        broken = [user for user in found.failures if not math.isnan(best.validation.get(user, math.nan))]
+        if not found.finished:
+            reason = f"{against}: no better on the first {len(found.scores)} users"
+        elif broken:
+            reason = f"{against}: but {len(broken)} episodes failed, for example: {found.failures[broken[0]]}"
+        elif not seen.sure:
+            reason = f"{against}: not surely better (p {seen.p:.4f}, needed {seen.level:.4f})"
+        elif self.search.veto and seen.regressions:
+            worst = seen.regressions[0]
+            reason = f"{against}: but worse on {worst}, {told(seen.slices[worst])}"
+        else:
+            return _ended(trial, "validate", f"{against}: better (p {seen.p:.1g})", accepted=True)
+        return _ended(trial, "validate", reason)
+
+    def _placed(self, trial: Trial) -> Trial:
+        """Note where a trial's policy stands in the space of numbers, if it does."""
+        place = None if trial.policy is None else point_of(trial.policy, self.search.space)
+        return trial if place is None else replace(trial, params=place.point, distributions=place.distributions)
 
     def _append(self, trial: Trial) -> None:
         """Write a trial down with what was spent since the last one."""

@@ -28,6 +28,7 @@ from .loop import Loop
 from .models import MeteredModels, Models, open_models, protocol_of
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run, open_study
 from .progress import Progress
+from .proposers import open_proposers
 from .report import write_report
 from .screen import KeepAll
 from .sealed import EVOLVED, SEED, SealedTest, open_test
@@ -168,23 +169,27 @@ class _Run:
         for trial in self.study.trials:
             self.progress.trial(trial)
         self._stand()
-        loop = Loop(
-            study=self.study,
-            arena=Arena(
-                self.splits,
-                Evaluator(self.search.cast),
-                seed=search.seed,
-                block=search.race_block,
-                done=lambda _: self.progress.tick(),
-            ),
-            screen=KeepAll(),
-            proposer=self.search.proposer,
-            spent=lambda: self.search.ledger,
-            search=search,
-            tell=self._trial_done,
+        arena = Arena(
+            self.splits,
+            Evaluator(self.search.cast),
+            seed=search.seed,
+            block=search.race_block,
+            racing=search.racing,
+            done=lambda _: self.progress.tick(),
         )
-        async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
-            ended = await loop.run(self.config.seed_policy)
+        model, templates = self.search.proposer, self.config.templates
+        with open_proposers(search, model=model, templates=templates, arena=arena) as proposers:
+            loop = Loop(
+                study=self.study,
+                arena=arena,
+                screen=KeepAll(),
+                proposers=proposers,
+                spent=lambda: self.search.ledger,
+                search=search,
+                tell=self._trial_done,
+            )
+            async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
+                ended = await loop.run(self.config.seed_policy)
         if not self.study.trials:
             raise ConfigError(f"search.budget: too small even for the seed policy ({ended}); raise it and --resume")
         self.study.note(ENDED, ended)

@@ -15,7 +15,7 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from ..env import Episode
+from ..env.episode import Revision
 from ..policies.lm import Ledger
 from ..policies.policy import MemoryPolicy
 
@@ -42,6 +42,7 @@ class Evidence:
 
     stage: Literal["write", "read", "utilisation"]
     text: str
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,9 @@ class Played:
 
     score: float
     """Memory score; NaN when the episode failed."""
-    episode: Episode
     evidence: tuple[Evidence, ...]
+    revisions: tuple[Revision, ...] = ()
+    """How the policy rewrote its own prompts, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Trial:
     """Memory score by train user, as far as the race went."""
     validation: Mapping[str, float] = field(default_factory=dict)
     """Memory score by validation user; empty when it did not come that far."""
+    slices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Scores on parts of what validation users are asked, by user."""
     summary: Mapping[str, Any] = field(default_factory=dict)
     """Accuracy, shares and the like over the train users."""
     evidence: tuple[Evidence, ...] = ()
@@ -82,7 +86,7 @@ class Trial:
     """What it took, proposing included."""
     proposer: str = ""
     """Who made it; empty for the seed policy."""
-    looks: Mapping[str, Any] = field(default_factory=dict)
+    look: Mapping[str, Any] = field(default_factory=dict)
     """What acceptance was decided on, as ``Look.as_json`` gives it; empty when it did not come that far."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Optuna's view of the numbers and the structure."""
@@ -97,7 +101,7 @@ class Trial:
     @property
     def finished_race(self) -> bool:
         """Whether it was evaluated on every train user."""
-        return self.stage in {"seed", "validate"} or (self.stage == "race" and bool(self.summary))
+        return bool(self.summary)
 
     def as_optuna(self) -> FrozenTrial:
         """Return the trial as Optuna keeps it; its record travels as user attributes."""
@@ -108,7 +112,7 @@ class Trial:
         }
         record["policy"] = None if self.policy is None else self.policy.model_dump()
         record["ledger"] = self.ledger.as_json()
-        record["evidence"] = [[evidence.stage, evidence.text] for evidence in self.evidence]
+        record["evidence"] = [[evidence.stage, evidence.text, evidence.user] for evidence in self.evidence]
         return optuna.create_trial(
             state=state,
             value=self.score if complete else None,
@@ -125,7 +129,7 @@ class Trial:
         policy = record["policy"]
         record["policy"] = None if policy is None else MemoryPolicy.model_validate(policy)
         record["ledger"] = Ledger.from_json(record["ledger"])
-        record["evidence"] = tuple(Evidence(stage, text) for stage, text in record["evidence"])
+        record["evidence"] = tuple(Evidence(*told) for told in record["evidence"])
         return cls(number=frozen.number, params=frozen.params, distributions=frozen.distributions, **record)
 
 

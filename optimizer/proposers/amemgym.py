@@ -6,7 +6,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...env import Episode
 from ...policies.policy import MemoryPolicy
 from ..config import SearchConfig
 from ..study import Trial
@@ -19,7 +18,8 @@ EVOLUTION = {"feedback": "complete", "targets": ["write"]}
 class AMemGym:
     """Lets a parent rewrite its write prompt after each period of one train user's life, and keeps what came out.
 
-    After AMemGym (ICLR 2026), section on self-evolution, where each user starts anew; here the prompt goes on to others.
+    After AMemGym (ICLR 2026), section on self-evolution, where each user starts anew; here the prompt goes on to
+    others.
     """
 
     search: SearchConfig
@@ -38,8 +38,9 @@ class AMemGym:
         base = policy_of(parent)
         user = rng.choice(sorted(parent.train))
         evolving = MemoryPolicy.model_validate({**base.model_dump(), "evolution": EVOLUTION})
-        episode = (await self.arena.play(evolving, [user]))[user].episode
-        texts, changes = _rewritten(episode)
+        played = (await self.arena.play(evolving, [user]))[user]
+        texts = [revision.text for revision in played.revisions if revision.text is not None]
+        changes = [change for revision in played.revisions for change in revision.changes]
         values = base.model_dump()
         values["prompts"]["write"] = texts[-1] if texts else base.prompts.write
         told = f"write prompt: rewritten {len(texts)} times in the life of {user}: {'; '.join(changes)}"[:400]
@@ -48,9 +49,3 @@ class AMemGym:
 
 def _can_rewrite(trial: Trial) -> bool:
     return trial.policy is not None and "write" in trial.policy.prompt_kinds
-
-
-def _rewritten(episode: Episode) -> tuple[list[str], list[str]]:
-    """Return the texts that the prompt went through, and what was changed, in the model's words."""
-    revisions = [revision for period in episode.periods for revision in period.revisions if revision.text is not None]
-    return [revision.text for revision in revisions if revision.text], [c for r in revisions for c in r.changes]

@@ -9,6 +9,8 @@ import random
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel
@@ -24,6 +26,11 @@ ENDLESS = 10**9
 """Metric calls: the budget ends the search, not gepa."""
 
 Prompts = dict[str, str]
+
+
+@cache
+def _gepa() -> Any:
+    return import_module("gepa")  # late: only searches that use it need it
 
 
 class _Stopped(BaseException):
@@ -54,7 +61,12 @@ class Gepa:
         """Return the next policy that gepa wants scored on all train users."""
         if self._engine is None:
             self._engine = _Engine(
-                policy_of(trials[0]), self._slots(trials), sorted(trials[0].train), self._search, self._model, self._arena
+                policy_of(trials[0]),
+                self._slots(trials),
+                sorted(trials[0].train),
+                self._search,
+                self._model,
+                self._arena,
             )
         return await self._engine.next(trials)
 
@@ -110,11 +122,9 @@ class _Engine:
             self._judged.set_exception(_Stopped())
 
     def _run(self) -> None:
-        import gepa  # imported late: only searches that use it need it
-
         texts = self._seed.prompts.model_dump()
         try:
-            gepa.optimize(
+            _gepa().optimize(
                 seed_candidate={slot: texts[slot] for slot in self._slots},
                 trainset=self._users,
                 valset=self._users,
@@ -142,8 +152,6 @@ class _Engine:
 
     def evaluate(self, batch: list[str], candidate: Prompts, capture_traces: bool = False) -> Any:
         """Score prompts on users, as gepa's adapters do."""
-        import gepa
-
         policy = self._policy(candidate)
         if policy is None:
             played: list[Played | None] = [None] * len(batch)
@@ -152,10 +160,10 @@ class _Engine:
             played = [None] * len(batch)
             scores = self._whole(policy, candidate, batch)
         else:
-            found = self._await(self._arena.play(policy, batch))
+            found = self._known(policy) or self._await(self._arena.play(policy, batch))
             played = [found[user] for user in batch]
             scores = [0.0 if math.isnan(found[user].score) else found[user].score for user in batch]
-        return gepa.EvaluationBatch(outputs=played, scores=scores, trajectories=played if capture_traces else None)
+        return _gepa().EvaluationBatch(outputs=played, scores=scores, trajectories=played if capture_traces else None)
 
     def make_reflective_dataset(
         self, candidate: Prompts, eval_batch: Any, components_to_update: list[str]
@@ -210,6 +218,14 @@ class _Engine:
 
         self._loop.call_soon_threadsafe(give)
         self._judged.result()
+
+    def _known(self, policy: MemoryPolicy) -> Mapping[str, Played]:
+        """Return how a policy did in its whole race, so that its minibatches need not be played; empty without one."""
+        trial = self._trial(policy)
+        if trial is None or not trial.finished_race:
+            return {}
+        of_user = {user: tuple(e for e in trial.evidence if e.user == user) for user in trial.train}
+        return {user: Played(score, of_user[user]) for user, score in trial.train.items()}
 
     def _trial(self, policy: MemoryPolicy) -> Trial | None:
         return next((trial for trial in self._trials if trial.policy == policy and trial.train), None)

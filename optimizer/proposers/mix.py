@@ -17,22 +17,27 @@ ATTEMPTS = 3
 async def propose(
     proposers: Mapping[str, Proposer], trials: Sequence[Trial], *, generation: int, count: int, seed: int
 ) -> list[tuple[str, Candidate]]:
-    """Make a generation's candidates, each with its proposer's name.
+    """Make a generation's candidates, each with its proposer's name; fewer where proposers make one at a time.
 
-    Each slot goes to the proposer that comes out best of a draw from what is known of it (Thompson sampling on the share
-    of its candidates that reached validation). The same trials, seed and replies give the same candidates. Raises
+    Each slot goes to the proposer that comes out best of a draw from what is known of it (Thompson sampling on the
+    share of its candidates that reached validation). The same trials, seed and replies give the same candidates. Raises
     BudgetExhausted or EndpointDown.
     """
     rng = random.Random(f"propose:{seed}:{generation}")
     known = {trial.policy for trial in trials}
     made: list[tuple[str, Candidate] | None] = [None] * count
+    able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
     for _ in range(ATTEMPTS):
-        stale = _stale(made, known)
-        able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
-        chosen = [pick_proposer(sorted(able), trials, rng) for _ in stale]
-        seeds = [random.Random(rng.getrandbits(32)) for _ in stale]
-        found = await side_by_side(able[name].propose(trials, own) for name, own in zip(chosen, seeds, strict=True))
-        for slot, name, candidate in zip(stale, chosen, found, strict=True):
+        plans: list[tuple[int, str, random.Random]] = []
+        for slot in _stale(made, known):
+            if not able:
+                break
+            name = pick_proposer(sorted(able), trials, rng)
+            plans.append((slot, name, random.Random(rng.getrandbits(32))))
+            if proposers[name].alone:
+                del able[name]
+        found = await side_by_side(proposers[name].propose(trials, own) for _, name, own in plans)
+        for (slot, name, _), candidate in zip(plans, found, strict=True):
             made[slot] = (name, candidate)
     return [one for one in made if one is not None]
 

@@ -79,7 +79,9 @@ class Reflective:
         for name, value in edit.numbers.items():
             place = {"roles": "write", "order": "read"}.get(name)
             (values[place] if place else values)[name] = value
-        changed = [f"{slot} prompt" for slot in edit.prompts] + [f"{name} {value}" for name, value in edit.numbers.items()]
+        changed = [f"{slot} prompt" for slot in edit.prompts] + [
+            f"{name} {value}" for name, value in edit.numbers.items()
+        ]
         told = f"{', '.join(changed) or 'no change'}: {edit.reason}"
         return candidate(parent, told, values, longest_prompt=self.search.longest_prompt)
 
