@@ -20,7 +20,7 @@ async def propose(
     """Make a generation's candidates, each with its proposer's name; fewer where proposers make one at a time.
 
     Each slot goes to the proposer that comes out best of a draw from what is known of it (Thompson sampling on the
-    share of its candidates that reached validation). The same trials, seed and replies give the same candidates. Raises
+    share of its candidates that won their race). The same trials, seed and replies give the same candidates. Raises
     BudgetExhausted or EndpointDown.
     """
     rng = random.Random(f"propose:{seed}:{generation}")
@@ -43,12 +43,12 @@ async def propose(
 
 
 def pick_proposer(names: Sequence[str], trials: Sequence[Trial], rng: random.Random) -> str:
-    """Draw each proposer's share of candidates that reach validation from its posterior; return the highest."""
+    """Draw from its posterior each proposer's share of candidates that win their race; return the highest's name."""
     drawn = {}
     for name in names:
         of_it = [trial for trial in trials if trial.proposer == name]
-        reached = sum(trial.stage == "validate" for trial in of_it)
-        drawn[name] = rng.betavariate(1 + reached, 1 + len(of_it) - reached)
+        won = sum(trial.stage == "validate" or trial.accepted for trial in of_it)
+        drawn[name] = rng.betavariate(1 + won, 1 + len(of_it) - won)
     return max(drawn, key=drawn.__getitem__)
 
 
