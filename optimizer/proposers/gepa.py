@@ -175,7 +175,7 @@ class _Engine:
         if policy is None:
             played: list[Played | None] = [None] * len(batch)
             scores = [WORST] * len(batch)
-        elif len(batch) == len(self._users) and not capture_traces:
+        elif len(batch) == len(self._users):  # a minibatch is smaller
             played = [None] * len(batch)
             scores = self._whole(policy, candidate, batch)
         else:
