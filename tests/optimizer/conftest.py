@@ -318,6 +318,15 @@ class Kit:
     def evaluator(self, model: Any) -> Evaluator:
         return Evaluator(Cast(model, model, LexicalEmbedder(), TINY))
 
+    def says(self, reply: str | Callable[[Request], str]) -> Pupil:
+        """Make a pupil that replies so when it is asked to improve something."""
+        return Pupil(propose=reply if callable(reply) else lambda _: reply)
+
+    def shown(self, pupil: Pupil, section: str) -> Any:
+        """Return what a section of the first request to improve something shows."""
+        asked = pupil.asked("propose")[0].messages[-1].content
+        return json.loads(re.split(r"\n\n(?:\[\[ ## |Respond)", asked.split(f"[[ ## {section} ## ]]\n")[1])[0])
+
     def draw(self, policy: MemoryPolicy) -> Draw:
         place = point_of(policy, SearchConfig().space)
         assert place is not None

@@ -1,233 +1,147 @@
-"""The reflective proposer: a language model reads failures and edits the prompt that they belong to."""
+"""The reflective proposer: it edits the prompts and numbers that a parent's failures belong to."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.optimizer.proposers.reflective import PURPOSES, SLOT_OF_STAGE, Edit, edit_prompt, slot_for
 from mnemotune.optimizer.study import Evidence
-from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Metered, Request
-from mnemotune.policies.lm.budget import Budget
-from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.policy import prompt_kinds
-from mnemotune.policies.prompts import REQUIRED_SLOTS, default_templates, missing_slots
 
-MODES = ("none", "verbatim", "facts", "profile")
-PROMPT = "Choose well.\n{query}\n{choices}"
-FAILURE = Evidence("utilisation", 'Stage: utilisation\nQuestion: Where to eat?\nThe user said: "I eat {no} meat."')
-STORES: dict[str, tuple[Any, ...]] = dict.fromkeys(MODES, ("context", "external")) | {"none": (None,)}
-USED = sorted(
-    {
-        (slot, kind)
-        for mode, stores in STORES.items()
-        for store in stores
-        for slot, kind in prompt_kinds(mode, store).items()  # type: ignore[arg-type]
-        if slot != "reply"
-    }
-)
-
-texts = st.text(max_size=60)
+STAGES = ("write", "read", "utilisation")
 
 
-def edit(model: Any, prompt: str = PROMPT, *, slot: str = "answer", kind: str = "answer", evidence: Any = None) -> Any:
-    shown = [FAILURE] if evidence is None else evidence
-    return asyncio.run(edit_prompt(slot, prompt, kind=kind, evidence=shown, model=model))
-
-
-def says(kit: Any, reply: str | Callable[[Request], str]) -> Any:
-    return kit.pupil(propose=reply if callable(reply) else lambda _: reply)
+def of_stage(bench: Any, *stages: str) -> tuple[Evidence, ...]:
+    return tuple(failure for failure in bench.trial().evidence if failure.stage in stages)
 
 
 @pytest.mark.parametrize(
-    ("stage", "slots"),
+    ("stage", "slots", "numbers"),
     [
-        ("write", {"none": "answer", "verbatim": "answer", "facts": "write", "profile": "write"}),
-        ("read", {"none": "answer", "verbatim": "answer", "facts": "merge", "profile": "write"}),
-        ("utilisation", dict.fromkeys(MODES, "answer")),
+        ("write", {"write"}, {"update_every", "roles"}),
+        ("read", {"write", "merge", "reply"}, {"buffer_size", "top_k", "order"}),
+        ("utilisation", {"answer"}, set()),
     ],
 )
-def test_a_failure_belongs_to_the_prompt_of_its_stage_or_to_the_answer(stage: str, slots: dict[Any, str]) -> None:
-    assert {mode: slot_for(stage, prompt_kinds(mode, STORES[mode][0])) for mode in MODES} == slots  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("stage", SLOT_OF_STAGE)
-def test_the_prompt_that_is_edited_is_one_that_the_policy_uses_and_that_has_a_purpose(stage: str, mode: Any) -> None:
-    for store in STORES[mode]:
-        kinds = prompt_kinds(mode, store)
-        assert kinds[slot_for(stage, kinds)] in PURPOSES
-
-
-def test_the_models_reply_becomes_the_edit(kit: Any) -> None:
-    found = edit(says(kit, kit.reply("Better.\n{query}\n{choices}", "It was  too\nshort.")))
-    assert found == Edit("answer", "Better.\n{query}\n{choices}", "It was too short.")
-
-
-def test_a_reply_in_a_code_fence_is_read_too(kit: Any) -> None:
-    found = edit(says(kit, f"Sure!\n```json\n{kit.reply('Better. {query} {choices}')}\n```\nDone."))
-    assert found is not None
-    assert found.text == "Better. {query} {choices}"
-
-
-def test_the_request_shows_the_prompt_and_the_failures_is_billed_as_a_proposal_and_asked_once(kit: Any) -> None:
-    pupil = says(kit, kit.reply(PROMPT + "!"))
-    evidence = [FAILURE, Evidence("utilisation", "Stage: utilisation\nQuestion: And {braces}?")]
-    edit(pupil, evidence=evidence)
-    (request,) = pupil.requests
-    assert request.role == "propose"
-    shown = request.messages[-1].content
-    assert PROMPT in shown
-    assert all(json.dumps(item.text)[1:-1] in shown for item in evidence)
-    assert "{query}, {choices}" in shown
-    assert [message.role for message in request.messages] == ["system", "user"]
-
-
-def test_the_request_depends_on_the_failures_and_the_prompt_alone(kit: Any) -> None:
-    """A resumed run finds its replies in the cache only when it asks the very same."""
-    one, other, different = (says(kit, kit.reply(PROMPT)) for _ in range(3))
-    edit(one)
-    edit(other)
-    edit(different, PROMPT + "?")
-    assert one.requests == other.requests
-    assert one.requests != different.requests
-
-
-@pytest.mark.parametrize(("slot", "kind"), USED)
-def test_the_request_names_the_slots_that_must_stay(kit: Any, slot: str, kind: str) -> None:
-    pupil = says(kit, "{}")
-    edit(pupil, getattr(default_templates(), kind), slot=slot, kind=kind)
-    shown = pupil.requests[0].messages[-1].content
-    assert all(f"{{{name}}}" in shown.split("current_prompt")[0] for name in REQUIRED_SLOTS[kind])
-
-
-@pytest.mark.parametrize("reply", [PROMPT, f"  {PROMPT}\n", "", " \n"])
-def test_nothing_to_say_is_no_edit(kit: Any, reply: str) -> None:
-    assert edit(says(kit, kit.reply(reply))) is None
+def test_what_the_failures_belong_to_is_shown_with_them(
+    bench: Any, stage: str, slots: set[str], numbers: set[str]
+) -> None:
+    pupil = bench.kit.pupil(edits=lambda text: f"{text}\nThink.")
+    trials = [bench.trial(policy=bench.facts(), evidence=of_stage(bench, stage))]
+    found = bench.propose("reflective", trials, model=pupil)
+    assert bench.kit.shown(pupil, "current_prompts").keys() == slots
+    assert bench.kit.shown(pupil, "current_numbers").keys() == numbers
+    assert all(f"Stage: {stage}" in failure for failure in bench.kit.shown(pupil, "failures"))
+    before, after = (policy.prompts.model_dump() for policy in (bench.facts(), found.policy))
+    assert {name for name in before if before[name] != after[name]} == slots
+    assert found.change.endswith(": More care helps.")
+    assert all(f"{slot} prompt" in found.change for slot in slots)
 
 
 @pytest.mark.parametrize(
-    "reply",
-    ["", "I would rather not.", "{", "[]", "null", "{}", '{"analysis": "x"}', '{"improved_prompt": "x"}', "\x00", "7"],
+    ("search", "slots", "numbers"),
+    [
+        ({"prompts": False}, set(), {"update_every", "roles"}),
+        ({"numbers": False}, {"write"}, set()),
+        ({"slots": ("merge", "answer")}, set(), {"update_every", "roles"}),
+    ],
 )
-def test_an_unreadable_reply_changes_nothing_and_says_so(kit: Any, reply: str) -> None:
-    found = edit(says(kit, reply))
-    assert found is not None
-    assert found.text == PROMPT
-    assert "of no use" in found.reason
+def test_what_may_not_change_is_not_asked_about(
+    bench: Any, search: dict[str, Any], slots: set[str], numbers: set[str]
+) -> None:
+    pupil = bench.kit.pupil()
+    trials = [bench.trial(policy=bench.facts(), evidence=of_stage(bench, "write"))]
+    bench.propose("reflective", trials, model=pupil, **search)
+    assert bench.kit.shown(pupil, "current_prompts").keys() == slots
+    assert bench.kit.shown(pupil, "current_numbers").keys() == numbers
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=5,
+def test_the_numbers_of_a_parent_outside_the_space_are_left_alone(bench: Any) -> None:
+    pupil, trials = bench.kit.pupil(), [bench.trial(policy=bench.facts(top_k=500))]
+    found = bench.propose("reflective", trials, model=pupil)
+    assert bench.kit.shown(pupil, "current_numbers") == {}
+    assert found.policy.top_k == 500
+
+
+def test_numbers_go_where_a_policy_keeps_them_and_are_told(bench: Any) -> None:
+    changes = {"update_every": 6, "buffer_size": 9, "roles": "user", "top_k": 7, "order": "relevance"}
+    pupil = bench.kit.says(bench.kit.reply({}, "Shorter lists.", **changes))
+    made = {}
+    for stage, names in (("write", "update_every 6, roles user"), ("read", "buffer_size 9, top_k 7, order relevance")):
+        trials = [bench.trial(policy=bench.facts(), evidence=of_stage(bench, stage))]
+        made[stage] = bench.propose("reflective", trials, model=pupil)
+        assert made[stage].change == f"{names}: Shorter lists."
+    write, read = (found.policy for found in made.values())
+    assert write == bench.facts().model_copy(update={"update_every": 6, "write": write.write})
+    assert (write.write.mode, write.write.roles) == ("facts", "user")
+    assert read == bench.facts().model_copy(update={"buffer_size": 9, "top_k": 7, "read": read.read})
+    assert (read.read.order, read.read.budget_tokens) == ("relevance", None)
+
+
+@pytest.mark.parametrize(
+    ("top_k", "problem"),
+    [(0, "top_k: "), ("many", "top_k: "), (1, "numbers: outside search.space"), (61, "numbers: outside search.space")],
 )
-replies = (
-    texts
-    | json_values.map(json.dumps)
-    | st.builds(lambda a, b: json.dumps({"analysis": a, "improved_prompt": b}), json_values, json_values)
-)
+def test_a_number_out_of_bounds_is_refused_with_the_reason(bench: Any, top_k: int | str, problem: str) -> None:
+    pupil = bench.kit.says(bench.kit.reply({}, top_k=top_k))
+    trials = [bench.trial(policy=bench.facts(), evidence=of_stage(bench, "read"))]
+    found = bench.propose("reflective", trials, model=pupil)
+    assert found.policy is None
+    assert found.change == f"top_k {top_k}: More care helps."
+    assert found.problem.startswith(problem)
 
 
-@settings(deadline=None, max_examples=60)
-@given(reply=replies)
-def test_no_reply_whatsoever_is_a_crash(kit: Any, reply: str) -> None:
-    found = edit(says(kit, reply))
-    assert found is None or (found.slot == "answer" and found.text.strip() and found.text == found.text.strip())
-    assert found is None or ("\n" not in found.reason and len(found.reason) <= 300)
+def test_there_must_be_failures_that_something_belongs_to(bench: Any) -> None:
+    native = [bench.trial(evidence=of_stage(bench, "write", "read"))]
+    assert not bench.ready("reflective", native), "it writes nothing, so that nothing can be written better"
+    assert bench.ready("reflective", [bench.trial(evidence=of_stage(bench, "utilisation"))])
+    facts = [bench.trial(policy=bench.facts(), evidence=of_stage(bench, "write"))]
+    assert bench.ready("reflective", facts)
+    assert bench.ready("reflective", facts, slots=("answer",)), "numbers are left"
+    assert not bench.ready("reflective", facts, slots=("answer",), numbers=False)
+    assert not bench.ready("reflective", [bench.trial(evidence=())])
+
+
+def test_a_parent_without_failures_gives_way_to_one_that_has_some(bench: Any) -> None:
+    trials = [bench.trial(evidence=()), bench.trial(1, policy=bench.facts(), train={"train0": -1.0, "train1": -1.0})]
+    assert {bench.propose("reflective", trials, seed=seed).parent for seed in range(10)} == {1}
+
+
+def test_stages_that_fail_more_are_worked_on_more(bench: Any) -> None:
+    summary = {"accuracy": 0.1, "shares": {"write": 0.8, "read": 0.0, "utilisation": 0.2}, "failures": []}
+    pupil = bench.kit.pupil()
+    for seed in range(80):
+        bench.propose("reflective", [bench.trial(policy=bench.facts(), summary=summary)], model=pupil, seed=seed)
+    stages = [
+        frozenset(stage for stage in STAGES if f"Stage: {stage}" in request.messages[-1].content)
+        for request in pupil.requests
+    ]
+    assert stages.count(frozenset({"write"})) / 80 == pytest.approx(0.64, abs=0.12)
+    assert stages.count(frozenset({"write", "utilisation"})) / 80 == pytest.approx(0.32, abs=0.12)
+    assert not any("read" in drawn for drawn in stages)
+
+
+def test_no_more_failures_are_shown_than_the_config_allows(bench: Any) -> None:
+    pupil = bench.kit.pupil()
+    bench.propose("reflective", [bench.trial(policy=bench.facts())], model=pupil, failures_shown=2)
+    assert len(set(bench.kit.shown(pupil, "failures"))) == 2
 
 
 @settings(deadline=None, max_examples=40)
-@given(prompt=texts, failures=st.lists(texts, max_size=3))
-def test_no_prompt_and_no_failure_whatsoever_is_a_crash(kit: Any, prompt: str, failures: list[str]) -> None:
-    evidence = [Evidence("write", failure) for failure in failures]
-    found = edit(says(kit, kit.reply("New. {query} {choices}")), prompt, evidence=evidence)
-    assert found == Edit("answer", "New. {query} {choices}", "More care helps.")
-
-
-@pytest.mark.parametrize("error", [TimeoutError(), RuntimeError(""), ValueError("two\nlines"), KeyError("x")])
-def test_a_model_that_breaks_is_a_proposal_of_no_use(kit: Any, error: Exception) -> None:
-    def broken(_: Request) -> str:
-        raise error
-
-    found = edit(says(kit, broken))
-    assert found is not None
-    assert found.text == PROMPT
-    assert "\n" not in found.reason
-
-
-def test_an_exhausted_budget_passes_through(kit: Any) -> None:
-    pupil = says(kit, kit.reply("x"))
-    with pytest.raises(BudgetExhausted, match="the budget of 0 calls is spent"):
-        edit(Metered(pupil, budget=Budget(Limits(calls=0))))
-    assert pupil.requests == []
-
-
-def test_an_endpoint_that_is_down_passes_through_with_its_reason(kit: Any) -> None:
-    """Failures of the system raise; the message says what to do."""
-    with pytest.raises(EndpointDown, match="start the server"):
-        edit(kit.pupil(fails=lambda _: True, error=EndpointDown("start the server")))
-
-
-def test_a_call_that_failed_for_good_is_a_proposal_of_no_use(kit: Any) -> None:
-    found = edit(kit.pupil(fails=lambda _: True))
-    assert found is not None
-    assert found.text == PROMPT
-    assert "the line is dead" in found.reason
-
-
-async def test_proposals_made_side_by_side_keep_to_their_own_models(kit: Any) -> None:
-    models = [says(kit, kit.reply(f"Prompt {i}. {{query}} {{choices}}")) for i in range(6)]
-    found = await asyncio.gather(
-        *(edit_prompt("answer", PROMPT, kind="answer", evidence=[FAILURE], model=model) for model in models)
-    )
-    assert [e.text for e in found if e is not None] == [f"Prompt {i}. {{query}} {{choices}}" for i in range(6)]
-
-
-def real_failures(stage: str) -> list[Evidence]:
-    """Return failures as ``gather_evidence`` tells them, with texts as users write them."""
-    said = [
-        "I moved to a small flat near the harbour, and my landlord does not allow pets.",
-        "These days I mostly cook vegetarian food; braces {like these} stay.",
-        "My knee hurts when I run, so I swim on Tuesdays instead.",
-    ]
-    return [
-        Evidence(
-            stage,  # type: ignore[arg-type]
-            f'Stage: {stage}\nQuestion: What should I do about matter {i}?\nThe user said: "{text}"\n'
-            f"Memory held:\n- {text[:24]}\n- The neighbour paints {{memories}}\nChosen answer: one\nRight answer: two",
-        )
-        for i, text in enumerate(said)
-    ]
-
-
-@pytest.mark.parametrize(("slot", "kind"), USED)
-@pytest.mark.parametrize("stage", SLOT_OF_STAGE)
-def test_the_embedded_model_as_proposer_keeps_every_slot(slot: str, kind: str, stage: str) -> None:
-    """Edits build on edits, as they do in a long evolution."""
-    first = getattr(default_templates(), kind)
-    prompt, changed = first, 0
-    for _ in range(4):
-        found = edit(EmbeddedModel(), prompt, slot=slot, kind=kind, evidence=real_failures(stage))
-        if found is None:
-            break
-        assert "of no use" not in found.reason
-        assert not missing_slots(kind, found.text)
-        prompt, changed = found.text, changed + 1
-    assert changed
-    assert len(prompt) > len(first)
-
-
-@settings(deadline=None, max_examples=40)
-@given(before=texts, after=texts, failures=st.lists(texts, max_size=3))
-def test_the_embedded_model_keeps_the_slots_of_any_prompt(before: str, after: str, failures: list[str]) -> None:
-    prompt = f"{before}\n{{memories}} {after} {{conversation}}\n{before}"
-    evidence = [Evidence("write", text) for text in failures] or real_failures("write")
-    found = edit(EmbeddedModel(), prompt, slot="write", kind="write_profile", evidence=evidence)
-    assert found is None or not missing_slots("write_profile", found.text)
+@given(
+    numbers=st.dictionaries(
+        st.sampled_from(["update_every", "buffer_size", "roles", "top_k", "order", "mode"]),
+        st.integers(-99, 99) | st.sampled_from(["user", "both", "time", "relevance", "7", "7.5"]),
+    ),
+    seed=st.integers(0, 9),
+)
+def test_no_number_whatsoever_makes_a_policy_outside_the_space(
+    bench: Any, numbers: dict[str, int | str], seed: int
+) -> None:
+    model = bench.kit.says(bench.kit.reply({}, **numbers))
+    found = bench.propose("reflective", [bench.trial(policy=bench.facts())], model=model, seed=seed)
+    assert (found.policy is None) == bool(found.problem)
+    if found.policy is not None:
+        bench.kit.draw(found.policy)
