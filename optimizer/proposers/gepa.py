@@ -27,7 +27,7 @@ NAME: ProposerName = "gepa"
 ENDLESS = 10**9
 """Metric calls: the budget ends the search, not gepa."""
 PATIENCE = 10
-"""Reflections without anything that is worth a whole race, after which a proposal comes to nothing."""
+"""Reflections without anything new that is worth a whole race, after which a proposal comes to nothing."""
 WORST = -1e6
 """What gepa is told of prompts that have no score; a memory score may be below 0."""
 
@@ -111,6 +111,7 @@ class _Engine:
         self._thread = threading.Thread(target=self._run, name="gepa", daemon=True)
         self._trials: Sequence[Trial] = ()
         self._parents: dict[MemoryPolicy, MemoryPolicy] = {}
+        self._wholes: set[MemoryPolicy] = set()
         self._wanted: asyncio.Future[Candidate] = self._loop.create_future()
         self._judged: Future[None] = Future()
         self._waits_for: Future[Any] = self._judged
@@ -202,8 +203,9 @@ class _Engine:
         if policy is None:
             return dict(candidate)
         if self._fruitless == PATIENCE:
-            problem = f"nothing was better on its minibatch in {PATIENCE} attempts"
-            problem += f", the last that was refused: {self._problem}" if self._problem else ""
+            self._fruitless = 0
+            problem = f"nothing new was better on its minibatch in {PATIENCE} attempts"
+            problem += f"; the last that was refused: {self._problem}" if self._problem else ""
             self._hand_over(Candidate(self._origin(policy).number, "gepa: no prompt changed", None, problem))
         self._fruitless += 1
         new = dict(candidate)
@@ -221,6 +223,9 @@ class _Engine:
     def _whole(self, policy: MemoryPolicy, texts: Prompts, users: Sequence[str]) -> list[float]:
         """Return a policy's scores on all users; wait for its race unless it was raced before."""
         trial = self._trial(policy)
+        if policy not in self._wholes:
+            self._wholes.add(policy)
+            self._fruitless = 0
         if trial is None:
             parent = self._origin(self._parents.get(policy, self._seed))
             changed = [slot for slot in self._slots if texts[slot] != policy_of(parent).prompts.model_dump()[slot]]
@@ -231,7 +236,6 @@ class _Engine:
 
     def _hand_over(self, made: Candidate) -> None:
         """Give the search a candidate, and wait until it comes back for another."""
-        self._fruitless, self._problem = 0, ""
         if made.policy is None and self._gave_up:  # a resumed study has it already
             self._gave_up -= 1
             return

@@ -322,9 +322,9 @@ class Kit:
         """Make a pupil that replies so when it is asked to improve something."""
         return Pupil(propose=reply if callable(reply) else lambda _: reply)
 
-    def shown(self, pupil: Pupil, section: str) -> Any:
-        """Return what a section of the first request to improve something shows."""
-        asked = pupil.asked("propose")[0].messages[-1].content
+    def shown(self, pupil: Pupil, section: str, number: int = 0) -> Any:
+        """Return what a section of a request to improve something shows."""
+        asked = pupil.asked("propose")[number].messages[-1].content
         return json.loads(re.split(r"\n\n(?:\[\[ ## |Respond)", asked.split(f"[[ ## {section} ## ]]\n")[1])[0])
 
     def draw(self, policy: MemoryPolicy) -> Draw:
