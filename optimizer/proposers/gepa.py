@@ -199,16 +199,15 @@ class _Engine:
         components_to_update: list[str],
     ) -> Prompts:
         """Let the prompt engineer of the search edit the prompts that gepa has chosen."""
-        policy = self._policy(candidate)
-        if policy is None:
-            return dict(candidate)
         if self._fruitless == PATIENCE:
             self._fruitless = 0
             problem = f"nothing new was better on its minibatch in {PATIENCE} attempts"
             problem += f"; the last that was refused: {self._problem}" if self._problem else ""
-            self._hand_over(Candidate(self._origin(policy).number, "gepa: no prompt changed", None, problem))
+            self._hand_over(Candidate(self._trials[0].number, "gepa: no prompt changed", None, problem))
         self._fruitless += 1
-        new = dict(candidate)
+        policy, new = self._policy(candidate), dict(candidate)
+        if policy is None:
+            return new
         for name in components_to_update:
             failures = [record["failure"] for record in reflective_dataset[name]][: self._search.failures_shown]
             asked = improve(

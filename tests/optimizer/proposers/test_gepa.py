@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,11 @@ from mnemotune.policies.policy import MemoryPolicy
 
 def thinking(text: str) -> str:
     return f"{text}\nThink {len(text)} times."
+
+
+def by_chance(request: Request) -> str:
+    """Write another prompt for each request."""
+    return f"Think {zlib.crc32(request.messages[-1].content.encode()) % 1000} times.\n{{query}}\n{{choices}}"
 
 
 @dataclass
@@ -126,19 +132,35 @@ def test_a_minibatch_is_some_of_the_train_users_and_is_part_of_the_race(bench: A
     assert len(course.met) == 6 + 6
 
 
-@pytest.mark.parametrize(("score", "parent"), [(1.0, 1), (-1.0, 0)])
-def test_the_scores_of_a_race_decide_from_what_gepa_goes_on(bench: Any, score: float, parent: int) -> None:
-    async def second() -> Candidate:
-        users = [f"train{i}" for i in range(4)]
-        pupil = bench.kit.pupil()
-        trials = [bench.trial(policy=bench.kit.policy(0), train=dict.fromkeys(users, -0.9))]
-        with bench.opened("gepa", model=pupil, arena=bench.arena(pupil, users=4)) as proposer:
-            first = await proposer.propose(trials, random.Random(0))
-            trials.append(bench.trial(1, policy=first.policy, train=dict.fromkeys(users, score)))
-            found: Candidate = await proposer.propose(trials, random.Random(0))
-            return found
+async def after_a_race(bench: Any, users: int, **race: Any) -> Candidate:
+    """Return what gepa proposes after its first candidate, which asks for 25 cares, has raced so."""
+    pupil, all_users = bench.kit.pupil(), [f"train{i}" for i in range(4)]
+    trials = [bench.trial(policy=bench.kit.policy(0), train=dict.fromkeys(all_users, -0.9))]
+    with bench.opened("gepa", model=pupil, arena=bench.arena(pupil, users=4)) as proposer:
+        first = await proposer.propose(trials, random.Random(0))
+        score = race.pop("score")
+        trials.append(bench.trial(1, policy=first.policy, train=dict.fromkeys(all_users[:users], score), **race))
+        found: Candidate = await proposer.propose(trials, random.Random(0))
+        return found
 
-    assert asyncio.run(second()).parent == parent
+
+async def test_what_won_its_race_is_what_gepa_goes_on_from(bench: Any) -> None:
+    found = await after_a_race(bench, 4, score=-0.5)
+    assert (found.parent, bench.kit.care(found.policy)) == (1, 50)
+
+
+async def test_what_lost_its_race_is_not_gone_on_from(bench: Any) -> None:
+    """What it was made from is reflected on again, to no avail: the pupil has nothing else to say."""
+    found = await after_a_race(bench, 4, score=-1.0)
+    assert (found.parent, found.policy) == (0, None)
+
+
+async def test_what_is_made_of_a_prompt_whose_race_was_lost_early_counts_as_made_of_that_ones_parent(
+    bench: Any,
+) -> None:
+    """gepa goes on from it, since its first users did well; the search can compare only with a whole race."""
+    found = await after_a_race(bench, 2, score=1.0, summary={})
+    assert (found.parent, bench.kit.care(found.policy)) == (0, 50)
 
 
 @pytest.mark.parametrize("slots", [("write", "merge", "reply", "answer"), ("merge", "reply")])
@@ -184,6 +206,17 @@ def test_where_nothing_is_better_a_proposal_comes_to_nothing_and_the_next_one_go
     assert len(course.pupil.asked("propose")) == 2 * PATIENCE
 
 
+def test_patience_starts_anew_with_each_candidate(bench: Any) -> None:
+    """Once all care is taken, nothing can be better."""
+    asked = {}
+    for steps in (4, 5):
+        course = Course(bench, bench.kit.pupil())
+        last = course.run(steps)[-1]
+        assert (last.policy is None) == (steps == 5)
+        asked[steps] = len(course.pupil.asked("propose"))
+    assert asked[5] - asked[4] == PATIENCE
+
+
 def test_a_prompt_that_is_refused_is_not_played_and_never_better_even_below_zero(bench: Any) -> None:
     """Memory scores may be negative: 0 would be better than the seed's."""
     course = Course(bench, bench.kit.pupil(edits=lambda _: "no slots"))
@@ -204,15 +237,27 @@ def test_a_user_whose_episode_failed_says_nothing_for_or_against_a_prompt(bench:
 # Going on
 
 
-@pytest.mark.parametrize("pupil", [{}, {"lucky": True, "edits": thinking}], ids=["steady", "lucky"])
-def test_a_resumed_study_goes_on_as_one_that_never_stopped_invariant_2(bench: Any, pupil: dict[str, Any]) -> None:
-    """Steady, each candidate is better until nothing is; lucky, races are lost and proposals come to nothing."""
-    course = Course(bench, bench.kit.pupil(**pupil), users=6)
-    made = course.run(7)
-    assert {found.policy is None for found in made} == {True, False}
-    for done in range(7):
-        again = Course(bench, bench.kit.pupil(**pupil), users=6, trials=course.trials[: done + 1])
-        assert again.run(1, judged=False) == made[done : done + 1]
+def test_a_resumed_study_goes_on_as_one_that_never_stopped_invariant_2(bench: Any) -> None:
+    """Of its candidates some win their race, some lose it early, and some come to nothing."""
+
+    def course(trials: Sequence[Trial] = ()) -> Course:
+        pupil = bench.kit.pupil(lucky=True, propose=lambda request: bench.kit.reply(by_chance(request)))
+        return Course(bench, pupil, seed=bench.kit.policy(30), users=8, trials=list(trials))
+
+    whole = course()
+    made = whole.run(6, seed=5)
+    kinds = [(trial.policy is not None, trial.finished_race) for trial in whole.trials]
+    assert kinds == [
+        (True, True),
+        (True, True),
+        (False, False),
+        (True, True),
+        (True, False),
+        (True, True),
+        (True, True),
+    ]
+    for done in range(6):
+        assert course(whole.trials[: done + 1]).run(1, judged=False, seed=5) == made[done : done + 1]
 
 
 def test_a_whole_run_that_was_stopped_anywhere_ends_like_one_that_was_not_invariant_2(
