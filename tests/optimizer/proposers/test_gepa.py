@@ -2,7 +2,7 @@
 
 Invariants:
 1. A candidate is the seed policy with other prompts, and was better than what it was made from on a minibatch of train
-   users; no user is met twice by a policy, its race included.
+   users; no user is met twice by a policy, its race included, unless that race was lost early.
 2. The same study gives the same candidates, also where gepa starts anew from it, as in a resumed run.
 3. However it ends, no thread is left, and no call is made afterwards.
 """
@@ -108,7 +108,8 @@ def test_a_candidate_is_the_seed_with_other_prompts_that_were_better_on_a_miniba
     """Here answers are a matter of luck, so that what was better on a minibatch often loses its race."""
     course = Course(bench, bench.kit.pupil(lucky=True, edits=thinking), users=users)
     made = course.run(4, seed=seed)
-    assert max(Counter(course.met).values()) == 1
+    lost = {trial.policy.key for trial in course.trials if trial.policy is not None and not trial.finished_race}
+    assert max(Counter(place for place in course.met if place[0] not in lost).values()) == 1
     first = course.trials[0].policy
     for found, trial in zip(made, course.trials[1:], strict=True):
         assert (found.policy is None) == bool(found.problem)
