@@ -101,15 +101,14 @@ def test_candidate_comes_after_candidate_each_made_from_the_best_so_far_invarian
 
 
 @settings(deadline=None, max_examples=15)
-@given(seed=st.integers(0, 99), users=st.integers(2, 7))
+@given(seed=st.integers(0, 99), users=st.integers(2, 4))
 def test_a_candidate_is_the_seed_with_other_prompts_that_were_better_on_a_minibatch_invariant_1(
     bench: Any, seed: int, users: int
 ) -> None:
-    """Here answers are a matter of luck, so that what was better on a minibatch often loses its race."""
+    """Here answers are a matter of luck, so that what was better on a minibatch is often no better in its race."""
     course = Course(bench, bench.kit.pupil(lucky=True, edits=thinking), users=users)
     made = course.run(4, seed=seed)
-    lost = {trial.policy.key for trial in course.trials if trial.policy is not None and not trial.finished_race}
-    assert max(Counter(place for place in course.met if place[0] not in lost).values()) == 1
+    assert max(Counter(course.met).values()) == 1
     first = course.trials[0].policy
     for found, trial in zip(made, course.trials[1:], strict=True):
         assert (found.policy is None) == bool(found.problem)
@@ -123,14 +122,14 @@ def test_a_candidate_is_the_seed_with_other_prompts_that_were_better_on_a_miniba
 
 def test_a_minibatch_is_some_of_the_train_users_and_is_part_of_the_race(bench: Any) -> None:
     """What its first users have shown is not asked again."""
-    course = Course(bench, bench.kit.pupil(), users=6)
+    course = Course(bench, bench.kit.pupil(), users=4)
     (found,) = course.run(1, judged=False)
     users = {user for key, user in course.met if key == found.policy.key}
-    assert len(course.met) == 6 + MINIBATCH
+    assert len(course.met) == 4 + MINIBATCH
     assert len(users) == MINIBATCH
     assert users < course.trials[0].train.keys()
     asyncio.run(course.judge(found))
-    assert len(course.met) == 6 + 6
+    assert len(course.met) == 4 + 4
 
 
 async def after_a_race(bench: Any, users: int, **race: Any) -> Candidate:
