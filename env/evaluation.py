@@ -18,7 +18,7 @@ from .compat import NONE, SEED, Compat, guess_unread, guess_unread_bounds
 from .concurrency import both, side_by_side
 from .episode import Answer, Episode, UpperBound, answer_of
 from .protocol import read_answer, upper_bound_prompt
-from .rollout import Cast, rollout
+from .rollout import Cast, Rollout
 from .scoring import METRICS, Level, Metric, PeriodScore, UserScore, score_episode
 from .statistics import Estimate, estimate, nan_mean
 from .transcript import Transcript, transcript_of
@@ -150,6 +150,8 @@ class Evaluator:
         self.cast = cast
         self._clock = clock
         self._upper_bounds: dict[str, UpperBound] = {}
+        self._under_way: dict[tuple[str, str], Rollout] = {}
+        """By policy key and user."""
 
     async def evaluate(
         self,
@@ -157,10 +159,13 @@ class Evaluator:
         scenarios: Sequence[Scenario],
         *,
         transcripts: Mapping[str, Transcript] | None = None,
+        periods: int | None = None,
         done: Callable[[Episode], None] = lambda _: None,
     ) -> Evaluation:
         """Run the policy in every scenario side by side; ``done`` hears of each finished episode.
 
+        Where only the first ``periods`` are asked for, a later evaluation of the same policy goes on from there, unless
+        it is left with ``forget``.
         Off-policy where ``transcripts`` by user are given: they are replayed. Raises TranscriptError, before any call,
         when one is not the scenario's.
         A failed episode is kept and its user goes unscored. Raises BudgetExhausted when the budget ends it, and
@@ -171,7 +176,7 @@ class Evaluator:
         if transcripts is not None:
             replayed = [transcript_of(transcripts, scenario, self.cast.protocol) for scenario in scenarios]
         episodes, (problems, ledger) = await both(
-            self._episodes(policy, list(zip(scenarios, replayed, strict=True)), done),
+            self._episodes(policy, list(zip(scenarios, replayed, strict=True)), periods, done),
             self._find_upper_bounds(scenarios),
         )
         episodes = [_without_upper_bound(episode, problems.get(episode.user)) for episode in episodes]
@@ -200,27 +205,39 @@ class Evaluator:
             if episode.failure is None
         )
 
+    def forget(self, policy: MemoryPolicy) -> None:
+        """Leave a policy's episodes that are under way."""
+        self._under_way = {place: one for place, one in self._under_way.items() if place[0] != policy.key}
+
     async def _episodes(
         self,
         policy: MemoryPolicy,
         lives: Sequence[tuple[Scenario, Transcript | None]],
+        periods: int | None,
         done: Callable[[Episode], None],
     ) -> list[Episode]:
         if policy.evolution is None or "guessed_answers" not in self.cast.protocol.compat:
-            return await side_by_side(self._episode(policy, life, talk, done) for life, talk in lives)
+            return await side_by_side(self._episode(policy, life, talk, periods, done) for life, talk in lives)
         guesses = random.Random(SEED)  # AMemGym's next user goes on where its last one left the generator
-        return [await self._episode(policy, life, talk, done, guesses) for life, talk in lives]
+        return [await self._episode(policy, life, talk, periods, done, guesses) for life, talk in lives]
 
     async def _episode(
         self,
         policy: MemoryPolicy,
         scenario: Scenario,
         replayed: Transcript | None,
+        periods: int | None,
         done: Callable[[Episode], None],
         guesses: random.Random | None = None,
     ) -> Episode:
-        episode = await rollout(scenario, policy, self.cast, replayed=replayed, guesses=guesses)
-        done(episode)
+        place = policy.key, scenario.id
+        begun = self._under_way.pop(place, None)
+        under_way = begun or Rollout(scenario, policy, self.cast, replayed=replayed, guesses=guesses)
+        episode = await under_way.run(periods)
+        if periods is not None and periods < len(scenario.periods):
+            self._under_way[place] = under_way
+        else:
+            done(episode)
         return episode
 
     async def _find_upper_bounds(self, scenarios: Sequence[Scenario]) -> tuple[dict[str, LanguageModelError], Ledger]:

@@ -10,11 +10,11 @@ from typing import Any
 from ..policies.lm import BudgetExhausted, LanguageModelError, Ledger
 from ..policies.policy import MemoryPolicy
 from .acceptance import level, look, promising
-from .arena import Arena, Race, Validation, compare, told
+from .arena import Arena, Race, Validation, compare, mean_scores, told
 from .config import SearchConfig
 from .proposers.mix import propose
 from .proposers.numbers import point_of
-from .proposers.proposer import Candidate, Proposer
+from .proposers.proposer import Candidate, Proposer, leader
 from .screen import Screen, Verdict
 from .study import Stage, Study, Trial
 
@@ -120,6 +120,7 @@ class Loop:
         parent, best = self.study.trials[candidate.parent], self.study.best
         race = await self.arena.race(policy, [parent] if parent == best else [parent, best])
         trial = replace(trial, **_of_race(race))
+        trial = replace(trial, led=race.finished and trial.score > leader(self.study.trials).score)
         lost = self._lost(trial, race, parent)
         if lost:
             return _ended(trial, "race", lost)
@@ -133,11 +134,14 @@ class Loop:
     def _lost(self, trial: Trial, race: Race, parent: Trial) -> str:
         """Say why a candidate goes no further than the race; empty when it does."""
         best = self.study.best
-        gain, over_best = compare(race.scores, parent.train), compare(race.scores, best.train)
+        periods = None if race.scores else max(map(len, race.series.values()), default=0)
+        scores = mean_scores(race.series, periods)
+        gain, over_best = (compare(scores, mean_scores(rival.series, periods)) for rival in (parent, best))
         against = f"{told(gain)} over its parent, trial {parent.number}"
         if not race.finished:
             ahead = f", {told(over_best)} over trial {best.number}" if best != parent else ""
-            return f"{against}{ahead}: lost after {len(race.scores)} train users"
+            after = f"{len(scores)} train users" + (f" and {periods} periods" if periods else "")
+            return f"{against}{ahead}: lost after {after}"
         if len(race.summary["failures"]) > len(parent.summary["failures"]):
             return f"more episodes failed than its parent's, for example: {race.summary['failures'][0]['reason']}"
         if not gain.mean > 0:  # also when there is nothing to compare
@@ -149,30 +153,26 @@ class Loop:
         return ""
 
     async def _validate(self, trial: Trial, policy: MemoryPolicy) -> Trial:
-        best = self.study.best
+        seed, best = self.study.trials[0], self.study.best
         found = await self.arena.validate(policy, best)
-        seen = look(
-            found.scores,
-            best.validation,
-            level=level(self.study.trials),
-            slices=found.slices,
-            other_slices=best.slices,
-        )
-        against = f"{told(seen.gain)} over trial {best.number} on validation"
+        seen = look(found.scores, found.slices, seed=seed, best=best, level=level(self.study.trials))
         trial = replace(trial, validation=found.scores, slices=found.slices, look=seen.as_json())
         broken = [user for user in found.failures if not math.isnan(best.validation.get(user, math.nan))]
+        told_of = f"{told(seen.over_best.gain)} over trial {best.number} on validation"
         if not found.finished:
-            reason = f"{against}: no better on the first {len(found.scores)} users"
+            reason = f"no better on the first {len(found.scores)} users"
         elif broken:
-            reason = f"{against}: but {len(broken)} episodes failed, for example: {found.failures[broken[0]]}"
+            reason = f"but {len(broken)} episodes failed, for example: {found.failures[broken[0]]}"
         elif not seen.sure:
-            reason = f"{against}: not surely better (p {seen.p:.4f}, needed {seen.level:.4f})"
+            reason = f"not surely better than the seed policy (p {seen.over_seed.p:.4f}, needed {seen.level:.4f})"
+        elif not seen.likely:
+            reason = f"too little (p {seen.over_best.p:.2f})"
         elif self.search.veto and seen.regressions:
             worst = seen.regressions[0]
-            reason = f"{against}: but worse on {worst}, {told(seen.slices[worst])}"
+            reason = f"but worse on {worst}, {told(seen.slices[worst])}"
         else:
-            return _ended(trial, "validate", f"{against}: better (p {seen.p:.1g})", accepted=True)
-        return _ended(trial, "validate", reason)
+            return _ended(trial, "validate", f"{told_of}: better", accepted=True)
+        return _ended(trial, "validate", f"{told_of}: {reason}")
 
     def _placed(self, trial: Trial) -> Trial:
         """Note where a trial's policy stands in the space of numbers, if it does."""
@@ -189,7 +189,7 @@ class Loop:
 
 
 def _of_race(race: Race) -> dict[str, Any]:
-    return {"train": race.scores, "summary": race.summary, "evidence": race.evidence}
+    return {"train": race.scores, "series": race.series, "summary": race.summary, "evidence": race.evidence}
 
 
 def _ended(trial: Trial, stage: Stage, reason: str, *, accepted: bool = False) -> Trial:

@@ -19,8 +19,8 @@ async def propose(
 ) -> list[tuple[str, Candidate]]:
     """Make a generation's candidates, each with its proposer's name; fewer where proposers make one at a time.
 
-    Each slot goes to the proposer that comes out best of a draw from what is known of it (Thompson sampling on the
-    share of its candidates that reached validation). The same trials, seed and replies give the same candidates. Raises
+    Each slot goes to the proposer that comes out best of a draw from what is known of it (Thompson sampling). The
+    same trials, seed and replies give the same candidates. Raises
     BudgetExhausted or EndpointDown.
     """
     rng = random.Random(f"propose:{seed}:{generation}")
@@ -43,13 +43,22 @@ async def propose(
 
 
 def pick_proposer(names: Sequence[str], trials: Sequence[Trial], rng: random.Random) -> str:
-    """Draw each proposer's share of candidates that reach validation from its posterior; return the highest."""
+    """Draw how many successes each proposer brings for what its candidates take in calls; return the highest.
+
+    A success is a candidate that was better than all before it on train users. Its share has a Beta posterior.
+    """
+    usual = _mean_calls(trials[1:])
     drawn = {}
     for name in names:
         of_it = [trial for trial in trials if trial.proposer == name]
-        reached = sum(trial.stage == "validate" for trial in of_it)
-        drawn[name] = rng.betavariate(1 + reached, 1 + len(of_it) - reached)
+        won = sum(trial.led for trial in of_it)
+        calls = (usual + sum(trial.ledger.total.calls for trial in of_it)) / (1 + len(of_it))
+        drawn[name] = rng.betavariate(1 + won, 1 + len(of_it) - won) / max(1.0, calls)
     return max(drawn, key=drawn.__getitem__)
+
+
+def _mean_calls(trials: Sequence[Trial]) -> float:
+    return sum(trial.ledger.total.calls for trial in trials) / len(trials) if trials else 1.0
 
 
 def _stale(made: Sequence[tuple[str, Candidate] | None], known: Set[MemoryPolicy | None]) -> list[int]:

@@ -65,8 +65,8 @@ def raced(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def leader(trials: Sequence[Trial]) -> Trial:
-    """Return the trial accepted last."""
-    return next(trial for trial in reversed(trials) if trial.accepted)
+    """Return the raced trial with the best mean on train users, accepted or not; of equals the first."""
+    return max(raced(trials), key=lambda trial: -math.inf if math.isnan(trial.score) else trial.score)
 
 
 def wins(trials: Sequence[Trial]) -> Counter[int]:
@@ -81,7 +81,7 @@ def wins(trials: Sequence[Trial]) -> Counter[int]:
 
 
 def pick_parent(trials: Sequence[Trial], rng: random.Random) -> Trial:
-    """Pick among the trials that are best for some user, the more users the likelier; the newest accepted leads."""
+    """Pick among the trials that are best for some user, the more users the likelier; the leader counts for all."""
     weights = wins(trials)
     first = leader(trials)
     weights[first.number] += len(first.train)
