@@ -72,7 +72,6 @@ class Arena:
 
         ``done`` hears of every episode.
         """
-        self.templates = evaluator.cast.protocol.templates
         self._train = random.Random(f"train:{seed}").sample(splits.train, len(splits.train))
         self._validation = splits.validation
         self._evaluator = evaluator
@@ -102,7 +101,7 @@ class Arena:
         Raises BudgetExhausted or EndpointDown.
         """
         by_id = {scenario.id: scenario for scenario in self._train}
-        evaluations = await self._evaluate(policy, [by_id[user] for user in users])
+        evaluations = await self._evaluate(policy, [by_id[user] for user in dict.fromkeys(users)])
         return {
             user: Played(
                 evaluations[user].by_user.get(user, math.nan),

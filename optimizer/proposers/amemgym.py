@@ -27,8 +27,8 @@ class AMemGym:
     alone = False
 
     def ready(self, trials: Sequence[Trial]) -> bool:
-        """Tell whether some parent has a write prompt."""
-        return any(_can_rewrite(trial) for trial in raced(trials))
+        """Tell whether some parent has a write prompt, and it may change."""
+        return "write" in self.search.slots and any(_can_rewrite(trial) for trial in raced(trials))
 
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
         """Rewrite a parent's write prompt within one user's life."""

@@ -7,25 +7,32 @@ import logging
 import math
 import random
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel
 from ...policies.policy import MemoryPolicy
-from ..config import SearchConfig
+from ..config import ProposerName, SearchConfig
 from ..study import Played, Trial
 from .proposer import Candidate, Playing, candidate, policy_of
 from .reflective import improve
 
 MINIBATCH = 3
 """Train users that gepa looks at before it decides on a new prompt, its own default."""
+NAME: ProposerName = "gepa"
+"""Under which a study knows its candidates."""
 ENDLESS = 10**9
 """Metric calls: the budget ends the search, not gepa."""
+PATIENCE = 10
+"""Reflections without anything that is worth a whole race, after which a proposal comes to nothing."""
+WORST = -1e6
+"""What gepa is told of prompts that have no score; a memory score may be below 0."""
 
 Prompts = dict[str, str]
+T = TypeVar("T")
 
 
 @cache
@@ -106,20 +113,31 @@ class _Engine:
         self._parents: dict[MemoryPolicy, MemoryPolicy] = {}
         self._wanted: asyncio.Future[Candidate] = self._loop.create_future()
         self._judged: Future[None] = Future()
+        self._waits_for: Future[Any] = self._judged
+        self._ended: BaseException | None = None
+        self._closed = False
+        self._fruitless = 0
+        self._problem = ""
+        self._gave_up = 0
 
     async def next(self, trials: Sequence[Trial]) -> Candidate:
         """Tell gepa what became of its last candidate, and return its next one."""
+        if self._ended is not None:
+            raise self._ended
         self._trials, self._wanted = trials, self._loop.create_future()
         if self._thread.ident is None:
+            self._gave_up = sum(trial.proposer == NAME and trial.policy is None for trial in trials)
             self._thread.start()
         else:
             self._judged.set_result(None)
         return await self._wanted
 
     def close(self) -> None:
-        """End the thread."""
-        if self._thread.is_alive() and not self._judged.done():
-            self._judged.set_exception(_Stopped())
+        """End the thread, whatever it waits for."""
+        self._closed = True
+        self._waits_for.cancel()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         texts = self._seed.prompts.model_dump()
@@ -135,15 +153,16 @@ class _Engine:
                 logger=_Quiet(),
                 skip_perfect_score=False,
             )
-        except _Stopped as end:
-            if end.__cause__ is not None:
-                self._tell(end.__cause__)
+        except _Stopped as stop:
+            self._end(stop.__cause__ or RuntimeError("gepa was stopped"))
         except BaseException as error:  # noqa: BLE001 - the search that waits must hear of whatever ended the thread
-            self._tell(error)
+            self._end(error)
         else:
-            self._tell(RuntimeError("gepa ended by itself"))
+            self._end(RuntimeError("gepa ended by itself"))
 
-    def _tell(self, error: BaseException) -> None:
+    def _end(self, error: BaseException) -> None:
+        self._ended = error
+
         def fail() -> None:
             if not self._wanted.done():
                 self._wanted.set_exception(error)
@@ -155,14 +174,14 @@ class _Engine:
         policy = self._policy(candidate)
         if policy is None:
             played: list[Played | None] = [None] * len(batch)
-            scores = [0.0] * len(batch)
-        elif len(batch) == len(self._users) and not capture_traces:
+            scores = [WORST] * len(batch)
+        elif len(batch) == len(self._users):  # a minibatch is smaller
             played = [None] * len(batch)
             scores = self._whole(policy, candidate, batch)
         else:
             found = self._known(policy) or self._await(self._arena.play(policy, batch))
             played = [found[user] for user in batch]
-            scores = [0.0 if math.isnan(found[user].score) else found[user].score for user in batch]
+            scores = _filled({user: one.score for user, one in found.items()}, batch)
         return _gepa().EvaluationBatch(outputs=played, scores=scores, trajectories=played if capture_traces else None)
 
     def make_reflective_dataset(
@@ -182,6 +201,11 @@ class _Engine:
         policy = self._policy(candidate)
         if policy is None:
             return dict(candidate)
+        if self._fruitless == PATIENCE:
+            problem = f"nothing was better on its minibatch in {PATIENCE} attempts"
+            problem += f", the last that was refused: {self._problem}" if self._problem else ""
+            self._hand_over(Candidate(self._origin(policy).number, "gepa: no prompt changed", None, problem))
+        self._fruitless += 1
         new = dict(candidate)
         for name in components_to_update:
             failures = [record["failure"] for record in reflective_dataset[name]][: self._search.failures_shown]
@@ -198,18 +222,19 @@ class _Engine:
         """Return a policy's scores on all users; wait for its race unless it was raced before."""
         trial = self._trial(policy)
         if trial is None:
-            parent = self._trial(self._parents.get(policy, self._seed)) or self._trials[0]
+            parent = self._origin(self._parents.get(policy, self._seed))
             changed = [slot for slot in self._slots if texts[slot] != policy_of(parent).prompts.model_dump()[slot]]
             told = f"gepa: {', '.join(changed) or 'no'} prompt changed"
-            values = policy.model_dump()
-            self._hand_over(candidate(parent, told, values, longest_prompt=self._search.longest_prompt))
+            self._hand_over(Candidate(parent.number, told, policy))
             trial = self._trial(policy)
-        scores = {} if trial is None else {u: s for u, s in trial.train.items() if not math.isnan(s)}
-        usual = sum(scores.values()) / len(scores) if scores else 0.0
-        return [scores.get(user, usual) for user in users]
+        return _filled({} if trial is None else trial.train, users)
 
     def _hand_over(self, made: Candidate) -> None:
         """Give the search a candidate, and wait until it comes back for another."""
+        self._fruitless, self._problem = 0, ""
+        if made.policy is None and self._gave_up:  # a resumed study has it already
+            self._gave_up -= 1
+            return
         self._judged = Future()
 
         def give() -> None:
@@ -217,7 +242,7 @@ class _Engine:
                 self._wanted.set_result(made)
 
         self._loop.call_soon_threadsafe(give)
-        self._judged.result()
+        self._wait(self._judged)
 
     def _known(self, policy: MemoryPolicy) -> Mapping[str, Played]:
         """Return how a policy did in its whole race, so that its minibatches need not be played; empty without one."""
@@ -230,18 +255,41 @@ class _Engine:
     def _trial(self, policy: MemoryPolicy) -> Trial | None:
         return next((trial for trial in self._trials if trial.policy == policy and trial.train), None)
 
+    def _origin(self, policy: MemoryPolicy) -> Trial:
+        """Return the trial of a policy, or the one that it was made from where its own race was lost early."""
+        trial = self._trial(policy) or self._trials[0]
+        while not trial.finished_race and trial.parent is not None:
+            trial = self._trials[trial.parent]
+        return trial
+
     def _policy(self, texts: Prompts) -> MemoryPolicy | None:
-        """Return the seed policy with these prompts; None when they are not sound."""
+        """Return the seed policy with these prompts; None when they are refused."""
         values = self._seed.model_dump()
         values["prompts"] |= texts
-        try:
-            return MemoryPolicy.model_validate(values)
-        except ValueError:
-            return None
+        made = candidate(self._trials[0], "", values, longest_prompt=self._search.longest_prompt)
+        self._problem = made.problem or self._problem
+        return made.policy
 
-    def _await(self, work: Any) -> Any:
+    def _await(self, work: Coroutine[Any, Any, T]) -> T:
         """Let the search's own thread do something, and wait for it."""
         try:
-            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            return self._wait(asyncio.run_coroutine_threadsafe(work, self._loop))
         except (BudgetExhausted, EndpointDown) as error:
             raise _Stopped from error
+
+    def _wait(self, future: Future[T]) -> T:
+        """Wait for the search; ``close`` ends the wait."""
+        self._waits_for = future
+        if self._closed:
+            future.cancel()
+        try:
+            return future.result()
+        except CancelledError:
+            raise _Stopped from None
+
+
+def _filled(scores: Mapping[str, float], users: Sequence[str]) -> list[float]:
+    """Return users' scores; one that is unknown, or whose episode failed, gets the others' mean."""
+    known = {user: score for user, score in scores.items() if not math.isnan(score)}
+    usual = sum(known.values()) / len(known) if known else WORST
+    return [known.get(user, usual) for user in users]

@@ -53,7 +53,7 @@ class Merge:
         taken = rng.sample(differing, rng.randint(1, len(differing)))
         values = one.model_dump()
         for part in taken:
-            for place in PARTS[part]:
+            for place in self._places(part):
                 _put(values, place, _get(other.model_dump(), place))
         change = f"crossed with trial {mate.number}, from which it has: {', '.join(taken)}"
         return candidate(parent, change, values, longest_prompt=self.search.longest_prompt)
@@ -73,14 +73,14 @@ class Merge:
         a, b = one.model_dump(), other.model_dump()
         return [
             part
-            for part, places in PARTS.items()
-            if self._may_change(part)
-            and _fits(part, one, other)
-            and any(_get(a, place) != _get(b, place) for place in places)
+            for part in PARTS
+            if _fits(part, one, other) and any(_get(a, place) != _get(b, place) for place in self._places(part))
         ]
 
-    def _may_change(self, part: str) -> bool:
-        return self.search.prompts if "prompt" in part else self.search.numbers
+    def _places(self, part: str) -> list[str]:
+        """Return those of a part's values that may change."""
+        slots = [f"prompts.{slot}" for slot in self.search.slots] if self.search.prompts else []
+        return [p for p in PARTS[part] if p in slots or (self.search.numbers and not p.startswith("prompts."))]
 
 
 def _fits(part: str, one: MemoryPolicy, other: MemoryPolicy) -> bool:

@@ -19,9 +19,8 @@ async def propose(
 ) -> list[tuple[str, Candidate]]:
     """Make a generation's candidates, each with its proposer's name; fewer where proposers make one at a time.
 
-    Each slot goes to the proposer that comes out best of a draw from what is known of it (Thompson sampling). The
-    same trials, seed and replies give the same candidates. Raises
-    BudgetExhausted or EndpointDown.
+    Each slot goes to the proposer that comes out best of a draw from what is known of it (Thompson sampling). The same
+    trials, seed and replies give the same candidates. Raises BudgetExhausted or EndpointDown.
     """
     rng = random.Random(f"propose:{seed}:{generation}")
     known = {trial.policy for trial in trials}

@@ -108,8 +108,9 @@ def inherit(base: MemoryPolicy, kinds: Mapping[str, str], templates: Templates) 
 
 def candidate(parent: Trial, change: str, values: Mapping[str, Any], *, longest_prompt: int) -> Candidate:
     """Make a candidate of a policy's values, or say why they are no policy to try."""
-    texts = values.get("prompts") or {}
-    long = [slot for slot, text in texts.items() if isinstance(text, str) and len(text) > longest_prompt]
+    texts, inherited = values["prompts"], policy_of(parent).prompts.model_dump()
+    new = {slot: text for slot, text in texts.items() if text is not None and text != inherited[slot]}
+    long = [slot for slot, text in new.items() if len(text) > longest_prompt]
     if long:
         problem = f"prompts.{long[0]}: {len(texts[long[0]])} characters are above search.longest_prompt"
         return Candidate(parent.number, change, None, problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -33,6 +33,8 @@ MEANINGS = {
     "top_k": "memories that are brought back for each message",
     "order": "how the memories that are brought back are laid out",
 }
+PART_OF = {"roles": "write", "order": "read"}
+"""Where a policy keeps the numbers that do not stand by themselves."""
 
 PROMPTS_OF_STAGE = {"write": ("write",), "read": ("merge", "write", "reply"), "utilisation": ("answer",)}
 NUMBERS_OF_STAGE = {"write": ("update_every", "roles"), "read": ("buffer_size", "top_k", "order"), "utilisation": ()}
@@ -77,13 +79,15 @@ class Reflective:
         values = base.model_dump()
         values["prompts"] |= edit.prompts
         for name, value in edit.numbers.items():
-            place = {"roles": "write", "order": "read"}.get(name)
-            (values[place] if place else values)[name] = value
+            (values[PART_OF[name]] if name in PART_OF else values)[name] = value
         changed = [f"{slot} prompt" for slot in edit.prompts] + [
             f"{name} {value}" for name, value in edit.numbers.items()
         ]
         told = f"{', '.join(changed) or 'no change'}: {edit.reason}"
-        return candidate(parent, told, values, longest_prompt=self.search.longest_prompt)
+        made = candidate(parent, told, values, longest_prompt=self.search.longest_prompt)
+        if edit.numbers and made.policy is not None and point_of(made.policy, self.search.space) is None:
+            return replace(made, policy=None, problem="numbers: outside search.space")
+        return made
 
     def _slots(self, policy: MemoryPolicy) -> list[str]:
         return [slot for slot in policy.prompt_kinds if slot in self.search.slots] if self.search.prompts else []
@@ -146,7 +150,11 @@ async def improve(
     prompts = {slot: text.strip() for slot, text in prediction.improved_prompts.items() if slot in slots}
     return Edit(
         {slot: text for slot, text in prompts.items() if text and text != texts[slot].strip()},
-        {name: value for name, value in prediction.improved_numbers.items() if name in numbers},
+        {
+            name: value
+            for name, value in prediction.improved_numbers.items()
+            if name in numbers and value != _number(name, policy)
+        },
         " ".join(str(prediction.analysis).split())[:300],
     )
 
@@ -158,12 +166,16 @@ def _purpose(kind: str) -> str:
 
 def _tell_number(name: str, policy: MemoryPolicy, space: SpaceConfig) -> str:
     """Say what a number is, where it may lie and what it means."""
-    values = {"roles": policy.write.roles, "order": policy.read.order}
     options = {"roles": ROLES, "order": ORDERS}
-    if name in options:
-        return f"{values[name]} ({' or '.join(options[name])}): {MEANINGS[name]}"
-    low, high = getattr(space, name)
-    return f"{getattr(policy, name)} ({low} to {high}): {MEANINGS[name]}"
+    bounds = " or ".join(options[name]) if name in options else " to ".join(map(str, getattr(space, name)))
+    return f"{_number(name, policy)} ({bounds}): {MEANINGS[name]}"
+
+
+def _number(name: str, policy: MemoryPolicy) -> int | str:
+    """Return what a number is now."""
+    part = getattr(policy, PART_OF[name]) if name in PART_OF else policy
+    value: int | str = getattr(part, name)
+    return value
 
 
 @cache

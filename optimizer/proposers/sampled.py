@@ -36,8 +36,7 @@ class Tpe:
         parent = pick_parent(trials, rng)
         sampler = NumberSampler(self.search.space, trials, seed=rng.randrange(2**31))
         here = point_of(policy_of(parent), self.search.space)
-        jump = here is None or rng.random() < JUMPS
-        free = rng.randint(1, TWEAKED)
+        jump, free = rng.random() < JUMPS, rng.randint(1, TWEAKED)
         drawn = sampler.jump() if jump or here is None else sampler.tweak(here, free=free, rng=rng)
         return at_point(parent, drawn, search=self.search, templates=self.templates)
 

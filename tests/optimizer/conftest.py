@@ -23,6 +23,7 @@ from mnemotune.env import Cast, Episode, Evaluator, Protocol
 from mnemotune.optimizer.arena import Arena
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.loop import Loop
+from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.numbers import Draw, point_of
 from mnemotune.optimizer.screen import KeepAll, Screen
 from mnemotune.optimizer.study import Study, Trial
@@ -39,6 +40,7 @@ from mnemotune.policies.lm import (
 )
 from mnemotune.policies.lm.base import merged
 from mnemotune.policies.policy import MemoryPolicy
+from mnemotune.policies.prompts import default_templates
 from mnemotune.policies.text import LexicalEmbedder
 
 QUESTIONS = 4
@@ -50,7 +52,8 @@ _LISTED = re.compile(r'^"(\w+_\d+)": \[', re.MULTILINE)
 _GIVEN = re.compile(r'"(\w+_\d+)": "(\w+)"')
 _CARE = re.compile(r"Care (\d+)\.")
 _ASKS = re.compile(r"^\w+ asks question \d+\?$", re.MULTILINE)
-_CURRENT = re.compile(r"\[\[ ## current_prompt ## \]\]\n(.*?)\n+\[\[ ## failures ## \]\]", re.DOTALL)
+_CURRENT = re.compile(r"\[\[ ## current_prompts ## \]\]\n(.*?)\n+\[\[ ## current_numbers ## \]\]", re.DOTALL)
+_OWN = re.compile(r"^The prompt `\w+`, at present:\n\n(.*?)\n\nFeedback on the latest questions", re.DOTALL)
 
 
 def make_life(user: str = "ann", *, questions: int = QUESTIONS, sessions: Sequence[int] = (1, 1)) -> Scenario:
@@ -127,9 +130,10 @@ def more_care(prompt: str) -> str:
     return _CARE.sub(lambda match: f"Care {min(100, int(match[1]) + 25)}.", prompt)
 
 
-def as_reply(prompt: str, analysis: str = "More care helps.") -> str:
-    """Write a proposer's reply in the form that DSPy asks for."""
-    return json.dumps({"analysis": analysis, "improved_prompt": prompt})
+def as_reply(prompts: Mapping[str, str] | str, analysis: str = "More care helps.", **numbers: int | str) -> str:
+    """Write a prompt engineer's reply in the form that DSPy asks for; a plain text is the answer prompt."""
+    texts = {"answer": prompts} if isinstance(prompts, str) else dict(prompts)
+    return json.dumps({"analysis": analysis, "improved_prompts": texts, "improved_numbers": numbers})
 
 
 class Pupil(LanguageModel):
@@ -213,7 +217,12 @@ class Pupil(LanguageModel):
     def _propose_(self, request: Request) -> str:
         if self._propose is not None:
             return self._propose(request)
-        return as_reply(self._edits(_CURRENT.findall(request.messages[-1].content)[0]))
+        asked = request.messages[-1].content
+        own = _OWN.match(asked)
+        if own is not None:  # a policy that rewrites its own prompt
+            return json.dumps({"new_prompt": self._edits(own[1]), "changes": ["more care"]})
+        shown = json.loads(_CURRENT.findall(asked)[0])
+        return as_reply({slot: self._edits(text) for slot, text in shown.items()})
 
 
 def _choose(prompt: str, known: Mapping[str, str]) -> int:
@@ -272,20 +281,23 @@ class Rig:
             self.evaluator,
             seed=self.search.seed,
             block=self.search.race_block,
+            racing=self.search.racing,
             done=self.episodes.append,
         )
 
     async def run(self, policy: MemoryPolicy) -> str:
-        loop = Loop(
-            study=self.study,
-            arena=self.arena,
-            screen=self.screen,
-            proposer=self.proposer,
-            spent=lambda: merged([self.model.ledger, self.proposer.ledger]),
-            search=self.search,
-            tell=self.tell,
-        )
-        return await loop.run(policy)
+        templates = default_templates()
+        with open_proposers(self.search, model=self.proposer, templates=templates, arena=self.arena) as proposers:
+            loop = Loop(
+                study=self.study,
+                arena=self.arena,
+                screen=self.screen,
+                proposers=proposers,
+                spent=lambda: merged([self.model.ledger, self.proposer.ledger]),
+                search=self.search,
+                tell=self.tell,
+            )
+            return await loop.run(policy)
 
 
 @dataclass(frozen=True, repr=False)

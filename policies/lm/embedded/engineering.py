@@ -36,7 +36,7 @@ _SECTION = re.compile(
 _SAID = re.compile(r"^The user said[^:]*: (.+)$", re.MULTILINE)
 _HELD = re.compile(r"^Memory held:\s*(.*?)(?=^(?!- )\S[^\n]*: |\Z)", re.MULTILINE | re.DOTALL)
 _QUESTION = re.compile(r"^Question: (.+)$", re.MULTILINE)
-_BOUNDS = re.compile(r"(\d+) \((\d+) to (\d+)\)")
+_BOUNDS = re.compile(r"(\d{1,9}) \((\d{1,9}) to (\d{1,9})\)")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 _BULLET_LINE = re.compile(r"^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+.+$", re.MULTILINE)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -40,12 +40,21 @@ def _conversation(*user: str, assistant: str = "I see.") -> str:
     return json.dumps(messages, ensure_ascii=False, indent=2)
 
 
-def _engineering_prompt(prompt: str, failures: Sequence[str] | str) -> str:
-    """Put a prompt and failures as the reflective proposer does."""
-    told = failures if isinstance(failures, str) else json.dumps(list(failures), ensure_ascii=False)
-    sections = {"purpose": "This prompt is for a test.", "current_prompt": prompt, "failures": told}
+def _engineering_prompt(
+    prompts: Mapping[str, str], failures: Sequence[str] | str, numbers: Mapping[str, str] | None = None
+) -> str:
+    """Put prompts, numbers and failures as the reflective proposer does."""
+    values = {
+        "purposes": dict.fromkeys(prompts, "A test."),
+        "current_prompts": prompts,
+        "current_numbers": numbers or {},
+    }
+    sections = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
+    sections["failures"] = failures if isinstance(failures, str) else json.dumps(list(failures), ensure_ascii=False)
     body = "\n\n".join(f"[[ ## {name} ## ]]\n{text}" for name, text in sections.items())
-    return f"{body}\n\nRespond with a JSON object in the following order of fields: `analysis`, then `improved_prompt`."
+    return (
+        f"{body}\n\nRespond with a JSON object in the following order of fields: `analysis`, then `improved_prompts`."
+    )
 
 
 @pytest.fixture(scope="session")

@@ -104,6 +104,7 @@ def test_no_messages_get_an_empty_reply() -> None:
 # Any text
 
 LONG = "1" * 5000
+ENGINEERING = '[[ ## current_prompts ## ]]\n{"write": "Note {conversation}."}\n[[ ## failures ## ]]'
 HOSTILE = (
     "",
     "?",
@@ -115,9 +116,12 @@ HOSTILE = (
     'JSON, please:\n"pet": ["cat", ' + "[" * 50_000 + "]",
     "[" * 100_000,
     "{\n" * 2000,
-    f"[[ ## current_prompt ## ]]\nNote {{conversation}}.\n[[ ## failures ## ]]\n[{LONG}]",
-    "[[ ## current_prompt ## ]]\nNote {conversation}.\n[[ ## failures ## ]]\n" + "[" * 50_000,
-    "[[ ## failures ## ]]\n[[ ## current_prompt ## ]]",
+    f"{ENGINEERING}\n[{LONG}]",
+    f"{ENGINEERING}\n" + "[" * 50_000,
+    f"{ENGINEERING}\n" + "[" * 500 + "]" * 500,
+    f'[[ ## current_numbers ## ]]\n{{"top_k": "{LONG} ({LONG} to {LONG})"}}\n{ENGINEERING}\n["The user said: x"]',
+    f'[[ ## current_numbers ## ]]\n{{"top_k": {LONG}}}\n{ENGINEERING}\n["The user said: x"]',
+    "[[ ## failures ## ]]\n[[ ## current_prompts ## ]]",
     'Conversation:\n[{"content": null}]',
     'Conversation:\n[{"role": ["user"], "content": {"a": 1}}]',
     'Conversation:\n[{"role": "user", "content": "I like tea and cake."}, 7]',
@@ -146,7 +150,8 @@ SCRAPS = st.sampled_from(
         *("1: ", "2: a cat\n", "3: \n", "User: ", "Assistant: ", "Conversation:\n", "```json\n", "JSON"),
         *('"pet": ["cat", "dog"]\n', '"a": ["', '{"facts": []}', '"ADD"', "{conversation}", "{memories}", "{facts}"),
         *('\n[{"role": "user", "content": "I own a cat."}]\n', '\n{"0": "a cat"}\n', '\n["a dog"]\n', "null"),
-        *("[[ ## current_prompt ## ]]\n", "[[ ## failures ## ]]\n", '["The user said: x"]', "\nRespond with JSON"),
+        *("[[ ## current_prompts ## ]]\n", "[[ ## failures ## ]]\n", '["The user said: x"]', "\nRespond with JSON"),
+        *("[[ ## current_numbers ## ]]\n", '{"top_k": "2 (1 to 9)"}\n', '{"write": "{conversation}"}\n'),
         *("role-play the user", "I own ", "my sister is ", "the latest ", "[Current Time: 2021-01-01 20:00:00]\n"),
         *("Respond with a JSON object in the following order of fields: `", "a`", ", then `", "[[ ## a ## ]]\n"),
     ]

@@ -2,8 +2,9 @@
 
 Invariants:
 
-1. No line of the prompt is lost or changed, so every slot stays.
-2. It makes few edits, each once: a prompt that has them all stays as it is.
+1. No line of a prompt is lost or changed, so every slot stays.
+2. It makes few edits, each once: prompts that have them all stay as they are.
+3. It changes one number at most, to another value within its bounds.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from hypothesis import strategies as st
 from mnemotune.policies.lm.embedded.engineering import (
     IN_FULL,
     MOST_EDITS,
+    MOST_FAILURES,
     NEWEST,
     OWN_ONLY,
     OWN_WORDS,
     REPLACE,
     SEPARATE,
+    STARTING_SIZE,
     EngineeringTask,
     find_engineering_task,
-    improve_prompt,
+    improve,
 )
 from mnemotune.policies.prompts import REQUIRED_SLOTS, default_templates, missing_slots
 
@@ -50,11 +53,25 @@ NOTHING_HELD = (
     "Memory held:\n"
     "nothing"
 )
+HELD = (
+    "Stage: utilisation\n"
+    "Question: What should my knee exercise look like?\n"
+    'The user said: "My knee hurts whenever I climb stairs quickly."\n'
+    "Memory held:\n"
+    "- knee: My knee hurts whenever I climb stairs quickly."
+)
 
 
 def improved(prompt: str, *failures: str) -> str:
-    text: str = json.loads(improve_prompt(EngineeringTask(prompt, failures)))["improved_prompt"]
+    reply = json.loads(improve(EngineeringTask({"prompt": prompt}, {}, failures)))
+    assert reply["improved_prompts"].keys() <= {"prompt"}
+    text: str = reply["improved_prompts"].get("prompt", prompt)
     return text
+
+
+def changed(numbers: dict[str, str], *failures: str) -> dict[str, int | str]:
+    found: dict[str, int | str] = json.loads(improve(EngineeringTask({}, numbers, failures)))["improved_numbers"]
+    return found
 
 
 def is_kept(prompt: str, edited: str) -> bool:
@@ -66,38 +83,58 @@ def is_kept(prompt: str, edited: str) -> bool:
 # Finding
 
 
-def test_a_prompt_and_failures_are_found_in_their_sections(engineering_prompt: EngineeringPrompt) -> None:
-    text = engineering_prompt("Note {conversation}.\n\nBe kind.", ["one", "two\nlines"])
-    assert find_engineering_task(text) == EngineeringTask("Note {conversation}.\n\nBe kind.", ("one", "two\nlines"))
+def test_prompts_numbers_and_failures_are_found_in_their_sections(engineering_prompt: EngineeringPrompt) -> None:
+    prompts = {"write": "Note {conversation}.\n\nBe kind.", "answer": 'Say "{choices}".'}
+    numbers = {"top_k": "30 (2 to 60): memories", "roles": "both (user or both): whose"}
+    task = find_engineering_task(engineering_prompt(prompts, ["one", "two\nlines"], numbers))
+    assert task == EngineeringTask(prompts, numbers, ("one", "two\nlines"))
 
 
 def test_failures_that_are_no_list_are_one_failure(engineering_prompt: EngineeringPrompt) -> None:
-    task = find_engineering_task(engineering_prompt("Note.", "It failed."))
-    assert task == EngineeringTask("Note.", ("It failed.",))
-    assert find_engineering_task(engineering_prompt("Note.", '{"a": 1}')) == EngineeringTask("Note.", ("{'a': 1}",))
+    prompts = {"write": "Note."}
+    task = find_engineering_task(engineering_prompt(prompts, "It failed."))
+    assert task == EngineeringTask(prompts, {}, ("It failed.",))
+    task = find_engineering_task(engineering_prompt(prompts, '{"a": 1}'))
+    assert task == EngineeringTask(prompts, {}, ('{"a": 1}',))
+
+
+@pytest.mark.parametrize("text", ["Note.", "[1, 2]", "7", "", "{", "null"])
+def test_what_is_no_mapping_holds_no_prompts_and_no_numbers(text: str) -> None:
+    asked = f"[[ ## current_prompts ## ]]\n{text}\n\n[[ ## current_numbers ## ]]\n{text}\n\n[[ ## failures ## ]]\n[]"
+    assert find_engineering_task(asked) == EngineeringTask({}, {}, ())
+
+
+def test_numbers_may_be_missing() -> None:
+    asked = '[[ ## current_prompts ## ]]\n{"merge": "Note."}\n\n[[ ## failures ## ]]\n["x"]'
+    assert find_engineering_task(asked) == EngineeringTask({"merge": "Note."}, {}, ("x",))
 
 
 def test_a_text_without_both_sections_is_no_such_task() -> None:
-    assert find_engineering_task("[[ ## current_prompt ## ]]\nNote.") is None
+    assert find_engineering_task('[[ ## current_prompts ## ]]\n{"write": "Note."}') is None
+    assert find_engineering_task('[[ ## failures ## ]]\n["It failed."]') is None
     assert find_engineering_task("Please improve my prompt.") is None
 
 
 def test_a_prompt_that_says_respond_with_is_read_to_its_end(engineering_prompt: EngineeringPrompt) -> None:
-    prompt = "Note what matters.\nRespond with JSON.\n\nConversation:\n{conversation}"
-    task = find_engineering_task(engineering_prompt(prompt, [CUT_SHORT]))
+    prompts = {"write": "Note what matters.\nRespond with a JSON object.\n\nConversation:\n{conversation}"}
+    task = find_engineering_task(engineering_prompt(prompts, [CUT_SHORT]))
     assert task is not None
-    assert task.prompt == prompt
+    assert task.prompts == prompts
 
 
-# Edits
+# Prompts
 
 
-def test_the_reply_is_an_analysis_and_the_prompt(ask_for_json: AskFor, engineering_prompt: EngineeringPrompt) -> None:
-    prompt = default_templates().write_facts
-    reply = ask_for_json(engineering_prompt(prompt, [CUT_SHORT]))
-    assert list(reply) == ["analysis", "improved_prompt"]
+def test_the_reply_is_an_analysis_the_prompts_and_the_numbers(
+    ask_for_json: AskFor, engineering_prompt: EngineeringPrompt
+) -> None:
+    prompts = {"write": default_templates().write_facts, "reply": "Memories: {memories}"}
+    reply = ask_for_json(engineering_prompt(prompts, [CUT_SHORT], {"update_every": "8 (2 to 16)"}))
+    assert list(reply) == ["analysis", "improved_prompts", "improved_numbers"]
     assert reply["analysis"].startswith("Added: ")
-    assert reply["improved_prompt"] != prompt
+    assert list(reply["improved_prompts"]) == ["write"], "what stays as it is is not told"
+    assert reply["improved_prompts"]["write"] != prompts["write"]
+    assert reply["improved_numbers"] == {"update_every": 4}
 
 
 def test_a_note_that_was_cut_short_asks_for_full_statements() -> None:
@@ -129,6 +166,7 @@ def test_a_kind_that_is_asked_for_is_not_asked_for_again() -> None:
     once = improved(prompt, NOTHING_HELD)
     kinds = [line for line in once.split("\n") if line.startswith("- ")]
     twice = improved(once, NOTHING_HELD)
+    assert kinds
     assert all(twice.count(kind.split(":")[0] + ":") == 1 for kind in kinds)
 
 
@@ -161,13 +199,13 @@ def test_a_merge_prompt_learns_to_replace_and_a_question_to_rely_on_the_newest_a
 
 
 def test_without_failures_there_is_nothing_to_add() -> None:
-    prompt = default_templates().write_facts
-    reply = json.loads(improve_prompt(EngineeringTask(prompt, ())))
-    assert reply == {"analysis": "Nothing to add.", "improved_prompt": prompt}
+    prompts = {"write": default_templates().write_facts}
+    reply = json.loads(improve(EngineeringTask(prompts, {"top_k": "2 (2 to 60)"}, ())))
+    assert reply == {"analysis": "Nothing to add.", "improved_prompts": {}, "improved_numbers": {}}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_bundled_prompts_keep_their_slots_and_lines(kind: str) -> None:
+def test_the_bundled_prompts_keep_their_slots_and_lines_invariants_1_2(kind: str) -> None:
     prompt = getattr(default_templates(), kind)
     edited = improved(prompt, CUT_SHORT, NOTHING_HELD)
     assert missing_slots(kind, edited) == []
@@ -176,12 +214,25 @@ def test_the_bundled_prompts_keep_their_slots_and_lines(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_failures_again_add_nothing_new_in_the_end(kind: str) -> None:
+def test_the_same_failures_again_add_nothing_new_in_the_end_invariant_2(kind: str) -> None:
     prompt = getattr(default_templates(), kind)
     for _ in range(5):
         before, prompt = prompt, improved(prompt, CUT_SHORT, NOTHING_HELD)
     assert prompt == before
     assert all(prompt.count(edit) <= 1 for edit in (IN_FULL, OWN_ONLY, REPLACE, NEWEST, OWN_WORDS))
+
+
+def test_the_edits_of_all_prompts_together_are_few_invariant_2() -> None:
+    prompts = {kind: getattr(default_templates(), kind) for kind in KINDS}
+    edited = json.loads(improve(EngineeringTask(prompts, {}, (CUT_SHORT, NOTHING_HELD))))["improved_prompts"]
+    assert edited
+    assert sum(len(text.split("\n")) - len(prompts[kind].split("\n")) for kind, text in edited.items()) == MOST_EDITS
+
+
+def test_only_the_first_failures_are_read() -> None:
+    failures = [NOTHING_HELD] * MOST_FAILURES
+    prompt = default_templates().write_facts
+    assert improved(prompt, *failures, CUT_SHORT) == improved(prompt, *failures)
 
 
 PIECES = st.sampled_from(
@@ -196,7 +247,7 @@ PIECES = st.sampled_from(
     failures=st.lists(st.sampled_from([CUT_SHORT, NOTHING_HELD]) | st.text(max_size=40), max_size=6),
     data=st.data(),
 )
-def test_no_line_and_no_slot_of_any_prompt_is_lost(
+def test_no_line_and_no_slot_of_any_prompt_is_lost_invariants_1_2(
     kind: str, pieces: list[str], failures: list[str], data: st.DataObject
 ) -> None:
     slots = [f"{{{slot}}}" for slot in REQUIRED_SLOTS[kind]]
@@ -205,3 +256,58 @@ def test_no_line_and_no_slot_of_any_prompt_is_lost(
     assert is_kept(prompt, edited)
     assert missing_slots(kind, edited) == []
     assert len(edited.split("\n")) <= len(prompt.split("\n")) + MOST_EDITS
+
+
+# Numbers
+
+
+@pytest.mark.parametrize(
+    ("numbers", "failure", "change"),
+    [
+        ({"top_k": "30 (2 to 60): memories"}, HELD, {"top_k": 45}),
+        ({"top_k": "30 (2 to 40): memories"}, HELD, {"top_k": 40}),
+        ({"top_k": "30 (2 to 60): memories"}, NOTHING_HELD, {}),
+        ({"buffer_size": "4 (0 to 32)"}, NOTHING_HELD, {"buffer_size": 8}),
+        ({"buffer_size": "0 (0 to 32)"}, NOTHING_HELD, {"buffer_size": STARTING_SIZE}),
+        ({"buffer_size": "4 (0 to 32)"}, HELD, {}),
+        ({"update_every": "8 (2 to 16)"}, NOTHING_HELD, {"update_every": 4}),
+        ({"update_every": "2 (2 to 16)"}, NOTHING_HELD, {}),
+        ({"roles": "both (user or both): whose"}, CUT_SHORT, {"roles": "user"}),
+        ({"roles": "user (user or both): whose"}, CUT_SHORT, {}),
+        ({"roles": "both (user or both): whose"}, HELD, {}),
+    ],
+)
+def test_a_number_follows_what_memory_held(numbers: dict[str, str], failure: str, change: dict[str, int | str]) -> None:
+    """What was held was brought back too rarely; what was not held was written too late, or with others' doings."""
+    assert changed(numbers, failure) == change
+
+
+def test_the_number_that_most_failures_speak_for_is_changed_invariant_3() -> None:
+    numbers = {"top_k": "10 (2 to 60)", "buffer_size": "4 (0 to 32)", "order": "time (time or relevance)"}
+    assert changed(numbers, HELD, HELD, NOTHING_HELD) == {"top_k": 15}
+    assert changed(numbers, HELD, NOTHING_HELD, NOTHING_HELD) == {"buffer_size": 8}
+
+
+@pytest.mark.parametrize("told", ["", "many", "7", "7 (low to high)", "-3 (0 to 5)", f"{'9' * 5000} (0 to 5)"])
+def test_a_number_that_cannot_be_read_stays_as_it_is(told: str) -> None:
+    assert changed({"top_k": told, "roles": told, "update_every": told}, HELD, NOTHING_HELD, CUT_SHORT) == {}
+
+
+@given(
+    values=st.dictionaries(
+        st.sampled_from(["top_k", "buffer_size", "update_every"]),
+        st.tuples(st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)).map(sorted),
+    ),
+    failures=st.lists(st.sampled_from([CUT_SHORT, NOTHING_HELD, HELD]), max_size=5),
+)
+def test_a_changed_number_is_another_one_within_its_bounds_invariant_3(
+    values: dict[str, list[int]], failures: list[str]
+) -> None:
+    numbers = {name: f"{value} ({low} to {high}): what it is" for name, (low, value, high) in values.items()}
+    found = changed(numbers, *failures)
+    assert len(found) <= 1
+    for name, new in found.items():
+        low, value, high = values[name]
+        assert isinstance(new, int)
+        assert low <= new <= high
+        assert new != value

@@ -118,7 +118,7 @@ def test_a_type_without_end_raises_nothing(ask: Ask) -> None:
     [
         "Which?\n1: a small boat\n2: a big ship",
         'Fill in the JSON:\n"pet": ["cat", "dog"]',
-        '[[ ## current_prompt ## ]]\nNote {conversation}.\n\n[[ ## failures ## ]]\n["x"]',
+        '[[ ## current_prompts ## ]]\n{"write": "Note {conversation}."}\n\n[[ ## failures ## ]]\n["x"]',
     ],
 )
 def test_a_task_of_another_kind_is_answered_as_before(ask: Ask, task: str) -> None:

@@ -1,0 +1,284 @@
+"""Which proposer makes which candidate.
+
+Invariants, for any study so far:
+1. The same trials, seed and replies give the same candidates, in whatever order the replies come.
+2. There is a candidate for each slot, unless all proposers are waiting or have nothing to make one from.
+3. A proposer that works alone makes one candidate of a generation at most; one that is not ready makes none.
+4. A policy that the study knows, or that is there twice, is made anew a few times, and by whoever is drawn then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemotune.optimizer.config import SearchConfig
+from mnemotune.optimizer.proposers import open_proposers
+from mnemotune.optimizer.proposers.mix import ATTEMPTS, pick_proposer, propose
+from mnemotune.optimizer.proposers.proposer import Candidate, Proposer
+from mnemotune.optimizer.study import Trial
+from mnemotune.policies.lm import BudgetExhausted, Limits, Metered, Request
+from mnemotune.policies.lm.budget import Budget
+from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.policy import MemoryPolicy
+from mnemotune.policies.prompts import default_templates
+
+Made = list[tuple[str, Candidate]]
+
+
+@dataclass
+class Scripted:
+    """A proposer that makes what it is told to, and counts how often it is asked."""
+
+    make: Callable[[random.Random], MemoryPolicy | None]
+    alone: bool = False
+    able: bool = True
+    asked: int = field(default=0, init=False)
+
+    def ready(self, trials: Sequence[Trial]) -> bool:
+        return self.able
+
+    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+        self.asked += 1
+        policy = self.make(rng)
+        return Candidate(0, "as told", policy, "" if policy else "as told")
+
+
+def deal(proposers: Mapping[str, Proposer], trials: Sequence[Trial], *, generation: int = 1, **of: int) -> Made:
+    values = {"count": 3, "seed": 0} | of
+    return asyncio.run(propose(proposers, trials, generation=generation, **values))
+
+
+def proposed(bench: Any, trials: list[Trial], model: Any, *, generation: int = 1, **search: Any) -> Made:
+    """Let the proposers of a search make a generation's candidates."""
+
+    async def dealt() -> Made:
+        config = SearchConfig(**search)
+        parts = {"model": model, "templates": default_templates(), "arena": bench.arena(model)}
+        with open_proposers(config, **parts) as proposers:
+            return await propose(proposers, trials, generation=generation, count=config.candidates, seed=config.seed)
+
+    return asyncio.run(dealt())
+
+
+def reflected(bench: Any, model: Any, *, candidates: int, trials: list[Trial] | None = None) -> list[Candidate]:
+    """Let the reflective proposer alone edit prompts."""
+    search = {"proposers": ("reflective",), "numbers": False, "candidates": candidates}
+    return [candidate for _, candidate in proposed(bench, trials or [bench.trial()], model, **search)]
+
+
+def numbered(kit: Any) -> Callable[[random.Random], MemoryPolicy]:
+    """Make a new policy each time."""
+    counted = iter(range(1000))
+    return lambda _: kit.policy(30, prompts={"answer": f"Try {next(counted)}.\n{{query}}\n{{choices}}"})
+
+
+def drawn(kit: Any) -> Callable[[random.Random], MemoryPolicy]:
+    return lambda rng: kit.policy(rng.randrange(100_000))
+
+
+def gepa_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "gepa"]
+
+
+# A generation
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 1000), generation=st.integers(1, 9), count=st.integers(1, 5), real=st.booleans())
+def test_the_same_trials_seed_and_replies_give_the_same_candidates_invariants_1_2(
+    bench: Any, seed: int, generation: int, count: int, real: bool
+) -> None:
+    search = {"seed": seed, "candidates": count, "generation": generation}
+    search["proposers"] = ("reflective", "merge", "tpe", "random", "amemgym")
+    one, same = (
+        proposed(bench, bench.study(), EmbeddedModel() if real else bench.kit.pupil(), **search) for _ in range(2)
+    )
+    assert one == same
+    assert len(one) == count
+    assert {name for name, _ in one} <= {*search["proposers"]}
+
+
+def test_generations_and_seeds_differ(bench: Any) -> None:
+    made = [
+        proposed(bench, bench.study(), bench.kit.pupil(), generation=generation, seed=seed, candidates=4)
+        for generation, seed in [(1, 0), (2, 0), (1, 1)]
+    ]
+    assert made[0] != made[1]
+    assert made[0] != made[2]
+
+
+def test_the_order_in_which_replies_come_changes_nothing_invariant_1(bench: Any) -> None:
+    class Slow:
+        name = "slow"
+
+        def __init__(self, turns: Sequence[int]) -> None:
+            self.inner = bench.kit.pupil(edits=lambda text: f"{text}\nThink {len(text)} times.")
+            self.turns = list(turns)
+
+        async def complete(self, request: Request) -> Any:
+            for _ in range(self.turns.pop()):
+                await asyncio.sleep(0)
+            return await self.inner.complete(request)
+
+    trials = [bench.trial(), bench.trial(1, policy=bench.facts())]
+    one, other = (
+        reflected(bench, Slow(turns), candidates=5, trials=trials) for turns in ([*range(15)], [*range(15)][::-1])
+    )
+    assert one == other
+
+
+def test_every_proposer_at_work_gets_its_turn(bench: Any) -> None:
+    names = Counter(
+        name
+        for generation in range(1, 15)
+        for name, _ in proposed(bench, bench.study(), bench.kit.pupil(), generation=generation)
+    )
+    assert set(names) == {"reflective", "tpe", "merge"}
+
+
+def test_a_proposer_that_is_not_ready_makes_nothing_invariant_3(kit: Any) -> None:
+    idle, busy = Scripted(numbered(kit), able=False), Scripted(numbered(kit))
+    made = deal({"idle": idle, "busy": busy}, [kit.trial()], count=5)
+    assert [name for name, _ in made] == ["busy"] * 5
+    assert idle.asked == 0
+    assert deal({"idle": idle}, [kit.trial()]) == []
+
+
+@given(seed=st.integers(0, 1000), count=st.integers(1, 6), alone=st.integers(0, 3), others=st.integers(0, 2))
+def test_a_proposer_that_works_alone_makes_one_candidate_invariants_2_3(
+    kit: Any, seed: int, count: int, alone: int, others: int
+) -> None:
+    """It must see what became of that one before it makes another."""
+    proposers = {f"alone{i}": Scripted(numbered(kit), alone=True) for i in range(alone)}
+    proposers |= {f"other{i}": Scripted(drawn(kit)) for i in range(others)}
+    names = Counter(name for name, _ in deal(proposers, [kit.trial()], count=count, seed=seed))
+    assert sum(names.values()) == (count if others else min(count, alone))
+    assert all(times == 1 for name, times in names.items() if name.startswith("alone"))
+    assert all(proposers[f"alone{i}"].asked <= 1 for i in range(alone))
+
+
+# What is known already
+
+
+def test_a_refused_proposal_is_not_asked_for_again_invariant_4(bench: Any) -> None:
+    """Its reason is worth writing down."""
+    pupil = bench.kit.pupil(edits=lambda _: "no slots")
+    assert [candidate.policy for candidate in reflected(bench, pupil, candidates=3)] == [None] * 3
+    assert len(pupil.requests) == 3
+
+
+def test_a_proposal_that_is_known_already_is_made_anew_a_few_times_invariant_4(bench: Any) -> None:
+    pupil = bench.kit.pupil(edits=lambda text: text)
+    made = reflected(bench, pupil, candidates=2)
+    assert [candidate.policy for candidate in made] == [bench.kit.policy()] * 2
+    assert len(pupil.requests) == 2 * ATTEMPTS
+
+
+def test_the_same_proposal_in_two_slots_is_made_anew_in_one_of_them_invariant_4(bench: Any) -> None:
+    replies = iter(["first", "first", "second", "third"])
+    pupil = bench.kit.pupil(propose=lambda _: bench.kit.reply(f"{next(replies)}: {{query}} {{choices}}"))
+    made = reflected(bench, pupil, candidates=2)
+    texts = [candidate.policy.prompts.answer for candidate in made if candidate.policy is not None]
+    assert texts == ["first: {query} {choices}", "second: {query} {choices}"]
+    assert len(pupil.requests) == 3
+
+
+def test_what_was_only_screened_or_lost_is_known_too_invariant_4(bench: Any) -> None:
+    known, pupil = bench.kit.policy(55), bench.kit.pupil()
+    trials = [bench.trial(), bench.kit.trial(1, policy=known, stage="screen", train={}, summary={})]
+    (candidate,) = reflected(bench, pupil, candidates=1, trials=trials)
+    assert candidate.policy == known
+    assert len(pupil.requests) == ATTEMPTS
+
+
+def test_a_slot_that_brought_nothing_new_goes_to_whoever_is_drawn_next_invariant_4(kit: Any) -> None:
+    """A proposer that has nothing to say leaves no slot empty."""
+    dull, lively = Scripted(lambda _: kit.policy()), Scripted(numbered(kit))
+    made = [
+        candidate.policy
+        for seed in range(40)
+        for _, candidate in deal({"dull": dull, "lively": lively}, [kit.trial()], count=1, seed=seed)
+    ]
+    assert made.count(kit.policy()) < 40 / 4, "an eighth is to be expected"
+    assert dull.asked > 20
+
+
+def test_a_proposer_that_works_alone_is_not_asked_for_the_same_slot_again_invariant_3(kit: Any) -> None:
+    dull = Scripted(lambda _: kit.policy(), alone=True)
+    ((name, candidate),) = deal({"dull": dull}, [kit.trial()])
+    assert (name, candidate.policy, dull.asked) == ("dull", kit.policy(), 1)
+
+
+# Who gets more
+
+
+def judged(kit: Any, proposer: str, *, won: int, lost: int) -> list[Trial]:
+    stages = ["validate"] * won + ["race"] * lost
+    return [kit.trial(number, proposer=proposer, stage=stage) for number, stage in enumerate(stages, start=1)]
+
+
+def shares(trials: list[Trial], names: Sequence[str]) -> dict[str, float]:
+    rng = random.Random(0)
+    picked = Counter(pick_proposer(names, trials, rng) for _ in range(1000))
+    return {name: picked[name] / 1000 for name in names}
+
+
+def test_proposers_of_which_nothing_is_known_get_equal_shares(kit: Any) -> None:
+    found = shares([kit.trial()], ["a", "b", "c", "d"])
+    assert all(share == pytest.approx(1 / 4, abs=0.05) for share in found.values())
+
+
+def test_a_proposer_whose_candidates_win_gets_more_and_an_untried_one_is_not_starved(kit: Any) -> None:
+    trials = judged(kit, "good", won=6, lost=4) + judged(kit, "bad", won=0, lost=10)
+    found = shares(trials, ["good", "bad", "new"])
+    assert found["good"] > found["new"] > found["bad"]
+    assert found["new"] > 0.2
+
+
+def test_a_share_follows_the_posterior(kit: Any) -> None:
+    """Of two draws from Beta(2, 1) and Beta(1, 2) the first is the higher in five cases out of six."""
+    trials = judged(kit, "a", won=1, lost=0) + judged(kit, "b", won=0, lost=1)
+    assert shares(trials, ["a", "b"])["a"] == pytest.approx(5 / 6, abs=0.04)
+
+
+def test_what_was_accepted_without_validation_counts_as_won(kit: Any) -> None:
+    """With ``acceptance: train`` no candidate meets a validation user."""
+    trials = [kit.trial(number, proposer="good", stage="race", accepted=True) for number in range(1, 7)]
+    found = shares(trials + judged(kit, "bad", won=0, lost=6), ["good", "bad"])
+    assert found["good"] > 0.95
+
+
+# Spending
+
+
+def test_an_exhausted_budget_ends_the_proposing(bench: Any) -> None:
+    pupil = bench.kit.pupil(edits=lambda text: text + "!")
+    with pytest.raises(BudgetExhausted):
+        reflected(bench, Metered(pupil, budget=Budget(Limits(calls=1))), candidates=3)
+    assert len(pupil.requests) <= 1
+
+
+def test_an_exhausted_budget_of_one_proposer_ends_all_of_them_and_leaves_no_thread(bench: Any) -> None:
+    """Where gepa has spent it, gepa's thread has ended too; where another has, ``open_proposers`` ends it."""
+    for calls in range(0, 30, 3):
+        model = Metered(bench.kit.pupil(), budget=Budget(Limits(calls=calls)))
+        with pytest.raises(BudgetExhausted):
+            proposed(bench, bench.study(), model, candidates=6, proposers=("gepa", "reflective", "amemgym"))
+        assert gepa_threads() == []
+
+
+def test_every_proposal_is_billed_as_one(bench: Any) -> None:
+    pupil = bench.kit.pupil()
+    reflected(bench, pupil, candidates=4, trials=bench.study())
+    assert pupil.requests
+    assert pupil.asked("propose") == pupil.requests

@@ -1,0 +1,140 @@
+"""Numbers and structure drawn by TPE or at random.
+
+Invariants:
+1. No prompt is edited: each is the parent's where it is of the same kind, and the given texts' where it is not.
+2. What is drawn is inside the space, also where the parent is not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemotune.optimizer.config import SpaceConfig
+from mnemotune.optimizer.proposers.numbers import point_of
+from mnemotune.optimizer.proposers.sampled import TWEAKED
+from mnemotune.optimizer.study import Trial
+from mnemotune.policies.policy import MemoryPolicy
+from mnemotune.policies.prompts import default_templates
+
+BOTH = pytest.mark.parametrize("name", ["tpe", "random"])
+SPACE = SpaceConfig()
+
+
+def made(bench: Any, name: str, trials: list[Trial], *, seed: int = 0, **parts: Any) -> MemoryPolicy:
+    policy: MemoryPolicy | None = bench.propose(name, trials, seed=seed, **parts).policy
+    assert policy is not None
+    return policy
+
+
+def point(policy: MemoryPolicy) -> dict[str, Any]:
+    place = point_of(policy, SPACE)
+    assert place is not None
+    return place.point
+
+
+@BOTH
+def test_it_is_always_ready(bench: Any, name: str) -> None:
+    assert bench.ready(name, [bench.trial(evidence=())])
+
+
+@BOTH
+def test_a_prompt_that_the_parent_has_not_is_the_one_of_the_texts_given_invariant_1(bench: Any, name: str) -> None:
+    own = {"write_facts": "Mine: {conversation}", "merge": "{memories}{facts}", "reply_external": "{memories}"}
+    texts = default_templates().model_copy(update=own)
+    space = {"modes": ["facts"], "stores": ["external"]}
+    policy = made(bench, name, [bench.trial()], templates=texts, space=space)
+    assert (policy.prompts.write, policy.prompts.merge, policy.prompts.reply) == tuple(own.values())
+    assert policy.prompts.answer == bench.kit.policy().prompts.answer
+
+
+@BOTH
+def test_a_change_of_mode_keeps_the_prompts_that_still_fit_invariant_1(bench: Any, name: str) -> None:
+    """The answer prompt goes along into every mode; a write prompt is made for one mode."""
+    own = bench.facts(prompts={"write": "My facts: {conversation}"})
+    modes = set()
+    for seed in range(40):
+        policy = made(bench, name, [bench.trial(policy=own)], seed=seed)
+        modes.add(policy.write.mode)
+        assert policy.prompts.answer == own.prompts.answer
+        if policy.write.mode == "facts" and policy.store == "external":
+            assert policy.prompts == own.prompts
+        elif policy.write.mode == "facts":
+            assert policy.prompts.write == own.prompts.write
+            assert policy.prompts.reply == default_templates().reply_context
+        elif policy.write.mode == "profile":
+            assert policy.prompts.write == default_templates().starting("write_profile")
+        else:
+            assert policy.prompts.write is None
+    assert modes == {"none", "verbatim", "facts", "profile"}
+
+
+@BOTH
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 10_000))
+def test_the_change_names_the_numbers_that_differ(bench: Any, name: str, seed: int) -> None:
+    found = bench.propose(name, [bench.trial(policy=bench.facts())], seed=seed)
+    before, after = point(bench.facts()), point(found.policy)
+    differ = [f"{key} {value}" for key, value in after.items() if before.get(key) != value]
+    assert found.change == f"numbers: {', '.join(differ) or 'as they were'}"
+
+
+@BOTH
+def test_a_parent_outside_the_space_leads_back_into_it_invariant_2(bench: Any, name: str) -> None:
+    outside = bench.facts(top_k=500)
+    assert point_of(outside, SPACE) is None
+    for seed in range(10):
+        assert point(made(bench, name, [bench.trial(policy=outside)], seed=seed))
+
+
+@BOTH
+def test_a_reading_budget_stays_where_something_is_read(bench: Any, name: str) -> None:
+    limited = bench.facts(read={"budget_tokens": 64})
+    budgets = set()
+    for seed in range(30):
+        policy = made(bench, name, [bench.trial(policy=limited)], seed=seed)
+        budgets.add(policy.read.budget_tokens)
+        assert policy.read.budget_tokens == (None if policy.write.mode == "none" else 64)
+    assert budgets == {None, 64}
+
+
+def test_tpe_mostly_takes_a_small_step_and_now_and_then_a_jump(bench: Any) -> None:
+    """A step draws few parameters anew, and what depends on them; a jump draws all."""
+    here = point(bench.facts())
+    steps = 0
+    for seed in range(60):
+        there = point(made(bench, "tpe", [bench.trial(policy=bench.facts())], seed=seed))
+        kept = here.keys() & there.keys()
+        steps += sum(here[name] != there[name] for name in kept) <= TWEAKED
+    assert 30 < steps < 60
+
+
+def test_random_draws_anywhere_whatever_the_scores_say(bench: Any) -> None:
+    high = [bench.trial(), *(bench.trial(n, policy=bench.facts(n), train={"train0": -9.0}) for n in range(1, 12))]
+    low = [bench.trial(), *(bench.trial(n, policy=bench.facts(n), train={"train0": -1.0}) for n in range(1, 12))]
+    one, other = ([made(bench, "random", trials, seed=seed) for seed in range(40)] for trials in (high, low))
+    assert one == other
+    modes = Counter(policy.write.mode for policy in one)
+    assert all(4 <= modes[mode] <= 18 for mode in SPACE.modes)
+
+
+def test_tpe_learns_where_scores_are_high(bench: Any) -> None:
+    """The parent is always the seed, which is outside the space; what differs is which of two modes scored well."""
+    space = {"modes": ["verbatim", "profile"]}
+
+    def drawn(good: str) -> Counter[str]:
+        trials = [bench.trial(train={"train0": 1.0, "train1": 1.0})]
+        for number in range(1, 25):
+            mode = ("verbatim", "profile")[number % 2]
+            policy = bench.kit.policy(mode=mode, update_every=2, buffer_size=number, store="context")
+            score = 0.9 if mode == good else -0.9
+            trials.append(bench.trial(number, policy=policy, train={"train0": score, "train1": score}))
+        return Counter(made(bench, "tpe", trials, seed=seed, space=space).write.mode for seed in range(60))
+
+    for good, bad in [("profile", "verbatim"), ("verbatim", "profile")]:
+        modes = drawn(good)
+        assert modes[good] > 2 * modes[bad]
