@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from ..data.scenario import Question, Scenario
@@ -145,11 +146,17 @@ class Evaluation:
 class Evaluator:
     """Evaluates policies; a scenario's upper bound is found once and billed to the evaluation that needed it first."""
 
-    def __init__(self, cast: Cast, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Evaluate with this cast; ``clock`` is in seconds."""
+    def __init__(
+        self,
+        cast: Cast,
+        *,
+        upper_bounds: Mapping[str, UpperBound] = MappingProxyType({}),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Evaluate with this cast; ``upper_bounds`` by user are known already, ``clock`` is in seconds."""
         self.cast = cast
         self._clock = clock
-        self._upper_bounds: dict[str, UpperBound] = {}
+        self._upper_bounds = dict(upper_bounds)
         self._under_way: dict[tuple[str, str], Rollout] = {}
         """By policy key and user."""
 
@@ -204,6 +211,11 @@ class Evaluator:
             for episode, life in zip(episodes, scenarios, strict=True)
             if episode.failure is None
         )
+
+    @property
+    def upper_bounds(self) -> Mapping[str, UpperBound]:
+        """Those that were found, by user."""
+        return self._upper_bounds
 
     def forget(self, policy: MemoryPolicy) -> None:
         """Leave a policy's episodes that are under way."""

@@ -12,8 +12,10 @@ from ..env import Evaluation
 from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from .study import Trial
 
-ALPHA = 0.05
-"""Chance that a search in which no candidate is better accepts one all the same, at most."""
+ALPHA_AT_THE_END = 0.04
+"""Level of the last look, which every search has."""
+ALPHA_ON_THE_WAY = 0.01
+"""Sum of the levels of all looks before it."""
 FEWEST_USERS = 5
 """Users that a slice needs to be judged."""
 
@@ -26,16 +28,18 @@ Slices = Mapping[str, Mapping[str, float]]
 """Scores by user, for parts of what is asked; higher is better."""
 
 
-def level(trials: Sequence[Trial]) -> float:
+def level(trials: Sequence[Trial], *, last: bool) -> float:
     """Return the one-sided level at which the next look must find a gain over the seed policy.
 
-    The k-th look gets ``ALPHA / (k (k + 1))``: where no candidate is better than the seed policy, all looks together
-    accept one with a chance of ``ALPHA`` at most. What was learned does not expire: once a candidate was accepted, the
-    others are weighed against the best policy at the level of that look.
+    The k-th look on the way gets ``ALPHA_ON_THE_WAY / (k (k + 1))``, and so do the last looks of a search that went on
+    after its last look. So where no candidate is better than the seed policy, all looks together accept one with a
+    chance of 5% at most, however many there are.
     """
-    looks = [trial for trial in trials if trial.stage == "validate"]
-    first = next((k for k, trial in enumerate(looks) if trial.accepted), len(looks))
-    return ALPHA / ((first + 1) * (first + 2))
+    looks = [trial for trial in trials if trial.look]
+    if last and not any(trial.look["level"] == ALPHA_AT_THE_END for trial in looks):
+        return ALPHA_AT_THE_END
+    k = 1 + len(looks)
+    return ALPHA_ON_THE_WAY / (k * (k + 1))
 
 
 def promising(scores: Mapping[str, float], best: Mapping[str, float]) -> bool:

@@ -14,7 +14,7 @@ import optuna
 from ..data.scenario import Scenario
 from ..data.splits import Splits
 from ..env import Episode, Evaluation, Evaluator
-from ..env.statistics import Estimate, nan_mean, paired_difference
+from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from ..policies.policy import MemoryPolicy
 from .acceptance import Slices, slices_of
 from .evidence import gather_evidence
@@ -22,6 +22,8 @@ from .study import Evidence, Played, Trial, quiet_optuna
 
 LOST = 0.1
 """p-value of the signed-rank test below which a race counts as lost."""
+UNLIKELY = 0.6
+"""One-sided p of no gain over a rival, on whole lives, above which a race is left."""
 FIRST_LOOK = 3
 """The first look takes in one of so many parts of a user's periods."""
 
@@ -135,9 +137,10 @@ class Arena:
 
     @staticmethod
     def _is_behind(rival: Trial, series: Mapping[str, Sequence[float]], periods: int | None) -> bool:
-        """Tell whether a candidate has lost to a rival, or does not lead when its first users are over."""
+        """Tell whether a candidate has lost to a rival, or is not likely to lead in the end."""
         others, scores = mean_scores(rival.series, periods), mean_scores(series, periods)
-        return has_lost(others, scores) or (periods is None and not compare(scores, others).mean > 0)
+        _, p = paired_test(scores, others)
+        return has_lost(others, scores) or (periods is None and not p <= UNLIKELY)
 
     def _rungs(self) -> Iterator[tuple[int, int | None]]:
         """Yield how many users, and how many of their periods, each look at a race takes in; None is all periods."""
