@@ -23,7 +23,7 @@ from .study import Evidence, Played, Trial, quiet_optuna
 LOST = 0.1
 """p-value of the signed-rank test below which a race counts as lost."""
 UNLIKELY = 0.6
-"""One-sided p of no gain over a rival, on whole lives, above which a race is left."""
+"""One-sided p of no gain over a rival, on half of the users or more, above which a race is left."""
 FIRST_LOOK = 3
 """The first look takes in one of so many parts of a user's periods."""
 
@@ -135,12 +135,12 @@ class Arena:
         evidence = gather_evidence(every, self._train, rng=self._rng(policy))
         return Race(series, scores, finished=True, summary=summarise(every), evidence=evidence)
 
-    @staticmethod
-    def _is_behind(rival: Trial, series: Mapping[str, Sequence[float]], periods: int | None) -> bool:
+    def _is_behind(self, rival: Trial, series: Mapping[str, Sequence[float]], periods: int | None) -> bool:
         """Tell whether a candidate has lost to a rival, or is not likely to lead in the end."""
         others, scores = mean_scores(rival.series, periods), mean_scores(series, periods)
         _, p = paired_test(scores, others)
-        return has_lost(others, scores) or (periods is None and not p <= UNLIKELY)
+        halfway = periods is None and 2 * len(scores) >= len(self._train)
+        return has_lost(others, scores) or (halfway and not p <= UNLIKELY)
 
     def _rungs(self) -> Iterator[tuple[int, int | None]]:
         """Yield how many users, and how many of their periods, each look at a race takes in; None is all periods."""

@@ -143,7 +143,7 @@ class Loop:
         lost = self._lost(trial, race, parent, first)
         if lost:
             return _ended(trial, "race", lost)
-        trial = replace(trial, led=True)
+        trial = replace(trial, led=promising(race.scores, first.train))
         ahead = f"{told(compare(race.scores, first.train))} over trial {first.number}"
         if self.search.acceptance == "train":
             return _ended(trial, "race", f"{ahead}: the best mean on train users", accepted=True)

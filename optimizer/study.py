@@ -89,7 +89,7 @@ class Trial:
     proposer: str = ""
     """Who made it; empty for the seed policy."""
     led: bool = False
-    """Whether it was better than all before it on train users."""
+    """Whether it was clearly better than all before it on train users."""
     look: Mapping[str, Any] = field(default_factory=dict)
     """What acceptance was decided on, as ``Look.as_json`` gives it; empty when it did not come that far."""
     params: Mapping[str, Any] = field(default_factory=dict)

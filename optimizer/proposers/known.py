@@ -24,6 +24,7 @@ class Known:
     search: SearchConfig
     templates: Templates
     alone = False
+    explores = True
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether one is left."""

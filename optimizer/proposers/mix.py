@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence, Set
 from ...env.concurrency import side_by_side
 from ...policies.policy import MemoryPolicy
 from ..study import Trial
-from .proposer import Candidate, Proposer
+from .proposer import BROAD_START, Candidate, Proposer
 
 ATTEMPTS = 3
 """Proposals that are made for a slot before one that the study knows already is let through, to be dropped."""
@@ -26,6 +26,8 @@ async def propose(
     known = {trial.policy for trial in trials}
     made: list[tuple[str, Candidate] | None] = [None] * count
     able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
+    if len(trials) <= BROAD_START:
+        able = {name: proposer for name, proposer in able.items() if proposer.explores} or able
     for _ in range(ATTEMPTS):
         plans: list[tuple[int, str, random.Random]] = []
         for slot in _stale(made, known):
@@ -44,7 +46,7 @@ async def propose(
 def pick_proposer(names: Sequence[str], trials: Sequence[Trial], rng: random.Random) -> str:
     """Draw how many successes each proposer brings for what its candidates take in calls; return the highest.
 
-    A success is a candidate that was better than all before it on train users. Its share has a Beta posterior.
+    A success is a candidate that was clearly better than all before it on train users. Its share has a Beta posterior.
     """
     usual = _mean_calls(trials[1:])
     drawn = {}

@@ -15,6 +15,9 @@ from ...policies.policy import MemoryPolicy, policy_problems
 from ...policies.prompts import Templates
 from ..study import Played, Trial
 
+BROAD_START = 12
+"""Candidates that only proposers who explore make: what is good nearby says little before it is known where to look."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -34,6 +37,8 @@ class Proposer(Protocol):
 
     alone: bool
     """Whether it must see what became of its last candidate before it makes another."""
+    explores: bool
+    """Whether its candidates may be far from every policy that was tried."""
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether there is anything to make a candidate from."""

@@ -26,6 +26,7 @@ class Tpe:
     search: SearchConfig
     templates: Templates
     alone = False
+    explores = True
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell that it always is."""
@@ -48,6 +49,7 @@ class Random:
     search: SearchConfig
     templates: Templates
     alone = False
+    explores = True
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell that it always is."""
