@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from ..data.scenario import Question, Scenario
@@ -18,7 +19,7 @@ from .compat import NONE, SEED, Compat, guess_unread, guess_unread_bounds
 from .concurrency import both, side_by_side
 from .episode import Answer, Episode, UpperBound, answer_of
 from .protocol import read_answer, upper_bound_prompt
-from .rollout import Cast, rollout
+from .rollout import Cast, Rollout
 from .scoring import METRICS, Level, Metric, PeriodScore, UserScore, score_episode
 from .statistics import Estimate, estimate, nan_mean
 from .transcript import Transcript, transcript_of
@@ -145,11 +146,19 @@ class Evaluation:
 class Evaluator:
     """Evaluates policies; a scenario's upper bound is found once and billed to the evaluation that needed it first."""
 
-    def __init__(self, cast: Cast, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Evaluate with this cast; ``clock`` is in seconds."""
+    def __init__(
+        self,
+        cast: Cast,
+        *,
+        upper_bounds: Mapping[str, UpperBound] = MappingProxyType({}),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Evaluate with this cast; ``upper_bounds`` by user are known already, ``clock`` is in seconds."""
         self.cast = cast
         self._clock = clock
-        self._upper_bounds: dict[str, UpperBound] = {}
+        self._upper_bounds = dict(upper_bounds)
+        self._under_way: dict[tuple[str, str], Rollout] = {}
+        """By policy key and user."""
 
     async def evaluate(
         self,
@@ -157,10 +166,13 @@ class Evaluator:
         scenarios: Sequence[Scenario],
         *,
         transcripts: Mapping[str, Transcript] | None = None,
+        periods: int | None = None,
         done: Callable[[Episode], None] = lambda _: None,
     ) -> Evaluation:
         """Run the policy in every scenario side by side; ``done`` hears of each finished episode.
 
+        Where only the first ``periods`` are asked for, a later evaluation of the same policy goes on from there, unless
+        it is left with ``forget``.
         Off-policy where ``transcripts`` by user are given: they are replayed. Raises TranscriptError, before any call,
         when one is not the scenario's.
         A failed episode is kept and its user goes unscored. Raises BudgetExhausted when the budget ends it, and
@@ -171,7 +183,7 @@ class Evaluator:
         if transcripts is not None:
             replayed = [transcript_of(transcripts, scenario, self.cast.protocol) for scenario in scenarios]
         episodes, (problems, ledger) = await both(
-            self._episodes(policy, list(zip(scenarios, replayed, strict=True)), done),
+            self._episodes(policy, list(zip(scenarios, replayed, strict=True)), periods, done),
             self._find_upper_bounds(scenarios),
         )
         episodes = [_without_upper_bound(episode, problems.get(episode.user)) for episode in episodes]
@@ -200,27 +212,44 @@ class Evaluator:
             if episode.failure is None
         )
 
+    @property
+    def upper_bounds(self) -> Mapping[str, UpperBound]:
+        """Those that were found, by user."""
+        return self._upper_bounds
+
+    def forget(self, policy: MemoryPolicy) -> None:
+        """Leave a policy's episodes that are under way."""
+        self._under_way = {place: one for place, one in self._under_way.items() if place[0] != policy.key}
+
     async def _episodes(
         self,
         policy: MemoryPolicy,
         lives: Sequence[tuple[Scenario, Transcript | None]],
+        periods: int | None,
         done: Callable[[Episode], None],
     ) -> list[Episode]:
         if policy.evolution is None or "guessed_answers" not in self.cast.protocol.compat:
-            return await side_by_side(self._episode(policy, life, talk, done) for life, talk in lives)
+            return await side_by_side(self._episode(policy, life, talk, periods, done) for life, talk in lives)
         guesses = random.Random(SEED)  # AMemGym's next user goes on where its last one left the generator
-        return [await self._episode(policy, life, talk, done, guesses) for life, talk in lives]
+        return [await self._episode(policy, life, talk, periods, done, guesses) for life, talk in lives]
 
     async def _episode(
         self,
         policy: MemoryPolicy,
         scenario: Scenario,
         replayed: Transcript | None,
+        periods: int | None,
         done: Callable[[Episode], None],
         guesses: random.Random | None = None,
     ) -> Episode:
-        episode = await rollout(scenario, policy, self.cast, replayed=replayed, guesses=guesses)
-        done(episode)
+        place = policy.key, scenario.id
+        begun = self._under_way.pop(place, None)
+        under_way = begun or Rollout(scenario, policy, self.cast, replayed=replayed, guesses=guesses)
+        episode = await under_way.run(periods)
+        if periods is not None and periods < len(scenario.periods):
+            self._under_way[place] = under_way
+        else:
+            done(episode)
         return episode
 
     async def _find_upper_bounds(self, scenarios: Sequence[Scenario]) -> tuple[dict[str, LanguageModelError], Ledger]:

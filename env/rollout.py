@@ -45,33 +45,24 @@ class _Questioning:
     probes: Running[tuple[Probe, ...]]
 
 
-async def rollout(
-    scenario: Scenario,
-    policy: MemoryPolicy,
-    cast: Cast,
-    *,
-    replayed: Transcript | None = None,
-    guesses: random.Random | None = None,
-) -> Episode:
-    """Run one episode. Off-policy, where a talk is ``replayed``: the assistant listens, and is questioned all the same.
+class Rollout:
+    """One episode under way, which can stop after any period and go on later.
 
-    A period's questions and probes run on a copy of the memory while the next period's talk goes on; an evolving policy
-    waits for the answers. ``guesses`` stand in at once for answers that cannot be read (``compat: guessed_answers``).
-    A language model that fails for good ends the episode: its ``failure`` says why, and what was recorded until then is
-    kept. Raises BudgetExhausted when the budget ends it.
+    Off-policy, where a talk is ``replayed``: the assistant listens, and is questioned all the same. A period's
+    questions and probes run on a copy of the memory while the next period's talk goes on; an evolving policy waits for
+    the answers. ``guesses`` stand in at once for answers that cannot be read (``compat: guessed_answers``).
     """
-    return await _Rollout(scenario, policy, cast, replayed, guesses).run()
 
-
-class _Rollout:
     def __init__(
         self,
         scenario: Scenario,
         policy: MemoryPolicy,
         cast: Cast,
-        replayed: Transcript | None,
-        guesses: random.Random | None,
+        *,
+        replayed: Transcript | None = None,
+        guesses: random.Random | None = None,
     ) -> None:
+        """Begin with the first period."""
         self.replayed = replayed
         self.guesses = guesses
         self.scenario = scenario
@@ -80,36 +71,48 @@ class _Rollout:
         self.model = Metered(cast.assistant)
         self.user = Metered(cast.user)
         self.assistant = Assistant(self.model, Memory(told_schema(policy, scenario), self.model, cast.embedder))
+        self._records: list[PeriodRecord] = []
+        self._failure: str | None = None
 
-    async def run(self) -> Episode:
+    async def run(self, periods: int | None = None) -> Episode:
+        """Go on until this many periods are over, all of them by default; return the episode so far.
+
+        A language model that fails for good ends the episode: its ``failure`` says why, and what was recorded until
+        then is kept. Raises BudgetExhausted when the budget ends it.
+        """
+        if self._failure is None:
+            await self._go_on(len(self.scenario.periods) if periods is None else periods)
+        return Episode(self.scenario.id, self.policy.key, tuple(self._records), self._ledger(), self._failure)
+
+    async def _go_on(self, end: int) -> None:
         talks: list[_Talk] = []
         exams: list[_Questioning] = []
-        revisions: dict[int, tuple[Revision, ...]] = {}
+        revisions: list[tuple[Revision, ...]] = []
         failures: list[str] = []
         try:
-            for p, period in enumerate(self.scenario.periods):
+            for p in range(len(self._records), end):
+                period = self.scenario.periods[p]
                 talks.append(await (self._talk(p, period) if self.replayed is None else self._listen(self.replayed[p])))
                 exams.append(self._question(period))
-                if self.policy.evolution is not None and self.protocol.evolves_after(p, self.scenario):
-                    revisions[p] = await self._evolve(period, exams[p])
+                evolves = self.policy.evolution is not None and self.protocol.evolves_after(p, self.scenario)
+                revisions.append(await self._evolve(period, exams[-1]) if evolves else ())
         except BaseException as error:
             if not _ends_one_episode(error):
                 await _end(exams)
                 raise
             failures.append(str(error))
-        records = []
+            revisions += [()] * (len(exams) - len(revisions))
         try:
-            for p, (talk, exam) in enumerate(zip(talks, exams, strict=True)):
+            for talk, exam, revised in zip(talks, exams, revisions, strict=True):
                 answers, probes = await exam.answers.result(), await exam.probes.result()
-                records.append(PeriodRecord(talk.sessions, talk.events, answers, probes, revisions.get(p, ())))
+                self._records.append(PeriodRecord(talk.sessions, talk.events, answers, probes, revised))
         except LanguageModelError as error:
             if not _ends_one_episode(error):
                 raise
             failures.insert(0, str(error))
         finally:
             await _end(exams)
-        failure = failures[0] if failures else None
-        return Episode(self.scenario.id, self.policy.key, tuple(records), self._ledger(), failure)
+        self._failure = failures[0] if failures else None
 
     def _ledger(self) -> Ledger:
         return merged([self.model.ledger, self.user.ledger])
@@ -186,6 +189,18 @@ class _Rollout:
             values = None
         right = {info: (values or {}).get(info) == period.state[info] for info in question.required_info}
         return Probe(raw, values, right)
+
+
+async def rollout(
+    scenario: Scenario,
+    policy: MemoryPolicy,
+    cast: Cast,
+    *,
+    replayed: Transcript | None = None,
+    guesses: random.Random | None = None,
+) -> Episode:
+    """Run one whole episode, as ``Rollout`` has it."""
+    return await Rollout(scenario, policy, cast, replayed=replayed, guesses=guesses).run()
 
 
 async def _end(exams: Sequence[_Questioning]) -> None:

@@ -1,4 +1,4 @@
-"""When a candidate is accepted: paired by user, at a level that pays for every look, and not if a slice gets worse."""
+"""When a candidate is accepted: surely better than the seed policy, likely better than the best, and nowhere worse."""
 
 from __future__ import annotations
 
@@ -12,30 +12,34 @@ from ..env import Evaluation
 from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from .study import Trial
 
-ALPHA = 0.05
-"""Chance that a search in which no candidate is better accepts one all the same, at most."""
+ALPHA_AT_THE_END = 0.04
+"""Level of the last look, which every search has."""
+ALPHA_ON_THE_WAY = 0.01
+"""Sum of the levels of all looks before it."""
 FEWEST_USERS = 5
 """Users that a slice needs to be judged."""
 
 PROMISING = 0.1
-"""One-sided p on train users up to which a candidate is worth a look at validation users."""
+"""One-sided p of no gain over the best policy, on train users, up to which a candidate is worth a look."""
+LIKELY = 0.2
+"""The same on validation users, up to which a candidate that is surely better than the seed policy becomes the best."""
 
 Slices = Mapping[str, Mapping[str, float]]
 """Scores by user, for parts of what is asked; higher is better."""
 
 
-def level(trials: Sequence[Trial]) -> float:
-    """Return the one-sided level of the next look at the validation users.
+def level(trials: Sequence[Trial], *, last: bool) -> float:
+    """Return the one-sided level at which the next look must find a gain over the seed policy.
 
-    The k-th look since the last acceptance gets ``ALPHA / (k (k + 1))``: the levels of all looks before the first
-    acceptance sum to at most ``ALPHA``, and each acceptance earns it anew (alpha investing; Foster and Stine, 2008).
+    The k-th look on the way gets ``ALPHA_ON_THE_WAY / (k (k + 1))``, and so do the last looks of a search that went on
+    after its last look. So where no candidate is better than the seed policy, all looks together accept one with a
+    chance of 5% at most, however many there are.
     """
-    looks = 1
-    for trial in reversed(trials):
-        if trial.accepted:
-            break
-        looks += trial.stage == "validate"
-    return ALPHA / (looks * (looks + 1))
+    looks = [trial for trial in trials if trial.look]
+    if last and not any(trial.look["level"] == ALPHA_AT_THE_END for trial in looks):
+        return ALPHA_AT_THE_END
+    k = 1 + len(looks)
+    return ALPHA_ON_THE_WAY / (k * (k + 1))
 
 
 def promising(scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
@@ -49,52 +53,75 @@ def promising(scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a candidate's scores on validation users say against those of the best policy so far."""
+class Comparison:
+    """How far a candidate is above another policy on validation users, paired by user."""
 
     gain: Estimate
-    """Mean difference by user, with its 95% interval."""
+    """Mean difference, with its 95% interval."""
     effect: float
     """The mean difference in standard deviations of the differences (Cohen's d for pairs); NaN where all are equal."""
     p: float
     """One-sided, of no gain; NaN with fewer than two users."""
+
+    @classmethod
+    def of(cls, scores: Mapping[str, float], others: Mapping[str, float]) -> Comparison:
+        """Compare on the users that both have a score for."""
+        effect, p = paired_test(scores, others)
+        return cls(paired_difference(scores, others), effect, p)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values; NaN becomes null."""
+        return {"gain": _interval(self.gain), "effect": _number(self.effect), "p": _number(self.p)}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What validation users say of a candidate."""
+
+    over_seed: Comparison
+    over_best: Comparison
     level: float
-    """``p`` at which the gain counts as sure, after the looks before."""
+    """p over the seed policy below which the gain counts as sure, after the looks before."""
     slices: Mapping[str, Estimate] = field(default_factory=dict)
-    """Difference on each slice, with an interval that holds for all of them together at 95%."""
+    """Difference from the best policy on each slice; the intervals hold for all slices together at 95%."""
 
     @property
     def sure(self) -> bool:
-        """Whether the gain is above zero at the level of this look."""
-        return self.p < self.level
+        """Whether it is better than the seed policy at the level of this look."""
+        return self.over_seed.p < self.level
+
+    @property
+    def likely(self) -> bool:
+        """Whether it is likely better than the best policy so far."""
+        return self.over_best.gain.mean > 0 and self.over_best.p < LIKELY
 
     @property
     def regressions(self) -> list[str]:
-        """Slices that got surely worse, the worst first."""
-        worse = [name for name, difference in self.slices.items() if difference.high < 0]
+        """Topics and stretches of periods that got surely worse, the worst first.
+
+        Failure stages are no regressions: what is written and not found was not even written before.
+        """
+        worse = [n for n, difference in self.slices.items() if difference.high < 0 and not n.endswith("failures")]
         return sorted(worse, key=lambda name: self.slices[name].mean)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the look as plain JSON values; NaN becomes null."""
+        """Return plain JSON values; NaN becomes null."""
         return {
-            "gain": _interval(self.gain),
-            "effect": _number(self.effect),
-            "p": _number(self.p),
+            "over_seed": self.over_seed.as_json(),
+            "over_best": self.over_best.as_json(),
             "level": self.level,
             "slices": {name: _interval(difference) for name, difference in self.slices.items()},
             "regressions": self.regressions,
         }
 
 
-def look(
-    scores: Mapping[str, float], others: Mapping[str, float], *, level: float, slices: Slices, other_slices: Slices
-) -> Look:
-    """Compare two policies on the users that both have a score for."""
-    effect, p = paired_test(scores, others)
-    common = [name for name in slices if len(slices[name].keys() & other_slices.get(name, {}).keys()) >= FEWEST_USERS]
+def look(scores: Mapping[str, float], slices: Slices, *, seed: Trial, best: Trial, level: float) -> Look:
+    """Compare a candidate's validation scores with those of the seed policy and of the best so far."""
+    common = [name for name in slices if len(slices[name].keys() & best.slices.get(name, {}).keys()) >= FEWEST_USERS]
     together = 1 - 0.05 / max(1, len(common))
-    differences = {name: paired_difference(slices[name], other_slices[name], level=together) for name in common}
-    return Look(paired_difference(scores, others), effect, p, level, differences)
+    differences = {name: paired_difference(slices[name], best.slices[name], level=together) for name in common}
+    over_seed, over_best = (Comparison.of(scores, trial.validation) for trial in (seed, best))
+    return Look(over_seed, over_best, level, differences)
 
 
 def slices_of(evaluation: Evaluation, scenarios: Sequence[Scenario]) -> Slices:

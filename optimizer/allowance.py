@@ -19,6 +19,8 @@ class Allowance:
     budget: BudgetLimits
     reserve: int
     """Calls put aside for the sealed test: the most that it can take."""
+    look: int
+    """Calls put aside for the last look at the validation users: the most that it can take."""
     start: int
     """Calls that judging the seed policy can take."""
 
@@ -31,11 +33,14 @@ class Allowance:
         reserve = most_test_calls(splits.test, policies, protocol, finalist_writes=lowest)
         users = [*splits.train, *splits.validation]
         start = sum(protocol.episode_calls(s, config.seed_policy) + upper_bound_calls(s) for s in users)
-        smallest, calls = reserve + 2 * start, config.search.budget.calls
+        look = 0
+        if config.search.acceptance == "validation":
+            look = most_test_calls(splits.validation, [], protocol, finalist_writes=lowest)
+        smallest, calls = reserve + look + 2 * start, config.search.budget.calls
         if calls is not None and calls < smallest:
             raise ConfigError(
                 f"search.budget.calls: {calls:,} is too small to learn anything: the sealed test can take "
-                f"{reserve:,} calls, and the seed policy with one candidate {2 * start:,}; "
+                f"{reserve:,} calls, the last look {look:,}, and the seed policy with one candidate {2 * start:,}; "
                 f"the smallest sensible budget is {smallest:,}, or use fewer users in `splits`"
             )
         if config.search.budget.usd is not None:
@@ -46,7 +51,18 @@ class Allowance:
                 raise ConfigError(
                     f"search.budget.usd: set endpoint.prices for {missing}, or nobody knows when it is spent"
                 )
-        return cls(config.search.budget, reserve, start)
+        return cls(config.search.budget, reserve, look, start)
+
+    @property
+    def races(self) -> Limits:
+        """The search's share less the last look's: all the calls that it can take, a fifth of everything else."""
+        search = self.search
+        return Limits(
+            calls=None if search.calls is None else search.calls - self.look,
+            tokens=None if search.tokens is None else search.tokens * 4 // 5,
+            usd=None if search.usd is None else search.usd * 4 / 5,
+            seconds=None if search.seconds is None else search.seconds * 4 / 5,
+        )
 
     @property
     def search(self) -> Limits:

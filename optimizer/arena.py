@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import optuna
 from ..data.scenario import Scenario
 from ..data.splits import Splits
 from ..env import Episode, Evaluation, Evaluator
-from ..env.statistics import Estimate, paired_difference
+from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from ..policies.policy import MemoryPolicy
 from .acceptance import Slices, slices_of
 from .evidence import gather_evidence
@@ -22,14 +22,20 @@ from .study import Evidence, Played, Trial, quiet_optuna
 
 LOST = 0.1
 """p-value of the signed-rank test below which a race counts as lost."""
+UNLIKELY = 0.6
+"""One-sided p of no gain over a rival, on half of the users or more, above which a race is left."""
+FIRST_LOOK = 3
+"""The first look takes in one of so many parts of a user's periods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
     """How a candidate did on the train users."""
 
+    series: Mapping[str, tuple[float, ...]]
+    """Memory score by user and period; empty where an episode failed."""
     scores: Mapping[str, float]
-    """Memory score by user; NaN where an episode failed."""
+    """Mean over all periods by user; NaN where an episode failed."""
     finished: bool
     summary: Mapping[str, Any]
     """Empty unless finished."""
@@ -110,23 +116,41 @@ class Arena:
         }
 
     async def race(self, policy: MemoryPolicy, rivals: Sequence[Trial]) -> Race:
-        """Run a candidate on the train users, ever more of them, until it has lost to a rival or all are done."""
-        scores: dict[str, float] = {}
-        found: list[Evaluation] = []
-        size = self._block if rivals else len(self._train)
-        while len(scores) < len(self._train):
-            users = self._train[len(scores) : max(size, 2 * len(scores))]
-            evaluations = await self._evaluate(policy, users)
-            found += evaluations.values()
-            scores |= {user: evaluation.by_user.get(user, math.nan) for user, evaluation in evaluations.items()}
-            if len(scores) < len(self._train) and any(has_lost(rival.train, scores) for rival in rivals):
+        """Run a candidate on ever more of the train users, until it has lost to a rival or all are done.
+
+        The first users' first periods come first; each rung goes on where the last one stopped.
+        """
+        found: Mapping[str, Evaluation] = {}
+        for users, periods in self._rungs() if rivals else [(len(self._train), None)]:
+            found = {**found, **await self._evaluate(policy, self._train[:users], periods)}
+            series = {user: series_of(evaluation) for user, evaluation in found.items()}
+            whole = periods is None and users == len(self._train)
+            if not whole and any(self._is_behind(rival, series, periods) for rival in rivals):
                 break
-        self._held = {place: one for place, one in self._held.items() if place[0] != policy.key}
-        if len(scores) < len(self._train):
-            return Race(scores, finished=False, summary={}, evidence=())
-        whole = joined(found)
-        evidence = gather_evidence(whole, self._train, rng=self._rng(policy))
-        return Race(scores, finished=True, summary=summarise(whole), evidence=evidence)
+        self._forget(policy)
+        scores = {} if periods is not None else mean_scores(series)
+        if not whole:
+            return Race(series, scores, finished=False, summary={}, evidence=())
+        every = joined(list(found.values()))
+        evidence = gather_evidence(every, self._train, rng=self._rng(policy))
+        return Race(series, scores, finished=True, summary=summarise(every), evidence=evidence)
+
+    def _is_behind(self, rival: Trial, series: Mapping[str, Sequence[float]], periods: int | None) -> bool:
+        """Tell whether a candidate has lost to a rival, or is not likely to lead in the end."""
+        others, scores = mean_scores(rival.series, periods), mean_scores(series, periods)
+        _, p = paired_test(scores, others)
+        halfway = periods is None and 2 * len(scores) >= len(self._train)
+        return has_lost(others, scores) or (halfway and not p <= UNLIKELY)
+
+    def _rungs(self) -> Iterator[tuple[int, int | None]]:
+        """Yield how many users, and how many of their periods, each look at a race takes in; None is all periods."""
+        users, every = self._block, len(self._train)
+        if users < every:
+            yield users, math.ceil(max(len(scenario.periods) for scenario in self._train) / FIRST_LOOK)
+        while users < every:
+            yield users, None
+            users *= 2
+        yield every, None
 
     async def validate(self, policy: MemoryPolicy, best: Trial | None = None) -> Validation:
         """Run a policy on all validation users; on half of them, where it does no better than ``best`` there."""
@@ -144,18 +168,37 @@ class Arena:
             slices=slices_of(found, self._validation),
         )
 
-    async def _evaluate(self, policy: MemoryPolicy, users: Sequence[Scenario]) -> Mapping[str, Evaluation]:
+    async def _evaluate(
+        self, policy: MemoryPolicy, users: Sequence[Scenario], periods: int | None = None
+    ) -> Mapping[str, Evaluation]:
         """Return one evaluation for each user, those held from before included."""
-        new = [scenario for scenario in users if (policy.key, scenario.id) not in self._held]
+        new = [s for s in users if (policy.key, s.id) not in self._held]
         if new:
-            found = await self._evaluator.evaluate(policy, new, done=self._done)
+            found = await self._evaluator.evaluate(policy, new, periods=periods, done=self._done)
             for episode in found.episodes:
                 scored = tuple(user for user in found.users if user.user == episode.user)
                 self._held[policy.key, episode.user] = replace(found, users=scored, episodes=(episode,))
-        return {scenario.id: self._held[policy.key, scenario.id] for scenario in users}
+        held = {scenario.id: self._held[policy.key, scenario.id] for scenario in users}
+        if periods is not None:
+            self._held = {place: one for place, one in self._held.items() if place[1] not in {s.id for s in new}}
+        return held
+
+    def _forget(self, policy: MemoryPolicy) -> None:
+        self._held = {place: one for place, one in self._held.items() if place[0] != policy.key}
+        self._evaluator.forget(policy)
 
     def _rng(self, policy: MemoryPolicy) -> random.Random:
         return random.Random(f"evidence:{self._seed}:{policy.key}")
+
+
+def series_of(evaluation: Evaluation) -> tuple[float, ...]:
+    """Return the memory score by period of the one user that an evaluation is of; empty where the episode failed."""
+    return tuple(period.memory_score for user in evaluation.users for period in user.periods)
+
+
+def mean_scores(series: Mapping[str, Sequence[float]], periods: int | None = None) -> dict[str, float]:
+    """Return each user's mean over the first ``periods``, or all of them; NaN where there is no score."""
+    return {user: nan_mean(scores[:periods]) for user, scores in series.items()}
 
 
 def joined(parts: Sequence[Evaluation]) -> Evaluation:

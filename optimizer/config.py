@@ -105,8 +105,8 @@ class SpaceConfig(Section):
         return self
 
 
-ProposerName = Literal["reflective", "merge", "tpe", "random", "amemgym", "gepa"]
-NUMBERS_ONLY, PROMPTS_ONLY = {"tpe", "random"}, {"amemgym", "gepa"}
+ProposerName = Literal["known", "reflective", "merge", "tpe", "random", "amemgym", "gepa"]
+NUMBERS_ONLY, PROMPTS_ONLY = {"known", "tpe", "random"}, {"amemgym", "gepa"}
 
 
 class SearchConfig(Section):
@@ -116,7 +116,7 @@ class SearchConfig(Section):
     generations: Positive = 10
     candidates: Positive = 3
     """Candidates per generation."""
-    proposers: Annotated[tuple[ProposerName, ...], Field(min_length=1)] = ("reflective", "tpe", "merge")
+    proposers: Annotated[tuple[ProposerName, ...], Field(min_length=1)] = ("known", "reflective", "tpe", "merge")
     """Who makes candidates; those whose candidates come further make more of them."""
     prompts: bool = True
     """Whether prompts evolve."""

@@ -9,14 +9,17 @@ from typing import Any
 
 from ..policies.lm import BudgetExhausted, LanguageModelError, Ledger
 from ..policies.policy import MemoryPolicy
-from .acceptance import level, look, promising
-from .arena import Arena, Race, Validation, compare, told
+from .acceptance import ALPHA_AT_THE_END, level, look, promising
+from .arena import Arena, Race, Validation, compare, mean_scores, told
 from .config import SearchConfig
 from .proposers.mix import propose
 from .proposers.numbers import point_of
-from .proposers.proposer import Candidate, Proposer
+from .proposers.proposer import Candidate, Proposer, leader
 from .screen import Screen, Verdict
 from .study import Stage, Study, Trial
+
+GENERATIONS_BETWEEN_LOOKS = 5
+"""On the way: each look makes the next one dearer, and what leads is looked at in the end."""
 
 
 @dataclass
@@ -37,9 +40,8 @@ class Loop:
     async def run(self, seed_policy: MemoryPolicy) -> str:
         """Evolve until the generations are done or the budget is spent; return why it ended.
 
-        Goes on where the study stands. A candidate is compared with its parent and with the best so far on the same
-        train users. What beats both there is validated on users that no proposal has seen, and accepted when the paired
-        difference, clustered by user, is surely above zero and no slice gets surely worse.
+        Goes on where the study stands. A candidate is compared with its parent and with the leader on the same train
+        users; who leads there clearly is looked at, now and then, on users that no proposal has seen.
         """
         self._billed = self.spent().copy()
         try:
@@ -57,6 +59,24 @@ class Loop:
         except BudgetExhausted as end:
             return f"the search's share of the budget is used up ({end})"
         return f"all {self.search.generations} generations are done"
+
+    async def look_last(self) -> None:
+        """Look at the leader on the validation users, unless it is accepted already. Raises BudgetExhausted."""
+        self._billed = self.spent().copy()
+        first = leader(self.study.trials)
+        twins = [trial for trial in self.study.trials if trial.policy == first.policy]
+        done = any(trial.accepted or trial.look.get("level") == ALPHA_AT_THE_END for trial in twins)
+        if self.search.acceptance == "train" or done or first.policy is None:
+            return
+        again = replace(
+            first,
+            number=len(self.study.trials),
+            generation=self.study.trials[-1].generation,
+            parent=first.number,
+            change="the leader, looked at last",
+            led=False,
+        )
+        self._append(await self._look(again, first.policy, last=True))
 
     def _next_generation(self) -> int:
         last = self.study.trials[-1].generation
@@ -117,62 +137,63 @@ class Loop:
             return replace(trial, reason=f"the same policy as trial {twin.number}")
         if not verdict.keep:
             return _ended(trial, "screen", verdict.reason)
-        parent, best = self.study.trials[candidate.parent], self.study.best
-        race = await self.arena.race(policy, [parent] if parent == best else [parent, best])
+        parent, first = self.study.trials[candidate.parent], leader(self.study.trials)
+        race = await self.arena.race(policy, [parent] if parent == first else [parent, first])
         trial = replace(trial, **_of_race(race))
-        lost = self._lost(trial, race, parent)
+        lost = self._lost(trial, race, parent, first)
         if lost:
             return _ended(trial, "race", lost)
+        trial = replace(trial, led=promising(race.scores, first.train))
+        ahead = f"{told(compare(race.scores, first.train))} over trial {first.number}"
         if self.search.acceptance == "train":
-            gain = told(compare(race.scores, best.train))
-            return _ended(
-                trial, "race", f"{gain} over trial {best.number}: the best mean on train users", accepted=True
-            )
-        return await self._validate(trial, policy)
+            return _ended(trial, "race", f"{ahead}: the best mean on train users", accepted=True)
+        if not promising(race.scores, self.study.best.train):
+            return _ended(trial, "race", f"{ahead}: it leads, but not clearly over trial {self.study.best.number}")
+        looks = [earlier.generation for earlier in self.study.trials if earlier.stage == "validate"]
+        if looks and generation < looks[-1] + GENERATIONS_BETWEEN_LOOKS:
+            return _ended(trial, "race", f"{ahead}: it leads; the last look was in generation {looks[-1]}")
+        return await self._look(trial, policy, last=False)
 
-    def _lost(self, trial: Trial, race: Race, parent: Trial) -> str:
-        """Say why a candidate goes no further than the race; empty when it does."""
-        best = self.study.best
-        gain, over_best = compare(race.scores, parent.train), compare(race.scores, best.train)
+    def _lost(self, trial: Trial, race: Race, parent: Trial, first: Trial) -> str:
+        """Say why a candidate does not lead; empty when it does."""
+        periods = None if race.scores else max(map(len, race.series.values()), default=0)
+        scores = mean_scores(race.series, periods)
+        gain, over_first = (compare(scores, mean_scores(rival.series, periods)) for rival in (parent, first))
         against = f"{told(gain)} over its parent, trial {parent.number}"
         if not race.finished:
-            ahead = f", {told(over_best)} over trial {best.number}" if best != parent else ""
-            return f"{against}{ahead}: lost after {len(race.scores)} train users"
+            ahead = f", {told(over_first)} over trial {first.number}" if first != parent else ""
+            after = f"{len(scores)} train users" + (f" and {periods} periods" if periods else "")
+            return f"{against}{ahead}: left after {after}"
         if len(race.summary["failures"]) > len(parent.summary["failures"]):
             return f"more episodes failed than its parent's, for example: {race.summary['failures'][0]['reason']}"
         if not gain.mean > 0:  # also when there is nothing to compare
             return f"{against}: no better"
-        if trial.score <= best.score:
-            return f"{against}: better, but not than trial {best.number}"
-        if self.search.acceptance == "validation" and not promising(race.scores, best.train):
-            return f"{told(over_best)} over trial {best.number}: better, but too little to look at validation users"
+        if trial.score <= first.score:
+            return f"{against}: better, but not than trial {first.number}"
         return ""
 
-    async def _validate(self, trial: Trial, policy: MemoryPolicy) -> Trial:
-        best = self.study.best
+    async def _look(self, trial: Trial, policy: MemoryPolicy, *, last: bool) -> Trial:
+        """Decide on the validation users."""
+        seed, best = self.study.trials[0], self.study.best
         found = await self.arena.validate(policy, best)
-        seen = look(
-            found.scores,
-            best.validation,
-            level=level(self.study.trials),
-            slices=found.slices,
-            other_slices=best.slices,
-        )
-        against = f"{told(seen.gain)} over trial {best.number} on validation"
+        seen = look(found.scores, found.slices, seed=seed, best=best, level=level(self.study.trials, last=last))
         trial = replace(trial, validation=found.scores, slices=found.slices, look=seen.as_json())
         broken = [user for user in found.failures if not math.isnan(best.validation.get(user, math.nan))]
+        told_of = f"{told(seen.over_best.gain)} over trial {best.number} on validation"
         if not found.finished:
-            reason = f"{against}: no better on the first {len(found.scores)} users"
+            reason = f"no better on the first {len(found.scores)} users"
         elif broken:
-            reason = f"{against}: but {len(broken)} episodes failed, for example: {found.failures[broken[0]]}"
+            reason = f"but {len(broken)} episodes failed, for example: {found.failures[broken[0]]}"
         elif not seen.sure:
-            reason = f"{against}: not surely better (p {seen.p:.4f}, needed {seen.level:.4f})"
+            reason = f"not surely better than the seed policy (p {seen.over_seed.p:.4f}, needed {seen.level:.4f})"
+        elif not seen.likely:
+            reason = f"too little (p {seen.over_best.p:.2f})"
         elif self.search.veto and seen.regressions:
             worst = seen.regressions[0]
-            reason = f"{against}: but worse on {worst}, {told(seen.slices[worst])}"
+            reason = f"but worse on {worst}, {told(seen.slices[worst])}"
         else:
-            return _ended(trial, "validate", f"{against}: better (p {seen.p:.1g})", accepted=True)
-        return _ended(trial, "validate", reason)
+            return _ended(trial, "validate", f"{told_of}: better", accepted=True)
+        return _ended(trial, "validate", f"{told_of}: {reason}")
 
     def _placed(self, trial: Trial) -> Trial:
         """Note where a trial's policy stands in the space of numbers, if it does."""
@@ -189,7 +210,7 @@ class Loop:
 
 
 def _of_race(race: Race) -> dict[str, Any]:
-    return {"train": race.scores, "summary": race.summary, "evidence": race.evidence}
+    return {"train": race.scores, "series": race.series, "summary": race.summary, "evidence": race.evidence}
 
 
 def _ended(trial: Trial, stage: Stage, reason: str, *, accepted: bool = False) -> Trial:

@@ -84,6 +84,9 @@ def render_report(outcome: Outcome) -> str:
         plots=drawn,
         trials=[_trial_row(trial) for trial in trials],
         counts=_counts(trials),
+        proposers=_proposers(trials),
+        looks=[_look_row(trial) for trial in trials if trial.look],
+        shrinkage=_shrinkage(outcome),
         numbers=_compare_numbers(outcome),
         prompts=_compare_prompts(outcome),
         best_policy=dump_policy(best) if trials and (best := outcome.study.best.policy) else "",
@@ -126,6 +129,51 @@ def _counts(trials: tuple[Trial, ...]) -> dict[str, int]:
     }
 
 
+def _proposers(trials: tuple[Trial, ...]) -> list[tuple[str, ...]]:
+    """Count what came of each proposer's candidates."""
+    rows = []
+    for name in dict.fromkeys(trial.proposer for trial in trials[1:]):
+        made = [trial for trial in trials if trial.proposer == name]
+        counts = [
+            len(made),
+            sum(trial.finished_race for trial in made),
+            sum(trial.led for trial in made),
+            sum(trial.accepted for trial in made),
+            sum(trial.ledger.total.calls for trial in made),
+        ]
+        rows.append((name, *(f"{n:,}" for n in counts)))
+    return rows
+
+
+def _look_row(trial: Trial) -> tuple[str, ...]:
+    look = trial.look
+    over_best, over_seed = look["over_best"], look["over_seed"]
+    return (
+        str(trial.number),
+        with_interval(over_best["gain"][0], over_best["gain"][1:]),
+        number(over_best["effect"]),
+        _p(over_best["p"]),
+        with_interval(over_seed["gain"][0], over_seed["gain"][1:]),
+        _p(over_seed["p"]),
+        _p(look["level"]),
+        ", ".join(look["regressions"]) or "none",
+    )
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else "<0.0001" if value < 1e-4 else f"{value:.2g}"
+
+
+def _shrinkage(outcome: Outcome) -> list[tuple[str, str]]:
+    """Tell the evolved policy's score where it was chosen, where it was confirmed and where it was never seen."""
+    test, trials = outcome.test, outcome.study.trials
+    if not trials or EVOLVED not in test.rows:
+        return []
+    best = outcome.study.best
+    found = [("train", best.score), ("validation", nan_mean(list(best.validation.values())))]
+    return [*((name, number(value)) for name, value in found), ("test", number(test.rows[EVOLVED]["memory_score"]))]
+
+
 def _trial_row(trial: Trial) -> dict[str, Any]:
     validation = nan_mean(list(trial.validation.values()))
     return {
@@ -138,6 +186,7 @@ def _trial_row(trial: Trial) -> dict[str, Any]:
         "train": number(trial.score) if trial.finished_race else "",
         "validation": number(validation),
         "calls": f"{trial.ledger.total.calls:,}",
+        "proposer": trial.proposer,
         "change": trial.change,
         "reason": trial.reason,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
 from functools import reduce
@@ -16,9 +16,9 @@ from rich.console import Console
 from ..data import Splits, load_scenarios, split_by_user
 from ..env import Episode, Evaluation, Evaluator
 from ..env.concurrency import end, start
-from ..env.episode import write_episodes
+from ..env.episode import UpperBound, write_episodes
 from ..env.statistics import nan_mean
-from ..policies.lm import Budget, Ledger, Limits
+from ..policies.lm import Budget, BudgetExhausted, Ledger, Limits
 from ..policies.lm.base import merged
 from ..policies.policy import dump_policy, load_policy
 from .allowance import Allowance
@@ -29,6 +29,7 @@ from .models import MeteredModels, Models, open_models, protocol_of
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run, open_study
 from .progress import Progress
 from .proposers import open_proposers
+from .proposers.proposer import Proposer
 from .report import write_report
 from .screen import KeepAll
 from .sealed import EVOLVED, SEED, SealedTest, open_test
@@ -137,7 +138,7 @@ class _Run:
         self.models = models
         self.allowance = allowance
         self.earlier = outcome.search_spend
-        self.search = models.within(self._budget(allowance.search))
+        self.search = models.within(self._budget(allowance.races))
         self.progress = Progress(console, self.search.budget)
         self.tracker = Tracker(outcome, tell=self.progress.say)
 
@@ -169,31 +170,51 @@ class _Run:
         for trial in self.study.trials:
             self.progress.trial(trial)
         self._stand()
-        arena = Arena(
+        evaluator = Evaluator(self.search.cast)
+        arena = self._arena(evaluator)
+        model, templates = self.search.proposer, self.config.templates
+        with open_proposers(search, model=model, templates=templates, arena=arena) as proposers:
+            loop = self._loop(self.search, arena, proposers)
+            async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
+                ended = await loop.run(self.config.seed_policy)
+        if not self.study.trials:
+            raise ConfigError(f"search.budget: too small even for the seed policy ({ended}); raise it and --resume")
+        await self._look_last(evaluator.upper_bounds)
+        self.study.note(ENDED, ended)
+        self.progress.say(f"The search is over: {ended}.")
+
+    async def _look_last(self, upper_bounds: Mapping[str, UpperBound]) -> None:
+        """Look at the leader with what was put aside for it."""
+        models = self.models.within(self._budget(self.allowance.search))
+        self.progress.follow(models.budget, phase="last look at the validation users")
+        loop = self._loop(models, self._arena(Evaluator(models.cast, upper_bounds=upper_bounds)), {})
+        async with self._noted(models, SEARCH_SPEND, earlier=self.outcome.search_spend):
+            try:
+                await loop.look_last()
+            except BudgetExhausted as end:
+                self.progress.say(f"The leader could not be looked at: {end}")
+
+    def _arena(self, evaluator: Evaluator) -> Arena:
+        search = self.config.search
+        return Arena(
             self.splits,
-            Evaluator(self.search.cast),
+            evaluator,
             seed=search.seed,
             block=search.race_block,
             racing=search.racing,
             done=lambda _: self.progress.tick(),
         )
-        model, templates = self.search.proposer, self.config.templates
-        with open_proposers(search, model=model, templates=templates, arena=arena) as proposers:
-            loop = Loop(
-                study=self.study,
-                arena=arena,
-                screen=KeepAll(),
-                proposers=proposers,
-                spent=lambda: self.search.ledger,
-                search=search,
-                tell=self._trial_done,
-            )
-            async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
-                ended = await loop.run(self.config.seed_policy)
-        if not self.study.trials:
-            raise ConfigError(f"search.budget: too small even for the seed policy ({ended}); raise it and --resume")
-        self.study.note(ENDED, ended)
-        self.progress.say(f"The search is over: {ended}.")
+
+    def _loop(self, models: MeteredModels, arena: Arena, proposers: Mapping[str, Proposer]) -> Loop:
+        return Loop(
+            study=self.study,
+            arena=arena,
+            screen=KeepAll(),
+            proposers=proposers,
+            spent=lambda: models.ledger,
+            search=self.config.search,
+            tell=self._trial_done,
+        )
 
     async def _test(self) -> None:
         best = self.study.best.policy or self.config.seed_policy

@@ -74,7 +74,9 @@ class Trial:
     reason: str
     """Why it was accepted or dropped."""
     train: Mapping[str, float] = field(default_factory=dict)
-    """Memory score by train user, as far as the race went."""
+    """Memory score by train user, as far as the race went; whole episodes only."""
+    series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Memory score by train user and period, as far as the race went."""
     validation: Mapping[str, float] = field(default_factory=dict)
     """Memory score by validation user; empty when it did not come that far."""
     slices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -86,6 +88,8 @@ class Trial:
     """What it took, proposing included."""
     proposer: str = ""
     """Who made it; empty for the seed policy."""
+    led: bool = False
+    """Whether it was clearly better than all before it on train users."""
     look: Mapping[str, Any] = field(default_factory=dict)
     """What acceptance was decided on, as ``Look.as_json`` gives it; empty when it did not come that far."""
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -129,6 +133,7 @@ class Trial:
         policy = record["policy"]
         record["policy"] = None if policy is None else MemoryPolicy.model_validate(policy)
         record["ledger"] = Ledger.from_json(record["ledger"])
+        record["series"] = {user: tuple(scores) for user, scores in record["series"].items()}
         record["evidence"] = tuple(Evidence(*told) for told in record["evidence"])
         return cls(number=frozen.number, params=frozen.params, distributions=frozen.distributions, **record)
 

@@ -10,6 +10,7 @@ from ...policies.prompts import Templates
 from ..config import SearchConfig
 from .amemgym import AMemGym
 from .gepa import Gepa
+from .known import Known
 from .merge import Merge
 from .proposer import Playing, Proposer
 from .reflective import Reflective
@@ -26,6 +27,7 @@ def open_proposers(
         "reflective": Reflective(search, model),
         "merge": Merge(search),
         "tpe": Tpe(search, templates),
+        "known": Known(search, templates),
         "random": Random(search, templates),
         "amemgym": AMemGym(search, arena),
         "gepa": gepa,

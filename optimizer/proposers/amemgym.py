@@ -25,6 +25,7 @@ class AMemGym:
     search: SearchConfig
     arena: Playing
     alone = False
+    explores = False
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether some parent has a write prompt, and it may change."""

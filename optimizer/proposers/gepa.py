@@ -52,6 +52,7 @@ class Gepa:
     """
 
     alone = True
+    explores = False
 
     def __init__(self, search: SearchConfig, *, model: LanguageModel, arena: Playing) -> None:
         """Start with the first proposal."""

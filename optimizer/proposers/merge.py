@@ -34,6 +34,7 @@ class Merge:
 
     search: SearchConfig
     alone = False
+    explores = False
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether there are two policies, each better for some user, that differ in what may change."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence, Set
 from ...env.concurrency import side_by_side
 from ...policies.policy import MemoryPolicy
 from ..study import Trial
-from .proposer import Candidate, Proposer
+from .proposer import BROAD_START, Candidate, Proposer
 
 ATTEMPTS = 3
 """Proposals that are made for a slot before one that the study knows already is let through, to be dropped."""
@@ -19,14 +19,15 @@ async def propose(
 ) -> list[tuple[str, Candidate]]:
     """Make a generation's candidates, each with its proposer's name; fewer where proposers make one at a time.
 
-    Each slot goes to the proposer that comes out best of a draw from what is known of it (Thompson sampling on the
-    share of its candidates that won their race). The same trials, seed and replies give the same candidates. Raises
-    BudgetExhausted or EndpointDown.
+    Each slot goes to the proposer that comes out best of a draw from what is known of it (Thompson sampling). The same
+    trials, seed and replies give the same candidates. Raises BudgetExhausted or EndpointDown.
     """
     rng = random.Random(f"propose:{seed}:{generation}")
     known = {trial.policy for trial in trials}
     made: list[tuple[str, Candidate] | None] = [None] * count
     able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
+    if len(trials) <= BROAD_START:
+        able = {name: proposer for name, proposer in able.items() if proposer.explores} or able
     for _ in range(ATTEMPTS):
         plans: list[tuple[int, str, random.Random]] = []
         for slot in _stale(made, known):
@@ -43,13 +44,22 @@ async def propose(
 
 
 def pick_proposer(names: Sequence[str], trials: Sequence[Trial], rng: random.Random) -> str:
-    """Draw from its posterior each proposer's share of candidates that win their race; return the highest's name."""
+    """Draw how many successes each proposer brings for what its candidates take in calls; return the highest.
+
+    A success is a candidate that was clearly better than all before it on train users. Its share has a Beta posterior.
+    """
+    usual = _mean_calls(trials[1:])
     drawn = {}
     for name in names:
         of_it = [trial for trial in trials if trial.proposer == name]
-        won = sum(trial.stage == "validate" or trial.accepted for trial in of_it)
-        drawn[name] = rng.betavariate(1 + won, 1 + len(of_it) - won)
+        won = sum(trial.led for trial in of_it)
+        calls = (usual + sum(trial.ledger.total.calls for trial in of_it)) / (1 + len(of_it))
+        drawn[name] = rng.betavariate(1 + won, 1 + len(of_it) - won) / max(1.0, calls)
     return max(drawn, key=drawn.__getitem__)
+
+
+def _mean_calls(trials: Sequence[Trial]) -> float:
+    return sum(trial.ledger.total.calls for trial in trials) / len(trials) if trials else 1.0
 
 
 def _stale(made: Sequence[tuple[str, Candidate] | None], known: Set[MemoryPolicy | None]) -> list[int]:

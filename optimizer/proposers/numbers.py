@@ -12,6 +12,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import FrozenTrial
 
+from ...env.statistics import nan_mean
 from ...policies.policy import MemoryPolicy
 from ..config import SpaceConfig
 from ..study import Trial, quiet_optuna
@@ -50,7 +51,8 @@ class NumberSampler:
                 seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True, group=True, constant_liar=True
             )
             self._study = optuna.create_study(direction="maximize", sampler=self._tpe)
-            self._study.add_trials([known for trial in trials if (known := _as_sampled(trial, space)) is not None])
+            known = [_as_sampled(trial, standing(trial, trials[0]), space) for trial in trials]
+            self._study.add_trials([one for one in known if one is not None])
 
     def jump(self) -> Draw:
         """Draw a point anywhere in the space."""
@@ -76,17 +78,30 @@ def _shifted(point: Point, by: int) -> dict[str, Any]:
     return {name: value + by if name in BUFFER_SIZES else value for name, value in point.items()}
 
 
-def _as_sampled(trial: Trial, space: SpaceConfig) -> FrozenTrial | None:
+def standing(trial: Trial, seed: Trial) -> float:
+    """Return what a trial's mean over all train users would be if it went on as it began beside the seed's.
+
+    A whole race's is its score; NaN where nothing was raced.
+    """
+    gains = [
+        nan_mean(scores) - nan_mean(seed.series[user][: len(scores)])
+        for user, scores in trial.series.items()
+        if seed.series.get(user)
+    ]
+    return seed.score + nan_mean(gains)
+
+
+def _as_sampled(trial: Trial, value: float, space: SpaceConfig) -> FrozenTrial | None:
     """Return a trial as the sampler's own study has it; None when there is nothing to learn from it."""
     place = None if trial.policy is None else point_of(trial.policy, space)
-    if place is None or math.isnan(trial.score) or not trial.finished_race:
+    if place is None or math.isnan(value):
         return None
     distributions = place.distributions | {
         name: IntDistribution(space.buffer_size[0] + 1, space.buffer_size[1] + 1, log=True)
         for name in BUFFER_SIZES
         if name in place.point
     }
-    return optuna.create_trial(value=trial.score, params=_shifted(place.point, 1), distributions=distributions)
+    return optuna.create_trial(value=value, params=_shifted(place.point, 1), distributions=distributions)
 
 
 def _walk(trial: optuna.Trial, space: SpaceConfig) -> None:

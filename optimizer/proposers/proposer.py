@@ -15,6 +15,9 @@ from ...policies.policy import MemoryPolicy, policy_problems
 from ...policies.prompts import Templates
 from ..study import Played, Trial
 
+BROAD_START = 12
+"""Candidates that only proposers who explore make: what is good nearby says little before it is known where to look."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -34,6 +37,8 @@ class Proposer(Protocol):
 
     alone: bool
     """Whether it must see what became of its last candidate before it makes another."""
+    explores: bool
+    """Whether its candidates may be far from every policy that was tried."""
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether there is anything to make a candidate from."""
@@ -65,8 +70,8 @@ def raced(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def leader(trials: Sequence[Trial]) -> Trial:
-    """Return the trial accepted last."""
-    return next(trial for trial in reversed(trials) if trial.accepted)
+    """Return the raced trial with the best mean on train users, accepted or not; of equals the first."""
+    return max(raced(trials), key=lambda trial: -math.inf if math.isnan(trial.score) else trial.score)
 
 
 def wins(trials: Sequence[Trial]) -> Counter[int]:
@@ -81,7 +86,7 @@ def wins(trials: Sequence[Trial]) -> Counter[int]:
 
 
 def pick_parent(trials: Sequence[Trial], rng: random.Random) -> Trial:
-    """Pick among the trials that are best for some user, the more users the likelier; the newest accepted leads."""
+    """Pick among the trials that are best for some user, the more users the likelier; the leader counts for all."""
     weights = wins(trials)
     first = leader(trials)
     weights[first.number] += len(first.train)

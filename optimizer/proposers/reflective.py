@@ -59,6 +59,7 @@ class Reflective:
     search: SearchConfig
     model: LanguageModel
     alone = False
+    explores = False
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether there are failures that something belongs to."""

@@ -11,9 +11,9 @@ from ...policies.prompts import Templates
 from ..config import SearchConfig
 from ..study import Trial
 from .numbers import Draw, NumberSampler, point_of, values_at
-from .proposer import Candidate, candidate, inherit, pick_parent, policy_of, raced
+from .proposer import Candidate, candidate, inherit, pick_parent, policy_of
 
-JUMPS = 1 / 3
+JUMPS = 1 / 2
 """Share of TPE's draws that may be anywhere in the space; the others stay near the parent's."""
 TWEAKED = 2
 """Most parameters that a step near the parent draws anew."""
@@ -21,11 +21,12 @@ TWEAKED = 2
 
 @dataclass(frozen=True, slots=True)
 class Tpe:
-    """Optuna's multivariate TPE over the conditional space, taught by finished races; prompts are the parent's."""
+    """Optuna's multivariate TPE over the conditional space, taught by all races; prompts are the parent's."""
 
     search: SearchConfig
     templates: Templates
     alone = False
+    explores = True
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell that it always is."""
@@ -34,7 +35,7 @@ class Tpe:
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
         """Draw a step near a parent, or now and then a point anywhere."""
         parent = pick_parent(trials, rng)
-        sampler = NumberSampler(self.search.space, raced(trials), seed=rng.randrange(2**31))
+        sampler = NumberSampler(self.search.space, trials, seed=rng.randrange(2**31))
         here = point_of(policy_of(parent), self.search.space)
         jump, free = rng.random() < JUMPS, rng.randint(1, TWEAKED)
         drawn = sampler.jump() if jump or here is None else sampler.tweak(here, free=free, rng=rng)
@@ -48,6 +49,7 @@ class Random:
     search: SearchConfig
     templates: Templates
     alone = False
+    explores = True
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell that it always is."""
