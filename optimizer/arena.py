@@ -180,7 +180,8 @@ class Arena:
                 self._held[policy.key, episode.user] = replace(found, users=scored, episodes=(episode,))
         held = {scenario.id: self._held[policy.key, scenario.id] for scenario in users}
         if periods is not None:
-            self._held = {place: one for place, one in self._held.items() if place[1] not in {s.id for s in new}}
+            begun = {(policy.key, scenario.id) for scenario in new}
+            self._held = {place: one for place, one in self._held.items() if place not in begun}
         return held
 
     def _forget(self, policy: MemoryPolicy) -> None:

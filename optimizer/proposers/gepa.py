@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
+from ...env.statistics import nan_mean
 from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel
 from ...policies.policy import MemoryPolicy
 from ..config import ProposerName, SearchConfig
@@ -232,7 +233,8 @@ class _Engine:
             told = f"gepa: {', '.join(changed) or 'no'} prompt changed"
             self._hand_over(Candidate(parent.number, told, policy))
             trial = self._trial(policy)
-        return _filled({} if trial is None else trial.train, users)
+        series = {} if trial is None else trial.series
+        return _filled({user: nan_mean(scores) for user, scores in series.items()}, users)
 
     def _hand_over(self, made: Candidate) -> None:
         """Give the search a candidate, and wait until it comes back for another."""
@@ -257,7 +259,7 @@ class _Engine:
         return {user: Played(score, of_user[user]) for user, score in trial.train.items()}
 
     def _trial(self, policy: MemoryPolicy) -> Trial | None:
-        return next((trial for trial in self._trials if trial.policy == policy and trial.train), None)
+        return next((trial for trial in self._trials if trial.policy == policy and trial.series), None)
 
     def _origin(self, policy: MemoryPolicy) -> Trial:
         """Return the trial of a policy, or the one that it was made from where its own race was lost early."""
