@@ -8,6 +8,7 @@ Invariants:
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -71,6 +72,18 @@ def test_a_life_that_was_played_is_not_played_again_invariant_2(bench: Any) -> N
         made[found.change] = found.policy
     assert sorted(episode.user for episode in heard) == ["train0", "train1"]
     assert set(made.values()) == {rewritten(bench.facts(), 1)}
+
+
+async def test_nor_is_it_after_a_race_of_another_policy_that_was_left_at_its_first_look_invariant_2(bench: Any) -> None:
+    pupil, heard = bench.kit.pupil(edits=thinking), list[Any]()
+    arena = Arena(bench.kit.splits(train=2), bench.kit.evaluator(pupil), seed=0, block=1, done=heard.append)
+    rival = bench.trial(policy=bench.facts(90), train={"train0": 1.0, "train1": 1.0})
+    with bench.opened("amemgym", model=pupil, arena=arena) as proposer:
+        before = [await proposer.propose([rival], random.Random(seed)) for seed in range(10)]
+        await arena.race(bench.kit.policy(0), [rival])
+        assert [await proposer.propose([rival], random.Random(seed)) for seed in range(10)] == before
+    other = bench.kit.policy(0).key
+    assert sorted(episode.user for episode in heard if episode.policy_key != other) == ["train0", "train1"]
 
 
 def test_rewriting_sees_the_questions_and_answers_and_not_what_was_right(bench: Any) -> None:

@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.mix import ATTEMPTS, pick_proposer, propose
-from mnemotune.optimizer.proposers.proposer import Candidate, Proposer
+from mnemotune.optimizer.proposers.proposer import BROAD_START, Candidate, Proposer
 from mnemotune.optimizer.study import Trial
-from mnemotune.policies.lm import BudgetExhausted, Limits, Metered, Request
+from mnemotune.policies.lm import BudgetExhausted, Ledger, Limits, Metered, Request, Spend
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import MemoryPolicy
@@ -41,6 +41,7 @@ class Scripted:
 
     make: Callable[[random.Random], MemoryPolicy | None]
     alone: bool = False
+    explores: bool = False
     able: bool = True
     asked: int = field(default=0, init=False)
 
@@ -138,12 +139,25 @@ def test_the_order_in_which_replies_come_changes_nothing_invariant_1(bench: Any)
 
 
 def test_every_proposer_at_work_gets_its_turn(bench: Any) -> None:
+    trials = [*bench.study(), *(bench.trial(n, policy=bench.kit.policy(n)) for n in range(8, BROAD_START + 1))]
     names = Counter(
         name
         for generation in range(1, 15)
-        for name, _ in proposed(bench, bench.study(), bench.kit.pupil(), generation=generation)
+        for name, _ in proposed(bench, trials, bench.kit.pupil(), generation=generation)
     )
-    assert set(names) == {"reflective", "tpe", "merge"}
+    assert set(names) == {"known", "reflective", "tpe", "merge"}
+
+
+def test_only_those_who_explore_make_the_first_candidates_where_there_are_any(kit: Any) -> None:
+    proposers = {"wide": Scripted(drawn(kit), explores=True), "near": Scripted(drawn(kit))}
+
+    def names(trials: list[Trial], of: Mapping[str, Proposer]) -> set[str]:
+        return {name for seed in range(20) for name, _ in deal(of, trials, seed=seed)}
+
+    few = [kit.trial(number) for number in range(BROAD_START)]
+    assert names(few, proposers) == {"wide"}
+    assert names([*few, kit.trial(BROAD_START)], proposers) == {"wide", "near"}
+    assert names(few, {**proposers, "wide": Scripted(drawn(kit), explores=True, able=False)}) == {"near"}
 
 
 def test_a_proposer_that_is_not_ready_makes_nothing_invariant_3(kit: Any) -> None:
@@ -222,9 +236,9 @@ def test_a_proposer_that_works_alone_is_not_asked_for_the_same_slot_again_invari
 # Who gets more
 
 
-def judged(kit: Any, proposer: str, *, won: int, lost: int) -> list[Trial]:
-    stages = ["validate"] * won + ["race"] * lost
-    return [kit.trial(number, proposer=proposer, stage=stage) for number, stage in enumerate(stages, start=1)]
+def judged(kit: Any, proposer: str, *, won: int, lost: int, **more: Any) -> list[Trial]:
+    led = [True] * won + [False] * lost
+    return [kit.trial(number, proposer=proposer, led=one, **more) for number, one in enumerate(led, start=1)]
 
 
 def shares(trials: list[Trial], names: Sequence[str]) -> dict[str, float]:
@@ -239,7 +253,7 @@ def test_proposers_of_which_nothing_is_known_get_equal_shares(kit: Any) -> None:
 
 
 def test_a_proposer_whose_candidates_win_gets_more_and_an_untried_one_is_not_starved(kit: Any) -> None:
-    trials = judged(kit, "good", won=6, lost=4) + judged(kit, "bad", won=0, lost=10)
+    trials = [kit.trial(), *judged(kit, "good", won=6, lost=4), *judged(kit, "bad", won=0, lost=10)]
     found = shares(trials, ["good", "bad", "new"])
     assert found["good"] > found["new"] > found["bad"]
     assert found["new"] > 0.2
@@ -247,15 +261,15 @@ def test_a_proposer_whose_candidates_win_gets_more_and_an_untried_one_is_not_sta
 
 def test_a_share_follows_the_posterior(kit: Any) -> None:
     """Of two draws from Beta(2, 1) and Beta(1, 2) the first is the higher in five cases out of six."""
-    trials = judged(kit, "a", won=1, lost=0) + judged(kit, "b", won=0, lost=1)
+    trials = [kit.trial(), *judged(kit, "a", won=1, lost=0), *judged(kit, "b", won=0, lost=1)]
     assert shares(trials, ["a", "b"])["a"] == pytest.approx(5 / 6, abs=0.04)
 
 
-def test_what_was_accepted_without_validation_counts_as_won(kit: Any) -> None:
-    """With ``acceptance: train`` no candidate meets a validation user."""
-    trials = [kit.trial(number, proposer="good", stage="race", accepted=True) for number in range(1, 7)]
-    found = shares(trials + judged(kit, "bad", won=0, lost=6), ["good", "bad"])
-    assert found["good"] > 0.95
+def test_of_two_that_win_as_often_the_one_that_takes_fewer_calls_gets_more(kit: Any) -> None:
+    cheap, dear = (Ledger({"propose": Spend(calls=calls)}) for calls in (10, 30))
+    trials = [kit.trial(), *judged(kit, "cheap", won=20, lost=20, ledger=cheap)]
+    found = shares(trials + judged(kit, "dear", won=20, lost=20, ledger=dear), ["cheap", "dear"])
+    assert found["cheap"] > 0.95
 
 
 # Spending

@@ -14,6 +14,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
+from mnemotune.env.statistics import nan_mean
 from mnemotune.optimizer.config import SearchConfig, SpaceConfig
 from mnemotune.optimizer.proposers.numbers import (
     STARTUP_TRIALS,
@@ -28,6 +30,7 @@ from mnemotune.optimizer.proposers.numbers import (
     NumberSampler,
     apply_point,
     point_of,
+    standing,
 )
 from mnemotune.optimizer.study import Trial
 from mnemotune.policies.policy import MemoryPolicy, load_policy, presets
@@ -90,6 +93,7 @@ def trial_at(draw: Draw, number: int, score: float) -> Trial:
         accepted=False,
         reason="",
         train={"a": score, "b": score},
+        series=dict.fromkeys("ab", () if math.isnan(score) else (score, score)),
         summary={"accuracy": 0.5},
         params=draw.point,
         distributions=draw.distributions,
@@ -97,13 +101,14 @@ def trial_at(draw: Draw, number: int, score: float) -> Trial:
 
 
 def history(space: SpaceConfig, count: int, *, seed: int, score: Any = None) -> list[Trial]:
-    """Make trials at points that the sampler drew, with scores by ``score(point)`` or at random, some unknown."""
+    """Make trials at points that the sampler drew, with scores by ``score(point)`` or at random, later ones unknown."""
     rng = random.Random(seed)
     sampler = NumberSampler(space, [], seed=seed)
     trials = []
     for number in range(count):
         draw = sampler.jump()
-        value = rng.choice([rng.random(), rng.random(), math.nan]) if score is None else score(draw.point)
+        unknown = number > 0 and rng.random() < 1 / 3
+        value = score(draw.point) if score is not None else math.nan if unknown else rng.random()
         trials.append(trial_at(draw, number, value))
     return trials
 
@@ -197,26 +202,46 @@ def test_the_sampler_learns_where_scores_are_high() -> None:
     assert taught.count("facts") > 28
 
 
-def test_trials_that_did_not_finish_their_race_teach_nothing() -> None:
+def test_trials_that_were_not_raced_teach_nothing() -> None:
     taught_by = history(SPACE, 20, seed=0, score=lambda point: float(point["mode"] == "facts"))
-    unfinished = [
-        Trial(
-            number=trial.number,
-            generation=0,
-            policy=trial.policy,
-            parent=None,
-            change="",
-            stage=stage,
-            accepted=False,
-            reason="",
-            train={} if stage != "race" else trial.train,
-            params=trial.params,
-            distributions=trial.distributions,
-        )
-        for trial, stage in zip(taught_by, ["check", "screen", "race"] * 7, strict=False)
-    ]
-    with_them, without = (NumberSampler(SPACE, trials, seed=5) for trials in (unfinished, []))
+    seed, *later = taught_by
+    unraced = [replace(trial, stage="screen", train={}, series={}, summary={}) for trial in later]
+    with_them, without = (NumberSampler(SPACE, trials, seed=5) for trials in ([seed, *unraced], [seed]))
     assert [with_them.jump() for _ in range(5)] == [without.jump() for _ in range(5)]
+
+
+def test_a_race_that_was_left_early_teaches_how_it_began() -> None:
+    taught_by = history(SPACE, 40, seed=0, score=lambda point: float(point["mode"] == "facts"))
+    early = [replace(t, train={}, series={"a": t.series["a"][:1]}, summary={}) for t in taught_by[1:]]
+    taught = [NumberSampler(SPACE, [taught_by[0], *early], seed=n).jump().point["mode"] for n in range(40)]
+    assert taught.count("facts") > 28
+
+
+def raced(**series: tuple[float, ...]) -> Trial:
+    """Make a trial with these scores by user and period."""
+    trial = trial_at(NumberSampler(SPACE, [], seed=0).jump(), 0, 0.0)
+    return replace(trial, series=series, train={user: nan_mean(scores) for user, scores in series.items()})
+
+
+eighths = st.integers(-8, 8).map(lambda value: value / 8)
+
+
+@given(
+    seed=st.lists(st.tuples(eighths, eighths), min_size=4, max_size=4),
+    trial=st.lists(st.tuples(eighths, eighths), min_size=4, max_size=4),
+)
+def test_after_a_whole_race_a_trial_stands_at_its_score(seed: list[Any], trial: list[Any]) -> None:
+    of_seed, of_trial = (raced(**dict(zip("abcd", scores, strict=True))) for scores in (seed, trial))
+    assert standing(of_trial, of_seed) == pytest.approx(of_trial.score)
+
+
+def test_a_race_that_was_left_early_stands_where_it_would_be_if_it_went_on_so() -> None:
+    seed = raced(a=(0.0, 1.0), b=(0.0, 0.0), c=())
+    assert seed.score == 0.25
+    assert standing(raced(a=(0.5,)), seed) == 0.75
+    assert standing(raced(a=(0.5,), b=(0.25, 0.25)), seed) == 0.25 + (0.5 + 0.25) / 2
+    assert standing(raced(a=(0.5,), c=(1.0,)), seed) == 0.75, "the seed's episode failed there"
+    assert math.isnan(standing(raced(), seed))
 
 
 @pytest.mark.parametrize("name", [name for name in presets() if load_policy(name).evolution is None])

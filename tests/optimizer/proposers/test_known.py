@@ -1,0 +1,77 @@
+"""The named strategies as candidates.
+
+Invariants:
+1. Each is proposed with its numbers and the leader's prompts, where they are of its kinds.
+2. One that a trial has tried, with whatever prompts, is not proposed again; one outside the space never is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mnemotune.optimizer.proposers.known import STRATEGIES
+from mnemotune.optimizer.study import Trial
+from mnemotune.policies.policy import load_policy
+from mnemotune.policies.prompts import default_templates
+
+
+def proposed_one_after_another(bench: Any, trials: list[Trial], *, seed: int = 0, **search: Any) -> list[Any]:
+    """Let all that are left be proposed, each as the next trial."""
+    trials, made = list(trials), []
+    while bench.ready("known", trials, **search):
+        found = bench.propose("known", trials, seed=seed, **search)
+        trials.append(bench.kit.trial(len(trials), policy=found.policy, train={"train0": -1.0, "train1": -1.0}))
+        made.append(found)
+    return made
+
+
+def test_each_strategy_is_proposed_once_invariants_1_2(bench: Any) -> None:
+    trials = [bench.trial(policy=bench.facts(top_k=7))]
+    made = {found.change: found for found in proposed_one_after_another(bench, trials)}
+    assert set(made) == {f"the strategy {name}" for name in STRATEGIES}
+    for name in STRATEGIES:
+        found, strategy = made[f"the strategy {name}"], load_policy(name)
+        assert found.parent == 0
+        own = strategy.prompts.model_copy(update={"answer": bench.facts(top_k=7).prompts.answer})
+        assert found.policy == strategy.model_copy(update={"prompts": own})
+
+
+def test_prompts_are_those_of_the_leader_where_they_fit_invariant_1(bench: Any) -> None:
+    better = bench.facts(90, top_k=7, prompts={"write": "Mine: {conversation}"})
+    trials = [bench.trial(), bench.trial(1, policy=better, train={"train0": 0.9, "train1": 0.9})]
+    made = {found.change: found for found in proposed_one_after_another(bench, trials)}
+    assert {found.parent for found in made.values()} == {1}
+    assert made["the strategy awe"].policy.prompts == better.prompts
+    assert made["the strategy awi"].policy.prompts.write == default_templates().starting("write_profile")
+    assert {found.policy.prompts.answer for found in made.values()} == {better.prompts.answer}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_what_was_tried_with_other_prompts_is_not_tried_again_invariant_2(bench: Any, name: str) -> None:
+    strategy = load_policy(name)
+    own = strategy.prompts.model_copy(update={"answer": "Mine.\n{query}\n{choices}"})
+    made = proposed_one_after_another(bench, [bench.trial(policy=strategy.model_copy(update={"prompts": own}))])
+    assert {found.change for found in made} == {f"the strategy {other}" for other in STRATEGIES if other != name}
+
+
+@pytest.mark.parametrize(
+    ("space", "left"),
+    [
+        ({"modes": ("facts", "profile")}, {"awe", "awi"}),
+        ({"stores": ("context",)}, {"native", "awi"}),
+        ({"top_k": (2, 5), "modes": ("verbatim", "facts")}, set()),
+    ],
+)
+def test_what_is_outside_the_space_is_never_proposed_invariant_2(
+    bench: Any, space: dict[str, Any], left: set[str]
+) -> None:
+    made = proposed_one_after_another(bench, [bench.trial(policy=bench.facts(top_k=7))], space=space)
+    assert {found.change.removeprefix("the strategy ") for found in made} == left
+
+
+def test_the_order_is_drawn(bench: Any) -> None:
+    trials = [bench.trial(policy=bench.facts(top_k=7))]
+    firsts = {proposed_one_after_another(bench, trials, seed=seed)[0].change for seed in range(30)}
+    assert len(firsts) == len(STRATEGIES)
