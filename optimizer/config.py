@@ -116,7 +116,13 @@ class SearchConfig(Section):
     generations: Positive = 10
     candidates: Positive = 3
     """Candidates per generation."""
-    proposers: Annotated[tuple[ProposerName, ...], Field(min_length=1)] = ("known", "reflective", "tpe", "merge")
+    proposers: Annotated[tuple[ProposerName, ...], Field(min_length=1)] = (
+        "known",
+        "random",
+        "reflective",
+        "tpe",
+        "merge",
+    )
     """Who makes candidates; those whose candidates come further make more of them."""
     prompts: bool = True
     """Whether prompts evolve."""

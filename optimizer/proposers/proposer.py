@@ -15,7 +15,7 @@ from ...policies.policy import MemoryPolicy, policy_problems
 from ...policies.prompts import Templates
 from ..study import Played, Trial
 
-BROAD_START = 12
+BROAD_START = 24
 """Candidates that only proposers who explore make: what is good nearby says little before it is known where to look."""
 
 
@@ -38,7 +38,7 @@ class Proposer(Protocol):
     alone: bool
     """Whether it must see what became of its last candidate before it makes another."""
     explores: bool
-    """Whether its candidates may be far from every policy that was tried."""
+    """Whether it looks everywhere, without regard to what was good so far."""
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether there is anything to make a candidate from."""

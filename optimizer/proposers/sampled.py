@@ -26,7 +26,7 @@ class Tpe:
     search: SearchConfig
     templates: Templates
     alone = False
-    explores = True
+    explores = False
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell that it always is."""
