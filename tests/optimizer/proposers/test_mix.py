@@ -145,7 +145,7 @@ def test_every_proposer_at_work_gets_its_turn(bench: Any) -> None:
         for generation in range(1, 15)
         for name, _ in proposed(bench, trials, bench.kit.pupil(), generation=generation)
     )
-    assert set(names) == {"known", "reflective", "tpe", "merge"}
+    assert set(names) == set(SearchConfig().proposers)
 
 
 def test_only_those_who_explore_make_the_first_candidates_where_there_are_any(kit: Any) -> None:

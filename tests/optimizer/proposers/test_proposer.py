@@ -243,7 +243,7 @@ def test_only_the_proposers_that_are_named_and_have_something_to_change_are_open
         with open_proposers(SearchConfig(**search), **parts) as proposers:
             return list(proposers)
 
-    assert opened() == ["known", "reflective", "tpe", "merge"]
+    assert opened() == list(SearchConfig().proposers)
     assert opened(proposers=NAMES) == list(NAMES)
     assert opened(proposers=NAMES, numbers=False) == ["reflective", "merge", "amemgym", "gepa"]
     assert opened(proposers=NAMES, prompts=False) == ["known", "reflective", "merge", "tpe", "random"]
