@@ -7,6 +7,7 @@ questions that the care asked for in the answer prompt (``Care 40.``) reaches: c
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import zlib
@@ -232,8 +233,11 @@ def _choose(prompt: str, known: Mapping[str, str]) -> int:
 
 
 def make_trial(number: int = 0, **values: Any) -> Trial:
-    """Make a trial that was raced, the seed's unless told otherwise; its numbers are its policy's."""
-    policy = values.get("policy", make_policy())
+    """Make a trial that was raced, the seed's unless told otherwise; its numbers are its policy's.
+
+    Its users have the same score in each of two periods.
+    """
+    policy, train = values.get("policy", make_policy()), values.get("train", {"train0": 0.25, "train1": 0.5})
     place = None if policy is None else point_of(policy, SearchConfig().space)
     shares = {"write": 0.1, "read": 0.1, "utilisation": 0.3}
     given = {
@@ -244,7 +248,8 @@ def make_trial(number: int = 0, **values: Any) -> Trial:
         "stage": "seed" if number == 0 else "race",
         "accepted": number == 0,
         "reason": "where the search starts" if number == 0 else "no better",
-        "train": {"train0": 0.25, "train1": 0.5},
+        "train": train,
+        "series": {user: () if math.isnan(score) else (score, score) for user, score in train.items()},
         "summary": {"accuracy": 0.5, "shares": shares, "failures": []},
         "params": {} if place is None else place.point,
         "distributions": {} if place is None else place.distributions,
