@@ -111,6 +111,7 @@ class _Engine:
         self._thread = threading.Thread(target=self._run, name="gepa", daemon=True)
         self._trials: Sequence[Trial] = ()
         self._parents: dict[MemoryPolicy, MemoryPolicy] = {}
+        self._handed: set[MemoryPolicy] = set()
         self._wanted: asyncio.Future[Candidate] = self._loop.create_future()
         self._judged: Future[None] = Future()
         self._waits_for: Future[Any] = self._judged
@@ -227,6 +228,9 @@ class _Engine:
             told = f"gepa: {', '.join(changed) or 'no'} prompt changed"
             self._hand_over(Candidate(parent.number, told, policy))
             trial = self._trial(policy)
+        elif policy not in self._handed and any(t.policy == policy and t.proposer == NAME for t in self._trials):
+            self._fruitless, self._problem = 0, ""  # handed over before the study was resumed
+        self._handed.add(policy)
         return _filled({} if trial is None else trial.train, users)
 
     def _hand_over(self, made: Candidate) -> None:
@@ -253,7 +257,7 @@ class _Engine:
         return {user: Played(score, of_user[user]) for user, score in trial.train.items()}
 
     def _trial(self, policy: MemoryPolicy) -> Trial | None:
-        return next((trial for trial in self._trials if trial.policy == policy and trial.train), None)
+        return next((trial for trial in self._trials if trial.policy == policy), None)
 
     def _origin(self, policy: MemoryPolicy) -> Trial:
         """Return the trial of a policy, or the one that it was made from where its own race was lost early."""
