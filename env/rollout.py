@@ -75,13 +75,14 @@ class Rollout:
         self._failure: str | None = None
 
     async def run(self, periods: int | None = None) -> Episode:
-        """Go on until this many periods are over, all of them by default; return the episode so far.
+        """Go on until this many periods are over, or all where there are fewer; return the episode so far.
 
         A language model that fails for good ends the episode: its ``failure`` says why, and what was recorded until
         then is kept. Raises BudgetExhausted when the budget ends it.
         """
         if self._failure is None:
-            await self._go_on(len(self.scenario.periods) if periods is None else periods)
+            whole = len(self.scenario.periods)
+            await self._go_on(whole if periods is None else min(periods, whole))
         return Episode(self.scenario.id, self.policy.key, tuple(self._records), self._ledger(), self._failure)
 
     async def _go_on(self, end: int) -> None:

@@ -117,7 +117,11 @@ class Look:
 
 def look(scores: Mapping[str, float], slices: Slices, *, seed: Trial, best: Trial, level: float) -> Look:
     """Compare a candidate's validation scores with those of the seed policy and of the best so far."""
-    common = [name for name in slices if len(slices[name].keys() & best.slices.get(name, {}).keys()) >= FEWEST_USERS]
+    common = [
+        name
+        for name in slices
+        if name in best.slices and paired_difference(slices[name], best.slices[name]).users >= FEWEST_USERS
+    ]
     together = 1 - 0.05 / max(1, len(common))
     differences = {name: paired_difference(slices[name], best.slices[name], level=together) for name in common}
     over_seed, over_best = (Comparison.of(scores, trial.validation) for trial in (seed, best))

@@ -35,7 +35,9 @@ class Race:
     series: Mapping[str, tuple[float, ...]]
     """Memory score by user and period; empty where an episode failed."""
     scores: Mapping[str, float]
-    """Mean over all periods by user; NaN where an episode failed."""
+    """Mean over all periods by user; NaN where an episode failed, empty where no episode was played to its end."""
+    failures: Mapping[str, str]
+    """Why episodes failed, by user."""
     finished: bool
     summary: Mapping[str, Any]
     """Empty unless finished."""
@@ -58,7 +60,7 @@ class Validation:
 
 
 class Arena:
-    """Runs candidates on the splits of a study; no policy meets a train user twice."""
+    """Runs candidates on the splits of a study; no policy meets a train user twice before its race is over."""
 
     def __init__(
         self,
@@ -123,17 +125,16 @@ class Arena:
         found: Mapping[str, Evaluation] = {}
         for users, periods in self._rungs() if rivals else [(len(self._train), None)]:
             found = {**found, **await self._evaluate(policy, self._train[:users], periods)}
-            series = {user: series_of(evaluation) for user, evaluation in found.items()}
+            series = {user: series_of(evaluation)[:periods] for user, evaluation in found.items()}
             whole = periods is None and users == len(self._train)
             if not whole and any(self._is_behind(rival, series, periods) for rival in rivals):
                 break
         self._forget(policy)
-        scores = {} if periods is not None else mean_scores(series)
+        scores, every = {} if periods is not None else mean_scores(series), joined(list(found.values()))
         if not whole:
-            return Race(series, scores, finished=False, summary={}, evidence=())
-        every = joined(list(found.values()))
+            return Race(series, scores, every.failures, finished=False, summary={}, evidence=())
         evidence = gather_evidence(every, self._train, rng=self._rng(policy))
-        return Race(series, scores, finished=True, summary=summarise(every), evidence=evidence)
+        return Race(series, scores, every.failures, finished=True, summary=summarise(every), evidence=evidence)
 
     def _is_behind(self, rival: Trial, series: Mapping[str, Sequence[float]], periods: int | None) -> bool:
         """Tell whether a candidate has lost to a rival, or is not likely to lead in the end."""
@@ -179,9 +180,9 @@ class Arena:
                 scored = tuple(user for user in found.users if user.user == episode.user)
                 self._held[policy.key, episode.user] = replace(found, users=scored, episodes=(episode,))
         held = {scenario.id: self._held[policy.key, scenario.id] for scenario in users}
-        if periods is not None:
-            begun = {(policy.key, scenario.id) for scenario in new}
-            self._held = {place: one for place, one in self._held.items() if place not in begun}
+        if periods is not None:  # an episode that stopped has more to tell when it goes on
+            stopped = {(policy.key, scenario.id) for scenario in new if len(scenario.periods) > periods}
+            self._held = {place: one for place, one in self._held.items() if place not in stopped}
         return held
 
     def _forget(self, policy: MemoryPolicy) -> None:

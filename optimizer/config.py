@@ -141,7 +141,7 @@ class SearchConfig(Section):
     acceptance: Literal["validation", "train"] = "validation"
     """validation: what is better on train users must be so surely on validation users; train: the best mean wins."""
     veto: bool = True
-    """Whether a candidate is refused when it gets surely worse on a topic, a stretch of periods or a failure stage."""
+    """Whether a candidate is refused when it gets surely worse on a topic or a stretch of periods."""
     space: SpaceConfig = SpaceConfig()
     budget: BudgetLimits = BudgetLimits()
 

@@ -55,7 +55,9 @@ class Loop:
                 )
                 verdicts = await self._screen([candidate for _, candidate in candidates])
                 for slot in range(len(self.study.trials) - len(earlier), len(candidates)):
-                    self._append(await self._judge(*candidates[slot], verdicts[slot], generation))
+                    before = self.spent().copy()
+                    trial = await self._judge(*candidates[slot], verdicts[slot], generation)
+                    self._append(replace(trial, calls=_calls(self.spent().since(before))))
         except BudgetExhausted as end:
             return f"the search's share of the budget is used up ({end})"
         return f"all {self.search.generations} generations are done"
@@ -162,10 +164,12 @@ class Loop:
         against = f"{told(gain)} over its parent, trial {parent.number}"
         if not race.finished:
             ahead = f", {told(over_first)} over trial {first.number}" if first != parent else ""
-            after = f"{len(scores)} train users" + (f" and {periods} periods" if periods else "")
-            return f"{against}{ahead}: left after {after}"
-        if len(race.summary["failures"]) > len(parent.summary["failures"]):
-            return f"more episodes failed than its parent's, for example: {race.summary['failures'][0]['reason']}"
+            whole = max(map(len, parent.series.values()))
+            after = f"{len(scores)} train users" + (f" and {periods} of {whole} periods" if periods else "")
+            failed = f"; {_told_of(race.failures)}" if race.failures else ""
+            return f"{against}{ahead}: left after {after}{failed}"
+        if len(race.failures) > len(parent.summary["failures"]):
+            return f"more than its parent's: {_told_of(race.failures)}"
         if not gain.mean > 0:  # also when there is nothing to compare
             return f"{against}: no better"
         if trial.score <= first.score:
@@ -178,12 +182,13 @@ class Loop:
         found = await self.arena.validate(policy, best)
         seen = look(found.scores, found.slices, seed=seed, best=best, level=level(self.study.trials, last=last))
         trial = replace(trial, validation=found.scores, slices=found.slices, look=seen.as_json())
-        broken = [user for user in found.failures if not math.isnan(best.validation.get(user, math.nan))]
+        known = {user for user, score in best.validation.items() if not math.isnan(score)}
+        broken = {user: failure for user, failure in found.failures.items() if user in known}
         told_of = f"{told(seen.over_best.gain)} over trial {best.number} on validation"
-        if not found.finished:
+        if broken:
+            reason = f"but {_told_of(broken)}"
+        elif not found.finished:
             reason = f"no better on the first {len(found.scores)} users"
-        elif broken:
-            reason = f"but {len(broken)} episodes failed, for example: {found.failures[broken[0]]}"
         elif not seen.sure:
             reason = f"not surely better than the seed policy (p {seen.over_seed.p:.4f}, needed {seen.level:.4f})"
         elif not seen.likely:
@@ -207,6 +212,16 @@ class Loop:
         self._billed = now
         self.study.append(done)
         self.tell(done)
+
+
+def _calls(spent: Ledger) -> int:
+    """Count calls but those for upper bounds, which a run that goes on finds anew."""
+    return sum(spend.calls for role, spend in spent.by_role.items() if role != "upper_bound")
+
+
+def _told_of(failures: Mapping[str, str]) -> str:
+    """Say how many episodes failed, and why the first one did."""
+    return f"{len(failures)} episodes failed, for example: {next(iter(failures.values()))}"
 
 
 def _of_race(race: Race) -> dict[str, Any]:

@@ -86,6 +86,8 @@ class Trial:
     evidence: tuple[Evidence, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
     """What it took, proposing included."""
+    calls: int = 0
+    """Calls that its race and its look took, upper bounds aside: the same where a run was stopped and went on."""
     proposer: str = ""
     """Who made it; empty for the seed policy."""
     led: bool = False
@@ -110,7 +112,7 @@ class Trial:
     def as_optuna(self) -> FrozenTrial:
         """Return the trial as Optuna keeps it; its record travels as user attributes."""
         complete = self.finished_race and not math.isnan(self.score)
-        state = TrialState.COMPLETE if complete else TrialState.PRUNED if self.train else TrialState.FAIL
+        state = TrialState.COMPLETE if complete else TrialState.PRUNED if self.series else TrialState.FAIL
         record = {
             f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"number", "params", "distributions"}
         }

@@ -7,6 +7,7 @@ Invariants:
 3. A NaN among the scores changes nothing.
 4. The mean lies in the middle of its interval, and between the lowest and the highest score.
 5. A paired difference is the opposite of the other way round.
+6. A paired test is Student's, one-sided: p is below a level exactly when the interval of twice that level is above 0.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mnemotune.env.statistics import Estimate, estimate, nan_mean, paired_difference
+from mnemotune.env.statistics import Estimate, estimate, nan_mean, paired_difference, paired_test
 
 NAN = math.nan
 
 scores = st.floats(-1.0, 2.0).map(lambda value: round(value, 6))
 users = st.lists(scores, min_size=2, max_size=12)
+pairs_of_scores = st.lists(st.tuples(scores, scores), min_size=2, max_size=12)
 
 
 def close(value: float) -> Any:
@@ -35,6 +37,13 @@ def close(value: float) -> Any:
 
 def same(a: Estimate, b: Estimate) -> bool:
     return (a.mean, a.low, a.high, a.users) == (close(b.mean), close(b.low), close(b.high), b.users)
+
+
+def two_of(pairs: list[tuple[float, float]]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the scores of two policies by user."""
+    return {str(i): first for i, (first, _) in enumerate(pairs)}, {
+        str(i): second for i, (_, second) in enumerate(pairs)
+    }
 
 
 # The interval
@@ -195,11 +204,10 @@ def test_a_difference_takes_its_level() -> None:
     assert same(paired_difference(a, b, level=0.8), estimate([0.1, 0.8], level=0.8))
 
 
-@given(pairs=st.lists(st.tuples(scores, scores), min_size=2, max_size=12))
+@given(pairs=pairs_of_scores)
 @settings(deadline=None)
 def test_a_difference_is_the_opposite_of_the_other_way_round(pairs: list[tuple[float, float]]) -> None:
-    a = {str(i): first for i, (first, _) in enumerate(pairs)}
-    b = {str(i): second for i, (_, second) in enumerate(pairs)}
+    a, b = two_of(pairs)
     there, back = paired_difference(a, b), paired_difference(b, a)
     assert same(there, Estimate(-back.mean, -back.high, -back.low, back.users))
 
@@ -209,6 +217,83 @@ def test_a_difference_is_the_opposite_of_the_other_way_round(pairs: list[tuple[f
 def test_nobody_differs_from_themselves(values: list[float]) -> None:
     scored = {str(i): value for i, value in enumerate(values)}
     assert paired_difference(scored, scored) == Estimate(0.0, 0.0, 0.0, len(values))
+
+
+# Paired tests
+
+
+def test_a_paired_test_by_hand() -> None:
+    """Differences .1, .2, .3: mean .2, standard deviation .1, so t = 2 sqrt(3) = 3.4641 with 2 degrees: p = .0371."""
+    effect, p = paired_test({"ann": 0.5, "ben": 0.6, "cem": 0.7}, {"cem": 0.4, "ann": 0.4, "ben": 0.4})
+    assert effect == pytest.approx(2.0)
+    assert p == pytest.approx(0.03709, abs=1e-5)
+
+
+@given(pairs=pairs_of_scores)
+@settings(deadline=None)
+def test_a_paired_test_is_scipys_invariant_6(pairs: list[tuple[float, float]]) -> None:
+    a, b = two_of(pairs)
+    gains = [first - second for first, second in pairs]
+    assume(np.std(gains) > 1e-6)
+    effect, p = paired_test(a, b)
+    wanted = stats.ttest_rel([*a.values()], [*b.values()], alternative="greater")
+    assert p == pytest.approx(float(wanted.pvalue), abs=1e-7)
+    assert effect == pytest.approx(np.mean(gains) / np.std(gains, ddof=1), abs=1e-7)
+
+
+@given(pairs=pairs_of_scores, level=st.sampled_from([0.001, 0.025, 0.1, 0.2]))
+@settings(deadline=None)
+def test_p_is_below_a_level_exactly_when_the_interval_is_above_zero_invariant_6(
+    pairs: list[tuple[float, float]], level: float
+) -> None:
+    a, b = two_of(pairs)
+    low, p = paired_difference(a, b, level=1 - 2 * level).low, paired_test(a, b)[1]
+    assume(abs(low) > 1e-9)
+    assert (p < level) == (low > 0)
+
+
+@given(pairs=pairs_of_scores)
+@settings(deadline=None)
+def test_the_other_way_round_the_effect_turns_and_p_is_the_rest(pairs: list[tuple[float, float]]) -> None:
+    a, b = two_of(pairs)
+    assume(np.std([first - second for first, second in pairs]) > 1e-6)
+    (effect, p), (turned, rest) = paired_test(a, b), paired_test(b, a)
+    assert effect == close(-turned)
+    assert p + rest == close(1.0)
+
+
+@given(pairs=pairs_of_scores, data=st.data())
+@settings(deadline=None)
+def test_a_test_depends_on_the_users_with_both_scores_alone(
+    pairs: list[tuple[float, float]], data: st.DataObject
+) -> None:
+    a, b = two_of(pairs)
+    shuffled = {user: a[user] for user in data.draw(st.permutations(sorted(a)))}
+    effect, p = paired_test(shuffled | {"x": 0.5, "y": NAN, "z": 0.9}, b | {"y": 0.1, "z": NAN})
+    assert (effect, p) == tuple(map(close, paired_test(a, b)))
+
+
+@pytest.mark.parametrize(("gain", "p"), [(0.1, 0.0), (0.0, 1.0), (-0.1, 1.0)])
+def test_where_all_differences_are_equal_there_is_no_doubt_and_no_effect(gain: float, p: float) -> None:
+    others = {"ann": 0.1, "ben": 0.4, "cem": 0.7}
+    effect, found = paired_test({user: score + gain for user, score in others.items()}, others)
+    assert math.isnan(effect)
+    assert found == p
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [({}, {}), ({"ann": 0.5}, {"ann": 0.1}), ({"ann": 0.5, "ben": NAN}, {"ann": 0.1, "ben": 0.2})]
+)
+def test_fewer_than_two_pairs_are_no_test(a: dict[str, float], b: dict[str, float]) -> None:
+    assert [math.isnan(value) for value in paired_test(a, b)] == [True, True]
+
+
+def test_where_nothing_differs_p_is_below_a_level_as_often_as_the_level_says() -> None:
+    draws = np.random.default_rng(3).normal(0.0, 0.3, size=(3000, 6)).tolist()
+    nobody = dict.fromkeys("abcdef", 0.0)
+    found = np.array([paired_test(dict(zip("abcdef", gains, strict=True)), nobody)[1] for gains in draws])
+    for level in (0.01, 0.05, 0.2):
+        assert np.mean(found < level) == pytest.approx(level, abs=3 * math.sqrt(level * (1 - level) / 3000))
 
 
 # Means

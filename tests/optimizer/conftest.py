@@ -21,7 +21,8 @@ import pytest
 from mnemotune.data import Scenario
 from mnemotune.data.splits import Splits
 from mnemotune.env import Cast, Episode, Evaluator, Protocol
-from mnemotune.optimizer.arena import Arena
+from mnemotune.optimizer.acceptance import level, look, promising
+from mnemotune.optimizer.arena import Arena, compare
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.loop import Loop
 from mnemotune.optimizer.proposers import open_proposers
@@ -233,8 +234,11 @@ def _choose(prompt: str, known: Mapping[str, str]) -> int:
 
 
 def make_trial(number: int = 0, **values: Any) -> Trial:
-    """Make a trial that was raced, the seed's unless told otherwise; its numbers are its policy's."""
-    policy = values.get("policy", make_policy())
+    """Make a trial that was raced, the seed's unless told otherwise; its numbers are its policy's.
+
+    Its users have the same score in each of two periods.
+    """
+    policy, train = values.get("policy", make_policy()), values.get("train", {"train0": 0.25, "train1": 0.5})
     place = None if policy is None else point_of(policy, SearchConfig().space)
     shares = {"write": 0.1, "read": 0.1, "utilisation": 0.3}
     train = values.get("train", {"train0": 0.25, "train1": 0.5})
@@ -301,6 +305,55 @@ class Rig:
                 tell=self.tell,
             )
             return await loop.run(policy)
+
+    def check(self) -> None:
+        """Check what holds for every search: invariants 1 to 5 of the tests of the loop."""
+        train, validation = (
+            {scenario.id for scenario in users} for users in (self.splits.train, self.splits.validation)
+        )
+        trials, seed, best = self.study.trials, None, None
+        for number, trial in enumerate(trials):
+            assert trial.number == number
+            assert trial.change
+            assert trial.reason
+            assert trial.train.keys() <= trial.series.keys() <= train
+            assert trial.validation.keys() <= validation
+            assert trial.finished_race or not trial.evidence
+            assert not trial.finished_race or trial.train.keys() == train
+            if best is None or seed is None:
+                assert (trial.stage, trial.accepted) == ("seed", True)
+                seed = best = trial
+                continue
+            before = trials[:number]
+            assert trial.stage != "seed"
+            assert trial.parent is not None
+            assert trials[trial.parent].generation < trial.generation
+            assert trials[trial.parent].finished_race
+            assert trial.proposer in self.search.at_work
+            assert trial.led == (trial.finished_race and trial.score > max(t.score for t in before if t.finished_race))
+            assert trial.accepted == self._deserves(trial, seed, best, level(before))
+            best = trial if trial.accepted else best
+        generations = [trial.generation for trial in trials]
+        assert generations == sorted(generations)
+        assert all(generations.count(g) <= self.search.candidates for g in set(generations) - {0})
+        assert not self.pupil.heard("sealed")
+        assert self.limits.calls is None or len(self.pupil.requests) <= self.limits.calls
+
+    def _deserves(self, trial: Trial, seed: Trial, best: Trial, at: float) -> bool:
+        """Tell whether a trial should be accepted, from its scores alone; check that it was looked at for a reason."""
+        if trial.stage == "race" and self.search.acceptance == "train":
+            parent = self.study.trials[trial.parent or 0]
+            ahead = compare(trial.train, parent.train).mean > 0 and trial.score > best.score
+            return trial.finished_race and ahead
+        assert bool(trial.look) == bool(trial.validation) == (trial.stage == "validate")
+        if trial.stage != "validate":
+            return False
+        assert trial.score > best.score
+        assert promising(trial.train, best.train)
+        seen = look(trial.validation, trial.slices, seed=seed, best=best, level=at)
+        assert trial.look == seen.as_json()
+        worse = self.search.veto and seen.regressions
+        return len(trial.validation) == len(self.splits.validation) and seen.sure and seen.likely and not worse
 
 
 @dataclass(frozen=True, repr=False)
