@@ -140,8 +140,9 @@ class Arena:
         """Tell whether a candidate has lost to a rival, or is not likely to lead in the end."""
         others, scores = mean_scores(rival.series, periods), mean_scores(series, periods)
         _, p = paired_test(scores, others)
+        unlikely = not compare(scores, others).mean > 0 if math.isnan(p) else p > UNLIKELY
         halfway = periods is None and 2 * len(scores) >= len(self._train)
-        return has_lost(others, scores) or (halfway and not p <= UNLIKELY)
+        return has_lost(others, scores) or (halfway and unlikely)
 
     def _rungs(self) -> Iterator[tuple[int, int | None]]:
         """Yield how many users, and how many of their periods, each look at a race takes in; None is all periods."""

@@ -78,7 +78,7 @@ class Loop:
             change="the leader, looked at last",
             led=False,
         )
-        self._append(await self._look(again, first.policy, last=True))
+        self._append(replace(await self._look(again, first.policy, last=True), calls=0))
 
     def _next_generation(self) -> int:
         last = self.study.trials[-1].generation

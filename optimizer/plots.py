@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..env.statistics import nan_mean
+from .proposers.numbers import standing
 from .sealed import EVOLVED, SEED
 from .study import Trial
 from .table import short
@@ -109,15 +110,16 @@ def search_plot(trials: Sequence[Trial]) -> str:
     """Draw every trial's memory score on the train users, and the best policy's on the validation users."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes(7.2, 3.4)
-        groups: dict[tuple[str, str, str], list[Trial]] = {
-            ("raced", FAINT, "o"): [t for t in trials if t.finished_race and not t.accepted],
-            ("lost the race early", FAINT, "x"): [t for t in trials if t.train and not t.finished_race],
-            ("accepted", ACCENT, "o"): [t for t in trials if t.accepted],
+        groups: dict[tuple[str, str, str], dict[int, float]] = {
+            ("raced", FAINT, "o"): {t.number: t.score for t in trials if t.finished_race and not t.accepted},
+            ("lost the race early", FAINT, "x"): {
+                t.number: standing(t, trials[0]) for t in trials if t.series and not t.finished_race
+            },
+            ("accepted", ACCENT, "o"): {t.number: t.score for t in trials if t.accepted},
         }
         for (label, color, marker), group in groups.items():
             if group:
-                xs, ys = [t.number for t in group], [t.score for t in group]
-                axes.plot(xs, ys, marker, color=color, label=label, markersize=5)
+                axes.plot([*group], [*group.values()], marker, color=color, label=label, markersize=5)
         steps = list(_best_so_far(trials))
         if steps:
             axes.step(

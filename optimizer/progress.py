@@ -75,7 +75,8 @@ class Progress:
     def trial(self, trial: Trial) -> None:
         """Say what became of a candidate."""
         verdict = "accepted" if trial.accepted else "dropped"
-        score = "-" if math.isnan(trial.score) else f"{trial.score:.3f}" if trial.finished_race else "lost"
+        lost = trial.series and not trial.finished_race
+        score = "lost" if lost else "-" if math.isnan(trial.score) else f"{trial.score:.3f}"
         label = trial.policy.label if trial.policy else "not valid"
         style = "green" if trial.accepted else ""
         self._print(Text(_columns(str(trial.number), verdict, score, label, trial.reason), style=style))
@@ -98,7 +99,7 @@ class Progress:
             spend += ", $ unknown"
         elif budget.usd:
             spend += f", ${budget.usd:.2f}"
-        best = "-" if standing.best is None else f"{standing.best:.3f}"
+        best = "-" if standing.best is None or math.isnan(standing.best) else f"{standing.best:.3f}"
         trials = f"trial {standing.trials}/{standing.planned_trials}" if standing.planned_trials else ""
         parts = [standing.phase, trials, f"spent {spend}", f"best on validation {best}", f"ETA {self._eta()}"]
         return Text(" · ".join(part for part in parts if part))

@@ -40,9 +40,10 @@ NOTE_EVERY_SECONDS = 1.0
 """Between two notes of what each role has spent; the budget itself forgets nothing."""
 FIXED = (
     *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
-    *("model", "user_model", "rounds", "templates", "compat", "seed_policy", "search.seed"),
+    *("model", "user_model", "rounds", "templates", "compat", "seed_policy", "search.seed", "search.acceptance"),
 )
-"""What stays when a run goes on: otherwise users that the search has learned from could come into the sealed test."""
+"""What stays when a run goes on: otherwise users that the search has learned from could come into the sealed test, or
+validation scores be missing."""
 
 
 def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:

@@ -243,7 +243,7 @@ def _metrics(trial: Trial) -> dict[str, float | None]:
         "validation_memory_score": nan_mean(list(trial.validation.values())),
         **{name: summary[name] for name in ("accuracy", "upper_bound") if name in summary},
         **{f"share/{name}": value for name, value in summary.get("shares", {}).items()},
-        "users_raced": len(trial.train),
+        "users_raced": len(trial.series),
         "calls": total.calls,
         "tokens": total.input_tokens + total.output_tokens,
         "cost_usd": total.cost_usd,

@@ -47,19 +47,18 @@ def pick_proposer(names: Sequence[str], trials: Sequence[Trial], rng: random.Ran
     """Draw how many successes each proposer brings for what its candidates take in calls; return the highest.
 
     A success is a candidate that was clearly better than all before it on train users. Its share has a Beta posterior.
+    What was refused, or known before, took no calls; it fails, and tells nothing of what a candidate takes.
     """
-    usual = _mean_calls(trials[1:])
+    every = [trial.calls for trial in trials if trial.calls]
+    usual = sum(every) / len(every) if every else 1.0
     drawn = {}
     for name in names:
         of_it = [trial for trial in trials if trial.proposer == name]
         won = sum(trial.led for trial in of_it)
-        calls = (usual + sum(trial.ledger.total.calls for trial in of_it)) / (1 + len(of_it))
-        drawn[name] = rng.betavariate(1 + won, 1 + len(of_it) - won) / max(1.0, calls)
+        took = [trial.calls for trial in of_it if trial.calls]
+        calls = (usual + sum(took)) / (1 + len(took))
+        drawn[name] = rng.betavariate(1 + won, 1 + len(of_it) - won) / calls
     return max(drawn, key=drawn.__getitem__)
-
-
-def _mean_calls(trials: Sequence[Trial]) -> float:
-    return sum(trial.ledger.total.calls for trial in trials) / len(trials) if trials else 1.0
 
 
 def _stale(made: Sequence[tuple[str, Candidate] | None], known: Set[MemoryPolicy | None]) -> list[int]:

@@ -24,9 +24,10 @@ from mnemotune.env import Cast, Episode, Evaluator, Protocol
 from mnemotune.optimizer.acceptance import level, look, promising
 from mnemotune.optimizer.arena import Arena, compare
 from mnemotune.optimizer.config import SearchConfig
-from mnemotune.optimizer.loop import Loop
+from mnemotune.optimizer.loop import GENERATIONS_BETWEEN_LOOKS, Loop
 from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.numbers import Draw, point_of
+from mnemotune.optimizer.proposers.proposer import leader
 from mnemotune.optimizer.screen import KeepAll, Screen
 from mnemotune.optimizer.study import Study, Trial
 from mnemotune.policies.lm import (
@@ -46,6 +47,7 @@ from mnemotune.policies.prompts import default_templates
 from mnemotune.policies.text import LexicalEmbedder
 
 QUESTIONS = 4
+LAST_LOOK = "the leader, looked at last"
 USAGE = Usage(7, 3)
 TINY = Protocol(rounds_init=1, rounds_update=1)
 _TOLD = re.compile(r"\b(\w+_\d+)(?: is|:) (\w+)")
@@ -241,7 +243,6 @@ def make_trial(number: int = 0, **values: Any) -> Trial:
     policy, train = values.get("policy", make_policy()), values.get("train", {"train0": 0.25, "train1": 0.5})
     place = None if policy is None else point_of(policy, SearchConfig().space)
     shares = {"write": 0.1, "read": 0.1, "utilisation": 0.3}
-    train = values.get("train", {"train0": 0.25, "train1": 0.5})
     given = {
         "generation": number,
         "policy": policy,
@@ -300,18 +301,23 @@ class Rig:
                 arena=self.arena,
                 screen=self.screen,
                 proposers=proposers,
-                spent=lambda: merged([self.model.ledger, self.proposer.ledger]),
+                spent=self._spent,
                 search=self.search,
                 tell=self.tell,
             )
             return await loop.run(policy)
 
+    async def look_last(self) -> None:
+        """Take the last look, as a run does when its search is over."""
+        await Loop(self.study, self.arena, self.screen, {}, self._spent, self.search, self.tell).look_last()
+
+    def _spent(self) -> Ledger:
+        return merged([self.model.ledger, self.proposer.ledger])
+
     def check(self) -> None:
-        """Check what holds for every search: invariants 1 to 5 of the tests of the loop."""
-        train, validation = (
-            {scenario.id for scenario in users} for users in (self.splits.train, self.splits.validation)
-        )
-        trials, seed, best = self.study.trials, None, None
+        """Check what holds for every search: invariants 1 to 5 and 8 of the tests of the loop."""
+        train, validation = ({user.id for user in users} for users in (self.splits.train, self.splits.validation))
+        trials = self.study.trials
         for number, trial in enumerate(trials):
             assert trial.number == number
             assert trial.change
@@ -320,40 +326,40 @@ class Rig:
             assert trial.validation.keys() <= validation
             assert trial.finished_race or not trial.evidence
             assert not trial.finished_race or trial.train.keys() == train
-            if best is None or seed is None:
+            if number == 0:
                 assert (trial.stage, trial.accepted) == ("seed", True)
-                seed = best = trial
                 continue
-            before = trials[:number]
             assert trial.stage != "seed"
             assert trial.parent is not None
-            assert trials[trial.parent].generation < trial.generation
             assert trials[trial.parent].finished_race
             assert trial.proposer in self.search.at_work
-            assert trial.led == (trial.finished_race and trial.score > max(t.score for t in before if t.finished_race))
-            assert trial.accepted == self._deserves(trial, seed, best, level(before))
-            best = trial if trial.accepted else best
-        generations = [trial.generation for trial in trials]
+            assert (trial.look, trial.accepted) == self._deserves(trial, trials[:number])
+        generations = [trial.generation for trial in trials if trial.change != LAST_LOOK]
         assert generations == sorted(generations)
         assert all(generations.count(g) <= self.search.candidates for g in set(generations) - {0})
         assert not self.pupil.heard("sealed")
         assert self.limits.calls is None or len(self.pupil.requests) <= self.limits.calls
 
-    def _deserves(self, trial: Trial, seed: Trial, best: Trial, at: float) -> bool:
-        """Tell whether a trial should be accepted, from its scores alone; check that it was looked at for a reason."""
-        if trial.stage == "race" and self.search.acceptance == "train":
-            parent = self.study.trials[trial.parent or 0]
-            ahead = compare(trial.train, parent.train).mean > 0 and trial.score > best.score
-            return trial.finished_race and ahead
-        assert bool(trial.look) == bool(trial.validation) == (trial.stage == "validate")
-        if trial.stage != "validate":
-            return False
-        assert trial.score > best.score
-        assert promising(trial.train, best.train)
-        seen = look(trial.validation, trial.slices, seed=seed, best=best, level=at)
-        assert trial.look == seen.as_json()
-        worse = self.search.veto and seen.regressions
-        return len(trial.validation) == len(self.splits.validation) and seen.sure and seen.likely and not worse
+    def _deserves(self, trial: Trial, before: Sequence[Trial]) -> tuple[Any, bool]:
+        """Return the look that a trial should get, and whether it should be accepted, from scores alone."""
+        parent, first, best = before[trial.parent or 0], leader(before), [t for t in before if t.accepted][-1]
+        last = trial.change == LAST_LOOK
+        leads = trial.finished_race and len(trial.summary["failures"]) <= len(parent.summary["failures"])
+        leads = leads and compare(trial.train, parent.train).mean > 0 and trial.score > first.score
+        assert trial.led == (leads and promising(trial.train, first.train))
+        assert last or parent.generation < trial.generation
+        if self.search.acceptance == "train":
+            return {}, leads
+        looks = [t.generation for t in before if t.look]
+        due = not looks or trial.generation >= looks[-1] + GENERATIONS_BETWEEN_LOOKS
+        looked = last or (leads and promising(trial.train, best.train) and due)
+        assert (trial.stage == "validate") == bool(trial.validation) == looked
+        if not looked:
+            return {}, False
+        at = level(before, last=last)
+        seen = look(trial.validation, trial.slices, seed=before[0], best=best, level=at)
+        whole, worse = len(trial.validation) == len(self.splits.validation), self.search.veto and seen.regressions
+        return seen.as_json(), whole and seen.sure and seen.likely and not worse
 
 
 @dataclass(frozen=True, repr=False)

@@ -93,19 +93,41 @@ async def test_a_race_that_is_lost_on_the_first_periods_keeps_no_summary_invaria
     assert heard == []
 
 
-@pytest.mark.parametrize(("lead", "users"), [(-0.01, 3), (0.0, 3), (0.01, 8)])
-async def test_who_does_not_lead_when_the_first_users_are_over_has_lost_invariant_2(
-    kit: Any, lead: float, users: int
+@pytest.mark.parametrize(
+    ("gains", "block", "users"),
+    [
+        ([0.1, 0.0, 0.1, 0.0] * 2, 4, 8),
+        ([0.1, -0.1, 0.1, -0.1] * 2, 4, 8),
+        ([0.1, -0.2, 0.1, -0.1] * 2, 4, 4),
+        ([0.0] * 8, 4, 4),
+        ([-0.1] * 8, 3, 6),
+        ([-0.1] * 8, 1, 4),
+    ],
+)
+async def test_who_is_not_likely_to_lead_when_half_of_the_users_are_over_is_left_invariant_2(
+    kit: Any, gains: list[float], block: int, users: int
 ) -> None:
-    """Three users are too few for the signed ranks; a tie is no lead."""
-    pupil, heard = kit.pupil(), []
-    arena = arena_of(kit, pupil, splits=lives_of(kit, 8), block=3, heard=heard)
-    race = await arena.race(kit.policy(100), [rival_with(kit, 1.0 - lead)])
-    assert race.finished is (users == 8)
-    assert bool(race.summary) is race.finished
-    assert race.scores == dict.fromkeys(race.series, 1.0)
-    assert len(race.scores) == len(heard) == users
+    """Its score is 1 for every user. Until half of them are over only the signed ranks count, of four users or more."""
+    heard: list[Any] = []
+    arena = arena_of(kit, kit.pupil(), splits=lives_of(kit, 8), block=block, heard=heard)
+    order = list((await arena.race(kit.policy(99), [])).scores)
+    train = {user: 1.0 - gain for user, gain in zip(order, gains, strict=True)}
+    # on the first periods nothing is lost
+    series = {user: (0.0, 0.0, *(score + score / 2,) * 4) for user, score in train.items()}
+    heard.clear()
+    race = await arena.race(kit.policy(100), [kit.trial(train=train, series=series)])
+    assert race.finished is bool(race.summary) is (users == 8)
+    assert race.scores == dict.fromkeys(order[:users], 1.0)
+    assert len(heard) == users
     assert [len(scores) for scores in race.series.values()] == [PERIODS] * users
+
+
+@pytest.mark.parametrize(("score", "users"), [(0.9, 2), (1.0, 1), (1.1, 1)])
+async def test_where_one_user_is_half_of_them_a_lead_there_is_enough(kit: Any, score: float, users: int) -> None:
+    """One user makes no p."""
+    arena = arena_of(kit, kit.pupil(), splits=lives_of(kit, 2), block=1)
+    race = await arena.race(kit.policy(100), [rival_with(kit, score, users=2)])
+    assert len(race.scores) == users
 
 
 async def test_a_race_is_lost_to_any_of_its_rivals(kit: Any) -> None:

@@ -4,7 +4,8 @@ Invariants, for any run:
 1. Every trial says what was changed and why it was accepted or dropped.
 2. A trial is accepted exactly when all validation users were asked and it is surely better there than the seed policy,
    at its look's level, likely better than the best so far, and surely worse on no slice; the seed's is where the search
-   starts. Only what clearly leads the best on all train users is looked at.
+   starts. Only what leads on all train users, and clearly so over the best, is looked at, now and then; the leader is
+   looked at last.
 3. Trials are numbered in the order of their generations, and no generation has more than its candidates.
 4. Scores of train users are scores of train users, scores of validation users are theirs; no test user is ever seen.
 5. No call is made beyond the budget, and what the trials say was spent adds up to what was spent.
@@ -12,13 +13,13 @@ Invariants, for any run:
 7. A candidate that is broken, known already, or dropped by the screen costs no episode.
 8. A race that was lost early keeps no summary and no evidence.
 
-``Rig.check`` checks 1 to 5 and 8 on any run; 6 and the budget's end are in ``test_loop_resume.py``.
+``Rig.check`` checks 1 to 5 and 8 on any run; more of 2 is in ``test_loop_looks.py``, 6 and the budget's end are in
+``test_loop_resume.py``.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -71,6 +72,7 @@ async def test_the_invariants_hold_for_every_kind_of_search_invariants_1_to_5_an
     rig = make_rig(pupil=kit.pupil(careless=careless), search=search)
     assert await rig.run(kit.policy(20)) == "all 3 generations are done"
     assert len(rig.study.trials) == 10
+    await rig.look_last()
     rig.check()
     assert spent_by(rig.study.trials) == made_by(rig.pupil)
 
@@ -109,133 +111,6 @@ async def test_a_clearly_better_candidate_is_accepted_and_becomes_the_best(kit: 
     assert all(not trial.accepted for trial in rig.study.trials[2:])
 
 
-async def test_steady_small_gains_add_up(kit: Any, make_rig: MakeRig) -> None:
-    rig = make_rig(search=searching(generations=8, candidates=1), splits=kit.splits(train=6, validation=12))
-    await rig.run(kit.policy(0))
-    rig.check()
-    cares = [kit.care(trial.policy) for trial in rig.study.trials if trial.accepted]
-    assert cares == sorted(set(cares))
-    assert len(cares) > 2
-    assert kit.care(rig.study.best.policy) == 100
-
-
-async def test_where_all_candidates_score_the_same_nothing_is_accepted_or_even_validated(
-    kit: Any, make_rig: MakeRig
-) -> None:
-    counted = count()
-    pupil = kit.pupil(careless=True, propose=lambda _: kit.reply(f"Try {next(counted)}.\n{{query}}\n{{choices}}"))
-    rig = make_rig(pupil=pupil, search=searching(generations=4))
-    await rig.run(kit.policy(0))
-    rig.check()
-    raced = [trial for trial in rig.study.trials[1:] if trial.stage == "race"]
-    assert len(raced) == 8
-    assert all(trial.score == rig.study.trials[0].score for trial in raced)
-    assert rig.study.best.number == 0
-    assert not any(trial.validation for trial in rig.study.trials[1:])
-
-
-async def test_of_candidates_that_differ_by_luck_alone_hardly_one_is_accepted(kit: Any, make_rig: MakeRig) -> None:
-    """At most one search in twenty may accept any; the race may only make that rarer."""
-    raced = accepted = 0
-    for seed in range(6):
-        counted = count()
-        reply = lambda _, counted=counted: kit.reply(f"Try {next(counted)}.\n{{query}}\n{{choices}}")  # noqa: E731
-        search = searching(seed=seed, generations=3, candidates=2, proposers=("reflective",))
-        rig = make_rig(pupil=kit.pupil(lucky=True, propose=reply), search=search, splits=kit.splits(3, 6))
-        await rig.run(kit.policy(0))
-        rig.check()
-        raced += sum(trial.stage in {"race", "validate"} for trial in rig.study.trials[1:])
-        accepted += sum(trial.accepted for trial in rig.study.trials[1:])
-    assert raced > 30
-    assert accepted <= 1
-
-
-def spread(values: Sequence[float], kind: str) -> dict[str, float]:
-    return {f"{kind}{i}": value for i, value in enumerate(values)}
-
-
-SEED: dict[str, Any] = {"train": [0.2, 0.2, 0.2, 0.3], "validation": [0.2, 0.3, 0.2, 0.3, 0.2, 0.3]}
-PETS = spread([1.4, 1.5, 1.4, 1.5, 1.4, 1.5], "valid")
-
-
-@pytest.mark.parametrize(
-    ("seed", "best", "search", "stage", "accepted", "why"),
-    [
-        (SEED, None, {}, "validate", True, r"over trial 0 on validation: better$"),
-        (SEED, SEED, {}, "validate", True, r"over trial 1 on validation: better$"),
-        (SEED | {"train": [0.9, 1.4, 0.2, 1.2]}, None, {}, "race", False, "better, but too little to look at"),
-        (SEED, SEED | {"validation": [1.4] * 6}, {}, "validate", False, "trial 1 .*: no better on the first 3 users"),
-        (
-            SEED | {"validation": [0.9, 1.3, 0.2, 0.9, 0.9, 0.5]},
-            None,
-            {},
-            "validate",
-            False,
-            r"not surely better than the seed policy \(p 0.1\d+, needed 0.0250\)",
-        ),
-        (
-            SEED,
-            SEED | {"validation": [0.9, 1.4, 0.5, 1.3, 0.9, 0.6]},
-            {},
-            "validate",
-            False,
-            r"over trial 1 on validation: too little \(p 0.3\d\)",
-        ),
-        (SEED | {"slices": {"topic pet": PETS}}, None, {}, "validate", False, r"but worse on topic pet, -0\.450 \["),
-        (SEED | {"slices": {"topic pet": PETS}}, None, {"veto": False}, "validate", True, "better$"),
-        (SEED | {"train": [0.9, 1.4, 0.2, 1.2]}, None, {"acceptance": "train"}, "race", True, "the best mean on train"),
-    ],
-)
-async def test_a_candidate_that_is_perfect_is_judged_by_what_it_is_compared_with_invariant_2(
-    kit: Any,
-    make_rig: MakeRig,
-    seed: dict[str, Any],
-    best: dict[str, Any] | None,
-    search: dict[str, Any],
-    stage: str,
-    accepted: bool,
-    why: str,
-) -> None:
-    """Its score is 1 for every user; the others' are made up, above 1 too."""
-    pupil = kit.pupil(propose=lambda _: kit.reply("Care 100.\n{query}\n{choices}"))
-    rig = make_rig(pupil=pupil, search=searching(candidates=1, **search), splits=kit.splits(validation=6))
-    for number, scores in enumerate([seed] if best is None else [seed, best]):
-        values = {
-            "policy": kit.policy(50 + number),
-            "stage": "validate" if number else "seed",
-            "accepted": True,
-            "train": spread(scores["train"], "train"),
-            "validation": spread(scores["validation"], "valid"),
-            "slices": scores.get("slices", {}),
-            "evidence": (Evidence("utilisation", "Question: who?"),),
-        }
-        rig.study.append(kit.trial(number, **values))
-    await rig.run(kit.policy(50))
-    trial = next(trial for trial in rig.study.trials if trial.policy == kit.policy(100))
-    assert set(trial.train.values()) == {1.0}
-    assert (trial.stage, trial.accepted) == (stage, accepted)
-    assert re.search(why, trial.reason)
-    assert bool(trial.look) is (stage == "validate")
-
-
-async def test_each_look_makes_the_next_dearer(kit: Any, make_rig: MakeRig) -> None:
-    """The same gain is sure at the first look, and not after many that found nothing."""
-    pupil = kit.pupil(propose=lambda _: kit.reply("Care 100.\n{query}\n{choices}"))
-    for looks, accepted in ((0, True), (20, False)):
-        rig = make_rig(pupil=pupil, search=searching(candidates=1, generations=21), splits=kit.splits(validation=6))
-        validation = spread([0.2, 0.8, 0.4, 0.9, 0.1, 0.6], "valid")
-        evidence = (Evidence("utilisation", "Question: who?"),)
-        parts = {"train": spread(SEED["train"], "train"), "validation": validation, "evidence": evidence}
-        rig.study.append(kit.trial(0, policy=kit.policy(30), **parts))
-        for number in range(1, looks + 1):
-            policy = kit.policy(60, prompts={"answer": f"Try {number}: {{query}}{{choices}}"})
-            rig.study.append(kit.trial(number, policy=policy, stage="validate", **parts))
-        await rig.run(kit.policy(30))
-        trial = next(trial for trial in rig.study.trials if trial.policy == kit.policy(100))
-        assert trial.look["level"] == pytest.approx(0.05 / (looks + 1) / (looks + 2))
-        assert trial.accepted is accepted
-
-
 async def test_a_worse_candidate_is_dropped_in_the_race_and_costs_no_validation(kit: Any, make_rig: MakeRig) -> None:
     pupil = kit.pupil(edits=lambda text: text.replace("Care 90.", "Care 0."))
     rig = make_rig(pupil=pupil, search=searching(generations=1, candidates=1), splits=kit.splits(train=8))
@@ -244,7 +119,7 @@ async def test_a_worse_candidate_is_dropped_in_the_race_and_costs_no_validation(
     trial = rig.study.trials[1]
     assert trial.stage == "race"
     assert "its parent, trial 0" in trial.reason
-    assert trial.reason.endswith("lost after 4 train users and 1 of 2 periods")
+    assert trial.reason.endswith("left after 4 train users and 1 of 2 periods")
     assert (trial.train, trial.summary, trial.evidence) == ({}, {}, ())
     assert [len(scores) for scores in trial.series.values()] == [1] * 4
 
@@ -335,7 +210,7 @@ async def test_once_the_named_strategies_are_tried_nothing_is_left_to_propose(ki
     assert await rig.run(kit.policy(20)) == "all 9 generations are done"
     rig.check()
     changes = [trial.change for trial in rig.study.trials[1:]]
-    assert sorted(changes) == [f"the strategy {name}" for name in ("awe", "awi", "native", "rag")]
+    assert sorted(changes) == ["the strategy awe", "the strategy awi", "the strategy rag"], "the seed stands at native"
 
 
 async def test_an_upper_bound_is_found_once_for_all_trials(kit: Any, make_rig: MakeRig) -> None:
@@ -426,24 +301,6 @@ async def test_a_candidate_whose_episodes_fail_is_dropped_with_an_example_of_why
     assert (trial.stage, trial.accepted) == ("race", False)
     assert "failed" in trial.reason
     assert "the line is dead" in trial.reason
-
-
-async def test_a_candidate_whose_validation_episodes_fail_is_not_accepted_on_those_that_are_left(
-    kit: Any, make_rig: MakeRig
-) -> None:
-    """A policy may break on the users that are hard for it; leaving them out would hide just that."""
-
-    def fails(request: Request) -> bool:
-        text = " ".join(message.content for message in request.messages)
-        return "Care 100." in text and ("valid0 asks" in text or "valid1 asks" in text)
-
-    pupil = kit.pupil(fails=fails, edits=lambda text: text.replace("Care 0.", "Care 100."))
-    rig = make_rig(pupil=pupil, search=searching(generations=1, candidates=1))
-    await rig.run(kit.policy(0))
-    trial = rig.study.trials[1]
-    assert trial.stage == "validate"
-    assert not trial.accepted
-    assert "failed" in trial.reason
 
 
 async def test_a_seed_that_fails_everywhere_ends_the_run_with_the_reason(kit: Any, make_rig: MakeRig) -> None:

@@ -71,8 +71,13 @@ async def test_a_budget_that_ended_a_run_can_be_raised_and_the_run_goes_on_invar
 
 @pytest.mark.parametrize(
     "moves",
-    [{"numbers": False}, {"numbers": True}, {"proposers": ("amemgym", "gepa", "reflective")}],
-    ids=["prompts", "both", "those that play"],
+    [
+        {"numbers": False},
+        {"numbers": True},
+        {"numbers": True, "proposers": ("reflective", "tpe", "merge")},
+        {"proposers": ("amemgym", "gepa", "reflective")},
+    ],
+    ids=["prompts", "broad start", "both", "those that play"],
 )
 async def test_a_run_stopped_after_any_trial_goes_on_as_if_it_had_never_stopped_invariant_6(
     kit: Any, make_rig: MakeRig, moves: dict[str, bool]
@@ -118,7 +123,7 @@ async def test_gepa_takes_up_a_study_where_it_was_stopped_invariant_6(
     await whole.run(kit.policy(60))
     trials = whole.study.trials
     assert any(trial.series and not trial.train for trial in trials)
-    assert any("nothing was better on its minibatch" in trial.reason for trial in trials)
+    assert any("nothing new was better on its minibatch" in trial.reason for trial in trials)
     assert not any("the same policy" in trial.reason for trial in trials), "a lost race is not asked for again"
     with pytest.raises(StoppedError):
         await first.run(kit.policy(60))

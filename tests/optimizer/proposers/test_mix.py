@@ -5,6 +5,7 @@ Invariants, for any study so far:
 2. There is a candidate for each slot, unless all proposers are waiting or have nothing to make one from.
 3. A proposer that works alone makes one candidate of a generation at most; one that is not ready makes none.
 4. A policy that the study knows, or that is there twice, is made anew a few times, and by whoever is drawn then.
+5. A slot goes to who comes out best of a draw of leads per call; what took no calls does not make anybody cheap.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.mix import ATTEMPTS, pick_proposer, propose
 from mnemotune.optimizer.proposers.proposer import BROAD_START, Candidate, Proposer
 from mnemotune.optimizer.study import Trial
-from mnemotune.policies.lm import BudgetExhausted, Ledger, Limits, Metered, Request, Spend
+from mnemotune.policies.lm import BudgetExhausted, Limits, Metered, Request
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import MemoryPolicy
@@ -236,9 +237,9 @@ def test_a_proposer_that_works_alone_is_not_asked_for_the_same_slot_again_invari
 # Who gets more
 
 
-def judged(kit: Any, proposer: str, *, won: int, lost: int, **more: Any) -> list[Trial]:
-    led = [True] * won + [False] * lost
-    return [kit.trial(number, proposer=proposer, led=one, **more) for number, one in enumerate(led, start=1)]
+def judged(kit: Any, proposer: str, *, led: int, lost: int, calls: int = 100) -> list[Trial]:
+    """Make trials of a proposer; without calls, they are such as were refused or known before."""
+    return [kit.trial(n + 1, proposer=proposer, led=n < led, calls=calls) for n in range(led + lost)]
 
 
 def shares(trials: list[Trial], names: Sequence[str]) -> dict[str, float]:
@@ -252,8 +253,8 @@ def test_proposers_of_which_nothing_is_known_get_equal_shares(kit: Any) -> None:
     assert all(share == pytest.approx(1 / 4, abs=0.05) for share in found.values())
 
 
-def test_a_proposer_whose_candidates_win_gets_more_and_an_untried_one_is_not_starved(kit: Any) -> None:
-    trials = [kit.trial(), *judged(kit, "good", won=6, lost=4), *judged(kit, "bad", won=0, lost=10)]
+def test_a_proposer_whose_candidates_lead_gets_more_and_an_untried_one_is_not_starved(kit: Any) -> None:
+    trials = judged(kit, "good", led=6, lost=4) + judged(kit, "bad", led=0, lost=10)
     found = shares(trials, ["good", "bad", "new"])
     assert found["good"] > found["new"] > found["bad"]
     assert found["new"] > 0.2
@@ -261,15 +262,47 @@ def test_a_proposer_whose_candidates_win_gets_more_and_an_untried_one_is_not_sta
 
 def test_a_share_follows_the_posterior(kit: Any) -> None:
     """Of two draws from Beta(2, 1) and Beta(1, 2) the first is the higher in five cases out of six."""
-    trials = [kit.trial(), *judged(kit, "a", won=1, lost=0), *judged(kit, "b", won=0, lost=1)]
+    trials = judged(kit, "a", led=1, lost=0) + judged(kit, "b", led=0, lost=1)
     assert shares(trials, ["a", "b"])["a"] == pytest.approx(5 / 6, abs=0.04)
 
 
-def test_of_two_that_win_as_often_the_one_that_takes_fewer_calls_gets_more(kit: Any) -> None:
-    cheap, dear = (Ledger({"propose": Spend(calls=calls)}) for calls in (10, 30))
-    trials = [kit.trial(), *judged(kit, "cheap", won=20, lost=20, ledger=cheap)]
-    found = shares(trials + judged(kit, "dear", won=20, lost=20, ledger=dear), ["cheap", "dear"])
-    assert found["cheap"] > 0.95
+def test_what_led_on_train_users_counts_whether_it_was_accepted_or_not(kit: Any) -> None:
+    """A look refuses much that is better; with ``acceptance: train`` there are none."""
+    accepted = [kit.trial(n, proposer="a", calls=100, accepted=True, stage="validate") for n in range(1, 9)]
+    found = shares(accepted + judged(kit, "b", led=8, lost=0), ["a", "b"])
+    assert found["b"] > 0.95
+
+
+def test_a_lead_that_takes_twice_the_calls_is_worth_half(kit: Any) -> None:
+    dear, cheap = judged(kit, "dear", led=40, lost=40, calls=2000), judged(kit, "cheap", led=20, lost=60, calls=1000)
+    assert shares(dear + cheap, ["dear", "cheap"])["dear"] == pytest.approx(0.5, abs=0.06)
+
+
+def test_of_equals_the_one_whose_candidates_take_fewer_calls_gets_more(kit: Any) -> None:
+    trials = judged(kit, "dear", led=3, lost=7, calls=900) + judged(kit, "cheap", led=3, lost=7, calls=300)
+    assert shares(trials, ["dear", "cheap"])["cheap"] > 0.85
+
+
+def test_one_that_was_not_tried_is_taken_to_cost_the_usual(kit: Any) -> None:
+    """So that its share does not depend on whether calls are counted in tens or in thousands."""
+    for calls in (10, 10_000):
+        found = shares(judged(kit, "old", led=1, lost=1, calls=calls), ["old", "new"])
+        assert found["new"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_proposals_that_come_to_nothing_for_free_are_failures_and_not_cheap(kit: Any) -> None:
+    """Else a proposer that makes nothing but what is known already would take every slot."""
+    trials = judged(kit, "good", led=5, lost=15) + judged(kit, "dull", led=0, lost=20, calls=0)
+    assert shares(trials, ["good", "dull"])["dull"] < 0.1
+
+
+@given(factor=st.sampled_from([0.5, 3, 1000]), seed=st.integers(0, 99), data=st.data())
+def test_only_the_relation_of_calls_counts(kit: Any, factor: float, seed: int, data: st.DataObject) -> None:
+    calls = data.draw(st.lists(st.integers(1, 50).map(lambda value: 2 * value), min_size=4, max_size=4))
+    trials = [kit.trial(n, proposer="ab"[n % 2], led=n == 1, calls=taken) for n, taken in enumerate(calls, start=1)]
+    scaled = [replace(trial, calls=round(trial.calls * factor)) for trial in trials]
+    one, other = (pick_proposer(["a", "b"], found, random.Random(seed)) for found in (trials, scaled))
+    assert one == other
 
 
 # Spending
