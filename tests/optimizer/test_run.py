@@ -212,7 +212,7 @@ def test_the_result_is_strict_json_and_says_what_the_study_says(finished: Outcom
 
 def test_every_candidate_has_a_change_a_stage_and_a_reason(finished: Outcome) -> None:
     trials = finished.study.trials
-    assert len(trials) == 5
+    assert len([trial for trial in trials if trial.change != "the leader, looked at last"]) == 5
     assert [trial.stage for trial in trials].count("seed") == 1
     assert all(trial.change and trial.reason for trial in trials)
 
@@ -441,7 +441,8 @@ def test_a_resumed_run_prints_the_trials_that_it_has(stopped: Path) -> None:
     screen = Screen()
     go_on(stopped, screen=screen)
     numbers = [line.split()[0] for line in screen.getvalue().splitlines() if line.startswith("    ")]
-    assert numbers == ["0", "1", "2", "3", "4"]
+    assert numbers == [str(trial.number) for trial in open_run(stopped).study.trials]
+    assert len(numbers) >= 5
 
 
 def test_resuming_a_finished_run_spends_and_changes_nothing(
