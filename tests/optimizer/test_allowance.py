@@ -1,9 +1,10 @@
-"""The allowance: how a run's budget is divided between the search and the sealed test.
+"""The allowance: how a run's budget is divided between the search, its last look and the sealed test.
 
 Invariants, for any config whose budget is accepted:
 1. The sealed test's share is at least the most that it can take, whatever the search finds.
 2. The search and the test together never go beyond the whole budget, in calls, tokens, dollars or seconds.
 3. A budget that is refused is refused with the smallest one that would not be.
+4. The last look's share is at least the most that it can take, whatever leads.
 """
 
 from __future__ import annotations
@@ -173,9 +174,45 @@ def test_the_search_has_a_part_of_the_whole_and_the_test_keeps_its_reserve_invar
             assert 0 <= searched <= whole - kept
 
 
+@pytest.mark.parametrize("number", range(8))
+async def test_what_is_put_aside_for_the_last_look_is_enough_for_whatever_leads_invariant_4(
+    kit: Any, number: int
+) -> None:
+    """A resumed run finds the upper bounds of the validation users anew."""
+    config = config_with(kit, space={"update_every": (1 + number % 3, 16), "buffer_size": (0, 2)})
+    allowance = Allowance.of(config, kit.splits(), kit.protocol)
+    draw = NumberSampler(config.search.space, [], seed=number).jump()
+    leader = apply_point(draw.point, {"answer": "Care 55.\n{query}\n{choices}"})
+    model = Metered(kit.pupil(), budget=Budget(Limits(calls=allowance.look)))
+    evaluation = await kit.evaluator(model).evaluate(leader, kit.splits().validation)
+    assert evaluation.failures == {}
+
+
+@settings(deadline=None)
+@given(budget=limits)
+def test_the_races_leave_the_last_look_its_part_of_the_search_invariant_4(kit: Any, budget: BudgetLimits) -> None:
+    try:
+        allowance = allow(kit, budget=budget)
+    except ConfigError:
+        assert budget.calls is not None
+        return
+    for name, searched in asdict(allowance.search).items():
+        raced = getattr(allowance.races, name)
+        assert (raced is None) == (searched is None)
+        if searched is not None:
+            kept = allowance.look if name == "calls" else 0.19 * searched
+            assert 0 <= raced <= searched - kept
+
+
+def test_where_train_users_decide_nothing_is_put_aside_for_a_last_look(kit: Any) -> None:
+    assert allow(kit).look > 0
+    assert allow(kit, acceptance="train").look == 0
+    assert smallest(kit) - smallest(kit, acceptance="train") == allow(kit).look
+
+
 def test_without_a_limit_nothing_is_limited(kit: Any) -> None:
     allowance = allow(kit)
-    assert allowance.search == allowance.whole == Limits()
+    assert allowance.races == allowance.search == allowance.whole == Limits()
 
 
 def test_half_of_every_other_limit_is_kept_for_the_sealed_test(kit: Any) -> None:

@@ -326,6 +326,7 @@ def test_a_tight_budget_is_kept_and_leaves_the_sealed_test_whole_invariant_3(
     assert made == spent(outcome) <= calls
     assert "calls is spent" in (outcome.ended or "")
     assert outcome.search_spend.total.calls <= calls - allowance(outcome).reserve
+    assert outcome.study.trials[-1].change == "the leader, looked at last"
     assert outcome.test.rows.keys() == {"native", "seed", "evolved"}
     assert outcome.test.problem == ""
 
