@@ -36,6 +36,30 @@ def estimate(by_user: Sequence[float], *, level: float = 0.95) -> Estimate:
     return Estimate(mean, mean - half, mean + half, count)
 
 
+def estimate_repeated(runs: Sequence[Mapping[str, float]], *, level: float = 0.95) -> Estimate:
+    """Return the mean of values by user that were found several times, and its interval for new users and new runs.
+
+    Each user counts once, and a value that is NaN not at all. The variances of users' means and of runs' means add up,
+    with Satterthwaite's degrees of freedom: where runs vary by their noise alone, the interval is too wide by a little.
+    Of a single run, the interval is over users; of a single user, over runs.
+    """
+    known = [{user: value for user, value in run.items() if not math.isnan(value)} for run in runs]
+    users = sorted({user for run in known for user in run})
+    by_user = [nan_mean([run.get(user, math.nan) for run in known]) for user in users]
+    by_run = [nan_mean(list(run.values())) for run in known if run]
+    mean = nan_mean(by_user)
+    variances = [(float(np.var(m, ddof=1)) / len(m), len(m) - 1) for m in (by_user, by_run) if len(m) > 1]
+    variance = sum(of_one for of_one, _ in variances)
+    if not variances or variance == 0:
+        half = 0.0 if variances else math.nan
+        return Estimate(mean, mean - half, mean + half, len(users))
+    from scipy.special import stdtrit  # imported late: SciPy takes a while that most commands do not need
+
+    freedom = variance**2 / sum(of_one**2 / degrees for of_one, degrees in variances)
+    half = float(stdtrit(freedom, (1 + level) / 2)) * math.sqrt(variance)
+    return Estimate(mean, mean - half, mean + half, len(users))
+
+
 def paired_difference(a: Mapping[str, float], b: Mapping[str, float], *, level: float = 0.95) -> Estimate:
     """Return how much ``a`` scores above ``b``, over the users that both have a score for."""
     return estimate([a[user] - b[user] for user in a if user in b], level=level)
