@@ -159,6 +159,8 @@ class Evaluator:
         self._upper_bounds = dict(upper_bounds)
         self._under_way: dict[tuple[str, str], Rollout] = {}
         """By policy key and user."""
+        self.periods = 0
+        """Whole periods of episodes that were run so far."""
 
     async def evaluate(
         self,
@@ -245,7 +247,9 @@ class Evaluator:
         place = policy.key, scenario.id
         begun = self._under_way.pop(place, None)
         under_way = begun or Rollout(scenario, policy, self.cast, replayed=replayed, guesses=guesses)
+        run_before = under_way.periods_run
         episode = await under_way.run(periods)
+        self.periods += under_way.periods_run - run_before
         if periods is not None and periods < len(scenario.periods):
             self._under_way[place] = under_way
         else:

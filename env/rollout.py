@@ -74,6 +74,11 @@ class Rollout:
         self._records: list[PeriodRecord] = []
         self._failure: str | None = None
 
+    @property
+    def periods_run(self) -> int:
+        """Periods that are over, questions included."""
+        return len(self._records)
+
     async def run(self, periods: int | None = None) -> Episode:
         """Go on until this many periods are over, or all where there are fewer; return the episode so far.
 

@@ -36,6 +36,7 @@ class Loop:
     tell: Callable[[Trial], None]
     """Hears of every finished trial."""
     _billed: Ledger = field(default_factory=Ledger, init=False)
+    _counted: int = field(default=0, init=False)
 
     async def run(self, seed_policy: MemoryPolicy) -> str:
         """Evolve until the generations are done or the budget is spent; return why it ended.
@@ -208,8 +209,8 @@ class Loop:
     def _append(self, trial: Trial) -> None:
         """Write a trial down with what was spent since the last one."""
         now = self.spent().copy()
-        done = replace(trial, ledger=now.since(self._billed))
-        self._billed = now
+        done = replace(trial, ledger=now.since(self._billed), periods=self.arena.periods - self._counted)
+        self._billed, self._counted = now, self.arena.periods
         self.study.append(done)
         self.tell(done)
 

@@ -70,6 +70,7 @@ class Outcome:
             "baselines": {name: row for name, row in test.rows.items() if name not in {SEED, EVOLVED}},
             "difference": test.difference,
             "trials": len(self.study.trials),
+            "periods": sum(trial.periods for trial in self.study.trials),
             "accepted": sum(trial.accepted for trial in self.study.trials[1:]),
             "ended": self.ended,
             "problem": test.problem or None,
