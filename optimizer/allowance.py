@@ -36,11 +36,12 @@ class Allowance:
         look = 0
         if config.search.acceptance == "validation":
             look = most_test_calls(splits.validation, [], protocol, finalist_writes=lowest)
-        smallest, calls = reserve + look + 2 * start, config.search.budget.calls
+        once = start * (2 if config.search.off_policy else 1)  # off-policy, its talks are recorded first
+        smallest, calls = reserve + look + once + start, config.search.budget.calls
         if calls is not None and calls < smallest:
             raise ConfigError(
                 f"search.budget.calls: {calls:,} is too small to learn anything: the sealed test can take "
-                f"{reserve:,} calls, the last look {look:,}, and the seed policy with one candidate {2 * start:,}; "
+                f"{reserve:,} calls, the last look {look:,}, and the seed policy with one candidate {once + start:,}; "
                 f"the smallest sensible budget is {smallest:,}, or use fewer users in `splits`"
             )
         if config.search.budget.usd is not None:

@@ -15,6 +15,7 @@ from ..data.scenario import Scenario
 from ..data.splits import Splits
 from ..env import Episode, Evaluation, Evaluator
 from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
+from ..env.transcript import Transcript
 from ..policies.policy import MemoryPolicy
 from .acceptance import Slices, slices_of
 from .evidence import gather_evidence
@@ -70,20 +71,27 @@ class Arena:
         seed: int,
         block: int,
         racing: bool = True,
+        talks: Mapping[str, Transcript] | None = None,
         done: Callable[[Episode], None] = lambda _: None,
     ) -> None:
         """Race on ``block`` train users first, then on twice as many, and so on; without ``racing``, on all at once.
 
-        ``done`` hears of every episode.
+        Where ``talks`` by user are given, policies listen to them instead of talking. ``done`` hears of every episode.
         """
         self._train = random.Random(f"train:{seed}").sample(splits.train, len(splits.train))
         self._validation = splits.validation
         self._evaluator = evaluator
         self._seed = seed
         self._block = block if racing else len(self._train)
+        self._talks = talks
         self._done = done
         self._held: dict[tuple[str, str], Evaluation] = {}
         """Of policies that were played and not raced yet, by key and user."""
+
+    @property
+    def periods(self) -> int:
+        """Whole periods of episodes that were run so far."""
+        return self._evaluator.periods
 
     def order(self, seed: Mapping[str, float]) -> None:
         """Put the train users in the order of racing: those of middling difficulty to the seed policy first.
@@ -157,10 +165,10 @@ class Arena:
     async def validate(self, policy: MemoryPolicy, best: Trial | None = None) -> Validation:
         """Run a policy on all validation users; on half of them, where it does no better than ``best`` there."""
         half = self._validation[: len(self._validation) // 2] if best is not None else []
-        parts = [await self._evaluator.evaluate(policy, half, done=self._done)] if len(half) > 1 else []
+        parts = [await self._run(policy, half)] if len(half) > 1 else []
         if best is None or not parts or paired_difference(parts[0].by_user, best.validation).mean > 0:
             rest = self._validation[len(half) if parts else 0 :]
-            parts.append(await self._evaluator.evaluate(policy, rest, done=self._done))
+            parts.append(await self._run(policy, rest))
         found = joined(parts)
         return Validation(
             found.by_user,
@@ -176,7 +184,7 @@ class Arena:
         """Return one evaluation for each user, those held from before included."""
         new = [s for s in users if (policy.key, s.id) not in self._held]
         if new:
-            found = await self._evaluator.evaluate(policy, new, periods=periods, done=self._done)
+            found = await self._run(policy, new, periods)
             for episode in found.episodes:
                 scored = tuple(user for user in found.users if user.user == episode.user)
                 self._held[policy.key, episode.user] = replace(found, users=scored, episodes=(episode,))
@@ -185,6 +193,9 @@ class Arena:
             stopped = {(policy.key, scenario.id) for scenario in new if len(scenario.periods) > periods}
             self._held = {place: one for place, one in self._held.items() if place not in stopped}
         return held
+
+    async def _run(self, policy: MemoryPolicy, users: Sequence[Scenario], periods: int | None = None) -> Evaluation:
+        return await self._evaluator.evaluate(policy, users, transcripts=self._talks, periods=periods, done=self._done)
 
     def _forget(self, policy: MemoryPolicy) -> None:
         self._held = {place: one for place, one in self._held.items() if place[0] != policy.key}

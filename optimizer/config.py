@@ -113,7 +113,8 @@ class SearchConfig(Section):
     """The evolution loop."""
 
     seed: int = 0
-    generations: Positive = 10
+    generations: Annotated[int, Field(ge=0)] = 10
+    """0 searches nothing: the seed policy goes to the sealed test."""
     candidates: Positive = 3
     """Candidates per generation."""
     proposers: Annotated[tuple[ProposerName, ...], Field(min_length=1)] = (
@@ -132,12 +133,17 @@ class SearchConfig(Section):
     """Whether numbers and structure evolve."""
     failures_shown: Positive = 6
     """Failures that the reflective proposer is shown."""
+    routing: bool = True
+    """Whether the reflective proposer is told at which stage memory failed, and shown what such failures belong to;
+    else it is shown failures of any stage, untold, and all that may change."""
     longest_prompt: Positive = 6000
     """Characters from which on an evolved prompt is refused."""
     racing: bool = True
     """Whether a candidate is left as soon as it has lost on some of the train users; else it meets all of them."""
     race_block: Positive = 4
     """Train users at the first look at a race; each next look is at twice as many."""
+    off_policy: bool = False
+    """Whether candidates listen to the seed policy's recorded talks instead of talking; never in the sealed test."""
     acceptance: Literal["validation", "train"] = "validation"
     """validation: what is better on train users must be so surely on validation users; train: the best mean wins."""
     veto: bool = True
@@ -243,11 +249,17 @@ class Config(Section):
     @field_validator("seed_policy")
     @classmethod
     def _check_seed_policy(cls, given: MemoryPolicy) -> MemoryPolicy:
-        if given.evolution is not None:
-            raise ValueError("a policy that rewrites its own prompts is a baseline; the search starts from a plain one")
         if given.oracle:
             raise ValueError("an oracle is told what will be asked; it can be a baseline, and nothing to start from")
         return given
+
+    @model_validator(mode="after")
+    def _check_start(self) -> Config:
+        if self.seed_policy.evolution is not None and self.search.generations:
+            raise ValueError(
+                "seed_policy: a policy that rewrites its own prompts is a baseline; the search starts from a plain one"
+            )
+        return self
 
     @field_validator("model", "user_model", "proposer_model")
     @classmethod

@@ -15,6 +15,7 @@ from .study import Evidence
 
 Stage = Literal["write", "read", "utilisation"]
 
+STAGE_LINE = "Stage: "
 MOST_PER_STAGE = 8
 MEMORIES_SHOWN = 4
 
@@ -30,6 +31,11 @@ def gather_evidence(
         of_stage = [evidence for evidence in found if evidence.stage == stage]
         picked += rng.sample(of_stage, min(MOST_PER_STAGE, len(of_stage)))
     return tuple(picked)
+
+
+def without_stage(text: str) -> str:
+    """Return a told failure without the line that says at which stage memory failed."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith(STAGE_LINE))
 
 
 def _failures(episode: Episode, scenario: Scenario) -> Iterator[Evidence]:
@@ -51,7 +57,7 @@ def _tell(stage: Stage, scenario: Scenario, p: int, q: int, record: PeriodRecord
     cue = set(stems(" ".join([question.query, *said])))
     held = sorted(memories, key=lambda line: -len(cue & set(stems(line))))[:MEMORIES_SHOWN]
     lines = [
-        f"Stage: {stage}",
+        f"{STAGE_LINE}{stage}",
         f"Question: {question.query}",
         *(f'The user said: "{text}"' for text in said),
         "Memory held:\n" + ("\n".join(f"- {line}" for line in held) or "nothing"),

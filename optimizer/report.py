@@ -207,7 +207,7 @@ def _compare_prompts(outcome: Outcome) -> list[PromptChange]:
     templates = outcome.config.templates
     changes = []
     for slot, text in best.prompts.model_dump().items():
-        if text is not None:
+        if text is not None and slot in best.prompt_kinds:
             before, origin = _origin(slot, seed, best, templates)
             changes.append(PromptChange(slot, origin, tuple(_diff(before, text))))
     return changes

@@ -18,7 +18,8 @@ from ..env import Episode, Evaluation, Evaluator
 from ..env.concurrency import end, start
 from ..env.episode import UpperBound, write_episodes
 from ..env.statistics import nan_mean
-from ..policies.lm import Budget, BudgetExhausted, Ledger, Limits
+from ..env.transcript import Transcript, read_transcripts
+from ..policies.lm import Budget, BudgetExhausted, LanguageModelError, Ledger, Limits
 from ..policies.lm.base import merged
 from ..policies.policy import dump_policy, load_policy
 from .allowance import Allowance
@@ -36,11 +37,14 @@ from .sealed import EVOLVED, SEED, SealedTest, open_test
 from .study import Trial
 from .tracking import Tracker, check_server
 
+TALKS = "talks"
+"""The folder of the recorded talks in a run's folder."""
 NOTE_EVERY_SECONDS = 1.0
 """Between two notes of what each role has spent; the budget itself forgets nothing."""
 FIXED = (
     *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
     *("model", "user_model", "rounds", "templates", "compat", "seed_policy", "search.seed", "search.acceptance"),
+    "search.off_policy",
 )
 """What stays when a run goes on: otherwise users that the search has learned from could come into the sealed test, or
 validation scores be missing."""
@@ -142,6 +146,7 @@ class _Run:
         self.search = models.within(self._budget(allowance.races))
         self.progress = Progress(console, self.search.budget)
         self.tracker = Tracker(outcome, tell=self.progress.say)
+        self.talks: Mapping[str, Transcript] | None = None
 
     async def go(self) -> Outcome:
         try:
@@ -172,17 +177,34 @@ class _Run:
             self.progress.trial(trial)
         self._stand()
         evaluator = Evaluator(self.search.cast)
-        arena = self._arena(evaluator)
         model, templates = self.search.proposer, self.config.templates
-        with open_proposers(search, model=model, templates=templates, arena=arena) as proposers:
-            loop = self._loop(self.search, arena, proposers)
-            async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
-                ended = await loop.run(self.config.seed_policy)
+        async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
+            if search.off_policy:
+                self.talks = await self._recorded(evaluator)
+            arena = self._arena(evaluator)
+            with open_proposers(search, model=model, templates=templates, arena=arena) as proposers:
+                ended = await self._loop(self.search, arena, proposers).run(self.config.seed_policy)
         if not self.study.trials:
             raise ConfigError(f"search.budget: too small even for the seed policy ({ended}); raise it and --resume")
         await self._look_last(evaluator.upper_bounds)
         self.study.note(ENDED, ended)
         self.progress.say(f"The search is over: {ended}.")
+
+    async def _recorded(self, evaluator: Evaluator) -> Mapping[str, Transcript]:
+        """Return the seed policy's talks with train and validation users, recorded once.
+
+        Raises LanguageModelError when one cannot be had.
+        """
+        folder = self.outcome.folder / TALKS
+        if not folder.is_dir():
+            users = [*self.splits.train, *self.splits.validation]
+            found = await evaluator.evaluate(self.config.seed_policy, users, done=lambda _: self.progress.tick())
+            for user, reason in found.failures.items():
+                raise LanguageModelError(f"the seed policy's talk with {user} could not be recorded: {reason}")
+            unfinished = folder.with_suffix(".unfinished")
+            write_episodes(unfinished, found.episodes)
+            unfinished.rename(folder)
+        return read_transcripts(folder)
 
     async def _look_last(self, upper_bounds: Mapping[str, UpperBound]) -> None:
         """Look at the leader with what was put aside for it."""
@@ -203,6 +225,7 @@ class _Run:
             seed=search.seed,
             block=search.race_block,
             racing=search.racing,
+            talks=self.talks,
             done=lambda _: self.progress.tick(),
         )
 

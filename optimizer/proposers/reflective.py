@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -13,6 +13,7 @@ from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel, Message
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import REQUIRED_SLOTS
 from ..config import SearchConfig, SpaceConfig
+from ..evidence import Stage, without_stage
 from ..study import Evidence, Trial
 from .numbers import ORDERS, ROLES, point_of
 from .proposer import Candidate, candidate, pick_parent, policy_of, raced
@@ -71,9 +72,7 @@ class Reflective:
         if not self._readable(parent):
             parent = rng.choice([trial for trial in raced(trials) if self._readable(trial)])
         base, shown = policy_of(parent), self._pick(parent, rng)
-        stages = {evidence.stage for evidence in shown}
-        slots = [slot for slot in self._slots(base) if any(slot in PROMPTS_OF_STAGE[stage] for stage in stages)]
-        names = [name for name in self._numbers(base) if any(name in NUMBERS_OF_STAGE[stage] for stage in stages)]
+        slots, names = self._concerned(base, {evidence.stage for evidence in shown})
         edit = await improve(
             base, slots=slots, numbers=names, space=self.search.space, failures=shown, model=self.model
         )
@@ -104,12 +103,22 @@ class Reflective:
         policy = trial.policy
         if policy is None:
             return []
-        there = {*self._slots(policy), *self._numbers(policy)}
-        return [e for e in trial.evidence if there & {*PROMPTS_OF_STAGE[e.stage], *NUMBERS_OF_STAGE[e.stage]}]
+        return [evidence for evidence in trial.evidence if any(self._concerned(policy, {evidence.stage}))]
+
+    def _concerned(self, policy: MemoryPolicy, stages: Set[Stage]) -> tuple[list[str], list[str]]:
+        """Return the prompts and the numbers that failures of these stages belong to; without routing, all."""
+        slots, names = self._slots(policy), self._numbers(policy)
+        if self.search.routing:
+            slots = [slot for slot in slots if any(slot in PROMPTS_OF_STAGE[stage] for stage in stages)]
+            names = [name for name in names if any(name in NUMBERS_OF_STAGE[stage] for stage in stages)]
+        return slots, names
 
     def _pick(self, parent: Trial, rng: random.Random) -> list[Evidence]:
-        """Pick failures of one or two stages, drawn by how often each fails."""
+        """Pick failures of one or two stages, drawn by how often each fails; without routing, of any, untold."""
         readable = self._readable(parent)
+        if not self.search.routing:
+            picked = rng.sample(readable, min(self.search.failures_shown, len(readable)))
+            return [replace(evidence, text=without_stage(evidence.text)) for evidence in picked]
         stages = sorted({evidence.stage for evidence in readable})
         weights = [max(parent.summary["shares"][stage], 1e-9) for stage in stages]
         drawn = set(rng.choices(stages, weights=weights, k=2))
