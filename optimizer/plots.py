@@ -48,12 +48,7 @@ def scores_plot(rows: Rows) -> str:
     with mpl.rc_context(STYLE):
         figure, axes = _axes(7.2, 0.42 * len(rows) + 0.9)
         for y, (name, row) in enumerate(rows.items()):
-            color, (low, high) = _color(name), row["interval"]
-            if row["memory_score"] is None:
-                continue
-            if low is not None:
-                axes.plot([low, high], [y, y], color=color, linewidth=2)
-            axes.plot([row["memory_score"]], [y], "o", color=color)
+            _draw_score(axes, row, y, _color(name))
         axes.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
         axes.set_yticks(range(len(rows)), [short(name, LONGEST_NAME) for name in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -135,6 +130,38 @@ def search_plot(trials: Sequence[Trial]) -> str:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
         return _svg(figure)
+
+
+def variants_plot(variants: Sequence[Mapping[str, Any]]) -> str:
+    """Draw each variant's memory score, with a faint point for each search, and its difference from the first.
+
+    ``variants`` are as ``Variant.as_json`` gives them.
+    """
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9.0, 0.42 * len(variants) + 1.0), layout="constrained")
+        scores, differences = figure.subplots(1, 2, sharey=True)
+        for y, variant in enumerate(variants):
+            color = ACCENT if variant["difference"] else INK
+            means = [search["memory_score"] for search in variant["searches"]]
+            known = [mean for mean in means if mean is not None]
+            scores.plot(known, [y] * len(known), "o", color=FAINT, markersize=3.5, alpha=0.6)
+            _draw_score(scores, variant, y, color)
+            _draw_score(differences, variant["difference"], y, color)
+        differences.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
+        scores.set_yticks(range(len(variants)), [short(variant["name"], LONGEST_NAME) for variant in variants])
+        scores.set_ylim(len(variants) - 0.4, -0.6)
+        scores.set_xlabel("memory score, 95% interval; grey: single searches")
+        differences.set_xlabel(f"difference from {short(variants[0]['name'], LONGEST_NAME)}, 95% interval")
+        return _svg(figure)
+
+
+def _draw_score(axes: Axes, row: Mapping[str, Any] | None, y: float, color: str) -> None:
+    """Draw a score with its interval, where there is one."""
+    if row is None or row["memory_score"] is None:
+        return
+    if row["interval"][0] is not None:
+        axes.plot(row["interval"], [y, y], color=color, linewidth=2)
+    axes.plot([row["memory_score"]], [y], "o", color=color)
 
 
 def _best_so_far(trials: Sequence[Trial]) -> Iterator[float]:

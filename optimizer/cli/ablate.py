@@ -1,0 +1,88 @@
+"""``mnemotune ablate``: compare variants of a search."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..config import ConfigError
+from ..table import number, people
+
+
+def ablate_command(
+    config: Annotated[Path, typer.Argument(help="A file with `config`, `seeds` and `variants`.")],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="key=value for all variants, dots in the key.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", help="How many, or which: 10 is 0 to 9, and 3,5 is those two.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The folder of all runs; else runs/NAME.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+) -> None:
+    """Search with variants of a config, each under several seeds, and compare what they find on the same sealed users.
+
+    What is finished is not run again, and what was stopped goes on.
+    """
+    from ..ablation import Run, carry_out, load_ablation, runs_of  # imported late: Optuna takes a while
+    from ..comparison import Finished, compare_variants, comparison_table, write_comparison
+
+    ablation = load_ablation(config, seeds=[] if seeds is None else _seeds(seeds))
+    folder = out or Path("runs") / config.stem
+    runs = runs_of(ablation, beside=config.parent, out=folder, overrides=settings or [])
+    console = Console(stderr=True)
+    found: dict[tuple[str, int], Finished] = {}
+
+    def finished(run: Run) -> None:
+        search = found[run.variant, run.seed] = Finished.of(run)
+        console.print(
+            f"{len(found)}/{len(runs)} {run.variant}, seed {run.seed}: {number(search.mean)} after "
+            f"{search.calls:,} calls, {search.seconds:.0f} s",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+    try:
+        carry_out(runs, finished=finished)
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on", highlight=False)
+        raise typer.Exit(130) from None
+    variants = compare_variants({name: [found[name, seed] for seed in ablation.seeds] for name in ablation.variants})
+    users, model = len({user for search in found.values() for user in search.by_user}), runs[0].config.model
+    about = {"ablation": str(config), "model": model, "users": users, "seeds": list(ablation.seeds)}
+    about |= {"settings": settings or [], "changes": ablation.variants}
+    told = write_comparison(variants, folder, about=about)
+    if as_json:
+        typer.echo(json.dumps(told, ensure_ascii=False))
+        return
+    one = len(ablation.seeds) == 1
+    seeds_told, over = ("1 seed", "users") if one else (f"{len(ablation.seeds)} seeds", "users and seeds")
+    console = Console()
+    console.print()
+    console.print(comparison_table(variants, title=f"{people(users)} that no search saw, {seeds_told}, model: {model}"))
+    console.print(
+        f"difference: to {variants[0].name}, paired by user and seed, with a 95% interval over {over}",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+    if model == "embedded":
+        note = "Scores are the embedded model's: they compare searches, not real language models."
+        console.print(note, style="dim", soft_wrap=True)
+    for name in ("table.md", "plot.svg", "results.json"):
+        console.print(str(folder / name), highlight=False, markup=False, soft_wrap=True)
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 0 or (numbers == [0] and "," not in text):
+        raise ConfigError(f"--seeds {text}: write how many, for example 5, or which, for example 0,1,2")
+    return numbers if "," in text else list(range(numbers[0]))
