@@ -100,6 +100,14 @@ class Variant:
         }
 
 
+def read_searches(runs: Sequence[Run]) -> dict[str, list[Finished]]:
+    """Return the finished searches by variant, in the order of the runs."""
+    found: dict[str, list[Finished]] = {}
+    for run in runs:
+        found.setdefault(run.variant, []).append(Finished.of(run))
+    return found
+
+
 def compare_variants(found: Mapping[str, Sequence[Finished]]) -> list[Variant]:
     """Compare each variant's searches with those of the first, under the same seeds on the same users."""
     first, *_ = found
@@ -126,6 +134,7 @@ def _difference(searches: Sequence[Finished], theirs: Mapping[int, Mapping[str, 
 
 def write_comparison(variants: Sequence[Variant], out: Path, *, about: Mapping[str, Any]) -> dict[str, Any]:
     """Write ``results.json``, ``table.md`` and ``plot.svg``; return what the first holds, ``about`` included."""
+    out.mkdir(parents=True, exist_ok=True)
     told = [variant.as_json() for variant in variants]
     result = {**about, "variants": told}
     text = json.dumps(result, indent=2, ensure_ascii=False)

@@ -145,8 +145,8 @@ class Trial:
 class Study:
     """Every trial of one evolution, in order; only finished trials are ever written."""
 
-    def __init__(self, storage: str, *, name: str) -> None:
-        """Open the study of this name in an Optuna storage URL, or start it."""
+    def __init__(self, storage: str | None, *, name: str) -> None:
+        """Open the study of this name in an Optuna storage URL, or start it; None keeps it in memory alone."""
         with quiet_optuna():
             self._study = optuna.create_study(
                 storage=storage, study_name=name, direction="maximize", load_if_exists=True

@@ -29,18 +29,20 @@ def ablate_command(
     What is finished is not run again, and what was stopped goes on.
     """
     from ..ablation import Run, carry_out, load_ablation, runs_of  # imported late: Optuna takes a while
-    from ..comparison import Finished, compare_variants, comparison_table, write_comparison
+    from ..comparison import Finished, compare_variants, comparison_table, read_searches, write_comparison
 
     ablation = load_ablation(config, seeds=[] if seeds is None else _seeds(seeds))
     folder = out or Path("runs") / config.stem
     runs = runs_of(ablation, beside=config.parent, out=folder, overrides=settings or [])
     console = Console(stderr=True)
-    found: dict[tuple[str, int], Finished] = {}
+    done = 0
 
     def finished(run: Run) -> None:
-        search = found[run.variant, run.seed] = Finished.of(run)
+        nonlocal done
+        done += 1
+        search = Finished.of(run)
         console.print(
-            f"{len(found)}/{len(runs)} {run.variant}, seed {run.seed}: {number(search.mean)} after "
+            f"{done}/{len(runs)} {run.variant}, seed {run.seed}: {number(search.mean)} after "
             f"{search.calls:,} calls, {search.seconds:.0f} s",
             highlight=False,
             markup=False,
@@ -52,8 +54,9 @@ def ablate_command(
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on", highlight=False)
         raise typer.Exit(130) from None
-    variants = compare_variants({name: [found[name, seed] for seed in ablation.seeds] for name in ablation.variants})
-    users, model = len({user for search in found.values() for user in search.by_user}), runs[0].config.model
+    found, model = read_searches(runs), runs[0].config.model
+    variants = compare_variants(found)
+    users = len({user for searches in found.values() for search in searches for user in search.by_user})
     about = {"ablation": str(config), "model": model, "users": users, "seeds": list(ablation.seeds)}
     about |= {"settings": settings or [], "changes": ablation.variants}
     told = write_comparison(variants, folder, about=about)

@@ -1,0 +1,167 @@
+"""How often a search accepts something where no policy is better than another.
+
+python -m mnemotune.experiments.optimizers.null OUT
+
+The assistant answers by chance, whatever its memory and its prompts, and everything else is what a search is made of:
+users, episodes, proposers, races, looks. Whoever is accepted is accepted wrongly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from scipy.stats import binomtest
+
+from ...data.generator import generate_scenarios
+from ...data.scenario import Scenario
+from ...data.splits import Splits
+from ...env import Cast, Evaluator, Protocol
+from ...env.episode import UpperBound, answer_of
+from ...optimizer.arena import Arena
+from ...optimizer.config import SearchConfig
+from ...optimizer.loop import Loop
+from ...optimizer.proposers import open_proposers
+from ...optimizer.screen import KeepAll
+from ...optimizer.study import Study
+from ...policies.lm import Completion, LanguageModel, Metered, Request, Usage
+from ...policies.lm.base import merged
+from ...policies.lm.embedded import EmbeddedModel
+from ...policies.policy import load_policy
+from ...policies.prompts import default_templates
+from ...policies.text import LexicalEmbedder
+
+USERS = 16
+"""In each of train and validation, as in ``problem.yaml``."""
+PERIODS, QUESTIONS = 2, 4
+"""Lives are cut short, so that hundreds of searches take minutes."""
+SEARCH = {"generations": 15, "candidates": 4}
+OURS, GREEDY = "mnemotune", "the best mean on train users"
+DECIDED: Mapping[str, Mapping[str, Any]] = {OURS: {}, GREEDY: {"racing": False, "acceptance": "train"}}
+"""How a search decides, by name."""
+SEARCHES = {OURS: 200, GREEDY: 20}
+_OPTION = re.compile(r"^\d+: ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Guesser(LanguageModel):
+    """Answers by chance, and notes nothing; the same request gets the same answer under the same seed."""
+
+    seed: int
+    name = "guesser"
+
+    async def complete(self, request: Request) -> Completion:
+        """Return a choice where there is one to make, and nothing of use elsewhere."""
+        if request.role != "answer":
+            return Completion("{}", Usage(0, 0))
+        options = len(_OPTION.findall(request.messages[-1].content))
+        chosen = random.Random(f"{self.seed}:{request.messages!r}").randint(1, options)
+        return Completion(json.dumps({"answer": chosen}), Usage(0, 0))
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
+
+
+@cache
+def short_lives(users: int) -> list[Scenario]:
+    """Make users with a few periods and questions."""
+    rows = [scenario.model_dump(mode="json") for scenario in generate_scenarios(users=users, seed=4242)]
+    return [Scenario.parse({**row, "periods": row["periods"][:PERIODS], "qas": row["qas"][:QUESTIONS]}) for row in rows]
+
+
+def all_right(scenario: Scenario) -> UpperBound:
+    """Return the upper bound of a model that makes no mistake when it is told the state."""
+    return tuple(
+        tuple(answer_of("", choice, choice, question) for choice in range(len(question.answer_choices)))
+        for question in scenario.qas
+    )
+
+
+async def search(name: str, seed: int) -> dict[str, Any]:
+    """Search once, last look included; return how many candidates were accepted."""
+    lives = short_lives(2 * USERS)
+    config = SearchConfig.model_validate({**SEARCH, **DECIDED[name], "seed": seed})
+    guesser = Metered(Guesser(seed))
+    bounds = {life.id: all_right(life) for life in lives}
+    evaluator = Evaluator(Cast(guesser, guesser, LexicalEmbedder(), Protocol(1, 1)), upper_bounds=bounds)
+    splits = Splits(tuple(lives[:USERS]), tuple(lives[USERS:]), ())
+    arena = Arena(splits, evaluator, seed=seed, block=config.race_block, racing=config.racing)
+    study = Study(None, name="null")
+    proposer = Metered(EmbeddedModel())
+    with open_proposers(config, model=proposer, templates=default_templates(), arena=arena) as proposers:
+        loop = Loop(
+            study=study,
+            arena=arena,
+            screen=KeepAll(),
+            proposers=proposers,
+            spent=lambda: merged([guesser.ledger, proposer.ledger]),
+            search=config,
+            tell=lambda _: None,
+        )
+        await loop.run(load_policy("awi"))
+        await loop.look_last()
+    accepted = sum(trial.accepted for trial in study.trials[1:])
+    looks = sum(bool(trial.look) for trial in study.trials)
+    return {"name": name, "seed": seed, "candidates": len(study.trials) - 1, "looks": looks, "accepted": accepted}
+
+
+def _search(name: str, seed: int) -> dict[str, Any]:
+    return asyncio.run(search(name, seed))
+
+
+def kept(file: Path) -> list[dict[str, Any]]:
+    """Return the searches that are done already."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+
+
+def carry_out(out: Path, searches: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Do the searches that are missing in ``null.jsonl``, so many for each name; return all."""
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / "null.jsonl"
+    done = {(one["name"], one["seed"]) for one in kept(file)}
+    left = [(name, seed) for name in searches for seed in range(searches[name]) if (name, seed) not in done]
+    with ProcessPoolExecutor(os.cpu_count()) as executor, file.open("a", encoding="utf-8") as lines:
+        for future in as_completed([executor.submit(_search, name, seed) for name, seed in left]):
+            lines.write(json.dumps(future.result()) + "\n")
+            lines.flush()
+    return kept(file)
+
+
+def table(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return how often anything was accepted, with 95% Clopper-Pearson intervals, as a Markdown table."""
+    head = (
+        "| decided by | searches | with anything accepted | share | candidates | looks |\n|---|---|---|---|---|---|\n"
+    )
+    return head + "\n".join(_rows(found)) + "\n"
+
+
+def _rows(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for name in DECIDED:
+        of_it = [one for one in found if one["name"] == name]
+        if of_it:
+            wrong, every = sum(one["accepted"] > 0 for one in of_it), len(of_it)
+            share = binomtest(wrong, every).proportion_ci()
+            candidates, looks = (sum(one[what] for one in of_it) / every for what in ("candidates", "looks"))
+            told = f"{wrong / every:.3f} [{share.low:.3f}, {share.high:.3f}]"
+            yield f"| {name} | {every} | {wrong} | {told} | {candidates:.0f} | {looks:.1f} |"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    print(table(carry_out(parser.parse_args().out, SEARCHES)))
+
+
+if __name__ == "__main__":
+    main()
