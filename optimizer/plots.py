@@ -144,13 +144,13 @@ def variants_plot(variants: Sequence[Mapping[str, Any]]) -> str:
             color = ACCENT if variant["difference"] else INK
             means = [search["memory_score"] for search in variant["searches"]]
             known = [mean for mean in means if mean is not None]
-            scores.plot(known, [y] * len(known), "o", color=FAINT, markersize=3.5, alpha=0.6)
+            scores.plot(known, [y + 0.25] * len(known), "o", color=FAINT, markersize=3)
             _draw_score(scores, variant, y, color)
             _draw_score(differences, variant["difference"], y, color)
         differences.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
         scores.set_yticks(range(len(variants)), [short(variant["name"], LONGEST_NAME) for variant in variants])
         scores.set_ylim(len(variants) - 0.4, -0.6)
-        scores.set_xlabel("memory score, 95% interval; grey: single searches")
+        scores.set_xlabel("memory score, 95% interval; grey: each search")
         differences.set_xlabel(f"difference from {short(variants[0]['name'], LONGEST_NAME)}, 95% interval")
         return _svg(figure)
 

@@ -18,7 +18,7 @@ from ...optimizer.comparison import compare_variants, markdown, read_searches, w
 from . import null
 
 COMPARISON = Path(__file__).parent / "comparison.yaml"
-OURS, THIRD = "mnemotune", "mnemotune, a third of the calls"
+OURS, THIRD = "mnemotune", "mnemotune at a third"
 
 
 def main() -> None:

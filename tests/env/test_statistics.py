@@ -21,7 +21,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mnemotune.env.statistics import Estimate, estimate, nan_mean, paired_difference, paired_test
+from mnemotune.env.statistics import (
+    Estimate,
+    estimate,
+    estimate_repeated,
+    nan_mean,
+    paired_difference,
+    paired_test,
+)
 
 NAN = math.nan
 
@@ -312,3 +319,61 @@ def test_a_mean_is_over_what_is_scored(values: list[float], mean: float) -> None
 def test_a_mean_is_numpys(values: list[float]) -> None:
     wanted = float(np.nanmean(values)) if any(not math.isnan(value) for value in values) else NAN
     assert nan_mean(values) == close(wanted)
+
+
+# Values that were found several times
+
+
+def half_width(found: Estimate) -> float:
+    return found.high - found.mean
+
+
+def test_an_interval_of_repeated_values_by_hand() -> None:
+    """Users' means .2 and .6, runs' means .3 and .5: variances .04 and .01, so t(.975; 1.4706) * sqrt(.05)."""
+    found = estimate_repeated([{"ann": 0.1, "bob": 0.5}, {"ann": 0.3, "bob": 0.7}])
+    assert found.mean == pytest.approx(0.4)
+    freedom = 0.05**2 / (0.04**2 + 0.01**2)
+    assert half_width(found) == pytest.approx(float(stats.t.ppf(0.975, freedom)) * math.sqrt(0.05))
+    assert found.users == 2
+
+
+@given(st.lists(scores, min_size=2, max_size=9))
+def test_of_a_single_run_the_interval_is_over_users(values: list[float]) -> None:
+    found = estimate_repeated([{str(i): value for i, value in enumerate(values)}])
+    assert same(found, estimate(values))
+
+
+@given(st.lists(scores, min_size=2, max_size=9))
+def test_of_a_single_user_the_interval_is_over_runs(values: list[float]) -> None:
+    found = estimate_repeated([{"ann": value} for value in values])
+    over_runs = estimate(values)
+    assert (found.mean, found.low, found.high) == (close(over_runs.mean), close(over_runs.low), close(over_runs.high))
+
+
+@given(st.lists(scores, min_size=2, max_size=9), st.integers(2, 5))
+def test_the_same_run_again_and_again_says_no_more_than_once(values: list[float], times: int) -> None:
+    run = {str(i): value for i, value in enumerate(values)}
+    assert same(estimate_repeated([run] * times), estimate(values))
+
+
+def test_runs_that_differ_widen_the_interval() -> None:
+    run = {"ann": 0.1, "bob": 0.5, "cid": 0.6}
+    apart = [{user: value + shift for user, value in run.items()} for shift in (-1.0, -0.5, 0.5, 1.0)]
+    assert half_width(estimate_repeated(apart)) > half_width(estimate_repeated([run] * 4))
+
+
+def test_what_is_not_known_counts_neither_for_its_user_nor_for_its_run() -> None:
+    known = estimate_repeated([{"ann": 0.2, "bob": 0.4}, {"ann": 0.4, "bob": 0.6}])
+    assert same(estimate_repeated([{"ann": 0.2, "bob": 0.4, "cid": NAN}, {"ann": 0.4, "bob": 0.6}, {}]), known)
+    assert math.isnan(estimate_repeated([{"ann": NAN}]).mean)
+    assert math.isnan(estimate_repeated([]).low)
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(7)
+    hits = 0
+    for _ in range(400):
+        users, runs, noise = rng.normal(size=12), rng.normal(size=(5, 1)), rng.normal(size=(5, 12))
+        found = estimate_repeated([{str(i): value for i, value in enumerate(run)} for run in users + runs + noise])
+        hits += found.low < 0 < found.high
+    assert hits >= 0.92 * 400

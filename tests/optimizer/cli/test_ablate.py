@@ -1,0 +1,91 @@
+"""``mnemotune ablate``: what scripts and people rely on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mnemotune.optimizer.outcome import open_run
+
+Cli = Callable[..., Any]
+
+pytestmark = pytest.mark.usefixtures("store")
+
+
+@pytest.fixture
+def ablation(tiny: Path, tmp_path: Path) -> Path:
+    """Two variants of the tiny search: as it is, and none."""
+    path = tmp_path / "parts.yaml"
+    variants = {"search": {}, "no search": {"search.generations": 0}}
+    told = {"config": str(tiny), "seeds": [0, 1], "variants": variants}
+    path.write_text(yaml.safe_dump(told, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def test_variants_are_searched_compared_and_not_searched_again(
+    cli: Cli, ablation: Path, plain: Any, tmp_path: Path
+) -> None:
+    told = cli("ablate", ablation, "--out", "out", "--set", "baselines=[]", "--json").succeeded().json
+    assert told == json.loads(Path("out/results.json").read_text(encoding="utf-8"))
+    assert (told["users"], told["seeds"], told["model"]) == (3, [0, 1], "embedded")
+    whole, none = told["variants"]
+    assert (whole["name"], none["name"], whole["difference"]) == ("search", "no search", None)
+    assert none["candidates"] == none["accepted"] == 0
+    assert 0 < whole["candidates"] <= 2
+    for variant in told["variants"]:
+        users = [set(search["by_user"]) for search in variant["searches"]]
+        assert users[0] == users[1] == set(whole["searches"][0]["by_user"]), "all are tested on the same users"
+        for search in variant["searches"]:
+            outcome = open_run(Path(search["run"]))
+            assert outcome.config.search.seed == search["seed"]
+            assert search["periods"] == outcome.as_json()["periods"] > 0
+            assert search["calls"] == outcome.search_spend.total.calls
+    means = [sum(search["memory_score"] for search in variant["searches"]) / 2 for variant in told["variants"]]
+    assert none["difference"]["memory_score"] == pytest.approx(means[1] - means[0], abs=2e-6)
+
+    studies = {path: path.stat().st_mtime_ns for path in Path("out").glob("*/study.db")}
+    shown = cli("ablate", ablation, "--out", "out", "--set", "baselines=[]").succeeded()
+    assert {path: path.stat().st_mtime_ns for path in Path("out").glob("*/study.db")} == studies
+    assert "3 users that no search saw, 2 seeds, model: embedded" in plain(shown.out)
+    assert "difference: to search, paired by user and seed" in plain(shown.out)
+    assert "4/4" in shown.err
+
+    refused = cli("ablate", ablation, "--out", "out").refused()
+    assert refused.startswith("out/search-0: holds a run with other settings (baselines): choose another --out")
+
+    with_one_more = yaml.safe_load(ablation.read_text(encoding="utf-8"))
+    with_one_more["variants"]["also none"] = {"search.generations": 0, "search.racing": False}
+    more = tmp_path / "more.yaml"
+    more.write_text(yaml.safe_dump(with_one_more, sort_keys=False), encoding="utf-8")
+    grown = cli("ablate", more, "--out", "out", "--set", "baselines=[]", "--seeds", "1", "--json").succeeded().json
+    assert {path: Path(path).stat().st_mtime_ns for path in studies} == studies
+    assert [len(variant["searches"]) for variant in grown["variants"]] == [1, 1, 1]
+    assert Path("out/also-none-0/study.db").is_file()
+
+
+def test_what_was_stopped_goes_on(cli: Cli, ablation: Path) -> None:
+    settings = ["--set", "baselines=[]", "--seeds", "0,1", "--out", "out"]
+    cli("ablate", ablation, *settings, "--json").succeeded()
+    stopped = Path("out/search-0")
+    before = open_run(stopped).as_json()
+    (stopped / "result.json").unlink()
+    told = cli("ablate", ablation, *settings, "--json").succeeded().json
+    assert open_run(stopped).as_json() == before
+    assert told["variants"][0]["searches"][0]["run"] == "out/search-0"
+
+
+@pytest.mark.parametrize("seeds", ["0", "x", "-1", "1,x", ""])
+def test_seeds_that_are_none_are_refused(cli: Cli, ablation: Path, seeds: str) -> None:
+    refused = cli("ablate", ablation, f"--seeds={seeds}").refused()
+    assert refused == f"--seeds {seeds}: write how many, for example 5, or which, for example 0,1,2"
+
+
+def test_a_search_that_cannot_work_is_refused_before_anything_is_spent(cli: Cli, ablation: Path) -> None:
+    refused = cli("ablate", ablation, "--out", "out", "--set", "search.budget.calls=10", "--seeds", "1").refused()
+    assert "search.budget.calls: 10 is too small" in refused
+    assert not list(Path("out").glob("*/study.db"))
