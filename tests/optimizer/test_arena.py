@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.data.splits import Splits
+from mnemotune.env.transcript import talks_of
 from mnemotune.optimizer.acceptance import slices_of
 from mnemotune.optimizer.arena import Arena, Race, mean_scores, summarise
 from mnemotune.policies.lm import BudgetExhausted, Limits, Metered
@@ -419,3 +420,27 @@ async def test_a_validation_user_whose_episode_failed_has_no_score_and_is_told(k
     assert found.failures == {"valid1": "the line is dead"}
     assert found.finished
     assert all("valid1" not in users for users in found.slices.values())
+
+
+# Talks that are replayed, and what was run
+
+
+async def test_with_talks_policies_listen_and_nobody_talks(kit: Any) -> None:
+    splits = kit.splits(train=8, validation=4)
+    recorded = await kit.evaluator(kit.pupil()).evaluate(kit.policy(20), [*splits.train, *splits.validation])
+    pupil = kit.pupil()
+    arena = Arena(splits, kit.evaluator(pupil), seed=0, block=4, talks=talks_of(recorded.episodes))
+    race = await arena.race(kit.policy(60), [])
+    found = await arena.validate(kit.policy(60))
+    assert pupil.asked("reply", "user") == []
+    assert len(race.scores) == 8
+    assert len(found.scores) == 4
+
+
+async def test_the_periods_of_all_episodes_are_counted_once(kit: Any) -> None:
+    arena = arena_of(kit, kit.pupil(), splits=lives_of(kit, 8))
+    assert arena.periods == 0
+    await arena.race(kit.policy(0), [rival_with(kit, 1.0)])
+    assert arena.periods == 2 * 4, "it lost on the first two periods of four users"
+    await arena.race(kit.policy(100), [rival_with(kit, 0.0)])
+    assert arena.periods == 2 * 4 + PERIODS * 8, "an episode that goes on is not counted again"

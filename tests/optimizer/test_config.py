@@ -285,6 +285,11 @@ def test_a_search_does_not_start_from_a_policy_that_is_a_baseline_by_nature(pres
         load_config("quickstart.yaml", overrides=[f"seed_policy={preset}"])
 
 
+def test_without_a_search_a_policy_that_rewrites_its_own_prompts_is_a_seed_policy_like_any_other() -> None:
+    config = load_config("quickstart.yaml", overrides=["seed_policy=awi_complete", "search.generations=0"])
+    assert config.seed_policy.evolution is not None
+
+
 def test_every_problem_gets_its_own_line() -> None:
     lines = problem(LEAST, "splits.train=0", "serach=1").splitlines()
     assert sorted(line.split(": ")[1] for line in lines) == ["serach", "splits.train"]

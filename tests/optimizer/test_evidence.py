@@ -9,7 +9,7 @@ import pytest
 
 from mnemotune.env import Evaluation
 from mnemotune.env.episode import Answer, Episode, PeriodRecord, Probe
-from mnemotune.optimizer.evidence import MEMORIES_SHOWN, MOST_PER_STAGE, gather_evidence
+from mnemotune.optimizer.evidence import MEMORIES_SHOWN, MOST_PER_STAGE, gather_evidence, without_stage
 from mnemotune.optimizer.study import Evidence
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent
@@ -147,3 +147,8 @@ async def test_real_episodes_give_evidence_of_the_stage_that_failed(kit: Any) ->
     for evaluation, stage in ((careless, "utilisation"), (forgetful, "write")):
         found = gather_evidence(evaluation, lives, rng=random.Random(0))
         assert {evidence.stage for evidence in found} == {stage}
+
+
+def test_the_stage_can_be_left_out_of_a_told_failure() -> None:
+    told = 'Stage: write\nQuestion: Which?\nThe user said: "Stage: none."'
+    assert without_stage(told) == 'Question: Which?\nThe user said: "Stage: none."'

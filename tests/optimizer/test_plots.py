@@ -168,3 +168,17 @@ def test_the_same_search_makes_the_same_bytes(trials: Any) -> None:
 def test_trials_without_a_score_can_be_drawn(kit: Any) -> None:
     failed = kit.trial(1, train={"ann": math.nan}, summary={"failures": []})
     assert "accepted" in texts(plots.search_plot([kit.trial(validation={"v": math.nan}), failed]))
+
+
+def test_a_plot_of_variants_names_each_and_says_from_what_they_differ() -> None:
+    score = {"memory_score": 0.4, "interval": [0.3, 0.5]}
+    unknown = {"memory_score": None, "interval": [None, None]}
+    searches = [{"memory_score": 0.4}, {"memory_score": None}]
+    variants = [
+        {"name": "everything", **score, "difference": None, "searches": searches},
+        {"name": "no racing", **score, "difference": score, "searches": searches},
+        {"name": "nothing", **unknown, "difference": unknown, "searches": searches[1:]},
+    ]
+    svg = plots.variants_plot(variants)
+    assert {"everything", "no racing", "nothing", "difference from everything, 95% interval"} <= set(texts(svg))
+    assert svg == plots.variants_plot(variants)

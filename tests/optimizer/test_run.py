@@ -23,6 +23,7 @@ from rich.console import Console
 
 from mnemotune.data import load_scenarios, split_by_user
 from mnemotune.data.generator import generate_scenarios
+from mnemotune.env.transcript import read_transcripts
 from mnemotune.optimizer.allowance import Allowance
 from mnemotune.optimizer.config import Config, ConfigError, load_config, parse_config
 from mnemotune.optimizer.models import protocol_of
@@ -579,3 +580,30 @@ def test_a_run_ends_with_a_line_that_says_why(configured: Callable[..., Config],
 def test_a_second_process_is_kept_out_of_a_run(stopped: Path) -> None:
     with FileLock(stopped / ".lock"), pytest.raises(ConfigError, match="another process is at work"):
         go_on(stopped)
+
+
+# Off-policy
+
+
+def test_off_policy_candidates_listen_to_recorded_talks_and_the_sealed_test_talks(
+    configured: Callable[..., Config], runs: Path
+) -> None:
+    config = configured("search.off_policy=true")
+    with pytest.raises(Stop):
+        go(config, runs / "off", Screen(TRIAL_2))
+    recorded = (runs / "off" / "talks" / "episodes.jsonl").read_bytes()
+    outcome = go_on(runs / "off")
+    assert (runs / "off" / "talks" / "episodes.jsonl").read_bytes() == recorded, "talks are recorded once"
+    talks = read_transcripts(runs / "off" / "talks")
+    assert len(talks) == 6, "train and validation users, and nobody else"
+    assert not talks.keys() & outcome.test.rows["seed"]["by_user"].keys()
+    assert outcome.test.rows["evolved"]["calls"]["reply"] > 0
+    rounds = sum(len(session) for talk in talks.values() for period in talk for session in period)
+    assert outcome.search_spend.by_role["reply"].calls == rounds, "nothing else was replied to"
+    again = go(config, runs / "whole")
+    assert [trial.train for trial in again.study.trials] == [trial.train for trial in outcome.study.trials]
+
+
+def test_a_run_cannot_begin_on_policy_and_go_on_off_policy(stopped: Path) -> None:
+    with pytest.raises(ConfigError, match=r"search\.off_policy cannot change"):
+        go_on(stopped, "search.off_policy=true")

@@ -145,3 +145,22 @@ def test_no_number_whatsoever_makes_a_policy_outside_the_space(
     assert (found.policy is None) == bool(found.problem)
     if found.policy is not None:
         bench.kit.draw(found.policy)
+
+
+def test_without_routing_failures_of_all_stages_are_shown_untold_with_all_that_may_change(bench: Any) -> None:
+    pupil = bench.kit.pupil()
+    trials = [bench.trial(policy=bench.facts(), evidence=of_stage(bench, "utilisation"))]
+    bench.propose("reflective", trials, model=pupil, routing=False)
+    assert bench.kit.shown(pupil, "current_prompts").keys() == {"write", "merge", "reply", "answer"}
+    numbers = {"update_every", "roles", "buffer_size", "top_k", "order"}
+    assert bench.kit.shown(pupil, "current_numbers").keys() == numbers
+    told = bench.kit.shown(pupil, "failures")
+    assert told
+    assert not any("Stage: " in failure for failure in told)
+
+
+def test_without_routing_any_failure_will_do_as_long_as_something_may_change(bench: Any) -> None:
+    trials = [bench.trial(policy=bench.facts(), evidence=of_stage(bench, "utilisation"))]
+    write_only = {"slots": ("write",), "numbers": False}
+    assert not bench.ready("reflective", trials, **write_only)
+    assert bench.ready("reflective", trials, routing=False, **write_only)
