@@ -27,6 +27,7 @@ def ablation(tiny: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_variants_are_searched_compared_and_not_searched_again(
     cli: Cli, ablation: Path, plain: Any, tmp_path: Path
 ) -> None:
@@ -69,14 +70,14 @@ def test_variants_are_searched_compared_and_not_searched_again(
 
 
 def test_what_was_stopped_goes_on(cli: Cli, ablation: Path) -> None:
-    settings = ["--set", "baselines=[]", "--seeds", "0,1", "--out", "out"]
-    cli("ablate", ablation, *settings, "--json").succeeded()
+    settings = ["--set", "baselines=[]", "--seeds", "1", "--out", "out"]
+    told = cli("ablate", ablation, *settings, "--json").succeeded().json
     stopped = Path("out/search-0")
     before = open_run(stopped).as_json()
     (stopped / "result.json").unlink()
-    told = cli("ablate", ablation, *settings, "--json").succeeded().json
+    assert cli("ablate", ablation, *settings, "--json").succeeded().json == told
     assert open_run(stopped).as_json() == before
-    assert told["variants"][0]["searches"][0]["run"] == "out/search-0"
+    assert (stopped / "result.json").is_file()
 
 
 @pytest.mark.parametrize("seeds", ["0", "x", "-1", "1,x", ""])
