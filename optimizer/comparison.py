@@ -40,7 +40,7 @@ class Finished:
     """Policies that were raced, the seed policy aside."""
     accepted: int
     periods: int
-    """Periods of episodes that the search ran."""
+    """Periods of episodes that all races and looks ran."""
     calls: int
     """The search's, all roles."""
     seconds: float

@@ -44,7 +44,7 @@ class Loop:
         Goes on where the study stands. A candidate is compared with its parent and with the leader on the same train
         users; who leads there clearly is looked at, now and then, on users that no proposal has seen.
         """
-        self._billed = self.spent().copy()
+        self._billed, self._counted = self.spent().copy(), self.arena.periods
         try:
             if not self.study.trials:
                 self._append(await self._judge_seed(seed_policy))
@@ -56,7 +56,7 @@ class Loop:
                 )
                 verdicts = await self._screen([candidate for _, candidate in candidates])
                 for slot in range(len(self.study.trials) - len(earlier), len(candidates)):
-                    before = self.spent().copy()
+                    before, self._counted = self.spent().copy(), self.arena.periods
                     trial = await self._judge(*candidates[slot], verdicts[slot], generation)
                     self._append(replace(trial, calls=_calls(self.spent().since(before))))
         except BudgetExhausted as end:
@@ -65,7 +65,7 @@ class Loop:
 
     async def look_last(self) -> None:
         """Look at the leader on the validation users, unless it is accepted already. Raises BudgetExhausted."""
-        self._billed = self.spent().copy()
+        self._billed, self._counted = self.spent().copy(), self.arena.periods
         first = leader(self.study.trials)
         twins = [trial for trial in self.study.trials if trial.policy == first.policy]
         done = any(trial.accepted or trial.look.get("level") == ALPHA_AT_THE_END for trial in twins)
@@ -210,7 +210,7 @@ class Loop:
         """Write a trial down with what was spent since the last one."""
         now = self.spent().copy()
         done = replace(trial, ledger=now.since(self._billed), periods=self.arena.periods - self._counted)
-        self._billed, self._counted = now, self.arena.periods
+        self._billed = now
         self.study.append(done)
         self.tell(done)
 

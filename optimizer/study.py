@@ -89,7 +89,7 @@ class Trial:
     calls: int = 0
     """Calls that its race and its look took, upper bounds aside: the same where a run was stopped and went on."""
     periods: int = 0
-    """Periods of episodes that were run for it, proposing included."""
+    """Periods of episodes that its race and its look ran."""
     proposer: str = ""
     """Who made it; empty for the seed policy."""
     led: bool = False

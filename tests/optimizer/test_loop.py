@@ -351,3 +351,14 @@ async def test_a_policy_that_writes_evolves_its_write_prompt_too(kit: Any, make_
     assert trial.change.startswith("write prompt:")
     assert trial.accepted
     assert trial.policy.prompts.write == "Note every pet.\n" + default_templates().starting("write_profile")
+
+
+async def test_a_trial_counts_the_periods_that_its_race_and_its_look_ran(kit: Any, make_rig: MakeRig) -> None:
+    """Each life has two periods."""
+    rig = make_rig(search=searching(generations=3))
+    await rig.run(kit.policy(20))
+    looked = [trial for trial in rig.study.trials if trial.validation]
+    assert len(looked) > 1
+    for trial in rig.study.trials:
+        raced = sum(map(len, trial.series.values()))
+        assert trial.periods == raced + 2 * len(trial.validation)
