@@ -61,9 +61,9 @@ class Loop:
                 self._billed = self.spent().copy()
                 verdicts = await self._screen([candidate for _, candidate in candidates])
                 for slot in range(self._judged(generation), len(candidates)):
-                    before, (proposer, candidate) = self.spent().copy(), candidates[slot]
-                    trial = await self._judge(proposer, candidate, verdicts[slot], generation)
-                    self._append(replace(trial, calls=_calls(self.spent().since(before))), proposing=candidate.took)
+                    before = self.spent().copy()
+                    trial = await self._judge(*candidates[slot], verdicts[slot], generation)
+                    self._append(replace(trial, calls=_calls(self.spent().since(before))))
         except BudgetExhausted as end:
             return f"the search's share of the budget is used up ({end})"
         return f"all {self.search.generations} generations are done"
@@ -83,8 +83,10 @@ class Loop:
             parent=first.number,
             change=LAST_LOOK,
             led=False,
+            ledger=Ledger(),
+            calls=0,
         )
-        self._append(replace(await self._look(again, first.policy, last=True), calls=0))
+        self._append(await self._look(again, first.policy, last=True))
 
     def _next_generation(self) -> int:
         last = self.study.trials[-1].generation
@@ -139,6 +141,7 @@ class Loop:
             stage="check",
             accepted=False,
             reason=candidate.problem,
+            ledger=candidate.took,
         )
         if policy is None:
             return trial
@@ -214,10 +217,10 @@ class Loop:
         place = None if trial.policy is None else point_of(trial.policy, self.search.space)
         return trial if place is None else replace(trial, params=place.point, distributions=place.distributions)
 
-    def _append(self, trial: Trial, *, proposing: Ledger = Ledger()) -> None:
-        """Write a trial down with what proposing it took, and what was spent since the last one."""
+    def _append(self, trial: Trial) -> None:
+        """Write a trial down with what was spent since the last one."""
         now = self.spent().copy()
-        done = replace(trial, ledger=merged([proposing, now.since(self._billed)]))
+        done = replace(trial, ledger=merged([trial.ledger, now.since(self._billed)]))
         self._billed = now
         self.study.append(done)
         self.tell(done)

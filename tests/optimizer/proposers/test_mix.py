@@ -165,10 +165,8 @@ def test_known_strategies_and_random_points_are_the_broad_start_of_a_search_as_i
     """Others wait, though they have failures to read and policies to cross; then all take part."""
     seen: dict[bool, set[str]] = {}
     for trials in (1, BROAD_START, BROAD_START + 1):
-        others = [
-            bench.trial(n, policy=bench.facts(top_k=2 + n), train={"train0": 0.5, "train1": 0.1})
-            for n in range(1, trials)
-        ]
+        scores = [{"train0": 0.5, "train1": 0.1}, {"train0": 0.1, "train1": 0.5}]
+        others = [bench.trial(n, policy=bench.facts(top_k=2 + n), train=scores[n % 2]) for n in range(1, trials)]
         study = [bench.trial(), *others]
         names = {
             name
