@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..policies.lm import BudgetExhausted, LanguageModelError, Ledger
+from ..policies.lm.base import merged
 from ..policies.policy import MemoryPolicy
-from .acceptance import ALPHA_AT_THE_END, level, look, promising
+from .acceptance import level, look, promising
 from .arena import Arena, Race, Validation, compare, mean_scores, told
 from .config import SearchConfig
 from .proposers.mix import propose
@@ -20,6 +21,8 @@ from .study import Stage, Study, Trial
 
 GENERATIONS_BETWEEN_LOOKS = 5
 """On the way: each look makes the next one dearer, and what leads is looked at in the end."""
+LAST_LOOK = "the leader, looked at last"
+"""The change of a trial that is no candidate of its generation."""
 
 
 @dataclass
@@ -39,7 +42,7 @@ class Loop:
     _counted: int = field(default=0, init=False)
 
     async def run(self, seed_policy: MemoryPolicy) -> str:
-        """Evolve until the generations are done or the budget is spent; return why it ended.
+        """Evolve until the generations are done, nothing is left to propose or the budget is spent; return which.
 
         Goes on where the study stands. A candidate is compared with its parent and with the leader on the same train
         users; who leads there clearly is looked at, now and then, on users that no proposal has seen.
@@ -54,8 +57,11 @@ class Loop:
                 candidates = await propose(
                     self.proposers, earlier, generation=generation, count=self.search.candidates, seed=self.search.seed
                 )
+                if not candidates:
+                    return f"none of the proposers ({', '.join(self.proposers)}) has anything to make a candidate from"
+                self._billed = self.spent().copy()
                 verdicts = await self._screen([candidate for _, candidate in candidates])
-                for slot in range(len(self.study.trials) - len(earlier), len(candidates)):
+                for slot in range(self._judged(generation), len(candidates)):
                     before, self._counted = self.spent().copy(), self.arena.periods
                     trial = await self._judge(*candidates[slot], verdicts[slot], generation)
                     self._append(replace(trial, calls=_calls(self.spent().since(before))))
@@ -68,7 +74,7 @@ class Loop:
         self._billed, self._counted = self.spent().copy(), self.arena.periods
         first = leader(self.study.trials)
         twins = [trial for trial in self.study.trials if trial.policy == first.policy]
-        done = any(trial.accepted or trial.look.get("level") == ALPHA_AT_THE_END for trial in twins)
+        done = any(trial.accepted or trial.change == LAST_LOOK for trial in twins)
         if self.search.acceptance == "train" or done or first.policy is None:
             return
         again = replace(
@@ -76,15 +82,20 @@ class Loop:
             number=len(self.study.trials),
             generation=self.study.trials[-1].generation,
             parent=first.number,
-            change="the leader, looked at last",
+            change=LAST_LOOK,
             led=False,
+            ledger=Ledger(),
+            calls=0,
         )
-        self._append(replace(await self._look(again, first.policy, last=True), calls=0))
+        self._append(await self._look(again, first.policy, last=True))
 
     def _next_generation(self) -> int:
         last = self.study.trials[-1].generation
-        whole = sum(trial.generation == last for trial in self.study.trials) >= self.search.candidates
-        return last + 1 if whole or last == 0 else last
+        return last + 1 if last == 0 or self._judged(last) >= self.search.candidates else last
+
+    def _judged(self, generation: int) -> int:
+        """Count the candidates of a generation that are in the study."""
+        return sum(trial.generation == generation and trial.change != LAST_LOOK for trial in self.study.trials)
 
     async def _screen(self, candidates: Sequence[Candidate]) -> list[Verdict]:
         sound = [candidate.policy for candidate in candidates if candidate.policy is not None]
@@ -131,6 +142,7 @@ class Loop:
             stage="check",
             accepted=False,
             reason=candidate.problem,
+            ledger=candidate.took,
         )
         if policy is None:
             return trial
@@ -209,7 +221,8 @@ class Loop:
     def _append(self, trial: Trial) -> None:
         """Write a trial down with what was spent since the last one."""
         now = self.spent().copy()
-        done = replace(trial, ledger=now.since(self._billed), periods=self.arena.periods - self._counted)
+        ledger = merged([trial.ledger, now.since(self._billed)])
+        done = replace(trial, ledger=ledger, periods=self.arena.periods - self._counted)
         self._billed = now
         self.study.append(done)
         self.tell(done)

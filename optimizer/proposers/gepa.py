@@ -9,6 +9,7 @@ import random
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
+from contextvars import copy_context
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
@@ -112,6 +113,7 @@ class _Engine:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="gepa", daemon=True)
         self._trials: Sequence[Trial] = ()
+        self._context = copy_context()
         self._parents: dict[MemoryPolicy, MemoryPolicy] = {}
         self._wholes: set[MemoryPolicy] = set()
         self._wanted: asyncio.Future[Candidate] = self._loop.create_future()
@@ -128,6 +130,7 @@ class _Engine:
         if self._ended is not None:
             raise self._ended
         self._trials, self._wanted = trials, self._loop.create_future()
+        self._context = copy_context()
         if self._thread.ident is None:
             self._gave_up = sum(trial.proposer == NAME and trial.policy is None for trial in trials)
             self._thread.start()
@@ -279,7 +282,7 @@ class _Engine:
     def _await(self, work: Coroutine[Any, Any, T]) -> T:
         """Let the search's own thread do something, and wait for it."""
         try:
-            return self._wait(asyncio.run_coroutine_threadsafe(work, self._loop))
+            return self._wait(self._context.run(asyncio.run_coroutine_threadsafe, work, self._loop))
         except (BudgetExhausted, EndpointDown) as error:
             raise _Stopped from error
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 
 from ...env.concurrency import side_by_side
+from ...policies.lm import Ledger
+from ...policies.lm.budget import on_account
 from ...policies.policy import MemoryPolicy
 from ..study import Trial
 from .proposer import BROAD_START, Candidate, Proposer
@@ -25,6 +28,7 @@ async def propose(
     rng = random.Random(f"propose:{seed}:{generation}")
     known = {trial.policy for trial in trials}
     made: list[tuple[str, Candidate] | None] = [None] * count
+    took = [Ledger() for _ in range(count)]
     able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
     if len(trials) <= BROAD_START:
         able = {name: proposer for name, proposer in able.items() if proposer.explores} or able
@@ -37,10 +41,15 @@ async def propose(
             plans.append((slot, name, random.Random(rng.getrandbits(32))))
             if proposers[name].alone:
                 del able[name]
-        found = await side_by_side(proposers[name].propose(trials, own) for _, name, own in plans)
+        found = await side_by_side(_ask(proposers[name], trials, own, took[slot]) for slot, name, own in plans)
         for (slot, name, _), candidate in zip(plans, found, strict=True):
             made[slot] = (name, candidate)
-    return [one for one in made if one is not None]
+    return [(one[0], replace(one[1], took=spent)) for one, spent in zip(made, took, strict=True) if one is not None]
+
+
+async def _ask(proposer: Proposer, trials: Sequence[Trial], rng: random.Random, account: Ledger) -> Candidate:
+    with on_account(account):
+        return await proposer.propose(trials, rng)
 
 
 def pick_proposer(names: Sequence[str], trials: Sequence[Trial], rng: random.Random) -> str:

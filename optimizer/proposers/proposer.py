@@ -6,11 +6,12 @@ import math
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic import ValidationError
 
+from ...policies.lm import Ledger
 from ...policies.policy import MemoryPolicy, policy_problems
 from ...policies.prompts import Templates
 from ..study import Played, Trial
@@ -30,6 +31,8 @@ class Candidate:
     policy: MemoryPolicy | None
     problem: str = ""
     """Why there is no policy."""
+    took: Ledger = field(default_factory=Ledger, compare=False)
+    """What proposing took, proposals that it came instead of included."""
 
 
 class Proposer(Protocol):

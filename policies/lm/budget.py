@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from .base import Completion, LanguageModel, Ledger, Request, Usage
@@ -192,6 +194,19 @@ def _ahead_of(now: Consumed, limits: Limits) -> Consumed:
     )
 
 
+_account: ContextVar[Ledger | None] = ContextVar("account", default=None)
+
+
+@contextmanager
+def on_account(ledger: Ledger) -> Iterator[None]:
+    """Add to ``ledger`` what is taken from any budget within, by tasks that are started there too."""
+    token = _account.set(ledger)
+    try:
+        yield
+    finally:
+        _account.reset(token)
+
+
 class Metered:
     """A language model whose calls are counted in ``ledger`` and, where there is one, admitted by ``budget``."""
 
@@ -221,6 +236,9 @@ class Metered:
             completion = await self.model.complete(request)
         else:
             completion = await self._within(self.budget, request)
+            account = _account.get()
+            if account is not None:
+                account.add(request.role, completion.usage)
         self.ledger.add(request.role, completion.usage)
         return completion
 

@@ -24,7 +24,7 @@ from mnemotune.env import Cast, Episode, Evaluator, Protocol
 from mnemotune.optimizer.acceptance import level, look, promising
 from mnemotune.optimizer.arena import Arena, compare
 from mnemotune.optimizer.config import SearchConfig
-from mnemotune.optimizer.loop import GENERATIONS_BETWEEN_LOOKS, Loop
+from mnemotune.optimizer.loop import GENERATIONS_BETWEEN_LOOKS, LAST_LOOK, Loop
 from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.numbers import Draw, point_of
 from mnemotune.optimizer.proposers.proposer import leader
@@ -47,7 +47,6 @@ from mnemotune.policies.prompts import default_templates
 from mnemotune.policies.text import LexicalEmbedder
 
 QUESTIONS = 4
-LAST_LOOK = "the leader, looked at last"
 USAGE = Usage(7, 3)
 TINY = Protocol(rounds_init=1, rounds_update=1)
 _TOLD = re.compile(r"\b(\w+_\d+)(?: is|:) (\w+)")

@@ -152,6 +152,20 @@ def test_a_lead_is_worth_a_look_when_luck_hardly_explains_it(
     assert promising(told(values), told(others)) is worth
 
 
+@pytest.mark.parametrize(
+    ("worst", "worth", "likely"), [(-0.05, True, True), (-0.1, False, True), (-0.15, False, True), (-0.2, False, False)]
+)
+def test_a_look_asks_for_p_below_a_tenth_on_train_users_and_a_fifth_on_validation_users(
+    kit: Any, worst: float, worth: bool, likely: bool
+) -> None:
+    """Of four users three gain; p is 0.08, 0.12, 0.16 and 0.21."""
+    before = told([0.5] * 4)
+    after = told([0.8, 0.6, 0.5 + worst, 0.7])
+    trial = kit.trial(validation=before)
+    assert promising(after, before) is worth
+    assert look(after, {}, seed=trial, best=trial, level=0.01).likely is likely
+
+
 @given(values=scores, others=scores)
 @settings(deadline=None)
 def test_what_is_worth_a_look_depends_on_the_p_alone(values: dict[str, float], others: dict[str, float]) -> None:

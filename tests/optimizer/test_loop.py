@@ -20,6 +20,7 @@ Invariants, for any run:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -153,6 +154,63 @@ async def test_a_candidate_must_beat_the_best_too_before_it_is_validated(kit: An
         assert "but not than trial 1" in trial.reason
 
 
+def watch_races(rig: Any) -> dict[MemoryPolicy, list[int]]:
+    """Return the numbers of the rivals in each race, by policy, as they are run."""
+    seen, race = {}, rig.arena.race
+
+    async def watched(policy: MemoryPolicy, rivals: Sequence[Trial]) -> Any:
+        assert policy not in seen, "raced twice"
+        seen[policy] = [rival.number for rival in rivals]
+        return await race(policy, rivals)
+
+    rig.arena.race = watched
+    return seen
+
+
+@pytest.mark.parametrize("block", [3, 6])
+async def test_a_candidate_meets_its_parent_and_the_leader_in_one_race_on_the_same_users(
+    kit: Any, make_rig: MakeRig, block: int
+) -> None:
+    """It beats the seed, from which it comes, and is far from the leader, which nobody has accepted."""
+    counted = count()
+    pupil = kit.pupil(propose=lambda _: kit.reply(f"Care 60. Try {next(counted)}.\n{{query}}\n{{choices}}"))
+    search = searching(seed=2, generations=1, candidates=12, race_block=block)
+    rig, evidence = (
+        make_rig(pupil=pupil, search=search, splits=kit.splits(6)),
+        (Evidence("utilisation", "Question: who?"),),
+    )
+    for number, scores in enumerate([(0.9, 0.9, -1.0, -1.0, -1.0, -1.0), (0.8, 0.8, 1.5, 1.5, 1.5, 1.5)]):
+        train = {f"train{i}": score for i, score in enumerate(scores)}
+        policy = kit.policy(90 + number)
+        rig.study.append(kit.trial(number, generation=0, policy=policy, train=train, evidence=evidence))
+    races = watch_races(rig)
+    await rig.run(kit.policy(90))
+    trials = [trial for trial in rig.study.trials[2:] if trial.series]
+    assert {trial.parent for trial in trials} == {0, 1}
+    for trial in trials:
+        assert races[trial.policy] == ([0, 1] if trial.parent == 0 else [1])
+        assert (trial.stage, trial.led, trial.validation) == ("race", False, {})
+        if trial.parent == 0:
+            lost = r": left after 3 train users" if block == 3 else ": better, but not than trial 1"
+            over_leader = r", -\d\.\d+ \[.*\] over trial 1" if block == 3 else ""
+            assert re.fullmatch(rf"\+\d\.\d+ \[.*\] over its parent, trial 0{over_leader}{lost}", trial.reason)
+    assert len(rig.episodes) == sum(len(trial.train) for trial in trials)
+
+
+async def test_a_leader_that_was_not_accepted_is_a_rival_before_the_best_is(kit: Any, make_rig: MakeRig) -> None:
+    """The best was accepted on its looks; another has the best mean on train users since."""
+    rig = make_rig(search=searching(generations=1, candidates=8))
+    for number, score in enumerate((0.1, 0.2, 0.4)):
+        train = {f"train{i}": score + i / 100 for i in range(4)}
+        values = {"policy": kit.policy(number), "train": train, "accepted": number < 2, "generation": 0}
+        rig.study.append(kit.trial(number, evidence=(Evidence("utilisation", "Question: who?"),), **values))
+    races = watch_races(rig)
+    await rig.run(kit.policy(0))
+    assert rig.study.best.number == 1
+    assert races
+    assert all(2 in rivals for rivals in races.values())
+
+
 async def test_a_candidate_that_is_known_already_costs_no_episode_invariant_7(kit: Any, make_rig: MakeRig) -> None:
     rig = make_rig(pupil=kit.pupil(edits=lambda text: text))
     await rig.run(kit.policy(20))
@@ -188,15 +246,36 @@ async def test_a_broken_candidate_costs_no_episode_and_says_what_is_broken_invar
     assert set(spent_by(rig.study.trials[1:])) == {"propose"}
 
 
-async def test_proposing_is_billed_to_the_first_trial_of_its_generation(kit: Any, make_rig: MakeRig) -> None:
-    rig = make_rig(pupil=kit.pupil(edits=lambda text: f"{text}\nThink."), search=searching(candidates=3))
+async def test_proposing_is_billed_to_the_candidate_that_it_was_for(kit: Any, make_rig: MakeRig) -> None:
+    """What was made before it for the same place, and was known already, included."""
+    pupil = kit.pupil(edits=lambda text: f"{text}\nThink.")
+    rig = make_rig(pupil=pupil, search=searching(generations=1, candidates=3, proposers=("reflective",)))
     await rig.run(kit.policy(20))
-    billed = [trial.ledger.by_role.get("propose") for trial in rig.study.trials]
-    assert [number for number, spend in enumerate(billed) if spend is not None] == [1, 4]
+    first, second, third = rig.study.trials[1:]
+    assert first.policy == second.policy == third.policy
+    assert [trial.ledger.by_role["propose"].calls for trial in (first, second, third)] == [1, 3, 3]
+    assert spent_by(rig.study.trials) == made_by(pupil)
+
+
+async def test_what_was_played_to_propose_is_billed_to_that_proposers_candidates(kit: Any, make_rig: MakeRig) -> None:
+    """Numbers are drawn for nothing; gepa and amemgym play users before they propose, gepa in a thread of its own."""
+    proposers = ("tpe", "reflective", "amemgym", "gepa")
+    pupil = kit.pupil(lucky=True, edits=lambda text: f"{text}\nThink {len(text)} times.")
+    rig = make_rig(pupil=pupil, search=searching(numbers=True, generations=4, candidates=4, proposers=proposers))
+    await rig.run(kit.policy(20, mode="profile", update_every=2, buffer_size=0, store="context"))
+    took: dict[str, list[int]] = {name: [] for name in proposers}
+    for trial in rig.study.trials[1:]:
+        roles = trial.ledger.by_role.items()
+        took[trial.proposer].append(sum(spend.calls for role, spend in roles if role != "upper_bound") - trial.calls)
+    assert min(took["tpe"]) == 0
+    assert min(took["reflective"]) == 1
+    assert min(took["amemgym"]) > 16, "a user's life"
+    assert max(took["gepa"]) > 3 * 16, "three of them"
+    assert spent_by(rig.study.trials) == made_by(pupil)
 
 
 async def test_what_a_race_and_a_look_took_is_told_apart_from_the_rest(kit: Any, make_rig: MakeRig) -> None:
-    """Proposing is billed to another trial, and upper bounds are found again by a run that goes on."""
+    """Proposals are made again by a run that goes on, and upper bounds are found again."""
     rig = make_rig(search=searching(numbers=True, generations=3))
     await rig.run(kit.policy(20))
     for trial in rig.study.trials[1:]:
@@ -207,10 +286,24 @@ async def test_what_a_race_and_a_look_took_is_told_apart_from_the_rest(kit: Any,
 
 async def test_once_the_named_strategies_are_tried_nothing_is_left_to_propose(kit: Any, make_rig: MakeRig) -> None:
     rig = make_rig(search=searching(proposers=("known",), numbers=True, generations=9, candidates=1))
-    assert await rig.run(kit.policy(20)) == "all 9 generations are done"
+    ended = "none of the proposers (known) has anything to make a candidate from"
+    assert await rig.run(kit.policy(20)) == ended
     rig.check()
     changes = [trial.change for trial in rig.study.trials[1:]]
     assert sorted(changes) == ["the strategy awe", "the strategy awi", "the strategy rag"], "the seed stands at native"
+
+
+async def test_a_search_whose_proposers_can_make_nothing_of_its_seed_ends_and_says_so(
+    kit: Any, make_rig: MakeRig
+) -> None:
+    """The seed policy writes nothing, so that it has no write prompt to rewrite."""
+    rig = make_rig(search=searching(proposers=("amemgym",), generations=3))
+    ended = "none of the proposers (amemgym) has anything to make a candidate from"
+    assert await rig.run(kit.policy(20)) == ended
+    assert [trial.stage for trial in rig.study.trials] == ["seed"]
+    again = make_rig(search=searching(proposers=("amemgym",), generations=9), storage=rig.storage)
+    assert await again.run(kit.policy(20)) == ended
+    assert again.pupil.requests == []
 
 
 async def test_an_upper_bound_is_found_once_for_all_trials(kit: Any, make_rig: MakeRig) -> None:

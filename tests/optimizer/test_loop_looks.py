@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from mnemotune.optimizer.acceptance import ALPHA_AT_THE_END, level
 from mnemotune.optimizer.config import SearchConfig
-from mnemotune.optimizer.loop import GENERATIONS_BETWEEN_LOOKS
+from mnemotune.optimizer.loop import GENERATIONS_BETWEEN_LOOKS, LAST_LOOK
 from mnemotune.optimizer.study import Evidence
-from mnemotune.policies.lm import BudgetExhausted, Limits, Request
+from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Request
 
 MakeRig = Callable[..., Any]
 
@@ -208,6 +209,124 @@ async def test_a_last_look_needs_no_race_and_is_told_what_it_took(kit: Any, make
     assert not rig.pupil.heard("train")
     assert last.calls == 0
     assert last.ledger.total.calls == len(rig.pupil.requests) > 0
+
+
+def led_by(kit: Any, rig: Any, *, policy: Any = None, **leader: Any) -> None:
+    """Give a search a seed that is poor on all users, and a leader."""
+    seed = {"train": spread([0.1] * 4, "train"), "validation": spread([0.1, 0.0, 0.2, 0.1, 0.0, 0.1], "valid")}
+    rig.study.append(kit.trial(0, policy=kit.policy(0), **seed))
+    policy = policy or kit.policy(100)
+    rig.study.append(kit.trial(1, policy=policy, train=spread([0.9] * 4, "train"), **leader))
+
+
+IN_VAIN = {"stage": "validate", "look": {"level": 0.005}}
+TAKEN = {"stage": "validate", "change": LAST_LOOK, "look": {"level": 0.04}}
+
+
+@pytest.mark.parametrize(
+    ("leader", "twin", "looks"),
+    [
+        ({}, None, 1),
+        (IN_VAIN, None, 1),
+        ({"accepted": True, **IN_VAIN}, None, 0),
+        ({}, TAKEN, 0),
+        ({}, {"accepted": True, **TAKEN}, 0),
+        (IN_VAIN, {**TAKEN, "look": {"level": 0.001}}, 0),
+        ({}, {"stage": "check", "train": {}, "series": {}, "summary": {}}, 1),
+    ],
+    ids=["new", "in vain on the way", "accepted", "last", "accepted last", "last, after another", "proposed again"],
+)
+async def test_the_leader_is_looked_at_last_unless_it_is_accepted_or_was_already(
+    kit: Any, make_rig: MakeRig, leader: dict[str, Any], twin: dict[str, Any] | None, looks: int
+) -> None:
+    """A policy that was looked at in vain on the way gets the last look's level; an equal one counts as the leader."""
+    rig = make_rig(splits=kit.splits(validation=6))
+    led_by(kit, rig, **leader)
+    if twin is not None:
+        rig.study.append(kit.trial(2, **{"policy": kit.policy(100), "train": spread([0.9] * 4, "train"), **twin}))
+    before = rig.study.trials
+    await rig.look_last()
+    assert len(rig.study.trials) == len(before) + looks
+    assert bool(rig.pupil.requests) is bool(looks)
+    if looks:
+        last = rig.study.trials[-1]
+        assert (last.change, last.parent, last.generation) == (LAST_LOOK, 1, before[-1].generation)
+        assert (last.accepted, last.look["level"]) == (True, ALPHA_AT_THE_END)
+
+
+async def test_the_seed_policy_is_not_looked_at_again_where_it_leads(kit: Any, make_rig: MakeRig) -> None:
+    rig = make_rig(pupil=kit.pupil(careless=True))
+    await rig.run(kit.policy(20))
+    trials, asked = rig.study.trials, len(rig.pupil.requests)
+    await rig.look_last()
+    assert (rig.study.trials, len(rig.pupil.requests)) == (trials, asked)
+
+
+async def test_where_train_users_decide_there_is_no_last_look(kit: Any, make_rig: MakeRig) -> None:
+    rig = make_rig(search=searching(acceptance="train"), splits=kit.splits(validation=6))
+    led_by(kit, rig)
+    await rig.look_last()
+    assert (len(rig.study.trials), rig.pupil.requests) == (2, [])
+
+
+async def test_a_last_look_in_vain_accepts_nothing_and_is_not_taken_again_by_a_run_that_goes_on(
+    kit: Any, make_rig: MakeRig
+) -> None:
+    rig = make_rig(splits=kit.splits(validation=6))
+    led_by(kit, rig, policy=kit.policy(1))
+    await rig.look_last()
+    assert [trial.accepted for trial in rig.study.trials] == [True, False, False]
+    again = make_rig(storage=rig.storage, splits=kit.splits(validation=6))
+    await again.look_last()
+    assert again.pupil.requests == []
+    assert [kit.told(trial) for trial in again.study.trials] == [kit.told(trial) for trial in rig.study.trials]
+
+
+@pytest.mark.parametrize("calls", [0, 1, 60, 150])
+async def test_a_last_look_that_was_stopped_is_taken_whole_when_the_run_goes_on(
+    kit: Any, make_rig: MakeRig, calls: int
+) -> None:
+    splits, left = kit.splits(validation=6), iter(range(calls))
+    whole, storage = make_rig(splits=splits), make_rig().storage
+    led_by(kit, whole)
+    await whole.look_last()
+    pupil = kit.pupil(fails=lambda _: next(left, None) is None, error=EndpointDown("start the server"))
+    stopped = make_rig(splits=splits, pupil=pupil, storage=storage)
+    led_by(kit, stopped)
+    with pytest.raises(EndpointDown):
+        await stopped.look_last()
+    assert len(stopped.study.trials) == 2
+    again = make_rig(splits=splits, storage=storage)
+    await again.look_last()
+    assert [kit.told(trial) for trial in again.study.trials] == [kit.told(trial) for trial in whole.study.trials]
+
+
+async def test_a_search_that_goes_on_after_its_last_look_takes_up_its_generation_and_has_one_cheap_look_no_more(
+    kit: Any, make_rig: MakeRig
+) -> None:
+    """The last look is no candidate of the generation in which it was taken; a later one is dearer."""
+    search = searching(generations=2, candidates=3, numbers=True, proposers=("random",))
+    pupil = {"pupil": kit.pupil(lucky=True)}
+    whole = make_rig(search=search, **pupil)
+    await whole.run(kit.policy(30))
+
+    def stop(trial: Any) -> None:
+        if trial.number == 4:
+            raise InterruptedError
+
+    rig = make_rig(search=search, tell=stop, **pupil)
+    with pytest.raises(InterruptedError):
+        await rig.run(kit.policy(30))
+    rig.tell = lambda _: None
+    await rig.look_last()
+    assert [trial.change == LAST_LOOK for trial in rig.study.trials] == [False] * 5 + [True]
+    again = make_rig(search=search, storage=rig.storage, **pupil)
+    await again.run(kit.policy(30))
+    candidates = [trial for trial in again.study.trials if trial.change != LAST_LOOK]
+    assert [trial.policy for trial in candidates] == [trial.policy for trial in whole.study.trials]
+    assert [trial.generation for trial in candidates] == [0, 1, 1, 1, 2, 2, 2]
+    assert level(again.study.trials, last=True) < 0.01
+    again.check()
 
 
 @pytest.mark.parametrize("calls", [0, 1, 100])

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from mnemotune.optimizer.config import SearchConfig
+from mnemotune.optimizer.loop import LAST_LOOK
+from mnemotune.optimizer.proposers.proposer import BROAD_START
 from mnemotune.optimizer.study import Study, Trial
 from mnemotune.policies.lm import EndpointDown, Limits
 from mnemotune.policies.lm.base import merged
@@ -101,6 +103,47 @@ async def test_a_run_stopped_after_any_trial_goes_on_as_if_it_had_never_stopped_
     last = make_rig(search=search, storage=storage)
     assert await last.run(kit.policy(20)) == "all 3 generations are done"
     assert [kit.told(trial, spend=False) for trial in Study(storage, name="evolution").trials] == expected
+    assert last.pupil.requests == []
+
+
+async def test_past_the_broad_start_a_run_stopped_anywhere_goes_on_to_the_same_last_look_invariant_6(
+    kit: Any, make_rig: MakeRig
+) -> None:
+    """Who proposes is drawn by what came of the candidates before, and what they took."""
+    search = searching(generations=9, candidates=4, seed=1, numbers=True)
+
+    def rig(**parts: Any) -> Any:
+        pupil = kit.pupil(lucky=True, edits=lambda text: f"{text}\nThink {len(text)} times.")
+        return make_rig(pupil=pupil, search=search, **parts)
+
+    async def search_and_look(one: Any) -> None:
+        await one.run(kit.policy(60))
+        await one.look_last()
+
+    whole, same = rig(), rig()
+    for one in (whole, same):
+        await search_and_look(one)
+        one.check()
+    trials = whole.study.trials
+    assert [kit.told(trial) for trial in same.study.trials] == [kit.told(trial) for trial in trials]
+    assert {trial.proposer for trial in trials[1 : BROAD_START + 1]} == {"known", "random"}
+    assert {"reflective", "tpe", "merge"} & {trial.proposer for trial in trials[BROAD_START + 1 :]}
+    assert trials[-1].change == LAST_LOOK, "this search was chosen because its leader is not accepted before"
+
+    storage = make_rig().storage
+    for number in (0, 2, 23, 24, 26, 31, 37):
+
+        def stop(trial: Trial, number: int = number) -> None:
+            if trial.number == number:
+                raise StoppedError
+
+        stopped = rig(storage=storage, tell=stop)
+        with pytest.raises(StoppedError):
+            await search_and_look(stopped)
+        assert len(stopped.study.trials) == number + 1
+    last = rig(storage=storage)
+    await search_and_look(last)
+    assert [kit.told(t, spend=False) for t in last.study.trials] == [kit.told(t, spend=False) for t in trials]
     assert last.pupil.requests == []
 
 

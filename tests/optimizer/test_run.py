@@ -26,6 +26,7 @@ from mnemotune.data.generator import generate_scenarios
 from mnemotune.env.transcript import read_transcripts
 from mnemotune.optimizer.allowance import Allowance
 from mnemotune.optimizer.config import Config, ConfigError, load_config, parse_config
+from mnemotune.optimizer.loop import LAST_LOOK, Loop
 from mnemotune.optimizer.models import protocol_of
 from mnemotune.optimizer.outcome import Outcome, open_run
 from mnemotune.optimizer.run import evolve, refresh, resume
@@ -213,7 +214,7 @@ def test_the_result_is_strict_json_and_says_what_the_study_says(finished: Outcom
 
 def test_every_candidate_has_a_change_a_stage_and_a_reason(finished: Outcome) -> None:
     trials = finished.study.trials
-    assert len([trial for trial in trials if trial.change != "the leader, looked at last"]) == 5
+    assert len([trial for trial in trials if trial.change != LAST_LOOK]) == 5
     assert [trial.stage for trial in trials].count("seed") == 1
     assert all(trial.change and trial.reason for trial in trials)
 
@@ -313,23 +314,118 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_is_written(
 def test_a_tight_budget_is_kept_and_leaves_the_sealed_test_whole_invariant_3(
     more: int, configured: Callable[..., Config], runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = 0
-    complete = EmbeddedModel.complete
-
-    async def count(self: EmbeddedModel, request: Request) -> Completion:
-        nonlocal made
-        made += 1
-        return await complete(self, request)
-
     calls = smallest_budget(configured, runs / "none") + more
-    monkeypatch.setattr(EmbeddedModel, "complete", count)
+    calls_made = watch_calls(monkeypatch)
     outcome = go(configured(f"search.budget.calls={calls}", "search.generations=50"), runs / "run")
+    raced, searched, made = calls_made["races"], calls_made["search"], calls_made["all"]
     assert made == spent(outcome) <= calls
     assert "calls is spent" in (outcome.ended or "")
-    assert outcome.search_spend.total.calls <= calls - allowance(outcome).reserve
-    assert outcome.study.trials[-1].change == "the leader, looked at last"
+    assert raced == allowance(outcome).races.calls, "the races end at a call that is one too many"
+    assert raced < searched == outcome.search_spend.total.calls <= calls - allowance(outcome).reserve
+    assert outcome.study.trials[-1].change == LAST_LOOK
     assert outcome.test.rows.keys() == {"native", "seed", "evolved"}
     assert outcome.test.problem == ""
+
+
+def watch_calls(
+    monkeypatch: pytest.MonkeyPatch, *, most_in_last_look: int | None = None, error: type[BaseException] = Stop
+) -> dict[str, int]:
+    """Count the calls that are made until the races, the search and the run are over; fail at one in the last look."""
+    made = {"races": 0, "search": 0, "all": 0}
+    complete, look_last = EmbeddedModel.complete, Loop.look_last
+    looking = False
+
+    async def count(self: EmbeddedModel, request: Request) -> Completion:
+        if looking and made["all"] - made["races"] == most_in_last_look:
+            raise error
+        made["all"] += 1
+        return await complete(self, request)
+
+    async def look(self: Loop) -> None:
+        nonlocal looking
+        made["races"], looking = made["all"], True
+        try:
+            await look_last(self)
+        finally:
+            made["search"], looking = made["all"], False
+
+    monkeypatch.setattr(EmbeddedModel, "complete", count)
+    monkeypatch.setattr(Loop, "look_last", look)
+    return made
+
+
+@pytest.mark.parametrize(("share", "taken"), [(0.0, True), (0.99, False)])
+def test_a_last_look_that_is_stopped_is_paid_from_its_own_share_alone_invariants_2_3(
+    share: float, taken: bool, configured: Callable[..., Config], runs: Path, kit: Any
+) -> None:
+    """Where too little is left of it, the leader is not looked at; the sealed test has its own share in any case."""
+    calls = smallest_budget(configured, runs / "none") + 150
+    config = configured(f"search.budget.calls={calls}", "search.generations=50")
+    with pytest.MonkeyPatch.context() as patched:
+        counted = watch_calls(patched)
+        whole = go(config, runs / "whole")
+    most = int(share * (counted["search"] - counted["races"]))
+    with pytest.MonkeyPatch.context() as patched:
+        before = watch_calls(patched, most_in_last_look=most)
+        with pytest.raises((Stop, ExceptionGroup)):
+            go(config, runs / "run")
+    assert before == {"races": counted["races"], "search": counted["races"] + most, "all": counted["races"] + most}
+    screen = Screen()
+    with pytest.MonkeyPatch.context() as patched:
+        after = watch_calls(patched)
+        outcome = go_on(runs / "run", screen=screen)
+    assert after["races"] == 0, "the races have nothing left"
+    assert before["all"] + after["search"] <= calls - allowance(outcome).reserve
+    assert before["all"] + after["all"] <= spent(outcome) <= calls
+    assert ("The leader could not be looked at: the budget of" in screen.getvalue()) is not taken
+    assert outcome.test.problem == ""
+    kept = whole.study.trials if taken else whole.study.trials[:-1]
+    assert [kit.told(t, spend=False) for t in outcome.study.trials] == [kit.told(t, spend=False) for t in kept]
+
+
+def test_a_last_look_that_was_taken_is_not_taken_again_invariant_2(
+    configured: Callable[..., Config], runs: Path, kit: Any
+) -> None:
+    """Not where the run is stopped before it has noted that its search is over, either."""
+    config = configured("search.generations=1", "search.candidates=1")
+    whole = go(config, runs / "whole")
+    assert whole.study.trials[-1].change == LAST_LOOK, "this run was chosen because its leader is not accepted before"
+    look_last = Loop.look_last
+
+    async def look_and_stop(self: Loop) -> None:
+        await look_last(self)
+        raise Stop
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Loop, "look_last", look_and_stop)
+        with pytest.raises(Stop):
+            go(config, runs / "run")
+    with pytest.MonkeyPatch.context() as patched:
+        after = watch_calls(patched)
+        outcome = go_on(runs / "run")
+    assert after["search"] == 0
+    assert_same_study(outcome, whole, kit)
+
+
+def test_a_search_that_has_nothing_to_propose_says_so_and_goes_on_to_its_test(
+    configured: Callable[..., Config], runs: Path
+) -> None:
+    """The seed policy has no write prompt, and ``amemgym`` rewrites nothing else."""
+    screen = Screen()
+    outcome = go(configured("search.proposers=[amemgym]"), runs / "run", screen)
+    why = "none of the proposers (amemgym) has anything to make a candidate from"
+    assert outcome.ended == why
+    assert screen.getvalue().splitlines()[-1] == f"The search is over: {why}."
+    assert [trial.stage for trial in outcome.study.trials] == ["seed"]
+    assert outcome.test.problem == ""
+
+
+def test_where_train_users_decide_a_run_has_no_last_look(configured: Callable[..., Config], runs: Path) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        made = watch_calls(patched)
+        outcome = go(configured("search.acceptance=train", "search.generations=1"), runs / "run")
+    assert made["races"] == made["search"]
+    assert not any(trial.validation or trial.change == LAST_LOOK for trial in outcome.study.trials)
 
 
 def allowance(outcome: Outcome) -> Allowance:

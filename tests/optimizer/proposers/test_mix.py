@@ -27,7 +27,7 @@ from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.mix import ATTEMPTS, pick_proposer, propose
 from mnemotune.optimizer.proposers.proposer import BROAD_START, Candidate, Proposer
 from mnemotune.optimizer.study import Trial
-from mnemotune.policies.lm import BudgetExhausted, Limits, Metered, Request
+from mnemotune.policies.lm import BudgetExhausted, Limits, Message, Metered, Request
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import MemoryPolicy
@@ -159,6 +159,41 @@ def test_only_those_who_explore_make_the_first_candidates_where_there_are_any(ki
     assert names(few, proposers) == {"wide"}
     assert names([*few, kit.trial(BROAD_START)], proposers) == {"wide", "near"}
     assert names(few, {**proposers, "wide": Scripted(drawn(kit), explores=True, able=False)}) == {"near"}
+
+
+def test_known_strategies_and_random_points_are_the_broad_start_of_a_search_as_it_comes(bench: Any) -> None:
+    """Others wait, though they have failures to read and policies to cross; then all take part."""
+    seen: dict[bool, set[str]] = {}
+    for trials in (1, BROAD_START, BROAD_START + 1):
+        scores = [{"train0": 0.5, "train1": 0.1}, {"train0": 0.1, "train1": 0.5}]
+        others = [bench.trial(n, policy=bench.facts(top_k=2 + n), train=scores[n % 2]) for n in range(1, trials)]
+        study = [bench.trial(), *others]
+        names = {
+            name
+            for seed in range(12)
+            for name, _ in proposed(bench, study, bench.kit.pupil(), seed=seed, generation=trials, candidates=4)
+        }
+        seen.setdefault(trials > BROAD_START, set()).update(names)
+    assert seen == {False: {"known", "random"}, True: set(SearchConfig().proposers)}
+
+
+def test_a_proposal_has_what_it_took_and_what_those_before_it_in_its_place_took(kit: Any) -> None:
+    """Of proposals that are made side by side, each has its own."""
+    model = Metered(kit.pupil(), budget=Budget(Limits()))
+
+    @dataclass
+    class Thinking(Scripted):
+        async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+            made = await super().propose(trials, rng)
+            for _ in range(self.asked):
+                await model.complete(Request((Message("user", "And now?"),), "reply"))
+            return made
+
+    replies = iter([kit.policy(1), kit.policy(), kit.policy(2), kit.policy(3)])
+    made = deal({"thinking": Thinking(lambda _: next(replies))}, [kit.trial()])
+    assert [candidate.policy for _, candidate in made] == [kit.policy(1), kit.policy(3), kit.policy(2)]
+    assert [candidate.took.total.calls for _, candidate in made] == [1, 2 + 4, 3], "the n-th takes n calls"
+    assert sum(candidate.took.total.calls for _, candidate in made) == model.ledger.total.calls
 
 
 def test_a_proposer_that_is_not_ready_makes_nothing_invariant_3(kit: Any) -> None:

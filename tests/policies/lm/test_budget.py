@@ -25,6 +25,7 @@ from mnemotune.policies.lm import (
     Consumed,
     LanguageModel,
     LanguageModelError,
+    Ledger,
     Limits,
     Message,
     Metered,
@@ -32,6 +33,7 @@ from mnemotune.policies.lm import (
     Spend,
     Usage,
 )
+from mnemotune.policies.lm.budget import on_account
 from mnemotune.policies.lm.embedded import EmbeddedModel
 
 
@@ -293,6 +295,24 @@ async def test_calls_are_counted_by_role_with_and_without_a_budget() -> None:
             await model.complete(Request((Message("user", "hello"),), role))
         assert model.ledger.by_role == {"answer": Spend(2, 0, 14, 6, 1.0), "write": Spend(1, 0, 7, 3, 0.5)}
         assert budget is None or (budget.calls, budget.tokens, budget.usd) == (3, 30, 1.5)
+
+
+async def test_what_is_taken_on_an_account_is_told_apart_and_a_meter_within_a_meter_counts_once() -> None:
+    """Tasks that are started there take on the same account, whatever is done meanwhile elsewhere."""
+    common = Metered(Fixed(Usage(7, 3, 0.5)), budget=Budget(Limits()))
+    own, ledgers = Metered(common), [Ledger(), Ledger()]
+
+    async def take(ledger: Ledger, calls: int) -> None:
+        with on_account(ledger):
+            await asyncio.gather(*(own.complete(request()) for _ in range(calls)))
+
+    await asyncio.gather(take(ledgers[0], 2), take(ledgers[1], 3))
+    await own.complete(request())
+    assert [ledger.by_role for ledger in ledgers] == [
+        {"answer": Spend(2, 0, 14, 6, 1.0)},
+        {"answer": Spend(3, 0, 21, 9, 1.5)},
+    ]
+    assert common.ledger.total.calls == own.ledger.total.calls == 6
 
 
 async def test_a_call_that_could_overshoot_is_not_made() -> None:
