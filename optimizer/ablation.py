@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
@@ -138,7 +139,13 @@ def carry_out(runs: Sequence[Run], *, finished: Callable[[Run], None]) -> None:
             _search(run)
             finished(run)
         return
-    executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=1)
+    executor = ProcessPoolExecutor(
+        workers,
+        mp_context=get_context("spawn"),
+        max_tasks_per_child=1,
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_DFL),  # Ctrl-C ends them without a word; what they were at goes on later
+    )
     try:
         for run in _as_they_end(executor, left):
             finished(run)
