@@ -14,7 +14,8 @@ from ..data.resources import resource
 from ..env.compat import AMEMGYM, DEFECTS, Defect
 from ..env.generation.plan import GenerationPlan, plan_values
 from ..env.generation.texts import GenerationTexts, complete_texts, default_texts, load_texts
-from ..policies.lm.openai import Prices, check_extra_body
+from ..policies.lm.openai import check_extra_body
+from ..policies.lm.prices import Prices
 from ..policies.policy import MemoryPolicy, dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
 
@@ -66,7 +67,8 @@ class Endpoint(Section):
     extra_body: dict[str, Any] = {}
     """Added to every request, for example a reasoning effort or another temperature; it wins."""
     prices: dict[str, Prices] = {}
-    """By model, US dollars per million tokens. A model that is missing costs an unknown sum, never zero."""
+    """By model, US dollars per million tokens. What is missing is looked up in a list where the endpoint is the
+    provider's own; else it costs a sum that is not known, never zero."""
     cache: bool = True
     """Keep replies in the run folder, so that nothing is paid for twice."""
 

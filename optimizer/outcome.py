@@ -14,6 +14,7 @@ from .study import Study
 
 STUDY = "evolution"
 CONSUMED, SEARCH_SPEND, TEST_SPEND, TEST, ENDED = "consumed", "search_spend", "test_spend", "test", "ended"
+WARNED = "warned"
 """What the study keeps beside its trials."""
 
 
