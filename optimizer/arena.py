@@ -15,6 +15,7 @@ from ..data.scenario import Scenario
 from ..data.splits import Splits
 from ..env import Episode, Evaluation, Evaluator
 from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
+from ..policies.lm.base import merged
 from ..policies.policy import MemoryPolicy
 from .acceptance import Slices, slices_of
 from .evidence import gather_evidence
@@ -205,18 +206,20 @@ def mean_scores(series: Mapping[str, Sequence[float]], periods: int | None = Non
 
 
 def joined(parts: Sequence[Evaluation]) -> Evaluation:
-    """Put evaluations of one policy on different users together."""
+    """Put evaluations of one policy on different users together; upper bounds are left out of what they took."""
+    episodes = tuple(episode for part in parts for episode in part.episodes)
     return Evaluation(
         policy=parts[0].policy,
         users=tuple(user for part in parts for user in part.users),
-        episodes=tuple(episode for part in parts for episode in part.episodes),
+        episodes=episodes,
+        ledger=merged([episode.ledger for episode in episodes]),
     )
 
 
 def summarise(evaluation: Evaluation) -> dict[str, Any]:
     """Return the figures that a trial keeps."""
     whole = evaluation.as_json("")
-    return {name: whole[name] for name in ("accuracy", "upper_bound", "memory_score", "shares", "failures")}
+    return {name: whole[name] for name in ("accuracy", "upper_bound", "memory_score", "shares", "failures", "per_turn")}
 
 
 def has_lost(rival: Mapping[str, float], scores: Mapping[str, float]) -> bool:

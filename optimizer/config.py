@@ -108,6 +108,7 @@ class SpaceConfig(Section):
 
 
 ProposerName = Literal["known", "reflective", "merge", "tpe", "random", "amemgym", "gepa"]
+Objective = Literal["score", "score-per-token", "score-per-dollar", "score-per-call"]
 NUMBERS_ONLY, PROMPTS_ONLY = {"known", "tpe", "random"}, {"amemgym", "gepa"}
 
 
@@ -142,6 +143,9 @@ class SearchConfig(Section):
     """Train users at the first look at a race; each next look is at twice as many."""
     acceptance: Literal["validation", "train"] = "validation"
     """validation: what is better on train users must be so surely on validation users; train: the best mean wins."""
+    objective: Objective = "score"
+    """What the policy that goes to the sealed test as evolved has most of: score, or, among the policies that are
+    surely better than the seed policy, score for what a turn of a talk costs."""
     veto: bool = True
     """Whether a candidate is refused when it gets surely worse on a topic or a stretch of periods."""
     space: SpaceConfig = SpaceConfig()

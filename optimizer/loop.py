@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..policies.lm import BudgetExhausted, LanguageModelError, Ledger
+from ..policies.lm.prices import Prices
 from ..policies.policy import MemoryPolicy
 from .acceptance import ALPHA_AT_THE_END, level, look, promising
 from .arena import Arena, Race, Validation, compare, mean_scores, told
 from .config import SearchConfig
+from .front import cost_in, pick
 from .proposers.mix import propose
 from .proposers.numbers import point_of
 from .proposers.proposer import Candidate, Proposer, leader
@@ -35,6 +37,8 @@ class Loop:
     search: SearchConfig
     tell: Callable[[Trial], None]
     """Hears of every finished trial."""
+    prices: Prices | None = None
+    """What the assistant's tokens cost, where an objective asks for dollars."""
     _billed: Ledger = field(default_factory=Ledger, init=False)
 
     async def run(self, seed_policy: MemoryPolicy) -> str:
@@ -63,22 +67,49 @@ class Loop:
         return f"all {self.search.generations} generations are done"
 
     async def look_last(self) -> None:
-        """Look at the leader on the validation users, unless it is accepted already. Raises BudgetExhausted."""
+        """Look at the leader, or at what the objective picks, on the validation users, unless it is accepted already.
+
+        Raises BudgetExhausted.
+        """
         self._billed = self.spent().copy()
+        if self.search.objective != "score":
+            await self._settle_for(pick(self.study, cost_in(self.search.objective, self.prices)))
+            return
         first = leader(self.study.trials)
         twins = [trial for trial in self.study.trials if trial.policy == first.policy]
         done = any(trial.accepted or trial.look.get("level") == ALPHA_AT_THE_END for trial in twins)
         if self.search.acceptance == "train" or done or first.policy is None:
             return
-        again = replace(
-            first,
-            number=len(self.study.trials),
-            generation=self.study.trials[-1].generation,
-            parent=first.number,
-            change="the leader, looked at last",
-            led=False,
-        )
+        again = self._again(first, "the leader, looked at last")
         self._append(replace(await self._look(again, first.policy, last=True), calls=0))
+
+    async def _settle_for(self, picked: Trial) -> None:
+        """Make the objective's pick the last that is accepted, unless validation users say no better than the seed."""
+        best, policy = self.study.best, picked.policy
+        if policy is None or policy == best.policy:
+            return
+        trial = self._again(picked, f"the most {self.search.objective}")
+        known = next((twin for twin in self.study.trials if twin.policy == policy and twin.accepted), None)
+        if known is not None or self.search.acceptance == "train":
+            trial = trial if known is None else replace(trial, validation=known.validation, slices=known.slices)
+            settled = _ended(trial, "race", f"the most {self.search.objective}", accepted=True)
+        else:
+            found = await self.arena.validate(policy)
+            at = level(self.study.trials, last=True)
+            seen = look(found.scores, found.slices, seed=self.study.trials[0], best=best, level=at)
+            trial = replace(trial, validation=found.scores, slices=found.slices, look=seen.as_json())
+            told_of = f"{told(seen.over_seed.gain)} over the seed policy on validation (p {seen.over_seed.p:.4f})"
+            broken = _broken(found, best)
+            reason = f"{told_of}, needed {at:.4f}" + (f"; {_told_of(broken)}" if broken else "")
+            settled = _ended(trial, "validate", reason, accepted=seen.sure and not broken)
+        self._append(replace(settled, calls=0))
+
+    def _again(self, trial: Trial, change: str) -> Trial:
+        """Return a trial as the next one."""
+        number, generation = len(self.study.trials), self.study.trials[-1].generation
+        return replace(
+            trial, number=number, generation=generation, parent=trial.number, change=change, led=False, look={}
+        )
 
     def _next_generation(self) -> int:
         last = self.study.trials[-1].generation
@@ -182,8 +213,7 @@ class Loop:
         found = await self.arena.validate(policy, best)
         seen = look(found.scores, found.slices, seed=seed, best=best, level=level(self.study.trials, last=last))
         trial = replace(trial, validation=found.scores, slices=found.slices, look=seen.as_json())
-        known = {user for user, score in best.validation.items() if not math.isnan(score)}
-        broken = {user: failure for user, failure in found.failures.items() if user in known}
+        broken = _broken(found, best)
         told_of = f"{told(seen.over_best.gain)} over trial {best.number} on validation"
         if broken:
             reason = f"but {_told_of(broken)}"
@@ -217,6 +247,12 @@ class Loop:
 def _calls(spent: Ledger) -> int:
     """Count calls but those for upper bounds, which a run that goes on finds anew."""
     return sum(spend.calls for role, spend in spent.by_role.items() if role != "upper_bound")
+
+
+def _broken(found: Validation, best: Trial) -> dict[str, str]:
+    """Return why episodes failed with users that the best policy has a score for."""
+    known = {user for user, score in best.validation.items() if not math.isnan(score)}
+    return {user: failure for user, failure in found.failures.items() if user in known}
 
 
 def _told_of(failures: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from ..policies.lm.endpoint import url_of
 from ..policies.lm.openai import OpenAIModel
 from ..policies.lm.prices import Prices, list_price
 from ..policies.text import LexicalEmbedder
-from .config import Config, Endpoint
+from .config import Config, ConfigError, Endpoint
 
 FREE = Prices(input=0, output=0, source="this machine")
 
@@ -125,6 +125,16 @@ def priced(config: Config) -> Config:
 def price_of(model: str, config: Config) -> Prices | None:
     """Return what a model's tokens cost in a priced config; None where that is not known."""
     return FREE if model == "embedded" else config.endpoint.prices.get(model.removeprefix("openai:"))
+
+
+def check_objective(config: Config) -> None:
+    """Raise ConfigError when a priced config asks for score per dollar and nobody can tell dollars apart."""
+    price = price_of(config.model, config)
+    if config.search.objective != "score-per-dollar" or (price is not None and price.cost(1, 1) > 0):
+        return
+    model = config.model.removeprefix("openai:")
+    why = f"set endpoint.prices for {model}" if price is None else f"{model} is free: take score-per-token"
+    raise ConfigError(f"search.objective: score-per-dollar needs a price; {why}")
 
 
 def told_prices(config: Config) -> list[str]:

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..env.statistics import nan_mean
+from .front import Placed, front
 from .proposers.numbers import standing
 from .sealed import EVOLVED, SEED
 from .study import Trial
@@ -133,6 +134,30 @@ def search_plot(trials: Sequence[Trial]) -> str:
         axes.set_xlabel("trial")
         axes.set_ylabel("memory score")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
+        return _svg(figure)
+
+
+def front_plot(places: Sequence[Placed], best: Trial) -> str:
+    """Draw each raced policy's memory score on the train users against its tokens a turn, and the front."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _axes(7.2, 3.4)
+        line = front(places)
+        axes.plot([p.cost for p in places], [p.score for p in places], "o", color=FAINT, markersize=4, label="raced")
+        axes.step(
+            [p.cost for p in line], [p.score for p in line], "o-", where="post", color=INK, markersize=5, label="front"
+        )
+        marks = {"seed": (INK, "s", [p for p in places if p.trial.number == 0])}
+        marks["evolved"] = (ACCENT, "D", [p for p in places if p.trial.policy == best.policy and p.trial.number])
+        for name, (color, marker, found) in marks.items():
+            axes.plot([p.cost for p in found], [p.score for p in found], marker, color=color, label=name, markersize=7)
+        for p in line:
+            axes.annotate(str(p.trial.number), (p.cost, p.score), (0, 6), textcoords="offset points", ha="center")
+        if places:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_xlabel("tokens a turn")
+        axes.set_ylabel("memory score, train users")
         axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
         return _svg(figure)
 

@@ -11,15 +11,19 @@ from typing import Any
 import jinja2
 
 from ..data.resources import resource
+from ..env.cost import TurnCost, turn_cost_of
 from ..env.statistics import nan_mean
 from ..policies.lm.base import Spend, merged
+from ..policies.lm.prices import Prices
 from ..policies.policy import MemoryPolicy, dump_policy
 from ..policies.prompts import Templates
 from .config import dump_config
+from .front import dollars, placed
+from .models import price_of
 from .outcome import Outcome
 from .sealed import EVOLVED, SEED
 from .study import Trial
-from .table import cells, count, number, with_interval
+from .table import cells, cost_cells, count, number, with_interval
 from .tracking import policy_params
 
 
@@ -70,13 +74,17 @@ def render_report(outcome: Outcome) -> str:
         }
     if trials:
         drawn["search"] = plots.search_plot(trials)
+        drawn["front"] = plots.front_plot(placed(trials, lambda cost: cost.tokens), outcome.study.best)
     config = outcome.config
+    price = price_of(config.model, config)
     return template.render(
         name=outcome.folder.name,
         config=config,
         embedded="embedded" in {config.model, config.user_model, config.proposer_model},
         headline=_headline(outcome),
-        rows=[(name, *cells(name, row)[1:]) for name, row in test.rows.items()],
+        rows=[(*cells(name, row), _dollars(row, price)) for name, row in test.rows.items()],
+        best_number=str(_first_of(outcome)) if trials else "",
+        front=[_front_row(row) for row in outcome.front],
         evolved=EVOLVED,
         problem=test.problem,
         opened=test.done,
@@ -92,6 +100,37 @@ def render_report(outcome: Outcome) -> str:
         best_policy=dump_policy(best) if trials and (best := outcome.study.best.policy) else "",
         spend=_spend(outcome),
         settings=dump_config(config),
+    )
+
+
+def _dollars(row: Mapping[str, Any], price: Prices | None) -> str:
+    """Write what 1,000 turns cost."""
+    cost = turn_cost_of(row)
+    usd = None if cost is None else dollars(cost, price)
+    return "-" if cost is None else _thousand_turns(usd)
+
+
+def _first_of(outcome: Outcome) -> int:
+    """Return the first trial of the best policy."""
+    best = outcome.study.best
+    return next(trial.number for trial in outcome.study.trials if trial.policy == best.policy)
+
+
+def _thousand_turns(usd: float | None) -> str:
+    return "not known" if usd is None else f"${1000 * usd:.2f}"
+
+
+def _front_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    per_turn, users = dict(row["per_turn"]), row["best_for"]
+    usd = per_turn.pop("usd")
+    return (
+        str(row["trial"]),
+        row["policy"],
+        number(row["train"]),
+        number(row["validation"]),
+        *cost_cells(TurnCost(**per_turn)),
+        _thousand_turns(usd),
+        ", ".join(users) or "nobody",
     )
 
 

@@ -25,7 +25,7 @@ from .allowance import Allowance, splits_of
 from .arena import Arena
 from .config import Config, ConfigError, dump_config, load_config
 from .loop import Loop
-from .models import MeteredModels, Models, open_models, priced, protocol_of, told_prices
+from .models import MeteredModels, Models, check_objective, open_models, price_of, priced, protocol_of, told_prices
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
 from .progress import Progress
 from .proposers import open_proposers
@@ -53,6 +53,7 @@ def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
     Raises ConfigError, ScenarioError or LanguageModelError before anything is spent when the run cannot work.
     """
     config, splits = priced(config), splits_of(config)
+    check_objective(config)
     allowance = Allowance.of(config, splits, protocol_of(config))
     check_server(config.tracking.uri)
     with open_models(config, folder=folder) as models, _alone_in(folder):
@@ -204,6 +205,7 @@ class _Run:
             spent=lambda: models.ledger,
             search=self.config.search,
             tell=self._trial_done,
+            prices=price_of(self.config.model, self.config),
         )
 
     async def _test(self) -> None:
