@@ -110,16 +110,14 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
     test = test + rehearsal.mean(finalist, splits.test)
     money = _Money(config, rehearsal)
-    fit, limit = money.fit(allowance.races, NOTHING, start + candidates + looks)
-    parts = {"search": fit * (start + candidates + looks)}
+    share, limit = money.fit(allowance.races, start, candidates + looks)
+    parts = {"search": start + share * (candidates + looks)}
     parts["last look"] = money.fit(allowance.search, parts["search"], LAST_LOOK * look)[0] * LAST_LOOK * look
     gone = parts["search"] + parts["last look"]
     parts["sealed test"] = money.fit(allowance.whole, gone, test)[0] * test
     total = gone + parts["sealed test"]
-    share = max(0.0, fit * (start + candidates + looks)[:, 0].sum() - start[:, 0].sum())
-    tried = round(planned * share / (candidates + looks)[:, 0].sum())
     usd = {role: money.usd_of(i, total) for i, role in enumerate(CALL_ROLES) if total[i, 0] > 0.5}
-    return Estimate(parts, tried, planned, limit, usd, money.seconds(total))
+    return Estimate(parts, round(share * planned), planned, limit, usd, money.seconds(total))
 
 
 def _candidates(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, planned: int) -> Taken:

@@ -18,7 +18,7 @@ from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
 from ...policies.policy import PolicyError
 from ..config import ConfigError
-from . import data, evaluate, evolve, ranks, results, serve, view
+from . import data, estimate, evaluate, evolve, ranks, results, serve, view
 
 app = typer.Typer(
     name="mnemotune",
@@ -28,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("evolve")(evolve.evolve_command)
+app.command("estimate")(estimate.estimate_command)
 app.command("evaluate")(evaluate.evaluate_command)
 app.command("ranks")(ranks.ranks_command)
 app.command("results")(results.results_command)
