@@ -11,11 +11,14 @@ from ..env.statistics import paired_difference, paired_test
 from ..policies.lm.prices import Prices
 from .acceptance import ALPHA_AT_THE_END
 from .config import Objective
-from .proposers.proposer import raced
-from .study import Study, Trial
+from .proposers.proposer import leader, raced
+from .study import Trial
 
 SURE = 0.05
 """One-sided p of no gain over the seed policy, on train users, below which a policy can be picked for what it costs."""
+
+KEPT = 1 / 2
+"""Share of the leader's gain over the seed policy, on train users, that such a policy keeps at least."""
 
 CostOf = Callable[[TurnCost], float | None]
 """What a turn costs, in the unit of an objective; None where that is not known."""
@@ -83,18 +86,21 @@ def users_won(places: Sequence[Placed]) -> dict[int, list[str]]:
     return won
 
 
-def pick(study: Study, cost_of: CostOf) -> Trial:
+def pick(trials: Sequence[Trial], cost_of: CostOf) -> Trial | None:
     """Return the trial with the most score for its cost, among the policies that are surely better than the seed.
 
-    Sure is what was accepted, and what is better on train users with p < SURE and has not failed on validation users:
-    so nothing wins by costing next to nothing. Where there is none, it is the policy accepted last.
+    Sure is what was accepted, and what is better on train users with p < SURE and has not failed on validation users.
+    It keeps at least KEPT of the leader's gain on train users: so nothing wins by costing next to nothing. None where
+    no policy is like that.
     """
+    seed = trials[0]
+    floor = max(0.0, seed.score + KEPT * (leader(trials).score - seed.score))
     able = [
         one
-        for one in placed(study.trials, cost_of)
-        if one.score > 0 and one.cost > 0 and _surely_better(one.trial, study.trials)
+        for one in placed(trials, cost_of)
+        if one.score > 0 and one.score >= floor and one.cost > 0 and _surely_better(one.trial, trials)
     ]
-    return max(able, key=lambda one: (one.score / one.cost, -one.trial.number)).trial if able else study.best
+    return max(able, key=lambda one: (one.score / one.cost, -one.trial.number)).trial if able else None
 
 
 def _surely_better(trial: Trial, trials: Sequence[Trial]) -> bool:

@@ -67,13 +67,12 @@ class Loop:
         return f"all {self.search.generations} generations are done"
 
     async def look_last(self) -> None:
-        """Look at the leader, or at what the objective picks, on the validation users, unless it is accepted already.
+        """Look at the leader on the validation users, unless it is accepted already. Raises BudgetExhausted.
 
-        Raises BudgetExhausted.
+        Where the objective is not the score alone, its pick comes first, and nothing more is looked at if it is good.
         """
         self._billed = self.spent().copy()
-        if self.search.objective != "score":
-            await self._settle_for(pick(self.study, cost_in(self.search.objective, self.prices)))
+        if self.search.objective != "score" and await self._settle():
             return
         first = leader(self.study.trials)
         twins = [trial for trial in self.study.trials if trial.policy == first.policy]
@@ -83,11 +82,12 @@ class Loop:
         again = self._again(first, "the leader, looked at last")
         self._append(replace(await self._look(again, first.policy, last=True), calls=0))
 
-    async def _settle_for(self, picked: Trial) -> None:
-        """Make the objective's pick the last that is accepted, unless validation users say no better than the seed."""
-        best, policy = self.study.best, picked.policy
-        if policy is None or policy == best.policy:
-            return
+    async def _settle(self) -> bool:
+        """Accept the objective's pick last, unless validation users are against it; tell whether there is one."""
+        picked, best = pick(self.study.trials, cost_in(self.search.objective, self.prices)), self.study.best
+        policy = None if picked is None else picked.policy
+        if picked is None or policy is None or policy == best.policy:
+            return picked is not None
         trial = self._again(picked, f"the most {self.search.objective}")
         known = next((twin for twin in self.study.trials if twin.policy == policy and twin.accepted), None)
         if known is not None or self.search.acceptance == "train":
@@ -103,6 +103,7 @@ class Loop:
             reason = f"{told_of}, needed {at:.4f}" + (f"; {_told_of(broken)}" if broken else "")
             settled = _ended(trial, "validate", reason, accepted=seen.sure and not broken)
         self._append(replace(settled, calls=0))
+        return settled.accepted
 
     def _again(self, trial: Trial, change: str) -> Trial:
         """Return a trial as the next one."""
