@@ -23,7 +23,7 @@ def score_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Table:
     """Return a table of evaluations, as ``Evaluation.as_json`` gives them, by the name to show."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in COLUMNS:
-        table.add_column(column, justify="left" if column in COLUMNS[:2] else "right", no_wrap=True)
+        table.add_column(column.replace("/", "\n/"), justify="left" if column in COLUMNS[:2] else "right", no_wrap=True)
     for name, row in rows.items():
         table.add_row(*map(Text, cells(short(name, LONGEST_NAME), row)), style="bold" if name == "evolved" else None)
     return table
