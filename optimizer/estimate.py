@@ -110,6 +110,7 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
     test = test + rehearsal.mean(finalist, splits.test)
     money = _Money(config, rehearsal)
+    start = money.fit(allowance.races, NOTHING, start)[0] * start
     share, limit = money.fit(allowance.races, start, candidates + looks)
     parts = {"search": start + share * (candidates + looks)}
     parts["last look"] = money.fit(allowance.search, parts["search"], LAST_LOOK * look)[0] * LAST_LOOK * look
