@@ -17,6 +17,7 @@ from ..policies.lm.chain import NO_CALLS, Chain, chain
 from ..policies.policy import MemoryPolicy
 from .compat import NONE, SEED, Compat, guess_unread, guess_unread_bounds
 from .concurrency import both, side_by_side
+from .cost import turn_cost
 from .episode import Answer, Episode, UpperBound, answer_of
 from .protocol import read_answer, upper_bound_prompt
 from .rollout import Cast, Rollout
@@ -116,6 +117,7 @@ class Evaluation:
             "calls": {role: s.calls for role, s in spend.items()},
             "cached": {role: s.cached for role, s in spend.items()},
             "tokens": {role: self._tokens_json(s) for role, s in spend.items()},
+            "per_turn": None if (cost := turn_cost(self.ledger)) is None else cost.as_json(),
             "cost_usd": self.ledger.total.cost_usd,
             "wall_s": round(self.wall_s, 3),
             "critical_path_s": round(self.critical_path.seconds, 3),

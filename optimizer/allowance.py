@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..data import Splits
+from ..data import Splits, load_scenarios, split_by_user
 from ..env.protocol import Protocol, upper_bound_calls
 from ..policies.lm import Limits
 from ..policies.policy import load_policy
@@ -81,3 +81,18 @@ class Allowance:
         """The whole budget, which the search and the sealed test share."""
         budget = self.budget
         return Limits(budget.calls, budget.tokens, budget.usd, budget.seconds)
+
+
+def splits_of(config: Config) -> Splits:
+    """Deal a config's users to its splits. Raises ScenarioError, or ConfigError when there are too few."""
+    sizes = config.splits
+    try:
+        return split_by_user(
+            load_scenarios(config.data),
+            train=sizes.train,
+            validation=sizes.validation,
+            test=sizes.test,
+            seed=sizes.seed,
+        )
+    except ValueError as error:
+        raise ConfigError(f"data: {error}") from None

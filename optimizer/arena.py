@@ -16,6 +16,7 @@ from ..data.splits import Splits
 from ..env import Episode, Evaluation, Evaluator
 from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from ..env.transcript import Transcript
+from ..policies.lm.base import merged
 from ..policies.policy import MemoryPolicy
 from .acceptance import Slices, slices_of
 from .evidence import gather_evidence
@@ -131,7 +132,9 @@ class Arena:
         The first users' first periods come first; each rung goes on where the last one stopped.
         """
         found: Mapping[str, Evaluation] = {}
-        for users, periods in self._rungs() if rivals else [(len(self._train), None)]:
+        longest = max(len(scenario.periods) for scenario in self._train)
+        steps = rungs(len(self._train), block=self._block, periods=longest) if rivals else [(len(self._train), None)]
+        for users, periods in steps:
             found = {**found, **await self._evaluate(policy, self._train[:users], periods)}
             series = {user: series_of(evaluation)[:periods] for user, evaluation in found.items()}
             whole = periods is None and users == len(self._train)
@@ -151,16 +154,6 @@ class Arena:
         unlikely = not compare(scores, others).mean > 0 if math.isnan(p) else p > UNLIKELY
         halfway = periods is None and 2 * len(scores) >= len(self._train)
         return has_lost(others, scores) or (halfway and unlikely)
-
-    def _rungs(self) -> Iterator[tuple[int, int | None]]:
-        """Yield how many users, and how many of their periods, each look at a race takes in; None is all periods."""
-        users, every = self._block, len(self._train)
-        if users < every:
-            yield users, math.ceil(max(len(scenario.periods) for scenario in self._train) / FIRST_LOOK)
-        while users < every:
-            yield users, None
-            users *= 2
-        yield every, None
 
     async def validate(self, policy: MemoryPolicy, best: Trial | None = None) -> Validation:
         """Run a policy on all validation users; on half of them, where it does no better than ``best`` there."""
@@ -205,6 +198,22 @@ class Arena:
         return random.Random(f"evidence:{self._seed}:{policy.key}")
 
 
+def rungs(every: int, *, block: int, periods: int) -> Iterator[tuple[int, int | None]]:
+    """Yield how many of all users, and how many of their periods, each look at a race takes in; None is all periods."""
+    users = block
+    if users < every:
+        yield users, first_look(periods)
+    while users < every:
+        yield users, None
+        users *= 2
+    yield every, None
+
+
+def first_look(periods: int) -> int:
+    """Return how many of a life's periods come before the first look at a race."""
+    return math.ceil(periods / FIRST_LOOK)
+
+
 def series_of(evaluation: Evaluation) -> tuple[float, ...]:
     """Return the memory score by period of the one user that an evaluation is of; empty where the episode failed."""
     return tuple(period.memory_score for user in evaluation.users for period in user.periods)
@@ -216,18 +225,20 @@ def mean_scores(series: Mapping[str, Sequence[float]], periods: int | None = Non
 
 
 def joined(parts: Sequence[Evaluation]) -> Evaluation:
-    """Put evaluations of one policy on different users together."""
+    """Put evaluations of one policy on different users together; upper bounds are left out of what they took."""
+    episodes = tuple(episode for part in parts for episode in part.episodes)
     return Evaluation(
         policy=parts[0].policy,
         users=tuple(user for part in parts for user in part.users),
-        episodes=tuple(episode for part in parts for episode in part.episodes),
+        episodes=episodes,
+        ledger=merged([episode.ledger for episode in episodes]),
     )
 
 
 def summarise(evaluation: Evaluation) -> dict[str, Any]:
     """Return the figures that a trial keeps."""
     whole = evaluation.as_json("")
-    return {name: whole[name] for name in ("accuracy", "upper_bound", "memory_score", "shares", "failures")}
+    return {name: whole[name] for name in ("accuracy", "upper_bound", "memory_score", "shares", "failures", "per_turn")}
 
 
 def has_lost(rival: Mapping[str, float], scores: Mapping[str, float]) -> bool:

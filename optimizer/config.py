@@ -14,7 +14,8 @@ from ..data.resources import resource
 from ..env.compat import AMEMGYM, DEFECTS, Defect
 from ..env.generation.plan import GenerationPlan, plan_values
 from ..env.generation.texts import GenerationTexts, complete_texts, default_texts, load_texts
-from ..policies.lm.openai import Prices, check_extra_body
+from ..policies.lm.openai import check_extra_body
+from ..policies.lm.prices import Prices
 from ..policies.policy import MemoryPolicy, dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
 
@@ -66,7 +67,8 @@ class Endpoint(Section):
     extra_body: dict[str, Any] = {}
     """Added to every request, for example a reasoning effort or another temperature; it wins."""
     prices: dict[str, Prices] = {}
-    """By model, US dollars per million tokens. A model that is missing costs an unknown sum, never zero."""
+    """By model, US dollars per million tokens. What is missing is looked up in a list where the endpoint is the
+    provider's own; else it costs a sum that is not known, never zero."""
     cache: bool = True
     """Keep replies in the run folder, so that nothing is paid for twice."""
 
@@ -106,6 +108,7 @@ class SpaceConfig(Section):
 
 
 ProposerName = Literal["known", "reflective", "merge", "tpe", "random", "amemgym", "gepa"]
+Objective = Literal["score", "score-per-token", "score-per-dollar", "score-per-call"]
 NUMBERS_ONLY, PROMPTS_ONLY = {"known", "tpe", "random"}, {"amemgym", "gepa"}
 
 
@@ -146,6 +149,9 @@ class SearchConfig(Section):
     """Whether candidates listen to the seed policy's recorded talks instead of talking; never in the sealed test."""
     acceptance: Literal["validation", "train"] = "validation"
     """validation: what is better on train users must be so surely on validation users; train: the best mean wins."""
+    objective: Objective = "score"
+    """What the policy that goes to the sealed test as evolved has most of: score, or, among the policies that are
+    surely better than the seed policy, score for what a turn of a talk costs."""
     veto: bool = True
     """Whether a candidate is refused when it gets surely worse on a topic or a stretch of periods."""
     space: SpaceConfig = SpaceConfig()

@@ -9,10 +9,12 @@ from typing import Any
 
 from ..policies.lm import BudgetExhausted, LanguageModelError, Ledger
 from ..policies.lm.base import merged
+from ..policies.lm.prices import Prices
 from ..policies.policy import MemoryPolicy
 from .acceptance import level, look, promising
 from .arena import Arena, Race, Validation, compare, mean_scores, told
 from .config import SearchConfig
+from .front import cost_in, pick
 from .proposers.mix import propose
 from .proposers.numbers import point_of
 from .proposers.proposer import Candidate, Proposer, leader
@@ -38,6 +40,8 @@ class Loop:
     search: SearchConfig
     tell: Callable[[Trial], None]
     """Hears of every finished trial."""
+    prices: Prices | None = None
+    """What the assistant's tokens cost, where an objective asks for dollars."""
     _billed: Ledger = field(default_factory=Ledger, init=False)
     _counted: int = field(default=0, init=False)
 
@@ -70,24 +74,58 @@ class Loop:
         return f"all {self.search.generations} generations are done"
 
     async def look_last(self) -> None:
-        """Look at the leader on the validation users, unless it is accepted already. Raises BudgetExhausted."""
+        """Look at the leader on the validation users, unless it is accepted already. Raises BudgetExhausted.
+
+        Where the objective is not the score alone, its pick comes first, and nothing more is looked at if it is good.
+        """
         self._billed, self._counted = self.spent().copy(), self.arena.periods
+        if self.search.objective != "score" and await self._settle():
+            return
         first = leader(self.study.trials)
         twins = [trial for trial in self.study.trials if trial.policy == first.policy]
         done = any(trial.accepted or trial.change == LAST_LOOK for trial in twins)
         if self.search.acceptance == "train" or done or first.policy is None:
             return
-        again = replace(
-            first,
+        again = self._again(first, LAST_LOOK)
+        self._append(await self._look(again, first.policy, last=True))
+
+    async def _settle(self) -> bool:
+        """Accept the objective's pick last, unless validation users are against it; tell whether there is one."""
+        picked, best = pick(self.study.trials, cost_in(self.search.objective, self.prices)), self.study.best
+        policy = None if picked is None else picked.policy
+        if picked is None or policy is None or policy == best.policy:
+            return picked is not None
+        trial = self._again(picked, f"the most {self.search.objective}")
+        known = next((twin for twin in self.study.trials if twin.policy == policy and twin.accepted), None)
+        if known is not None or self.search.acceptance == "train":
+            trial = trial if known is None else replace(trial, validation=known.validation, slices=known.slices)
+            settled = _ended(trial, "race", f"the most {self.search.objective}", accepted=True)
+        else:
+            found = await self.arena.validate(policy)
+            at = level(self.study.trials, last=True)
+            seen = look(found.scores, found.slices, seed=self.study.trials[0], best=best, level=at)
+            trial = replace(trial, validation=found.scores, slices=found.slices, look=seen.as_json())
+            told_of = f"{told(seen.over_seed.gain)} over the seed policy on validation (p {seen.over_seed.p:.4f})"
+            broken = _broken(found, best)
+            reason = f"{told_of}, needed {at:.4f}" + (f"; {_told_of(broken)}" if broken else "")
+            settled = _ended(trial, "validate", reason, accepted=seen.sure and not broken)
+        self._append(settled)
+        return settled.accepted
+
+    def _again(self, trial: Trial, change: str) -> Trial:
+        """Return a trial as the next one, which is no candidate."""
+        return replace(
+            trial,
             number=len(self.study.trials),
             generation=self.study.trials[-1].generation,
-            parent=first.number,
-            change=LAST_LOOK,
+            parent=trial.number,
+            change=change,
+            proposer="",
             led=False,
+            look={},
             ledger=Ledger(),
             calls=0,
         )
-        self._append(await self._look(again, first.policy, last=True))
 
     def _next_generation(self) -> int:
         last = self.study.trials[-1].generation
@@ -95,7 +133,7 @@ class Loop:
 
     def _judged(self, generation: int) -> int:
         """Count the candidates of a generation that are in the study."""
-        return sum(trial.generation == generation and trial.change != LAST_LOOK for trial in self.study.trials)
+        return sum(trial.generation == generation and bool(trial.proposer) for trial in self.study.trials)
 
     async def _screen(self, candidates: Sequence[Candidate]) -> list[Verdict]:
         sound = [candidate.policy for candidate in candidates if candidate.policy is not None]
@@ -195,8 +233,7 @@ class Loop:
         found = await self.arena.validate(policy, best)
         seen = look(found.scores, found.slices, seed=seed, best=best, level=level(self.study.trials, last=last))
         trial = replace(trial, validation=found.scores, slices=found.slices, look=seen.as_json())
-        known = {user for user, score in best.validation.items() if not math.isnan(score)}
-        broken = {user: failure for user, failure in found.failures.items() if user in known}
+        broken = _broken(found, best)
         told_of = f"{told(seen.over_best.gain)} over trial {best.number} on validation"
         if broken:
             reason = f"but {_told_of(broken)}"
@@ -231,6 +268,12 @@ class Loop:
 def _calls(spent: Ledger) -> int:
     """Count calls but those for upper bounds, which a run that goes on finds anew."""
     return sum(spend.calls for role, spend in spent.by_role.items() if role != "upper_bound")
+
+
+def _broken(found: Validation, best: Trial) -> dict[str, str]:
+    """Return why episodes failed with users that the best policy has a score for."""
+    known = {user for user, score in best.validation.items() if not math.isnan(score)}
+    return {user: failure for user, failure in found.failures.items() if user in known}
 
 
 def _told_of(failures: Mapping[str, str]) -> str:

@@ -12,9 +12,13 @@ from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, Re
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
 from ..policies.lm.embedded import EmbeddedModel
+from ..policies.lm.endpoint import url_of
 from ..policies.lm.openai import OpenAIModel
+from ..policies.lm.prices import Prices, list_price
 from ..policies.text import LexicalEmbedder
-from .config import Config, Endpoint
+from .config import Config, ConfigError, Endpoint
+
+FREE = Prices(input=0, output=0, source="this machine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,41 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
     finally:
         if cache is not None:
             cache.close()
+
+
+def priced(config: Config) -> Config:
+    """Return the config with a published list's price for each of its models that it gives none for, if there is one.
+
+    The embedded model has none: it is free.
+    """
+    url, given = url_of(config.endpoint.base_url), config.endpoint.prices
+    missing = {name.removeprefix("openai:") for name in config.models.values() if name != "embedded"} - given.keys()
+    listed = {name: price for name in sorted(missing) if (price := list_price(name, url)) is not None}
+    endpoint = config.endpoint.model_copy(update={"prices": {**given, **listed}})
+    return config.model_copy(update={"endpoint": endpoint}) if listed else config
+
+
+def price_of(model: str, config: Config) -> Prices | None:
+    """Return what a model's tokens cost in a priced config; None where that is not known."""
+    return FREE if model == "embedded" else config.endpoint.prices.get(model.removeprefix("openai:"))
+
+
+def check_objective(config: Config) -> None:
+    """Raise ConfigError when a priced config asks for score per dollar and nobody can tell dollars apart."""
+    price = price_of(config.model, config)
+    if config.search.objective != "score-per-dollar" or (price is not None and price.cost(1, 1) > 0):
+        return
+    model = config.model.removeprefix("openai:")
+    why = f"set endpoint.prices for {model}" if price is None else f"{model} is free: take score-per-token"
+    raise ConfigError(f"search.objective: score-per-dollar needs a price; {why}")
+
+
+def told_prices(config: Config) -> list[str]:
+    """Say what the tokens of each model behind an endpoint cost, as far as a priced config knows."""
+    names = sorted({name for name in config.models.values() if name != "embedded"})
+    prices = {name.removeprefix("openai:"): price_of(name, config) for name in names}
+    unknown = "not known, and so is every cost (set endpoint.prices)"
+    return [f"price of {name}: {unknown if price is None else price.told}" for name, price in prices.items()]
 
 
 def protocol_of(config: Config) -> Protocol:

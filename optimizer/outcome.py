@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..env.cost import TurnCost
+from ..env.statistics import nan_mean
 from ..policies.lm import Consumed, Ledger
 from ..policies.lm.base import merged
+from ..policies.lm.prices import Prices
 from .config import Config, ConfigError, default_uri, load_config
+from .front import Placed, dollars, front, placed, users_won
+from .models import price_of
 from .sealed import EVOLVED, SEED, SealedTest
 from .study import Study
 
 STUDY = "evolution"
 CONSUMED, SEARCH_SPEND, TEST_SPEND, TEST, ENDED = "consumed", "search_spend", "test_spend", "test", "ended"
+WARNED = "warned"
 """What the study keeps beside its trials."""
 
 
@@ -59,6 +66,14 @@ class Outcome:
         """Where MLflow keeps its view of the run."""
         return self.config.tracking.uri or default_uri(self.folder.parent)
 
+    @property
+    def front(self) -> list[dict[str, Any]]:
+        """The raced policies that no other beats in score and tokens a turn, the cheapest first, as JSON values."""
+        price = price_of(self.config.model, self.config)
+        places = placed(self.study.trials, lambda cost: cost.tokens)
+        won = users_won(places)
+        return [_front_json(one, price, won.get(one.trial.number, [])) for one in front(places)]
+
     def as_json(self) -> dict[str, Any]:
         """Return the run's result as plain JSON values."""
         ledger, test = merged([self.search_spend, self.test_spend]), self.test
@@ -69,6 +84,8 @@ class Outcome:
             "best_policy": test.rows.get(EVOLVED),
             "baselines": {name: row for name, row in test.rows.items() if name not in {SEED, EVOLVED}},
             "difference": test.difference,
+            "objective": self.config.search.objective,
+            "front": self.front,
             "trials": len(self.study.trials),
             "periods": sum(trial.periods for trial in self.study.trials),
             "accepted": sum(trial.accepted for trial in self.study.trials[1:]),
@@ -80,6 +97,19 @@ class Outcome:
                 "spent": asdict(self.consumed),
             },
         }
+
+
+def _front_json(one: Placed, price: Prices | None, users: list[str]) -> dict[str, Any]:
+    trial, per_turn = one.trial, TurnCost(**one.trial.summary["per_turn"])
+    validation = nan_mean(list(trial.validation.values()))
+    return {
+        "trial": trial.number,
+        "policy": "" if trial.policy is None else trial.policy.label,
+        "train": round(trial.score, 6),
+        "validation": None if math.isnan(validation) else round(validation, 6),
+        "per_turn": per_turn.as_json() | {"usd": dollars(per_turn, price)},
+        "best_for": users,
+    }
 
 
 def open_run(folder: Path) -> Outcome:

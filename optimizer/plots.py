@@ -11,9 +11,10 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from ..env.statistics import nan_mean
+from .front import Placed, front
 from .proposers.numbers import standing
 from .sealed import EVOLVED, SEED
 from .study import Trial
@@ -27,6 +28,7 @@ SHARES = {"accuracy": "#2da44e", "utilisation": "#bf8700", "read": "#fb8f44", "w
 LINES = {"native": "#8c959f", "rag": "#bf8700", "awe": "#8250df", "awi": "#bf3989", SEED: INK, EVOLVED: ACCENT}
 OTHER_LINES = ("#1b7c83", "#953800", "#6639ba", "#4d2d00")
 LONGEST_NAME = 28
+LABEL_PIXELS = 16
 STYLE = {
     "font.family": "sans-serif",
     "font.size": 10,
@@ -162,6 +164,50 @@ def _draw_score(axes: Axes, row: Mapping[str, Any] | None, y: float, color: str)
     if row["interval"][0] is not None:
         axes.plot(row["interval"], [y, y], color=color, linewidth=2)
     axes.plot([row["memory_score"]], [y], "o", color=color)
+
+
+def front_plot(places: Sequence[Placed], best: Trial) -> str:
+    """Draw each raced policy's memory score on the train users against its tokens a turn, and the front."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _axes(7.2, 3.4)
+        line = front(places)
+        axes.plot([p.cost for p in places], [p.score for p in places], "o", color=FAINT, markersize=4, label="raced")
+        axes.step(
+            [p.cost for p in line], [p.score for p in line], "o-", where="post", color=INK, markersize=5, label="front"
+        )
+        marks = {"seed": (INK, "s", [p for p in places if p.trial.number == 0])}
+        marks["evolved"] = (ACCENT, "D", [p for p in places if p.trial.policy == best.policy and p.trial.number])
+        for name, (color, marker, found) in marks.items():
+            if found:
+                axes.plot([p.cost for p in found], [p.score for p in found], marker, color=color, label=name)
+        if places:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+            axes.xaxis.set_minor_locator(NullLocator())
+            low, high = min(p.cost for p in places), max(p.cost for p in places)
+            axes.set_xlim(low / 1.5, high * 1.5)
+            axes.margins(y=0.15)
+        for group in _neighbours(line, axes):
+            told, last = ", ".join(str(p.trial.number) for p in group), group[-1]
+            axes.annotate(told, (last.cost, last.score), (0, 7), textcoords="offset points", ha="center")
+        axes.set_xlabel("tokens a turn")
+        axes.set_ylabel("memory score, train users")
+        axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
+        return _svg(figure)
+
+
+def _neighbours(line: Sequence[Placed], axes: Axes) -> list[list[Placed]]:
+    """Group places that are so near each other on the drawing that their labels would overlap."""
+    groups: list[list[Placed]] = []
+    for one in line:
+        if groups:
+            there, here = axes.transData.transform([(p.cost, p.score) for p in (groups[-1][-1], one)])
+            if max(abs(there - here)) < LABEL_PIXELS:
+                groups[-1].append(one)
+                continue
+        groups.append([one])
+    return groups
 
 
 def _best_so_far(trials: Sequence[Trial]) -> Iterator[float]:

@@ -96,7 +96,7 @@ class Progress:
         standing, budget = self.standing, self._budget
         spend = f"{budget.calls:,} calls, {budget.tokens / 1e6:.1f}M tokens"
         if budget.usd is None:
-            spend += ", $ unknown"
+            spend += ", $ not known"
         elif budget.usd:
             spend += f", ${budget.usd:.2f}"
         best = "-" if standing.best is None or math.isnan(standing.best) else f"{standing.best:.3f}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +12,23 @@ from typing import Any
 import jinja2
 
 from ..data.resources import resource
+from ..env.cost import TurnCost, turn_cost_of
 from ..env.statistics import nan_mean
 from ..policies.lm.base import Spend, merged
+from ..policies.lm.prices import Prices
 from ..policies.policy import MemoryPolicy, dump_policy
 from ..policies.prompts import Templates
 from .config import dump_config
+from .front import dollars, placed
+from .models import price_of
 from .outcome import Outcome
 from .sealed import EVOLVED, SEED
 from .study import Trial
-from .table import cells, count, number, with_interval
+from .table import cells, cost_cells, count, number, with_interval
 from .tracking import policy_params
+
+ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
+"""How far a candidate comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +78,17 @@ def render_report(outcome: Outcome) -> str:
         }
     if trials:
         drawn["search"] = plots.search_plot(trials)
+        drawn["front"] = plots.front_plot(placed(trials, lambda cost: cost.tokens), outcome.study.best)
     config = outcome.config
+    price = price_of(config.model, config)
     return template.render(
         name=outcome.folder.name,
         config=config,
         embedded="embedded" in {config.model, config.user_model, config.proposer_model},
         headline=_headline(outcome),
-        rows=[(name, *cells(name, row)[1:]) for name, row in test.rows.items()],
+        rows=[(*cells(name, row), _dollars(row, price)) for name, row in test.rows.items()],
+        best_number=str(_first_of(outcome)) if trials else "",
+        front=[_front_row(row) for row in outcome.front],
         evolved=EVOLVED,
         problem=test.problem,
         opened=test.done,
@@ -92,6 +104,37 @@ def render_report(outcome: Outcome) -> str:
         best_policy=dump_policy(best) if trials and (best := outcome.study.best.policy) else "",
         spend=_spend(outcome),
         settings=dump_config(config),
+    )
+
+
+def _dollars(row: Mapping[str, Any], price: Prices | None) -> str:
+    """Write what 1,000 turns cost."""
+    cost = turn_cost_of(row)
+    usd = None if cost is None else dollars(cost, price)
+    return "-" if cost is None else _thousand_turns(usd)
+
+
+def _first_of(outcome: Outcome) -> int:
+    """Return the first trial of the best policy."""
+    best = outcome.study.best
+    return next(trial.number for trial in outcome.study.trials if trial.policy == best.policy)
+
+
+def _thousand_turns(usd: float | None) -> str:
+    return "not known" if usd is None else f"${1000 * usd:.2f}"
+
+
+def _front_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    per_turn, users = dict(row["per_turn"]), row["best_for"]
+    usd = per_turn.pop("usd")
+    return (
+        str(row["trial"]),
+        row["policy"],
+        number(row["train"]),
+        number(row["validation"]),
+        *cost_cells(TurnCost(**per_turn)),
+        _thousand_turns(usd),
+        ", ".join(users) or "nobody",
     )
 
 
@@ -118,27 +161,29 @@ def _told(difference: Mapping[str, Any]) -> str:
 
 def _counts(trials: tuple[Trial, ...]) -> dict[str, int]:
     """Count the candidates by how far they came."""
-    candidates = trials[1:]
-    return {
-        "proposed": len(candidates),
-        "not new or not valid": sum(trial.stage == "check" for trial in candidates),
-        "screened out": sum(trial.stage == "screen" for trial in candidates),
-        "lost the race": sum(trial.stage == "race" for trial in candidates),
-        "not confirmed on validation": sum(t.stage == "validate" and not t.accepted for t in candidates),
-        "accepted": sum(trial.accepted for trial in candidates),
-    }
+    ends = Counter(_end_of(trial, trials) for trial in trials if trial.proposer)
+    return {"proposed": ends.total(), **{end: ends[end] for end in ENDS}}
+
+
+def _end_of(trial: Trial, trials: tuple[Trial, ...]) -> str:
+    """Say how far a candidate came, looks at it later on included."""
+    refused, screened, lost, looked_at, accepted = ENDS
+    if trial.stage in {"check", "screen"}:
+        return refused if trial.stage == "check" else screened
+    twins = [twin for twin in trials if twin.policy == trial.policy]
+    return accepted if any(t.accepted for t in twins) else looked_at if any(t.look for t in twins) else lost
 
 
 def _proposers(trials: tuple[Trial, ...]) -> list[tuple[str, ...]]:
     """Count what came of each proposer's candidates."""
-    rows = []
-    for name in dict.fromkeys(trial.proposer for trial in trials[1:]):
+    rows, accepted = [], {trial.policy for trial in trials if trial.accepted}
+    for name in dict.fromkeys(trial.proposer for trial in trials if trial.proposer):
         made = [trial for trial in trials if trial.proposer == name]
         counts = [
             len(made),
             sum(trial.finished_race for trial in made),
             sum(trial.led for trial in made),
-            sum(trial.accepted for trial in made),
+            len(accepted.intersection(trial.policy for trial in made)),
             sum(trial.ledger.total.calls for trial in made),
         ]
         rows.append((name, *(f"{n:,}" for n in counts)))

@@ -13,21 +13,21 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from ..data import Splits, load_scenarios, split_by_user
+from ..data import Splits
 from ..env import Episode, Evaluation, Evaluator
 from ..env.concurrency import end, start
 from ..env.episode import UpperBound, write_episodes
 from ..env.statistics import nan_mean
 from ..env.transcript import Transcript, read_transcripts
-from ..policies.lm import Budget, BudgetExhausted, LanguageModelError, Ledger, Limits
+from ..policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits
 from ..policies.lm.base import merged
 from ..policies.policy import dump_policy, load_policy
-from .allowance import Allowance
+from .allowance import Allowance, splits_of
 from .arena import Arena
 from .config import Config, ConfigError, dump_config, load_config
 from .loop import Loop
-from .models import MeteredModels, Models, open_models, protocol_of
-from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run, open_study
+from .models import MeteredModels, Models, check_objective, open_models, price_of, priced, protocol_of, told_prices
+from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
 from .progress import Progress
 from .proposers import open_proposers
 from .proposers.proposer import Proposer
@@ -36,6 +36,7 @@ from .screen import KeepAll
 from .sealed import EVOLVED, SEED, SealedTest, open_test
 from .study import Trial
 from .tracking import Tracker, check_server
+from .warnings import due_warnings
 
 TALKS = "talks"
 """The folder of the recorded talks in a run's folder."""
@@ -55,7 +56,8 @@ def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
 
     Raises ConfigError, ScenarioError or LanguageModelError before anything is spent when the run cannot work.
     """
-    splits = _splits(config)
+    config, splits = priced(config), splits_of(config)
+    check_objective(config)
     allowance = Allowance.of(config, splits, protocol_of(config))
     check_server(config.tracking.uri)
     with open_models(config, folder=folder) as models, _alone_in(folder):
@@ -118,20 +120,6 @@ def _publish(outcome: Outcome, tracker: Tracker) -> None:
     tracker.finish()
 
 
-def _splits(config: Config) -> Splits:
-    sizes = config.splits
-    try:
-        return split_by_user(
-            load_scenarios(config.data),
-            train=sizes.train,
-            validation=sizes.validation,
-            test=sizes.test,
-            seed=sizes.seed,
-        )
-    except ValueError as error:
-        raise ConfigError(f"data: {error}") from None
-
-
 class _Run:
     def __init__(
         self, outcome: Outcome, splits: Splits, models: Models, allowance: Allowance, console: Console
@@ -171,6 +159,8 @@ class _Run:
     async def _evolve(self) -> None:
         search = self.config.search
         self.progress.say(self._introduction())
+        for line in told_prices(self.config):
+            self.progress.say(line)
         self.progress.heading()
         self.progress.standing.planned_trials = search.generations * search.candidates + 1
         for trial in self.study.trials:
@@ -238,6 +228,7 @@ class _Run:
             spent=lambda: models.ledger,
             search=self.config.search,
             tell=self._trial_done,
+            prices=price_of(self.config.model, self.config),
         )
 
     async def _test(self) -> None:
@@ -276,6 +267,7 @@ class _Run:
 
         def note() -> None:
             self.study.note(name, merged([earlier, models.ledger]).as_json())
+            self._warn(models.budget.consumed)
 
         async def keep_noting() -> None:
             while True:
@@ -290,6 +282,15 @@ class _Run:
             await end([noting])
             note()
             self.study.note(CONSUMED, asdict(models.budget.consumed))
+
+    def _warn(self, gone: Consumed) -> None:
+        """Say once, over all stops of the run, that a limit comes near."""
+        said = self.study.noted(WARNED) or []
+        due = due_warnings(gone, self.config.search.budget, said)
+        if due:
+            self.study.note(WARNED, [*said, *due])
+        for warning in filter(None, due.values()):
+            self.progress.say(warning)
 
     def _tested(self, episode: Episode) -> None:
         standing = self.progress.standing

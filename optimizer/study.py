@@ -91,7 +91,7 @@ class Trial:
     periods: int = 0
     """Periods of episodes that its race and its look ran."""
     proposer: str = ""
-    """Who made it; empty for the seed policy."""
+    """Who made it; empty for the seed policy, and for a candidate that is looked at again."""
     led: bool = False
     """Whether it was clearly better than all before it on train users."""
     look: Mapping[str, Any] = field(default_factory=dict)

@@ -10,9 +10,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-COLUMNS = ("policy", "memory score", "accuracy", "write", "read", "util.", "calls", "tokens")
-"""Memory score with its 95% interval; accuracy and the three failure shares sum to 1; the upper bound's calls are left
-out, since they are the same for every policy."""
+from ..env.cost import TurnCost, turn_cost_of
+
+COLUMNS = ("policy", "memory score", "accuracy", "write", "read", "util.", "calls/turn", "tokens/turn")
+"""Memory score with its 95% interval; accuracy and the three failure shares sum to 1; what a turn of a talk costs where
+nobody asks questions."""
 LONGEST_NAME = 20
 """Characters of a name that leave the figures their room in 80 columns."""
 
@@ -21,7 +23,7 @@ def score_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Table:
     """Return a table of evaluations, as ``Evaluation.as_json`` gives them, by the name to show."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in COLUMNS:
-        table.add_column(column, justify="left" if column in COLUMNS[:2] else "right", no_wrap=True)
+        table.add_column(column.replace("/", "\n/"), justify="left" if column in COLUMNS[:2] else "right", no_wrap=True)
     for name, row in rows.items():
         table.add_row(*map(Text, cells(short(name, LONGEST_NAME), row)), style="bold" if name == "evolved" else None)
     return table
@@ -29,16 +31,19 @@ def score_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Table:
 
 def cells(name: str, row: Mapping[str, Any]) -> list[str]:
     """Return one evaluation's cells, aligned with ``COLUMNS``."""
-    own = [role for role in row["calls"] if role != "upper_bound"]  # found once for all policies, billed to the first
-    tokens = sum(row["tokens"][role]["input"] + row["tokens"][role]["output"] for role in own)
+    cost = turn_cost_of(row)
     return [
         name,
         with_interval(row["memory_score"], row["interval"]),
         number(row["accuracy"]),
         *(number(row["shares"][share]) for share in ("write", "read", "utilisation")),
-        f"{sum(row['calls'][role] for role in own):,}" if own else "-",
-        count(tokens) if own else "-",
+        *cost_cells(cost),
     ]
+
+
+def cost_cells(cost: TurnCost | None) -> list[str]:
+    """Return calls and tokens a turn; dashes where there is nothing to go by."""
+    return ["-", "-"] if cost is None else [f"{cost.calls:.2f}", f"{cost.tokens:,.0f}"]
 
 
 def with_interval(value: float | None, interval: Sequence[float | None]) -> str:

@@ -18,7 +18,7 @@ from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
 from ...policies.policy import PolicyError
 from ..config import ConfigError
-from . import ablate, data, evaluate, evolve, ranks, results, serve, view
+from . import ablate, data, estimate, evaluate, evolve, ranks, results, serve, view
 
 app = typer.Typer(
     name="mnemotune",
@@ -29,6 +29,7 @@ app = typer.Typer(
 )
 app.command("evolve")(evolve.evolve_command)
 app.command("ablate")(ablate.ablate_command)
+app.command("estimate")(estimate.estimate_command)
 app.command("evaluate")(evaluate.evaluate_command)
 app.command("ranks")(ranks.ranks_command)
 app.command("results")(results.results_command)

@@ -20,7 +20,7 @@ from ...env.transcript import Transcript, read_transcripts
 from ...policies.policy import MemoryPolicy, load_policy
 from ..config import Config, load_config, parse_config
 from ..cores import evaluate_on, processes_for
-from ..models import Models, open_models, protocol_of
+from ..models import Models, open_models, priced, protocol_of
 from ..table import people, score_table
 
 
@@ -90,8 +90,8 @@ def settings_of(path: Path | None, model: str | None) -> Config:
     unused = {"data": "", "splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": "native"}
     overrides = [] if model is None else [f"model={json.dumps(model)}"]
     if path is None:
-        return parse_config("{}", where="--model", overrides=overrides, defaults=unused)
-    return load_config(path, overrides=overrides, defaults=unused)
+        return priced(parse_config("{}", where="--model", overrides=overrides, defaults=unused))
+    return priced(load_config(path, overrides=overrides, defaults=unused))
 
 
 def _show(policy: str, result: dict[str, Any], *, as_json: bool, console: Console) -> None:

@@ -24,6 +24,10 @@ def evolve_command(
     config: Annotated[Path | None, typer.Argument(help="A config, for example configs/quickstart.yaml.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, dots in the key.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="The search's seed.")] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option("--objective", help="score, score-per-token, score-per-dollar or score-per-call: who is tested."),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The run folder; else the next free one in runs/.")] = None,
     resumed: Annotated[Path | None, typer.Option("--resume", help="Go on with the run in this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
@@ -31,7 +35,8 @@ def evolve_command(
     """Evolve a memory policy, and score it on users that the search never saw."""
     from ..run import evolve, resume  # imported late: Optuna takes a while that other commands do not need
 
-    overrides = [*(settings or []), *([] if seed is None else [f"search.seed={seed}"])]
+    given = {"search.seed": seed, "search.objective": objective}
+    overrides = [*(settings or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
     console = Console(stderr=True)
     folder = _folder(config, out, resumed)
     try:

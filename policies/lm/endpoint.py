@@ -92,7 +92,7 @@ class Endpoint:
         if concurrency < 1 or attempts < 1 or timeout_seconds <= 0 or (requests_per_minute or 1) <= 0:
             raise ValueError("concurrency, attempts, timeout_seconds and requests_per_minute must be positive")
         self.model = model
-        self.url = (base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL_URL).rstrip("/")
+        self.url = url_of(base_url)
         self._headers = _headers(self.url, api_key)
         self._concurrency = concurrency
         self._session: aiohttp.ClientSession | None = None
@@ -204,6 +204,11 @@ class _AttemptError(Exception):
         self.again = again
         self.down = down
         self.retry_after = retry_after
+
+
+def url_of(base_url: str | None) -> str:
+    """Return where an endpoint is: as given, else as OPENAI_BASE_URL says, else OpenAI's own."""
+    return (base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL_URL).rstrip("/")
 
 
 def _without_login(url: str) -> str:

@@ -6,34 +6,18 @@ import asyncio
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date as Date  # noqa: N812 - a field is called date
-from typing import Annotated, Literal, Unpack
+from typing import Literal, Unpack
 from weakref import WeakValueDictionary
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
 
 from .base import CHARACTERS_PER_TOKEN, Completion, Ledger, Request, Usage, Vectors, most_input_tokens, to_json
 from .cache import ResponseCache, cache_key
 from .endpoint import Endpoint, EndpointOptions, excerpt
+from .prices import Prices
 
 RESERVED = ("model", "messages", "input", "n", "stream", "max_tokens", "max_completion_tokens")
 """What ``extra_body`` may not hold: the accounting rests on it."""
-
-
-class Prices(BaseModel):
-    """What a model's tokens cost, in US dollars per million, without discounts for repeated ones."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    input: Annotated[float, Field(ge=0)]
-    output: Annotated[float, Field(ge=0)]
-    date: Date
-    """Day on which the two were read from the price list."""
-
-    def cost(self, input_tokens: int, output_tokens: int) -> float:
-        """Return US dollars."""
-        return (input_tokens * self.input + output_tokens * self.output) / 1e6
 
 
 class OpenAIModel:

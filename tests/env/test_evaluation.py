@@ -67,7 +67,7 @@ FIELDS = {
     "critical_path_calls",
     "failures",
 }
-EXTRAS = {"key", "by_user", "compat", "oracle", "unparsable", "failed_writes", "failed_rewrites"}
+EXTRAS = {"key", "by_user", "compat", "oracle", "unparsable", "failed_writes", "failed_rewrites", "per_turn"}
 
 
 def given_state(prompt: str) -> dict[str, str]:

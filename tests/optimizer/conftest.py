@@ -331,7 +331,8 @@ class Rig:
             assert trial.stage != "seed"
             assert trial.parent is not None
             assert trials[trial.parent].finished_race
-            assert trial.proposer in self.search.at_work
+            assert trial.proposer in {*self.search.at_work, ""}
+            assert bool(trial.proposer) == (trial.change != LAST_LOOK)
             assert (trial.look, trial.accepted) == self._deserves(trial, trials[:number])
         generations = [trial.generation for trial in trials if trial.change != LAST_LOOK]
         assert generations == sorted(generations)

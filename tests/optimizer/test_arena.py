@@ -78,7 +78,7 @@ async def test_a_finished_race_has_every_score_a_summary_and_evidence_invariant_
     assert {user: len(scores) for user, scores in race.series.items()} == dict.fromkeys(race.scores, 2)
     assert race.scores == mean_scores(race.series)
     assert race.summary == summarise(evaluation)
-    assert set(race.summary) == {"accuracy", "upper_bound", "memory_score", "shares", "failures"}
+    assert set(race.summary) == {"accuracy", "upper_bound", "memory_score", "shares", "failures", "per_turn"}
     assert race.summary["accuracy"] + sum(race.summary["shares"].values()) == pytest.approx(1)
     assert race.evidence
     assert all(evidence.user in evidence.text for evidence in race.evidence)

@@ -12,6 +12,7 @@ import matplotlib as mpl
 import pytest
 
 from mnemotune.optimizer import plots
+from mnemotune.optimizer.front import Placed
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -104,6 +105,22 @@ def test_a_plot_leaves_matplotlibs_settings_alone(plot: Plot) -> None:
     before = dict(mpl.rcParams)
     plot(ROWS)
     assert dict(mpl.rcParams) == before
+
+
+def test_the_front_is_drawn_with_its_trials_the_seed_and_the_evolved_policy(kit: Any) -> None:
+    costs = {0: 900.0, 1: 1000.0, 2: 4000.0, 3: 5000.0}
+    scores = {0: 0.1, 1: 0.3, 2: 0.2, 3: 0.5}
+    trials = [kit.trial(n, policy=kit.policy(n), train={"a": scores[n]}) for n in costs]
+    places = [Placed(trial, costs[trial.number]) for trial in trials]
+    told = texts(plots.front_plot(places, trials[3]))
+    assert {"raced", "front", "seed", "evolved", "0", "1", "3", "1,000", "5,000"} <= set(told)
+    assert "2" not in told
+    near = [*places, Placed(kit.trial(4, policy=kit.policy(4), train={"a": 0.501}), 5001.0)]
+    assert "3, 4" in texts(plots.front_plot(near, trials[3]))
+
+
+def test_a_front_of_nothing_can_be_drawn(kit: Any) -> None:
+    assert "tokens a turn" in texts(plots.front_plot([], kit.trial()))
 
 
 def test_plots_on_one_page_do_not_take_each_others_parts(trials: Any) -> None:

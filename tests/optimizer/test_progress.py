@@ -79,7 +79,7 @@ def test_a_line_leaves_out_the_trials_of_a_phase_that_has_none(world: World) -> 
 
 
 @pytest.mark.parametrize(
-    ("usd", "text"), [(0.0, "tokens ·"), (1.234, "tokens, $1.23 ·"), (None, "tokens, $ unknown ·")]
+    ("usd", "text"), [(0.0, "tokens ·"), (1.234, "tokens, $1.23 ·"), (None, "tokens, $ not known ·")]
 )
 def test_a_line_says_dollars_where_there_are_any(world: World, usd: float | None, text: str) -> None:
     world.spend(10, usd=usd)

@@ -138,7 +138,26 @@ def test_the_table_of_the_sealed_test_has_every_figure(finished: Outcome, page: 
     (table,) = [table for table in page.tables if "memory score [95% interval]" in table[0]]
     assert [row[0] for row in table[1:]] == ["native", "seed", "evolved"]
     for row in table[1:]:
-        assert row == cells(row[0], finished.test.rows[row[0]])
+        assert row == [*cells(row[0], finished.test.rows[row[0]]), "$0.00"]
+
+
+def test_the_front_is_a_table_of_policies_that_no_other_beats(finished: Outcome, page: Page) -> None:
+    (table,) = [table for table in page.tables if "best for" in table[0]]
+    rows = finished.as_json()["front"]
+    assert [int(row[0]) for row in table[1:]] == [row["trial"] for row in rows]
+    costs, scores = ([row[i] for row in table[1:]] for i in (5, 2))
+    assert costs == sorted(costs, key=float)
+    assert scores == sorted(scores)
+    assert {user for row in rows for user in row["best_for"]} <= finished.study.trials[0].train.keys()
+
+
+def test_a_price_that_is_not_known_is_said_in_the_report(make_rig: Any, kit: Any, finished: Outcome) -> None:
+    rig = make_rig()
+    rig.study.append(kit.trial())
+    rig.study.note(TEST, SealedTest({"seed": finished.test.rows["seed"]}).as_json())
+    page = read(render_report(as_outcome(rig, kit.policy(), "model=openai:nobody-has-it")))
+    (table,) = [table for table in page.tables if "memory score [95% interval]" in table[0]]
+    assert table[1][-1] == "not known"
 
 
 def test_the_headline_compares_the_evolved_policy_with_its_seed(finished: Outcome, page: Page) -> None:
@@ -185,12 +204,13 @@ def test_the_counts_of_candidates_add_up(finished: Outcome, page: Page) -> None:
     counts = re.search(r"(\d+) proposed · (.*?)\. It ended because", page.words())
     assert counts is not None
     parts = [int(number) for number in re.findall(r"(\d+) [a-z]", counts[2])]
-    assert int(counts[1]) == sum(parts) == len(finished.study.trials) - 1
+    assert int(counts[1]) == sum(parts) == sum(bool(trial.proposer) for trial in finished.study.trials)
 
 
 def test_what_came_of_each_proposers_candidates_is_counted(finished: Outcome, page: Page) -> None:
     (table,) = [table for table in page.tables if table[0][0] == "proposer"]
-    candidates = finished.study.trials[1:]
+    candidates = [trial for trial in finished.study.trials if trial.proposer]
+    accepted = [trial.policy for trial in finished.study.trials if trial.accepted]
     assert {row[0] for row in table[1:]} == {trial.proposer for trial in candidates}
     for row in table[1:]:
         made = [trial for trial in candidates if trial.proposer == row[0]]
@@ -199,7 +219,7 @@ def test_what_came_of_each_proposers_candidates_is_counted(finished: Outcome, pa
             str(len(made)),
             str(sum(trial.finished_race for trial in made)),
             str(sum(trial.led for trial in made)),
-            str(sum(trial.accepted for trial in made)),
+            str(sum(trial.policy in accepted for trial in made)),
             f"{calls:,}",
         ]
 
@@ -310,7 +330,7 @@ def test_a_test_that_could_not_be_finished_says_why_and_shows_what_it_has(
     rig.study.note(TEST, SealedTest(rows, "evolved could not be tested: no calls left", done=True).as_json())
     page = read(render_report(as_outcome(rig, kit.policy())))
     assert "evolved could not be tested: no calls left" in page.words()
-    assert cells("seed", rows["seed"]) in [row for table in page.tables for row in table]
+    assert [*cells("seed", rows["seed"]), "$0.00"] in [row for table in page.tables for row in table]
     assert "has not been opened yet" not in page.words(), "it has been opened, and it is over"
 
 
@@ -378,8 +398,8 @@ def test_a_browser_shows_the_headline_and_the_table(browse: Callable[..., bytes]
     gain = finished.test.difference
     assert with_interval(gain["memory_score"], gain["interval"]) in page.words()
     for name, row in finished.test.rows.items():
-        assert cells(name, row) in [found for table in page.tables for found in table]
-    assert len(page.named("svg")) == 4
+        assert [*cells(name, row), "$0.00"] in [found for table in page.tables for found in table]
+    assert len(page.named("svg")) == 5
 
 
 @chromium

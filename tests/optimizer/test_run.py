@@ -25,9 +25,9 @@ from mnemotune.data import load_scenarios, split_by_user
 from mnemotune.data.generator import generate_scenarios
 from mnemotune.env.transcript import read_transcripts
 from mnemotune.optimizer.allowance import Allowance
-from mnemotune.optimizer.config import Config, ConfigError, load_config, parse_config
+from mnemotune.optimizer.config import Config, ConfigError, dump_config, load_config, parse_config
 from mnemotune.optimizer.loop import LAST_LOOK, Loop
-from mnemotune.optimizer.models import protocol_of
+from mnemotune.optimizer.models import priced, protocol_of, told_prices
 from mnemotune.optimizer.outcome import Outcome, open_run
 from mnemotune.optimizer.run import evolve, refresh, resume
 from mnemotune.policies.lm import Completion, Request
@@ -703,3 +703,28 @@ def test_off_policy_candidates_listen_to_recorded_talks_and_the_sealed_test_talk
 def test_a_run_cannot_begin_on_policy_and_go_on_off_policy(stopped: Path) -> None:
     with pytest.raises(ConfigError, match=r"search\.off_policy cannot change"):
         go_on(stopped, "search.off_policy=true")
+
+
+def test_a_run_warns_once_at_half_and_at_four_fifths_of_a_limit_also_when_it_goes_on(
+    configured: Callable[..., Config], runs: Path
+) -> None:
+    config, first, second = configured("search.budget={tokens: 3000000}"), Screen(TRIAL_2), Screen()
+    with pytest.raises(Stop):
+        go(config, runs / "run", first)
+    outcome = go_on(runs / "run", screen=second)
+    levels = [n for n in (50, 80) if outcome.consumed.tokens >= n / 100 * 3_000_000]
+    told = re.findall(r"(\d+)% of 3,000,000 tokens are gone", first.getvalue() + second.getvalue())
+    assert levels
+    assert [int(n) for n in told] == levels
+
+
+def test_a_run_says_what_its_models_cost_and_keeps_the_prices_that_it_began_with(
+    configured: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    config = priced(configured("model=openai:gpt-4.1-mini", "user_model=openai:nobody-has-it"))
+    known, unknown = told_prices(config)
+    assert known.startswith("price of gpt-4.1-mini: $")
+    assert unknown == "price of nobody-has-it: not known, and so is every cost (set endpoint.prices)"
+    assert parse_config(dump_config(config), where="test").endpoint == config.endpoint
+    assert priced(configured()) == configured()

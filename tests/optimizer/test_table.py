@@ -16,8 +16,7 @@ ROW: dict[str, Any] = {
     "interval": [0.4, 0.5134],
     "accuracy": 0.61,
     "shares": {"write": 0.2, "read": 0.05, "utilisation": 0.14},
-    "calls": {"reply": 1000, "answer": 234},
-    "tokens": {"reply": {"input": 1_500_000, "output": 900}, "answer": {"input": 50, "output": 50}},
+    "per_turn": {"calls": 1.5, "input_tokens": 1500.0, "output_tokens": 60.5},
 }
 
 
@@ -36,8 +35,8 @@ def test_a_row_has_a_cell_for_each_column() -> None:
         "write": "0.200",
         "read": "0.050",
         "util.": "0.140",
-        "calls": "1,234",
-        "tokens": "1.5M",
+        "calls/turn": "1.50",
+        "tokens/turn": "1,560",
     }
 
 
@@ -51,13 +50,13 @@ def test_the_table_shows_its_title_every_column_and_every_policy_in_the_given_or
     told = shown({"native": ROW, "seed": ROW, "evolved": ROW})
     lines = [line.split() for line in told.splitlines() if line.strip()]
     assert "Some scores" in told
-    assert all(column in told for column in COLUMNS)
+    assert all(part in told for column in COLUMNS for part in column.split("/"))
     assert [line[0] for line in lines if line[0] in {"native", "seed", "evolved"}] == ["native", "seed", "evolved"]
 
 
 def test_the_table_of_usual_names_fits_a_terminal_of_80_columns_uncut() -> None:
-    told = shown({"evolved": ROW | {"calls": {"reply": 48_000}}}, width=80)
-    for cell in ("evolved", "0.457 [0.400, 0.513]", "0.610", "0.200", "0.050", "0.140", "48,000", "1.5M"):
+    told = shown({"evolved": ROW | {"per_turn": {"calls": 2.6, "input_tokens": 21_500, "output_tokens": 60}}}, width=80)
+    for cell in ("evolved", "0.457 [0.400, 0.513]", "0.610", "0.200", "0.050", "0.140", "2.60", "21,560"):
         assert cell in told
     assert "…" not in told
 
@@ -113,13 +112,6 @@ def test_users_are_counted_in_english(users: int, text: str) -> None:
     assert people(users) == text
 
 
-def test_the_upper_bounds_calls_are_nobodys() -> None:
-    row = {
-        "memory_score": 0.5,
-        "interval": [0.4, 0.6],
-        "accuracy": 0.5,
-        "shares": {"write": 0.5, "read": 0.0, "utilisation": 0.0},
-        "calls": {"reply": 7, "upper_bound": 900},
-        "tokens": {"reply": {"input": 20, "output": 1}, "upper_bound": {"input": 10**9, "output": 1}},
-    }
-    assert cells("mine", row)[-2:] == ["7", "21"]
+@pytest.mark.parametrize("row", [ROW | {"per_turn": None}, {k: v for k, v in ROW.items() if k != "per_turn"}])
+def test_where_nobody_replied_a_turn_has_no_cost(row: dict[str, Any]) -> None:
+    assert cells("mine", row)[-2:] == ["-", "-"]

@@ -1,0 +1,196 @@
+"""What a run will spend, before it spends anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..data import Splits
+from ..policies.lm import CALL_ROLES, CallRole, Limits
+from ..policies.policy import MemoryPolicy, load_policy
+from .allowance import Allowance
+from .arena import rungs
+from .config import Config, SearchConfig
+from .loop import GENERATIONS_BETWEEN_LOOKS
+from .models import price_of, protocol_of
+from .proposers.proposer import BROAD_START
+from .rehearsal import NOTHING, Rehearsal, Taken
+
+LOST_AT_FIRST = 0.4
+"""Share of candidates that are left after the first users' first periods; prompts alone hardly change those."""
+LOST_ON_THE_WAY = 0.2
+"""Of the others, the share left after whole lives of fewer than half of the train users."""
+LOST_HALFWAY = 0.65
+"""Of the others, the share left after half of the train users or more."""
+KNOWN_ALREADY = 0.2
+"""Share of proposals that are no new policies, once the broad start is over or where prompts alone change."""
+LOOKS = 2
+"""At validation users on the way: at the first generation's best, and at what leads some generations later."""
+LOOK = 0.9
+"""Share of the validation users that a look takes in on the average."""
+LAST_LOOK = 0.8
+"""Share of searches whose leader is not accepted already at their end."""
+PROPOSAL = (1.0, 3000.0, 250.0)
+"""Calls, input and output tokens of one proposal of the reflective proposer's."""
+PROMPTS_GROW = 1.4
+"""How many times as many tokens a call takes with prompts that evolved alone: they make memories longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run will spend on the average: its parts, and what ends its search."""
+
+    parts: Mapping[str, Taken]
+    """``search``, ``last look`` and ``sealed test``."""
+    candidates: int
+    """How many the search is expected to try."""
+    planned: int
+    """How many it tries where no budget ends it."""
+    ended_by: str
+    """``generations``, or the limit of the budget that ends the search."""
+    usd: Mapping[CallRole, float | None]
+    """US dollars by role; None where the price is not known."""
+    seconds: float | None
+    """Very roughly, on this machine; None where there is nothing to go by."""
+
+    @property
+    def total(self) -> Taken:
+        """The sum of the parts."""
+        return sum(self.parts.values(), NOTHING)
+
+    @property
+    def total_usd(self) -> float | None:
+        """US dollars of all roles; None where one is not known."""
+        known = [cost for cost in self.usd.values() if cost is not None]
+        return sum(known) if len(known) == len(self.usd) else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        total, part_calls = self.total, {name: round(float(part[:, 0].sum())) for name, part in self.parts.items()}
+        return {
+            "calls": {role: round(float(total[i, 0])) for i, role in enumerate(CALL_ROLES) if role in self.usd},
+            "tokens": {
+                role: {"input": round(float(total[i, 1])), "output": round(float(total[i, 2]))}
+                for i, role in enumerate(CALL_ROLES)
+                if role in self.usd
+            },
+            "usd": dict(self.usd),
+            "total": {
+                "calls": round(float(total[:, 0].sum())),
+                "tokens": round(float(total[:, 1:].sum())),
+                "usd": self.total_usd,
+                "seconds": None if self.seconds is None else round(self.seconds),
+            },
+            "parts": part_calls,
+            "candidates": self.candidates,
+            "planned_candidates": self.planned,
+            "ended_by": self.ended_by,
+        }
+
+
+def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
+    """Estimate what the run of a priced config will spend.
+
+    Raises ConfigError, as the run would, when its budget is too small.
+    """
+    search = config.search
+    allowance = Allowance.of(config, splits, protocol_of(config))
+    seed, finalist = config.seed_policy, rehearsal.leading
+    judged = [*splits.train, *(splits.validation if search.acceptance == "validation" else [])]
+    start = rehearsal.takes(seed, judged) + rehearsal.bounds(judged)
+    planned = search.generations * search.candidates
+    candidates = _candidates(search, splits, rehearsal, planned)
+    look = rehearsal.mean(finalist, splits.validation) if search.acceptance == "validation" else NOTHING
+    looks = (LOOKS if search.generations > GENERATIONS_BETWEEN_LOOKS + 1 else 1) * LOOK * look
+    tested = {seed, *(load_policy(name, templates=config.templates) for name in config.baselines)}
+    test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
+    test = test + rehearsal.mean(finalist, splits.test)
+    money = _Money(config, rehearsal)
+    start = money.fit(allowance.races, NOTHING, start)[0] * start
+    share, limit = money.fit(allowance.races, start, candidates + looks)
+    parts = {"search": start + share * (candidates + looks)}
+    parts["last look"] = money.fit(allowance.search, parts["search"], LAST_LOOK * look)[0] * LAST_LOOK * look
+    gone = parts["search"] + parts["last look"]
+    parts["sealed test"] = money.fit(allowance.whole, gone, test)[0] * test
+    total = gone + parts["sealed test"]
+    usd = {role: money.usd_of(i, total) for i, role in enumerate(CALL_ROLES) if total[i, 0] > 0.5}
+    return Estimate(parts, round(share * planned), planned, limit, usd, money.seconds(total))
+
+
+def _candidates(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, planned: int) -> Taken:
+    """Return what proposing and racing all candidates takes: broad ones first, then such as lead."""
+    first = min(BROAD_START, planned)
+    broad, later = (race(search, splits, rehearsal, some) for some in (rehearsal.broad, rehearsal.leading))
+    new = 1 - KNOWN_ALREADY
+    raced = (1.0 if search.numbers else new) * first * broad + new * (planned - first) * later
+    if search.prompts and not search.numbers:
+        raced = raced * np.array([1.0, PROMPTS_GROW, 1.0])
+    proposing = NOTHING.copy()
+    if "reflective" in search.at_work:
+        proposing[CALL_ROLES.index("propose")] = planned / len(search.at_work) * np.array(PROPOSAL)
+    return raced + proposing
+
+
+def race(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, policies: Sequence[MemoryPolicy]) -> Taken:
+    """Return what the race of such a policy takes on the average."""
+    every, periods = len(splits.train), max(len(scenario.periods) for scenario in splits.train)
+    begun, whole = (rehearsal.mean(policies, splits.train, begun=begun) for begun in (True, False))
+    total = before = NOTHING
+    left = 1.0
+    for users, first in rungs(every, block=search.race_block if search.racing else every, periods=periods):
+        here = users / every * (whole if first is None else begun)
+        total, before = total + left * (here - before), here
+        left *= 1 - _lost(users / every, whole=first is None, numbers=search.numbers)
+    return total
+
+
+def _lost(users: float, *, whole: bool, numbers: bool) -> float:
+    if not whole:
+        return LOST_AT_FIRST if numbers else 0.0
+    return LOST_HALFWAY if users >= 0.5 else LOST_ON_THE_WAY
+
+
+@dataclass(frozen=True, slots=True)
+class _Money:
+    """What calls and tokens come to in each unit that a budget can be given in."""
+
+    config: Config
+    rehearsal: Rehearsal
+
+    def usd_of(self, role: int, taken: Taken) -> float | None:
+        """Return the US dollars of one role; None where its model's price is not known."""
+        part = {"user": "user", "propose": "proposer"}.get(CALL_ROLES[role], "assistant")
+        price = price_of(self.config.models[part], self.config)
+        return None if price is None else price.cost(float(taken[role, 1]), float(taken[role, 2]))
+
+    def usd(self, taken: Taken) -> float:
+        """Return the US dollars of all roles, as far as they are known."""
+        return sum(self.usd_of(role, taken) or 0.0 for role in range(len(CALL_ROLES)))
+
+    def seconds(self, taken: Taken) -> float | None:
+        """Return the seconds: those of the embedded model, or the fewest that an endpoint allows."""
+        pace = self.config.endpoint.requests_per_minute
+        if set(self.config.models.values()) == {"embedded"}:
+            return float(taken[:, 0].sum()) * self.rehearsal.seconds
+        return None if pace is None else float(taken[:, 0].sum()) * 60 / pace
+
+    def fit(self, limits: Limits, gone: Taken, more: Taken) -> tuple[float, str]:
+        """Return how much of ``more`` fits into the limits after what is ``gone``, and which limit cuts it off."""
+        spent: dict[str, tuple[float, float, float | None]] = {
+            "calls": (gone[:, 0].sum(), more[:, 0].sum(), limits.calls),
+            "tokens": (gone[:, 1:].sum(), more[:, 1:].sum(), limits.tokens),
+            "usd": (self.usd(gone), self.usd(more), limits.usd),
+            "seconds": (self.seconds(gone) or 0.0, self.seconds(more) or 0.0, limits.seconds),
+        }
+        fits = {
+            what: max(0.0, limit - before) / now
+            for what, (before, now, limit) in spent.items()
+            if limit is not None and now > 0
+        }
+        tightest = min(fits, key=fits.__getitem__, default="generations")
+        share = fits.get(tightest, math.inf)
+        return (1.0, "generations") if share >= 1 else (share, tightest)

@@ -1,0 +1,182 @@
+"""What a run will spend, told before it spends anything.
+
+1. What is estimated never exceeds the budget, and grows with it.
+2. The sealed test and the seed policy's judgement are estimated as they turn out.
+3. What a price list does not know is said to be not known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+
+from mnemotune.data import Splits
+from mnemotune.data.generator import generate_scenarios
+from mnemotune.env import Cast, Evaluator
+from mnemotune.optimizer import estimate as module
+from mnemotune.optimizer.allowance import splits_of
+from mnemotune.optimizer.arena import rungs
+from mnemotune.optimizer.config import Config, ConfigError, parse_config
+from mnemotune.optimizer.estimate import Estimate, estimate, race
+from mnemotune.optimizer.rehearsal import NOTHING, Rehearsal, rehearse, taken_of
+from mnemotune.policies.lm import CALL_ROLES
+from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.policy import load_policy
+from mnemotune.policies.text import LexicalEmbedder
+
+Make = Callable[..., Config]
+
+
+@pytest.fixture(scope="module")
+def configured(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """Make the config of a small run on users whose lives are cut short."""
+    rows = [scenario.model_dump(mode="json") for scenario in generate_scenarios(users=14, seed=1)]
+    for row in rows:
+        row["periods"], row["qas"] = row["periods"][:3], row["qas"][:4]
+    people = tmp_path_factory.mktemp("people") / "people.json"
+    people.write_text(json.dumps(rows), encoding="utf-8")
+    text = (
+        f"{{data: {people}, splits: {{train: 6, validation: 4, test: 4}}, baselines: [native, awe], seed_policy: awi,"
+        " search: {generations: 10, candidates: 4, race_block: 2}}"
+    )
+    return lambda *overrides: parse_config(text, where="test", overrides=overrides)
+
+
+@pytest.fixture(scope="module")
+def splits(configured: Make) -> Splits:
+    return splits_of(configured())
+
+
+@pytest.fixture(scope="module")
+def rehearsal(configured: Make, splits: Splits) -> Rehearsal:
+    return asyncio.run(rehearse(configured(), splits, clock=lambda: 0.0))
+
+
+def calls(told: Estimate) -> float:
+    return float(told.total[:, 0].sum())
+
+
+def tokens(told: Estimate) -> float:
+    return float(told.total[:, 1:].sum())
+
+
+def test_a_rehearsal_plays_seed_policy_baselines_and_every_way_to_write(configured: Make, rehearsal: Rehearsal) -> None:
+    assert {configured().seed_policy, load_policy("native"), load_policy("awe")} <= rehearsal.episodes.keys()
+    assert {policy.write.mode for policy in rehearsal.broad} == {"none", "verbatim", "facts", "profile"}
+    assert set(rehearsal.leading) <= set(rehearsal.broad)
+    for policy, taken in rehearsal.episodes.items():
+        most = rehearsal.protocol.episode_calls(rehearsal.user, policy)
+        assert 0.9 * most <= taken[:, 0].sum() <= most
+        assert (rehearsal.beginnings[policy] <= taken).all()
+        assert taken[CALL_ROLES.index("upper_bound"), 0] == 0
+
+
+def test_with_prompts_alone_the_seed_policy_stands_for_all(configured: Make, splits: Splits) -> None:
+    config = configured("search.numbers=false", "baselines=[]")
+    played = asyncio.run(rehearse(config, splits, clock=lambda: 0.0))
+    assert played.broad == played.leading == (config.seed_policy,)
+
+
+@pytest.mark.parametrize("limit", [5500, 6000, 7000, 10**9])
+def test_calls_stay_within_the_budget_and_grow_with_it_invariant_1(
+    configured: Make, splits: Splits, rehearsal: Rehearsal, limit: int
+) -> None:
+    told, less = (estimate(configured(f"search.budget.calls={n}"), splits, rehearsal) for n in (limit, limit - 1000))
+    assert calls(less) <= calls(told) <= limit
+    assert less.candidates <= told.candidates <= told.planned == 40
+    assert told.ended_by == ("generations" if limit == 10**9 else "calls")
+
+
+@pytest.mark.parametrize(
+    ("budget", "what"), [("tokens: 2000000", "tokens"), ("usd: 1.5", "usd"), ("seconds: 600", "seconds")]
+)
+def test_the_limit_that_ends_a_search_is_named_whatever_it_is_invariant_1(
+    configured: Make, splits: Splits, rehearsal: Rehearsal, budget: str, what: str
+) -> None:
+    """At 60 requests a minute a call takes a second at least."""
+    prices = "endpoint.prices={m: {input: 1, output: 2, date: 2026-10-01}}"
+    pace = "endpoint.requests_per_minute=60"
+    told = estimate(configured("model=openai:m", prices, pace, f"search.budget={{{budget}}}"), splits, rehearsal)
+    assert told.ended_by == what
+    assert told.candidates < told.planned
+    spent = {"tokens": tokens(told), "usd": told.total_usd, "seconds": told.seconds}[what]
+    assert spent is not None
+    assert spent <= float(budget.split()[1])
+
+
+def test_without_a_limit_generations_end_the_search(configured: Make, splits: Splits, rehearsal: Rehearsal) -> None:
+    few, more = (estimate(configured(f"search.generations={n}"), splits, rehearsal) for n in (2, 20))
+    assert (few.ended_by, few.candidates, more.candidates) == ("generations", 8, 80)
+    assert calls(few) < calls(more)
+
+
+def test_a_budget_too_small_is_refused_as_the_run_refuses_it(
+    configured: Make, splits: Splits, rehearsal: Rehearsal
+) -> None:
+    with pytest.raises(ConfigError, match="the smallest sensible budget is"):
+        estimate(configured("search.budget.calls=100"), splits, rehearsal)
+
+
+def test_a_race_without_racing_is_whole_and_one_with_it_is_shorter(
+    configured: Make, splits: Splits, rehearsal: Rehearsal
+) -> None:
+    whole = rehearsal.mean(rehearsal.broad, splits.train)
+    all_of_it = race(configured("search.racing=false").search, splits, rehearsal, rehearsal.broad)
+    assert all_of_it == pytest.approx(whole)
+    part = race(configured().search, splits, rehearsal, rehearsal.broad)
+    assert 0.2 * whole[:, 0].sum() < part[:, 0].sum() < 0.8 * whole[:, 0].sum()
+
+
+@pytest.mark.parametrize(("every", "block"), [(4, 4), (6, 2), (16, 4), (3, 8), (7, 3)])
+def test_the_steps_of_a_race_grow_and_end_with_everything(every: int, block: int) -> None:
+    steps = list(rungs(every, block=block, periods=11))
+    assert steps[-1] == (every, None)
+    assert [users for users, _ in steps] == sorted(users for users, _ in steps)
+    assert [periods for _, periods in steps].count(4) == (block < every)
+
+
+def test_where_train_users_decide_no_look_is_paid_for(configured: Make, splits: Splits, rehearsal: Rehearsal) -> None:
+    told = estimate(configured("search.acceptance=train"), splits, rehearsal)
+    assert told.parts["last look"] == pytest.approx(NOTHING)
+
+
+def test_a_price_that_is_not_known_makes_the_sum_not_known_invariant_3(
+    configured: Make, splits: Splits, rehearsal: Rehearsal
+) -> None:
+    price = "endpoint.prices={m: {input: 1, output: 2, date: 2026-10-01}}"
+    told = estimate(configured("model=openai:m", "user_model=openai:other", price), splits, rehearsal)
+    assert told.usd["user"] is None
+    reply = told.usd["reply"]
+    assert reply is not None
+    assert reply > 0
+    assert told.total_usd is None
+    assert told.as_json()["total"]["usd"] is None
+    assert told.seconds is None
+    assert estimate(configured(), splits, rehearsal).total_usd == 0.0
+
+
+def test_json_adds_up(configured: Make, splits: Splits, rehearsal: Rehearsal) -> None:
+    told = estimate(configured(), splits, rehearsal).as_json()
+    assert sum(told["calls"].values()) == pytest.approx(told["total"]["calls"], abs=5)
+    assert sum(told["parts"].values()) == pytest.approx(told["total"]["calls"], abs=5)
+    both = sum(way for by_way in told["tokens"].values() for way in by_way.values())
+    assert both == pytest.approx(told["total"]["tokens"], abs=10)
+    json.dumps(told, allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["awi", "native", "awe"])
+def test_one_user_tells_what_others_take_invariant_2(splits: Splits, rehearsal: Rehearsal, name: str) -> None:
+    policy, models = load_policy(name), (EmbeddedModel(), EmbeddedModel())
+    evaluator = Evaluator(Cast(*models, LexicalEmbedder(), rehearsal.protocol))
+    real = taken_of(asyncio.run(evaluator.evaluate(policy, splits.test)).ledger)
+    told = rehearsal.takes(policy, splits.test) + rehearsal.bounds(splits.test)
+    assert told[:, 0].sum() == pytest.approx(real[:, 0].sum(), rel=0.05)
+    assert told[:, 1:].sum() == pytest.approx(real[:, 1:].sum(), rel=0.2)
+
+
+def test_the_constants_are_shares() -> None:
+    for name in ("LOST_AT_FIRST", "LOST_ON_THE_WAY", "LOST_HALFWAY", "KNOWN_ALREADY", "LOOK", "LAST_LOOK"):
+        assert 0 < getattr(module, name) < 1
