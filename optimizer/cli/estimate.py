@@ -15,7 +15,6 @@ from rich.table import Table
 
 from ..config import Config, load_config
 from ..models import priced, told_prices
-from ..progress import clock_text
 from ..table import count
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ def _parts(found: Estimate) -> str:
 
 
 def _time(found: Estimate, config: Config) -> str:
+    from ..progress import clock_text  # imported late, as above
+
     if found.seconds is None:
         return "How long it takes is not known: that is the endpoint's to say."
     local = set(config.models.values()) == {"embedded"}

@@ -250,6 +250,7 @@ def make_trial(number: int = 0, **values: Any) -> Trial:
         "stage": "seed" if number == 0 else "race",
         "accepted": number == 0,
         "reason": "where the search starts" if number == 0 else "no better",
+        "proposer": "" if number == 0 else "somebody",
         "train": train,
         "series": {user: () if math.isnan(score) else (score, score) for user, score in train.items()},
         "summary": {"accuracy": 0.5, "shares": shares, "failures": []},

@@ -220,7 +220,7 @@ def led_by(kit: Any, rig: Any, *, policy: Any = None, **leader: Any) -> None:
 
 
 IN_VAIN = {"stage": "validate", "look": {"level": 0.005}}
-TAKEN = {"stage": "validate", "change": LAST_LOOK, "look": {"level": 0.04}}
+TAKEN = {"stage": "validate", "change": LAST_LOOK, "proposer": "", "look": {"level": 0.04}}
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_what_came_of_each_proposers_candidates_is_counted(finished: Outcome, pa
             str(len(made)),
             str(sum(trial.finished_race for trial in made)),
             str(sum(trial.led for trial in made)),
-            str(sum(trial.policy in accepted for trial in made)),
+            str(len({trial.policy for trial in made if trial.policy in accepted})),
             f"{calls:,}",
         ]
 
