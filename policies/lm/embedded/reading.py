@@ -39,7 +39,7 @@ KIN_WORTH = 0.5
 """Worth of a kindred word in a search, beside that of the same word."""
 QUANTITY_WORTH = 2.0
 """Worth of a quantity that fits some options only, beside that of a word."""
-LOUD = 2.0
+LOUD = 2.4
 """What a sentence says when it is half as loud as it can be, in words."""
 
 

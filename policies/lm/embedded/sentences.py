@@ -152,7 +152,7 @@ def _voice(text: str) -> float:
 def message_sentences(role: str, content: str) -> tuple[Sentence, ...]:
     """Return a message's sentences.
 
-    A system message holds memories: notes are the user's own; quoted talk ("user: ...") is nobody's in particular.
+    A system message holds memories: notes are the user's own; quoted talk of the user ("user: ...") is not as loud.
     """
     return tuple(_sentences(role, content))
 
@@ -164,7 +164,7 @@ def _sentences(role: str, content: str) -> Iterator[Sentence]:
         day, content = prefix[1], content[prefix.end() :]
     for line in content.splitlines():
         if role == "system" and line.startswith("- "):
-            voice = OTHER if line.startswith(("- user:", "- assistant:")) else None
+            voice = NOBODY if line.startswith("- assistant:") else OTHER if line.startswith("- user:") else None
         if _TIME.match(line):  # a line of its own, which the reader does not carry over to the next
             continue
         yield from _line_sentences(line, voice, day)

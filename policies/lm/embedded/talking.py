@@ -9,13 +9,16 @@ from zlib import crc32
 from ...text import sentences, stem, stems
 from ..base import Message
 from .answering import find_schema
-from .reading import Context, Reading, attend, read_messages
-from .sentences import OWN, Sentence
+from .reading import Reading, attend, read_messages
+from .sentences import OWN, about_self, words_of
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z'-]+")
 _EXCHANGE = re.compile(r"^User: (.*?)^Assistant: (.*?)(?=^User: |\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _OF_THE_USER = re.compile(r"\b(?:you|your|you're|you've)\b", re.IGNORECASE)
 _TIME = re.compile(r"^\[Current Time: [^\]]*\]\s*")
+_LABEL = re.compile(r"^\w+: ")
+TELLING = 3
+"""Words of a statement that a reply can rest on."""
 _SECOND_PERSON = (
     (r"\bI am\b", "you are"),
     (r"\bI'm\b", "you're"),
@@ -60,24 +63,24 @@ _ANSWERS = (
 
 
 def reply(messages: Sequence[Message], reading: Reading) -> str:
-    """Reply as an assistant: take up what was said, recall what attention brings back, give advice."""
-    last = sentences(_TIME.sub("", messages[-1].content))
-    told = [text for text in last if not text.endswith("?")]
+    """Reply as an assistant: rest on the user's statement that attention brings up for what is asked; give advice.
+
+    That is what the user has just told or, where memory is louder, something told before.
+    """
+    last = _said(messages[-1].content)
     asked = next((text for text in reversed(last) if text.endswith("?")), last[-1] if last else "")
-    parts = []
-    if told:
-        parts.append(f"I'll keep in mind that {_to_second_person(max(told, key=len))}")
-    recalled = _recall(messages[:-1], frozenset(stems(messages[-1].content)), reading)
-    if recalled is not None:
-        parts.append(f"As you said before, {_to_second_person(recalled.text)}")
-    parts.append(_fill(_ADVICE, asked, seed=messages[-1].content))
-    return " ".join(parts)
+    advice = _fill(_ADVICE, asked, seed=messages[-1].content)
+    statement = _brought_up(messages, last, asked, reading)
+    if statement is None:
+        return advice
+    opening = "I'll keep in mind that" if statement in last else "As you said before,"
+    return f"{opening} {_to_second_person(statement)} {advice}"
 
 
 def follow_up(prompt: str) -> str:
     """Follow up as the simulated user on the assistant's last reply, giving nothing away.
 
-    Where the reply brings up what the user's message was not about, the user wonders.
+    A reply that rests on something else than what the user has just told leads the talk there.
     """
     exchanges = _EXCHANGE.findall(prompt)
     own, replied = exchanges[-1] if exchanges else ("", "")
@@ -87,21 +90,36 @@ def follow_up(prompt: str) -> str:
     secret = frozenset(word for values in find_schema(prompt).values() for value in values for word in stems(value))
     if said[-1].endswith("?"):
         return _fill(_ANSWERS, said[-1], seed=replied, secret=secret)
-    about = frozenset(stems(own))
-    stray = next((s for s in said[:-1] if _OF_THE_USER.search(s) and not about.intersection(stems(s))), None)
+    stray = _stray(_said(own), said[:-1])
     if stray is not None:
-        asked = " ".join(text for text in sentences(_TIME.sub("", own)) if text.endswith("?"))
+        asked = " ".join(text for text in _said(own) if text.endswith("?"))
         first, second = (_longest_words(text, secret)[0] for text in (asked, stray))
         return _pick(_ELSEWHERE, replied).replace("{a}", first).replace("{b}", second)
     return _fill(_FOLLOW_UPS, said[-1], seed=replied, secret=secret)
 
 
-def _recall(history: Sequence[Message], cue: frozenset[str], reading: Reading) -> Sentence | None:
-    own = [sentence for sentence in read_messages(history).sentences if sentence.voice == OWN and sentence.words & cue]
-    if not own:
-        return None
-    shares = attend(Context(own), cue, reading)
-    return own[int(shares.argmax())]
+def _said(content: str) -> tuple[str, ...]:
+    return sentences(_TIME.sub("", content))
+
+
+def _brought_up(messages: Sequence[Message], last: Sequence[str], asked: str, reading: Reading) -> str | None:
+    """Return the user's statement that gets most attention among those on the matter and those just made."""
+    cue = words_of(asked).all
+    context = read_messages(messages)
+    shares = attend(context, cue, reading)
+    own = [
+        (share, -i, sentence.text)
+        for i, (share, sentence) in enumerate(zip(shares, context.sentences, strict=True))
+        if sentence.voice == OWN and len(sentence.words) >= TELLING and (sentence.words & cue or sentence.text in last)
+    ]
+    return max(own)[2] if own else None
+
+
+def _stray(said: Sequence[str], replied: Sequence[str]) -> str | None:
+    """Return what a reply says of the user without taking up what the user has just told; None when there is none."""
+    told = [words for text in said if about_self(text) and (words := frozenset(stems(text)))]
+    claims = [text for text in replied if _OF_THE_USER.search(text)] if told else []
+    return next((c for c in claims if all(2 * len(words.intersection(stems(c))) < len(words) for words in told)), None)
 
 
 def _fill(texts: Sequence[str], source: str, *, seed: str, secret: frozenset[str] = frozenset()) -> str:
@@ -122,6 +140,9 @@ def _longest_words(source: str, secret: frozenset[str]) -> list[str]:
 
 
 def _to_second_person(text: str) -> str:
+    """Return a statement of the user as one says it to the user, as a whole sentence."""
+    text = _LABEL.sub("", text)
     for pattern, other in _SECOND_PERSON:
         text = re.sub(pattern, other, text)
-    return text[:1].lower() + text[1:]
+    text = text[:1].lower() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -46,12 +46,12 @@ def test_what_was_said_on_a_day_carries_it() -> None:
     assert undated.day == ""
 
 
-def test_listed_notes_are_the_users_words_and_quoted_talk_has_a_quarter_of_their_voice() -> None:
+def test_listed_notes_are_the_users_words_and_their_quoted_talk_has_a_quarter_of_that_voice() -> None:
     listed = Message("system", "Memories:\n- user: I own a cat.\n- assistant: I see a cat.\n- home: I live in a flat.")
     assert [(sentence.text, sentence.voice) for sentence in read_messages([listed]).sentences] == [
         ("Memories:", OTHER),
         ("I own a cat.", OTHER),
-        ("I see a cat.", OTHER),
+        ("I see a cat.", NOBODY),
         ("home: I live in a flat.", OWN),
     ]
 

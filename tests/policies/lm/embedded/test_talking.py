@@ -3,7 +3,7 @@
 Invariants:
 
 1. A follow-up is made of the assistant's last reply and of what the user had asked, never of a secret.
-2. The assistant takes up what was said and may bring back what was said before.
+2. The assistant rests on one statement of the user: what was just said, or what was said before where that is louder.
 """
 
 from __future__ import annotations
@@ -59,6 +59,14 @@ def test_memories_in_the_system_prompt_are_brought_back(ask: Ask) -> None:
     assert "you own an old cat" in ask(memories, "What does a cat eat?")
 
 
+def test_what_was_just_said_is_taken_up_unless_something_before_is_louder(ask: Ask) -> None:
+    memories = "Memories of the user:\n- pets: My old cat eats fish and rice"
+    on_the_matter = ask(Message("system", memories), "I bake bread on Sundays. What does my cat eat?", role="reply")
+    assert on_the_matter.startswith("As you said before, your old cat eats fish and rice. ")
+    other_matter = ask(Message("system", memories), "I bake bread on Sundays. Which flour is best?", role="reply")
+    assert other_matter.startswith("I'll keep in mind that you bake bread on Sundays. ")
+
+
 @pytest.mark.parametrize("text", ["Hello", "?", "...", "", "[Current Time: 2021-01-01 20:00:00]\n"])
 def test_to_next_to_nothing_there_is_a_reply_as_well(ask: Ask, text: str) -> None:
     assert ask(text).endswith(".")
@@ -89,6 +97,19 @@ def test_a_forgetful_reply_leads_the_talk_elsewhere(ask: Ask) -> None:
     )
     assert "piano" not in mindful
     assert forgetful == "Why do you bring up tuning? I was asking about bait."
+
+
+@pytest.mark.parametrize(
+    ("said", "replied"),
+    [
+        ("Which bait should I take?", "As you said before, you fish in a lake. Take worms."),
+        ("I fish on Sundays. Which bait should I take?", "I'll keep in mind that you fish on Sundays. Take worms."),
+        ("I fish on Sundays. Which bait should I take?", "Some anglers swear by bread. Take worms."),
+    ],
+)
+def test_a_reply_that_takes_up_what_was_told_or_claims_nothing_is_followed(ask: Ask, said: str, replied: str) -> None:
+    """Where the user has told nothing, what is brought back is welcome."""
+    assert "worms" in ask(exchange(said, replied), role="user")
 
 
 def test_not_even_a_reply_that_says_it_makes_the_user_tell_a_secret(ask: Ask) -> None:
