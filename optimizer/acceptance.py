@@ -36,10 +36,15 @@ def level(trials: Sequence[Trial], *, last: bool) -> float:
     chance of 5% at most, however many there are.
     """
     looks = [trial for trial in trials if trial.look]
-    if last and not any(trial.look["level"] == ALPHA_AT_THE_END for trial in looks):
+    if last and not any(map(looked_last, looks)):
         return ALPHA_AT_THE_END
     k = 1 + len(looks)
     return ALPHA_ON_THE_WAY / (k * (k + 1))
+
+
+def looked_last(trial: Trial) -> bool:
+    """Tell whether a trial had the last look's level."""
+    return trial.look.get("level") == ALPHA_AT_THE_END
 
 
 def promising(scores: Mapping[str, float], best: Mapping[str, float]) -> bool:

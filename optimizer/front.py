@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..env.cost import TurnCost, turn_cost_of
-from ..env.statistics import paired_difference, paired_test
+from ..env.statistics import paired_test
 from ..policies.lm.prices import Prices
 from .acceptance import ALPHA_AT_THE_END
 from .config import Objective
@@ -89,7 +89,7 @@ def users_won(places: Sequence[Placed]) -> dict[int, list[str]]:
 def pick(trials: Sequence[Trial], cost_of: CostOf) -> Trial | None:
     """Return the trial with the most score for its cost, among the policies that are surely better than the seed.
 
-    Sure is what was accepted, and what is better on train users with p < SURE and has not failed on validation users.
+    Sure is what was accepted at a look, and what is better on train users with p < SURE.
     It keeps at least KEPT of the leader's gain on train users: so nothing wins by costing next to nothing. None where
     no policy is like that.
     """
@@ -104,9 +104,9 @@ def pick(trials: Sequence[Trial], cost_of: CostOf) -> Trial | None:
 
 
 def _surely_better(trial: Trial, trials: Sequence[Trial]) -> bool:
-    seed, twins = trials[0], [twin for twin in trials[1:] if twin.policy == trial.policy]
-    if any(twin.accepted for twin in twins):
-        return True
-    gains = [paired_difference(twin.validation, seed.validation).mean for twin in twins if twin.validation]
-    failed = any(twin.look.get("level") == ALPHA_AT_THE_END for twin in twins) or any(not gain > 0 for gain in gains)
-    return not failed and paired_test(trial.train, seed.train)[1] < SURE
+    """Tell whether a policy was accepted at a look, or is surely better than the seed policy on train users.
+
+    What validation users said of a policy that was not accepted stays out of it: the pick is to be looked at on them.
+    """
+    looked_good = any(twin.accepted and twin.look for twin in trials[1:] if twin.policy == trial.policy)
+    return looked_good or paired_test(trial.train, trials[0].train)[1] < SURE

@@ -11,7 +11,7 @@ from ..policies.lm import BudgetExhausted, LanguageModelError, Ledger
 from ..policies.lm.base import merged
 from ..policies.lm.prices import Prices
 from ..policies.policy import MemoryPolicy
-from .acceptance import level, look, promising
+from .acceptance import level, look, looked_last, promising
 from .arena import Arena, Race, Validation, compare, mean_scores, told
 from .config import SearchConfig
 from .front import cost_in, pick
@@ -83,23 +83,30 @@ class Loop:
             return
         first = leader(self.study.trials)
         twins = [trial for trial in self.study.trials if trial.policy == first.policy]
-        done = any(trial.accepted or trial.change == LAST_LOOK for trial in twins)
+        done = any(trial.accepted or trial.change == LAST_LOOK or looked_last(trial) for trial in twins)
         if self.search.acceptance == "train" or done or first.policy is None:
             return
         again = self._again(first, LAST_LOOK)
         self._append(await self._look(again, first.policy, last=True))
 
     async def _settle(self) -> bool:
-        """Accept the objective's pick last, unless validation users are against it; tell whether there is one."""
+        """Accept the objective's pick last, unless validation users are against it; tell whether there is one.
+
+        A search that was stopped after that goes on from there.
+        """
+        change = f"the most {self.search.objective}"
+        settled = next((trial for trial in self.study.trials if trial.change == change and not trial.proposer), None)
+        if settled is not None:
+            return settled.accepted
         picked, best = pick(self.study.trials, cost_in(self.search.objective, self.prices)), self.study.best
         policy = None if picked is None else picked.policy
         if picked is None or policy is None or policy == best.policy:
             return picked is not None
-        trial = self._again(picked, f"the most {self.search.objective}")
+        trial = self._again(picked, change)
         known = next((twin for twin in self.study.trials if twin.policy == policy and twin.accepted), None)
         if known is not None or self.search.acceptance == "train":
             trial = trial if known is None else replace(trial, validation=known.validation, slices=known.slices)
-            settled = _ended(trial, "race", f"the most {self.search.objective}", accepted=True)
+            settled = _ended(trial, "race", change, accepted=True)
         else:
             found = await self.arena.validate(policy)
             at = level(self.study.trials, last=True)

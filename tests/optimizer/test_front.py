@@ -83,13 +83,6 @@ def test_the_seed_policy_is_never_picked_and_where_nothing_is_sure_nothing_is(ki
     assert pick([flat(kit, 0, 0.1, 500)], tokens) is None
 
 
-@pytest.mark.parametrize("against", [{"look": {"level": 0.04}}, {"validation": {"v": 0.1, "w": 0.1}}])
-def test_what_validation_users_were_against_is_not_picked_again(kit: Any, against: dict[str, Any]) -> None:
-    seed = flat(kit, 0, 0.1, 500, validation={"v": 0.2, "w": 0.3})
-    assert pick([seed, flat(kit, 1, 0.5, 900)], tokens) is not None
-    assert pick([seed, flat(kit, 1, 0.5, 900, **against)], tokens) is None
-
-
 def test_a_policy_of_an_older_study_whose_cost_was_not_noted_has_no_place(kit: Any) -> None:
     assert placed([kit.trial(), raced(kit, 1, [0.5] * 5, None)], tokens) == []
     assert front([]) == []

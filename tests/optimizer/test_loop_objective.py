@@ -115,6 +115,32 @@ async def test_a_pick_whose_episodes_fail_is_not_accepted(kit: Any, make_rig: Ma
     assert "the line is dead" in rig.study.trials[2].reason
 
 
+async def test_a_pick_that_is_the_leader_is_looked_at_once(kit: Any, make_rig: MakeRig) -> None:
+    rig = with_trials(make_rig, kit, searching(), [SEED | {"validation": 0.5}, CHEAP | {"care": 1}])
+    await rig.look_last()
+    assert [trial.look["level"] for trial in rig.study.trials if trial.look] == [0.04]
+    assert rig.study.best.number == 0
+
+
+async def test_a_search_that_was_stopped_after_its_pick_failed_picks_no_other(kit: Any, make_rig: MakeRig) -> None:
+    rows = [SEED | {"validation": 0.5}, DEAR, CHEAP | {"care": 1}, CHEAP | {"care": 2, "cost": 700}]
+    rig = with_trials(make_rig, kit, searching(), rows)
+    await rig.look_last()
+    whole = [(trial.policy, trial.change) for trial in rig.study.trials]
+    stopped = with_trials(make_rig, kit, searching(), rows)
+    stopped.study.append(rig.study.trials[len(rows)])
+    await stopped.look_last()
+    assert [(trial.policy, trial.change) for trial in stopped.study.trials] == whole
+
+
+async def test_what_validation_users_said_of_others_does_not_choose_the_pick(kit: Any, make_rig: MakeRig) -> None:
+    """It is looked at on them: to choose by them would make its look too kind."""
+    for score in (-0.5, 0.5):
+        rig = with_trials(make_rig, kit, searching(), [SEED, DEAR, CHEAP | {"validation": score}])
+        await rig.look_last()
+        assert rig.study.trials[3].parent == 2
+
+
 @pytest.mark.parametrize("objective", ["score-per-token", "score-per-call"])
 async def test_a_whole_search_costs_its_policies_and_ends_with_one_that_is_better(
     kit: Any, make_rig: MakeRig, objective: str
