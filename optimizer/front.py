@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from ..env.cost import TurnCost, turn_cost_of
 from ..env.statistics import paired_test
 from ..policies.lm.prices import Prices
-from .acceptance import ALPHA_AT_THE_END
 from .config import Objective
 from .proposers.proposer import leader, raced
 from .study import Trial
