@@ -104,7 +104,7 @@ def test_the_limit_that_ends_a_search_is_named_whatever_it_is_invariant_1(
     assert told.candidates < told.planned
     spent = {"tokens": tokens(told), "usd": told.total_usd, "seconds": told.seconds}[what]
     assert spent is not None
-    assert spent <= float(budget.split()[1])
+    assert spent <= float(budget.split()[1]) * (1 + 1e-9), "but for rounding"
 
 
 def test_without_a_limit_generations_end_the_search(configured: Make, splits: Splits, rehearsal: Rehearsal) -> None:
