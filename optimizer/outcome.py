@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,11 @@ class Outcome:
         price = price_of(self.config.model, self.config)
         places = placed(self.study.trials, lambda cost: cost.tokens)
         won = users_won(places)
-        return [_front_json(one, price, won.get(one.trial.number, [])) for one in front(places)]
+        validation = {trial.policy: trial.validation for trial in self.study.trials if trial.validation}
+        return [
+            _front_json(one, price, won.get(one.trial.number, []), validation.get(one.trial.policy, {}))
+            for one in front(places)
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """Return the run's result as plain JSON values."""
@@ -99,9 +104,11 @@ class Outcome:
         }
 
 
-def _front_json(one: Placed, price: Prices | None, users: list[str]) -> dict[str, Any]:
+def _front_json(
+    one: Placed, price: Prices | None, users: list[str], by_validation_user: Mapping[str, float]
+) -> dict[str, Any]:
     trial, per_turn = one.trial, TurnCost(**one.trial.summary["per_turn"])
-    validation = nan_mean(list(trial.validation.values()))
+    validation = nan_mean(list(by_validation_user.values()))
     return {
         "trial": trial.number,
         "policy": "" if trial.policy is None else trial.policy.label,

@@ -155,3 +155,14 @@ def test_everything_is_read_back_from_the_folder(outcome: Outcome, kit: Any) -> 
 def test_a_study_is_started_where_there_is_none(tmp_path: Path) -> None:
     assert open_study(tmp_path).trials == ()
     assert (tmp_path / "study.db").is_file()
+
+
+def test_the_front_has_the_validation_score_of_a_look_taken_later(kit: Any, outcome: Outcome) -> None:
+    shares = {"write": 0.1, "read": 0.1, "utilisation": 0.3}
+    per_turn = {"calls": 1.0, "input_tokens": 100.0, "output_tokens": 10.0}
+    raced = {"policy": kit.policy(50), "summary": {"failures": [], "shares": shares, "per_turn": per_turn}}
+    outcome.study.append(kit.trial(0, policy=kit.policy(10)))
+    outcome.study.append(kit.trial(1, **raced))
+    outcome.study.append(kit.trial(2, **raced, validation={"v": 0.25, "w": 0.75}))
+    (only,) = outcome.front
+    assert (only["trial"], only["validation"]) == (1, 0.5)
