@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -163,20 +163,31 @@ def _as_they_end(executor: ProcessPoolExecutor, runs: Sequence[Run]) -> Iterator
 
 
 def _search(run: Run) -> None:
-    evolve(run.config, run.folder, console=Console(quiet=True))
+    begun = _is_begun(run)  # then the folder's config is the same, with the list prices that the run began with
+    evolve(open_run(run.folder).config if begun else run.config, run.folder, console=Console(quiet=True))
+
+
+def _is_begun(run: Run) -> bool:
+    return (run.folder / "study.db").is_file()
 
 
 def _check(run: Run) -> None:
     """Raise ConfigError when the run's folder holds a run with other settings."""
-    if not (run.folder / "study.db").is_file():
+    if not _is_begun(run):
         return
-    before, now = open_run(run.folder).config.model_dump(), run.config.model_dump()
-    changed = list(_differing(before, now))
+    before = _without_list_prices(open_run(run.folder).config, given=run.config.endpoint.prices)
+    changed = list(_differing(before.model_dump(), run.config.model_dump()))
     if changed:
         raise ConfigError(
             f"{run.folder}: holds a run with other settings ({', '.join(changed)}): choose another --out, "
             "or remove that folder"
         )
+
+
+def _without_list_prices(config: Config, *, given: Collection[str]) -> Config:
+    """Return a config without the prices that a run took from a list, but for those of the ``given`` models."""
+    prices = {name: one for name, one in config.endpoint.prices.items() if one.source is None or name in given}
+    return config.model_copy(update={"endpoint": config.endpoint.model_copy(update={"prices": prices})})
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any], place: str = "") -> Iterator[str]:

@@ -31,11 +31,12 @@ class Allowance:
         searched, given = config.search.space.update_every[0], config.seed_policy.update_every
         lowest = searched if given is None else min(searched, given)
         reserve = most_test_calls(splits.test, policies, protocol, finalist_writes=lowest)
-        users = [*splits.train, *splits.validation]
+        looked = splits.validation if config.search.acceptance == "validation" else ()
+        users = [*splits.train, *looked]
         start = sum(protocol.episode_calls(s, config.seed_policy) + upper_bound_calls(s) for s in users)
-        look = 0
-        if config.search.acceptance == "validation":
-            look = most_test_calls(splits.validation, [], protocol, finalist_writes=lowest)
+        look = most_test_calls(looked, [], protocol, finalist_writes=lowest)
+        if config.search.objective != "score":  # where its pick is refused, the leader is looked at too
+            look = 2 * look - sum(upper_bound_calls(scenario) for scenario in looked)
         once = start * (2 if config.search.off_policy else 1)  # off-policy, its talks are recorded first
         smallest, calls = reserve + look + once + start, config.search.budget.calls
         if calls is not None and calls < smallest:

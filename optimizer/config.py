@@ -171,6 +171,15 @@ class SearchConfig(Section):
             raise ValueError("proposers: none of them may change anything; allow `prompts` or `numbers`")
         return self
 
+    @model_validator(mode="after")
+    def _check_objective(self) -> SearchConfig:
+        if self.off_policy and self.objective != "score":
+            raise ValueError(
+                "objective: off_policy, nobody replies, so that what a turn costs is not known; "
+                f"{self.objective} needs `off_policy: false`"
+            )
+        return self
+
 
 class GenerationConfig(GenerationPlan):
     """New users made with ``model``; nothing else of a config but endpoint and ``compat`` matters to them."""

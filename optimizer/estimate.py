@@ -36,6 +36,8 @@ LAST_LOOK = 0.8
 """Share of searches whose leader is not accepted already at their end."""
 PROPOSAL = (1.0, 3000.0, 250.0)
 """Calls, input and output tokens of one proposal of the reflective proposer's."""
+TALKING: frozenset[CallRole] = frozenset({"reply", "user"})
+"""The roles that nobody plays where recorded talks are listened to."""
 PROMPTS_GROW = 1.4
 """How many times as many tokens a call takes with prompts that evolved alone: they make memories longer."""
 
@@ -101,14 +103,20 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     allowance = Allowance.of(config, splits, protocol_of(config))
     seed, finalist = config.seed_policy, rehearsal.leading
     judged = [*splits.train, *(splits.validation if search.acceptance == "validation" else [])]
-    start = rehearsal.takes(seed, judged) + rehearsal.bounds(judged)
+    heard = np.array([[0.0 if search.off_policy and role in TALKING else 1.0] for role in CALL_ROLES])
+    judging = rehearsal.takes(seed, judged)
+    start = rehearsal.bounds(judged) + heard * judging
+    if search.off_policy:
+        start = start + judging  # its talks are recorded first
     planned = search.generations * search.candidates
-    candidates = _candidates(search, splits, rehearsal, planned)
-    look = rehearsal.mean(finalist, splits.validation) if search.acceptance == "validation" else NOTHING
+    candidates = heard * _candidates(search, splits, rehearsal, planned)
+    looked = search.acceptance == "validation" and search.generations > 0
+    look = heard * rehearsal.mean(finalist, splits.validation) if looked else NOTHING
     looks = (LOOKS if search.generations > GENERATIONS_BETWEEN_LOOKS + 1 else 1) * LOOK * look
     tested = {seed, *(load_policy(name, templates=config.templates) for name in config.baselines)}
     test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
-    test = test + rehearsal.mean(finalist, splits.test)
+    if search.generations:
+        test = test + rehearsal.mean(finalist, splits.test)
     money = _Money(config, rehearsal)
     start = money.fit(allowance.races, NOTHING, start)[0] * start
     share, limit = money.fit(allowance.races, start, candidates + looks)

@@ -45,7 +45,7 @@ class Rehearsal:
     """The same, up to where the first look at a race is."""
     upper_bound: Taken
     broad: tuple[MemoryPolicy, ...]
-    """Stand for the candidates that a search begins with."""
+    """Stand for the candidates that a search begins with: no policy is among them that it cannot find."""
     leading: tuple[MemoryPolicy, ...]
     """Stand for those that it goes on with, and for the policy that it ends with."""
     seconds: float
@@ -73,7 +73,8 @@ async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]
     models = EmbeddedModel(), EmbeddedModel()
     evaluator = Evaluator(Cast(*models, LexicalEmbedder(), protocol))
     baselines = [load_policy(name, templates=config.templates) for name in config.baselines]
-    broad = tuple(dict.fromkeys([*baselines, *_drawn(config)])) if config.search.numbers else (config.seed_policy,)
+    findable = [policy for policy in baselines if not policy.oracle and policy.evolution is None]
+    broad = tuple(dict.fromkeys([*findable, *_drawn(config)])) if config.search.numbers else (config.seed_policy,)
     bound = (await evaluator.evaluate(config.seed_policy, [user], periods=0)).ledger
     taken, begun, scores, seconds = {}, {}, {}, []
     for policy in dict.fromkeys([config.seed_policy, *baselines, *broad]):

@@ -24,7 +24,7 @@ from ..policies.lm.base import merged
 from ..policies.policy import dump_policy, load_policy
 from .allowance import Allowance, splits_of
 from .arena import Arena
-from .config import Config, ConfigError, dump_config, load_config
+from .config import Config, ConfigError, SearchConfig, dump_config, load_config
 from .loop import Loop
 from .models import MeteredModels, Models, check_objective, open_models, price_of, priced, protocol_of, told_prices
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
@@ -89,7 +89,20 @@ def resume(folder: Path, *, overrides: Sequence[str] = (), console: Console) -> 
     changed = [name for name in FIXED if _value(config, name) != _value(before.config, name)]
     if changed:
         raise ConfigError(f"{folder}: a run goes on with what it began with, so {', '.join(changed)} cannot change")
+    if before.ended is not None:
+        _check_search_is_the_same(folder, config.search, before.config.search)
     return evolve(config, folder, console=console)
+
+
+def _check_search_is_the_same(folder: Path, now: SearchConfig, before: SearchConfig) -> None:
+    """Raise ConfigError when more than the budget of a search that is over was changed: it would be told, not done."""
+    names = [name for name in SearchConfig.model_fields if getattr(now, name) != getattr(before, name)]
+    changed = ", ".join(f"search.{name}" for name in names if name != "budget")
+    if changed:
+        raise ConfigError(
+            f"{folder}: the search of this run is over and only its sealed test is left, so that {changed} cannot "
+            "change any more; --resume it without, or start another run"
+        )
 
 
 def _value(config: Config, name: str) -> object:
@@ -170,7 +183,12 @@ class _Run:
         model, templates = self.search.proposer, self.config.templates
         async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
             if search.off_policy:
-                self.talks = await self._recorded(evaluator)
+                try:
+                    self.talks = await self._recorded(evaluator)
+                except BudgetExhausted as end:
+                    raise ConfigError(
+                        f"search.budget: too small even for the seed policy's talks ({end}); raise it and --resume"
+                    ) from None
             arena = self._arena(evaluator)
             with open_proposers(search, model=model, templates=templates, arena=arena) as proposers:
                 ended = await self._loop(self.search, arena, proposers).run(self.config.seed_policy)
@@ -181,13 +199,14 @@ class _Run:
         self.progress.say(f"The search is over: {ended}.")
 
     async def _recorded(self, evaluator: Evaluator) -> Mapping[str, Transcript]:
-        """Return the seed policy's talks with train and validation users, recorded once.
+        """Return the seed policy's talks with all users of the search, recorded once.
 
-        Raises LanguageModelError when one cannot be had.
+        Raises LanguageModelError when one cannot be had, and BudgetExhausted.
         """
         folder = self.outcome.folder / TALKS
         if not folder.is_dir():
-            users = [*self.splits.train, *self.splits.validation]
+            asked = self.config.search.acceptance == "validation"
+            users = [*self.splits.train, *(self.splits.validation if asked else ())]
             found = await evaluator.evaluate(self.config.seed_policy, users, done=lambda _: self.progress.tick())
             for user, reason in found.failures.items():
                 raise LanguageModelError(f"the seed policy's talk with {user} could not be recorded: {reason}")
@@ -197,7 +216,7 @@ class _Run:
         return read_transcripts(folder)
 
     async def _look_last(self, upper_bounds: Mapping[str, UpperBound]) -> None:
-        """Look at the leader with what was put aside for it."""
+        """Take the last look with what was put aside for it."""
         models = self.models.within(self._budget(self.allowance.search))
         self.progress.follow(models.budget, phase="last look at the validation users")
         loop = self._loop(models, self._arena(Evaluator(models.cast, upper_bounds=upper_bounds)), {})
@@ -205,7 +224,7 @@ class _Run:
             try:
                 await loop.look_last()
             except BudgetExhausted as end:
-                self.progress.say(f"The leader could not be looked at: {end}")
+                self.progress.say(f"The last look could not be finished: {end}")
 
     def _arena(self, evaluator: Evaluator) -> Arena:
         search = self.config.search

@@ -30,4 +30,7 @@ def due_warnings(gone: Consumed, limits: BudgetLimits, said: Collection[str]) ->
 
 
 def _amount(what: str, limit: float) -> str:
-    return f"${limit:,.2f}" if what == "usd" else f"{limit:,.0f} {what}"
+    """Write a limit in full, so that no two of them have the same name."""
+    if what == "usd":
+        return f"${limit:,.2f}" if round(limit, 2) == limit else f"${limit:,}"
+    return f"{limit:,.0f} {what}" if limit == int(limit) else f"{limit:,} {what}"

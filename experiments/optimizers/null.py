@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import json
 import os
 import random
@@ -23,6 +24,7 @@ from typing import Any
 
 from scipy.stats import binomtest
 
+from ... import __version__
 from ...data.generator import generate_scenarios
 from ...data.scenario import Scenario
 from ...data.splits import Splits
@@ -119,9 +121,28 @@ def _search(name: str, seed: int) -> dict[str, Any]:
     return asyncio.run(search(name, seed))
 
 
+def key_of(name: str) -> str:
+    """Return what tells a search's settings, and the package's version, from others."""
+    settings = SearchConfig.model_validate({**SEARCH, **DECIDED[name]}).model_dump(mode="json", exclude={"seed"})
+    told = json.dumps([__version__, USERS, PERIODS, QUESTIONS, settings], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
 def kept(file: Path) -> list[dict[str, Any]]:
-    """Return the searches that are done already."""
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+    """Return the searches that are done already; rows that cannot be read, or have other settings, are left out."""
+    if not file.is_file():
+        return []
+    rows = (_row(line) for line in file.read_bytes().splitlines())
+    return [row for row in rows if row.get("name") in DECIDED and row.get("key") == key_of(row["name"])]
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    """Return a row of the file; empty where a search was stopped while it wrote it."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) else {}
 
 
 def carry_out(out: Path, searches: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -131,8 +152,11 @@ def carry_out(out: Path, searches: Mapping[str, int]) -> list[dict[str, Any]]:
     done = {(one["name"], one["seed"]) for one in kept(file)}
     left = [(name, seed) for name in searches for seed in range(searches[name]) if (name, seed) not in done]
     with ProcessPoolExecutor(os.cpu_count()) as executor, file.open("a", encoding="utf-8") as lines:
+        if file.stat().st_size and not file.read_bytes().endswith(b"\n"):
+            lines.write("\n")
         for future in as_completed([executor.submit(_search, name, seed) for name, seed in left]):
-            lines.write(json.dumps(future.result()) + "\n")
+            row = future.result()
+            lines.write(json.dumps({"key": key_of(row["name"]), **row}) + "\n")
             lines.flush()
     return kept(file)
 

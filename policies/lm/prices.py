@@ -64,7 +64,8 @@ class Prices(BaseModel):
 def list_price(model: str, url: str) -> Prices | None:
     """Return what a model's tokens cost at an endpoint by its provider's list; None where no list says so.
 
-    Prices of prompts so long that they cost more, and of batches or priority, are left out.
+    Prices of prompts so long that they cost more, and of batches or priority, are left out. Where both prices are zero
+    the list has none: so it has it for models that are new or experimental.
     """
     provider = PROVIDERS.get(urlsplit(url).hostname or "")
     if provider is None:
@@ -73,7 +74,10 @@ def list_price(model: str, url: str) -> Prices | None:
     for name in (f"{provider}/{model}", model):
         row = models.get(name, {})
         match row.get("litellm_provider"), row.get("input_cost_per_token"), row.get("output_cost_per_token"):
-            case listed, (float() | int()) as first, (float() | int()) as second if listed == provider:
+            case listed, (float() | int()) as first, (float() | int()) as second if listed == provider and (
+                first,
+                second,
+            ) != (0, 0):
                 per_million = [round(1e6 * price, 6) for price in (first, second)]
                 return Prices(input=per_million[0], output=per_million[1], source=f"litellm {version}")
     return None

@@ -10,8 +10,11 @@ import pytest
 import yaml
 
 from mnemotune.data.resources import resource
-from mnemotune.optimizer.ablation import Run, load_ablation, runs_of, slug
-from mnemotune.optimizer.config import ConfigError, load_config
+from mnemotune.optimizer import ablation
+from mnemotune.optimizer.ablation import Run, carry_out, load_ablation, runs_of, slug
+from mnemotune.optimizer.config import Config, ConfigError, dump_config, load_config
+from mnemotune.optimizer.models import priced
+from mnemotune.optimizer.outcome import open_study
 
 VARIANTS = {"joint": {}, "no racing": {"search.racing": False}}
 
@@ -120,3 +123,42 @@ def test_a_plain_config_is_no_ablation(written: Callable[..., Path], tmp_path: P
 def test_a_name_becomes_a_folder_s_name() -> None:
     assert slug("Joint, at 1/3 of the calls!") == "joint-at-1-3-of-the-calls"
     assert slug("...") == "variant"
+
+
+@pytest.fixture
+def begun(written: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A search with a listed model, begun in its folder as ``evolve`` begins it."""
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    path = written(seeds=[0], variants={"joint": {}})
+    (run,) = runs_of(load_ablation(path), beside=tmp_path, out=tmp_path, overrides=["model=openai:gpt-4.1-mini"])
+    run.folder.mkdir()
+    (run.folder / "config.yaml").write_text(dump_config(priced(run.config)), encoding="utf-8")
+    open_study(run.folder)
+    return run
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
+    """Note the configs that are searched, and search nothing."""
+    found: list[Config] = []
+    monkeypatch.setattr(ablation, "evolve", lambda config, folder, console: found.append(config))
+    return found
+
+
+def test_a_search_goes_on_with_the_list_prices_that_it_began_with(begun: Run, searched: list[Config]) -> None:
+    assert priced(begun.config) != begun.config, "the list has a price for this model"
+    carry_out([begun], finished=lambda run: None)
+    assert searched == [priced(begun.config)]
+
+
+def test_a_price_that_is_given_later_is_another_setting(begun: Run, searched: list[Config]) -> None:
+    price = "endpoint.prices={gpt-4.1-mini: {input: 1, output: 2, date: 2026-10-01}}"
+    (run,) = runs_of(
+        load_ablation(begun.folder.parent / "parts.yaml"),
+        beside=begun.folder.parent,
+        out=begun.folder.parent,
+        overrides=["model=openai:gpt-4.1-mini", price],
+    )
+    with pytest.raises(ConfigError, match=r"holds a run with other settings \(endpoint\.prices\.gpt-4\.1-mini"):
+        carry_out([run], finished=lambda run: None)
+    assert searched == []

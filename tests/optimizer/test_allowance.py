@@ -207,7 +207,31 @@ def test_the_races_leave_the_last_look_its_part_of_the_search_invariant_4(kit: A
 def test_where_train_users_decide_nothing_is_put_aside_for_a_last_look(kit: Any) -> None:
     assert allow(kit).look > 0
     assert allow(kit, acceptance="train").look == 0
-    assert smallest(kit) - smallest(kit, acceptance="train") == allow(kit).look
+
+
+def test_where_train_users_decide_validation_users_are_not_paid_for(kit: Any) -> None:
+    """With the seed policy and one candidate, each train user is met twice."""
+    less = allow(kit, acceptance="train")
+    train, seed = kit.splits().train, kit.policy(20)
+    start = sum(kit.protocol.episode_calls(user, seed) + upper_bound_calls(user) for user in train)
+    assert less.start == start < allow(kit).start
+    assert smallest(kit, acceptance="train") == less.reserve + 2 * start
+    assert smallest(kit, acceptance="train", off_policy=True) == less.reserve + 3 * start
+
+
+@pytest.mark.parametrize("objective", ["score-per-token", "score-per-dollar", "score-per-call"])
+async def test_what_is_put_aside_is_enough_for_an_objectives_pick_and_then_the_leader_invariant_4(
+    kit: Any, objective: str
+) -> None:
+    allowance = allow(kit, objective=objective)
+    users = kit.splits().validation
+    assert allowance.look == 2 * allow(kit).look - sum(map(upper_bound_calls, users))
+    model = Metered(kit.pupil(), budget=Budget(Limits(calls=allowance.look)))
+    evaluator = kit.evaluator(model)
+    for care in (55, 60):
+        dear = kit.policy(care, mode="facts", update_every=1, buffer_size=0, store="external", top_k=1)
+        assert (await evaluator.evaluate(dear, users)).failures == {}
+    assert allow(kit, objective=objective, acceptance="train").look == 0
 
 
 def test_without_a_limit_nothing_is_limited(kit: Any) -> None:

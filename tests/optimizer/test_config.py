@@ -270,6 +270,14 @@ def test_a_wrong_value_is_named_with_its_file_and_key(override: str, key: str) -
     assert f"my.yaml: {key}: " in problem(LEAST, override)
 
 
+@pytest.mark.parametrize("objective", ["score-per-token", "score-per-dollar", "score-per-call"])
+def test_off_policy_nothing_but_score_can_be_asked_for_since_no_reply_is_paid_for(objective: str) -> None:
+    told = problem(LEAST, "search.off_policy=true", f"search.objective={objective}")
+    assert told.startswith("my.yaml: search: objective: off_policy, nobody replies")
+    assert parse(LEAST, "search.off_policy=true").search.objective == "score"
+    assert parse(LEAST, f"search.objective={objective}").search.objective == objective
+
+
 def test_bounds_that_cross_are_told() -> None:
     assert "top_k: the lower bound 9 is above the upper bound 3" in problem(LEAST, "search.space.top_k=[9, 3]")
 

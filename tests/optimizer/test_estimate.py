@@ -104,7 +104,7 @@ def test_the_limit_that_ends_a_search_is_named_whatever_it_is_invariant_1(
     assert told.candidates < told.planned
     spent = {"tokens": tokens(told), "usd": told.total_usd, "seconds": told.seconds}[what]
     assert spent is not None
-    assert spent <= float(budget.split()[1]) * (1 + 1e-9), "but for rounding"
+    assert spent <= float(budget.split()[1]) * (1 + 1e-12), "but for the rounding of sums"
 
 
 def test_without_a_limit_generations_end_the_search(configured: Make, splits: Splits, rehearsal: Rehearsal) -> None:
@@ -141,6 +141,43 @@ def test_the_steps_of_a_race_grow_and_end_with_everything(every: int, block: int
 def test_where_train_users_decide_no_look_is_paid_for(configured: Make, splits: Splits, rehearsal: Rehearsal) -> None:
     told = estimate(configured("search.acceptance=train"), splits, rehearsal)
     assert told.parts["last look"] == pytest.approx(NOTHING)
+
+
+def test_where_nothing_is_searched_the_seed_policy_is_judged_and_tested_and_nobody_else_looked_at_invariant_2(
+    configured: Make, splits: Splits, rehearsal: Rehearsal
+) -> None:
+    config = configured("search.generations=0")
+    told, judged = estimate(config, splits, rehearsal), [*splits.train, *splits.validation]
+    assert told.parts["search"] == pytest.approx(rehearsal.takes(config.seed_policy, judged) + rehearsal.bounds(judged))
+    assert told.parts["last look"] == pytest.approx(NOTHING)
+    tested = [config.seed_policy, load_policy("native"), load_policy("awe")]
+    test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
+    assert told.parts["sealed test"] == pytest.approx(test)
+
+
+def test_off_policy_nobody_talks_after_the_recording_until_the_sealed_test(
+    configured: Make, splits: Splits, rehearsal: Rehearsal
+) -> None:
+    config, talking = configured("search.off_policy=true"), [CALL_ROLES.index(role) for role in ("reply", "user")]
+    told, usual = estimate(config, splits, rehearsal), estimate(configured(), splits, rehearsal)
+    recorded = rehearsal.takes(config.seed_policy, [*splits.train, *splits.validation])
+    assert told.parts["search"][talking] == pytest.approx(recorded[talking])
+    assert told.parts["last look"][talking] == pytest.approx(0)
+    assert told.parts["sealed test"] == pytest.approx(usual.parts["sealed test"])
+    others = [i for i in range(len(CALL_ROLES)) if i not in talking]
+    more = told.parts["search"] - usual.parts["search"]
+    assert more[others] == pytest.approx(recorded[others])
+
+
+def test_an_oracle_or_a_policy_that_rewrites_its_own_prompts_stands_for_no_candidate(
+    configured: Make, splits: Splits
+) -> None:
+    config = configured("baselines=[awi_oracle, awi_complete, awe]")
+    played = asyncio.run(rehearse(config, splits, clock=lambda: 0.0))
+    never = {load_policy("awi_oracle"), load_policy("awi_complete")}
+    assert not never & {*played.broad, *played.leading}
+    assert load_policy("awe") in played.broad
+    assert never <= played.episodes.keys(), "they are in the sealed test"
 
 
 def test_a_price_that_is_not_known_makes_the_sum_not_known_invariant_3(

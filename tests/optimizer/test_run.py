@@ -377,7 +377,7 @@ def test_a_last_look_that_is_stopped_is_paid_from_its_own_share_alone_invariants
     assert after["races"] == 0, "the races have nothing left"
     assert before["all"] + after["search"] <= calls - allowance(outcome).reserve
     assert before["all"] + after["all"] <= spent(outcome) <= calls
-    assert ("The leader could not be looked at: the budget of" in screen.getvalue()) is not taken
+    assert ("The last look could not be finished: the budget of" in screen.getvalue()) is not taken
     assert outcome.test.problem == ""
     kept = whole.study.trials if taken else whole.study.trials[:-1]
     assert [kit.told(t, spend=False) for t in outcome.study.trials] == [kit.told(t, spend=False) for t in kept]
@@ -533,6 +533,7 @@ def test_a_tight_budget_is_kept_over_all_parts_of_a_run_that_is_stopped_invarian
     left = calls
     assert go_on(folder).test == outcome.test, "the sealed test is never opened again"
     assert left == calls
+    assert go_on(folder, f"search.budget.calls={3 * calls}").test.done, "a larger budget finishes it"
 
 
 def test_a_resumed_run_prints_the_trials_that_it_has(stopped: Path) -> None:
@@ -574,6 +575,50 @@ def test_more_generations_can_be_asked_for_when_a_stopped_run_goes_on_invariant_
     outcome = go_on(runs / "run", "search.generations=2")
     assert_same_study(outcome, finished, kit)
     assert load_config(runs / "run" / "config.yaml").search.generations == 2
+
+
+@pytest.fixture(scope="session")
+def searched_once(
+    configured: Callable[..., Config], empty_store: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A folder of runs with one that was stopped when its search was over; it must not be changed."""
+    runs = tmp_path_factory.mktemp("searched")
+    shutil.copy(empty_store, runs / "mlflow.db")
+    with pytest.raises(Stop):
+        go(configured("search.generations=1"), runs / "run", Screen("The search is over"))
+    return runs
+
+
+@pytest.mark.parametrize("override", ["search.objective=score-per-token", "search.generations=3", "search.veto=false"])
+def test_a_search_that_is_over_cannot_change_before_its_sealed_test(
+    override: str, searched_once: Path, tmp_path: Path
+) -> None:
+    """It would be told in the results, and nobody would have done it."""
+    folder = Path(shutil.copytree(searched_once, tmp_path / "searched")) / "run"
+    before = contents(folder)
+    with pytest.raises(ConfigError, match=rf"{override.split('=')[0]} cannot change any more; .* start another run"):
+        go_on(folder, override)
+    assert contents(folder) == before
+
+
+def test_a_search_that_is_over_leaves_a_larger_budget_to_its_sealed_test(searched_once: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(searched_once, tmp_path / "searched")) / "run"
+    trials = len(open_run(folder).study.trials)
+    outcome = go_on(folder, "search.budget.calls=30000")
+    assert outcome.test.done
+    assert len(outcome.study.trials) == trials
+
+
+def test_a_search_that_is_not_over_goes_further_with_a_larger_budget(
+    configured: Callable[..., Config], runs: Path
+) -> None:
+    calls = smallest_budget(configured, runs / "none")
+    config = configured(f"search.budget.calls={calls}", "search.generations=2")
+    with pytest.raises(Stop):
+        go(config, runs / "run", Screen("where the search starts"))
+    outcome = go_on(runs / "run", "search.budget.calls=20000")
+    assert outcome.ended == "all 2 generations are done"
+    assert outcome.search_spend.total.calls > calls - allowance(outcome).reserve, "more than it was allowed at first"
 
 
 @pytest.mark.parametrize("override", ["splits.seed=1", "splits.train=3", "seed_policy=native"])
@@ -698,6 +743,21 @@ def test_off_policy_candidates_listen_to_recorded_talks_and_the_sealed_test_talk
     assert outcome.search_spend.by_role["reply"].calls == rounds, "nothing else was replied to"
     again = go(config, runs / "whole")
     assert [trial.train for trial in again.study.trials] == [trial.train for trial in outcome.study.trials]
+
+
+def test_where_train_users_decide_only_their_talks_are_recorded(configured: Callable[..., Config], runs: Path) -> None:
+    config = configured("search.off_policy=true", "search.acceptance=train", "search.generations=0")
+    outcome = go(config, runs / "off")
+    assert read_transcripts(runs / "off" / "talks").keys() == outcome.study.trials[0].train.keys()
+
+
+def test_a_budget_that_ends_while_talks_are_recorded_says_so_and_a_larger_one_goes_on(
+    configured: Callable[..., Config], runs: Path
+) -> None:
+    config = configured("search.off_policy=true", "search.generations=0", "search.budget={tokens: 20000}")
+    with pytest.raises(ConfigError, match=r"^search\.budget: too small even for the seed policy's talks .*--resume"):
+        go(config, runs / "off")
+    assert go_on(runs / "off", "search.budget.tokens=null").test.done
 
 
 def test_a_run_cannot_begin_on_policy_and_go_on_off_policy(stopped: Path) -> None:

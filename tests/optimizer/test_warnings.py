@@ -42,6 +42,17 @@ def test_a_limit_that_was_raised_is_told_of_anew() -> None:
     assert list(due_warnings(Consumed(calls=900), raised, list(said))) == ["50% of 1,600 calls"]
 
 
+def test_a_small_limit_is_told_in_full_and_told_of_anew_when_it_is_raised() -> None:
+    gone, small = Consumed(usd=0.004, seconds=0.4), BudgetLimits(usd=0.004, seconds=0.4)
+    said = due_warnings(gone, small, [])
+    assert list(said) == ["50% of $0.004", "80% of $0.004", "50% of 0.4 seconds", "80% of 0.4 seconds"]
+    raised = BudgetLimits(usd=0.0045, seconds=0.45)
+    assert list(due_warnings(gone, raised, list(said))) == [
+        *("50% of $0.0045", "80% of $0.0045", "50% of 0.45 seconds", "80% of 0.45 seconds")
+    ]
+    assert list(due_warnings(Consumed(usd=9000.0), BudgetLimits(usd=12_345.67), [])) == ["50% of $12,345.67"]
+
+
 @given(steps=st.lists(st.integers(0, 400), max_size=12), stops=st.sets(st.integers(0, 11)))
 def test_however_a_run_is_stopped_each_level_that_was_passed_is_said_once(
     steps: Sequence[int], stops: set[int]

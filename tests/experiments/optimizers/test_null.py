@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,40 @@ async def test_a_search_goes_through_races_and_its_last_look(monkeypatch: pytest
 
 
 def test_searches_that_are_done_are_not_done_again(tmp_path: Path) -> None:
-    done = [found(null.OURS, seed, 0) for seed in range(3)]
+    done = [kept(seed) for seed in range(3)]
     (tmp_path / "null.jsonl").write_text("".join(json.dumps(one) + "\n" for one in done), encoding="utf-8")
     assert null.carry_out(tmp_path, {null.OURS: 3}) == done
+
+
+def kept(seed: int) -> dict[str, Any]:
+    return {"key": null.key_of(null.OURS), **found(null.OURS, seed, 0)}
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search nothing, and without other processes."""
+    monkeypatch.setattr(null, "ProcessPoolExecutor", ThreadPoolExecutor)
+    monkeypatch.setattr(null, "_search", lambda name, seed: found(name, seed, 7))
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_searches_with_other_settings_and_torn_lines_are_done_again(tmp_path: Path) -> None:
+    rows = [kept(0), found(null.OURS, 1, 0), kept(2) | {"key": "other"}, kept(3) | {"name": "nobody"}]
+    text = "".join(json.dumps(row) + "\n" for row in rows) + "[3]\n" + json.dumps(kept(4))[:-5]
+    (tmp_path / "null.jsonl").write_text(text, encoding="utf-8")
+    again = null.carry_out(tmp_path, {null.OURS: 5})
+    assert sorted((row["seed"], row["accepted"]) for row in again) == [(0, 0), (1, 7), (2, 7), (3, 7), (4, 7)]
+    assert null.carry_out(tmp_path, {null.OURS: 5}) == again
+    assert (tmp_path / "null.jsonl").read_text(encoding="utf-8").startswith(text), "nothing that was there is lost"
+
+
+def test_a_key_changes_with_the_settings_and_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {null.key_of(null.OURS), null.key_of(null.GREEDY)}
+    for name, value in (("USERS", 8), ("SEARCH", {"generations": 2}), ("__version__", "9.9")):
+        with monkeypatch.context() as patched:
+            patched.setattr(null, name, value)
+            keys.add(null.key_of(null.OURS))
+    assert len(keys) == 5
 
 
 def test_the_table_counts_searches_in_which_anything_was_accepted() -> None:

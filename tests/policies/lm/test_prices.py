@@ -18,7 +18,8 @@ OFFICIAL = "https://api.openai.com/v1"
 LIST: dict[str, dict[str, Any]] = {
     "small": {"litellm_provider": "openai", "input_cost_per_token": 4e-07, "output_cost_per_token": 1.6e-06},
     "mistral/small": {"litellm_provider": "mistral", "input_cost_per_token": 1e-07, "output_cost_per_token": 3e-07},
-    "free": {"litellm_provider": "openai", "input_cost_per_token": 0, "output_cost_per_token": 0.0},
+    "unpriced": {"litellm_provider": "openai", "input_cost_per_token": 0, "output_cost_per_token": 0.0},
+    "free-to-read": {"litellm_provider": "openai", "input_cost_per_token": 0, "output_cost_per_token": 2e-06},
     "picture": {"litellm_provider": "openai", "output_cost_per_image": 0.04},
     "half": {"litellm_provider": "openai", "input_cost_per_token": 1e-06},
     "azure-only": {"litellm_provider": "azure", "input_cost_per_token": 1e-06, "output_cost_per_token": 1e-06},
@@ -36,7 +37,8 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("small", OFFICIAL, (0.4, 1.6)),
         ("small", "https://api.mistral.ai/v1", (0.1, 0.3)),
-        ("free", OFFICIAL, (0.0, 0.0)),
+        ("unpriced", OFFICIAL, None),
+        ("free-to-read", OFFICIAL, (0.0, 2.0)),
         ("picture", OFFICIAL, None),
         ("half", OFFICIAL, None),
         ("azure-only", OFFICIAL, None),
