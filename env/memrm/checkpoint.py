@@ -1,0 +1,99 @@
+"""A checkpoint folder: ``model.safetensors``, ``config.json``, ``tokenizer.json``, ``memrm.json``, maybe ``model.onnx``.
+
+An adapter has ``adapter_model.safetensors`` and ``adapter_config.json`` in place of a model's. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .render import TEMPLATE
+from .tokens import Tokens, load_tokens
+
+WEIGHTS, CONFIG, TOKENIZER, CARD, ONNX = "model.safetensors", "config.json", "tokenizer.json", "memrm.json", "model.onnx"
+ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+FORMAT = "mnemotune-memrm"
+
+
+class CheckpointError(ValueError):
+    """Say why a checkpoint cannot be used, naming the file."""
+
+
+class Card(BaseModel):
+    """What has to be known to read prompts as the model was trained to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: str = FORMAT
+    template: int = TEMPLATE
+    lines: Annotated[int, Field(ge=0)] | None
+    """Lines of the old memory in a prompt; None shows all."""
+    window: Annotated[int, Field(ge=1)]
+    """Tokens of the longest prompt that is scored."""
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """Divides the logits' difference; found on held-out users."""
+
+
+def write_card(folder: Path, card: Card) -> None:
+    """Write ``memrm.json``."""
+    (folder / CARD).write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def read_card(folder: Path) -> Card:
+    """Read ``memrm.json``. Raises CheckpointError when it is missing, foreign, or of another template."""
+    path = folder / CARD
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder}: there is no such folder; name one that `mnemotune memrm train` made")
+    if not path.is_file():
+        raise CheckpointError(f"{folder}: holds no {CARD}, so it is no checkpoint of `mnemotune memrm train`")
+    try:
+        card = Card.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CheckpointError(f"{path}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from None
+    if card.format != FORMAT:
+        raise CheckpointError(f"{path}: the format is {card.format!r}, not {FORMAT!r}")
+    if card.template != TEMPLATE:
+        raise CheckpointError(f"{path}: was trained on template {card.template}; this version's is {TEMPLATE}: train it anew")
+    return card
+
+
+def read_tokens(folder: Path) -> Tokens:
+    """Read ``tokenizer.json``. Raises CheckpointError when it cannot be used."""
+    try:
+        return load_tokens(folder / TOKENIZER)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def read_config(path: Path) -> dict[str, object]:
+    """Read a JSON object. Raises CheckpointError when there is none."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path}: holds no JSON object")
+    return found
+
+
+def check_safetensors(path: Path) -> None:
+    """Raise CheckpointError unless a file is a whole safetensors file: its header must account for every byte."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(length)) if length <= size else None
+        tensors = {name: value for name, value in header.items() if name != "__metadata__"}
+        end = max(value["data_offsets"][1] for value in tensors.values())
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: is missing") from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error):
+        raise CheckpointError(f"{path}: is no safetensors file") from None
+    if size != 8 + length + end:
+        raise CheckpointError(f"{path}: is {size:,} bytes long, not {8 + length + end:,}: it was cut short or changed")
