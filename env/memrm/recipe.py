@@ -1,0 +1,97 @@
+"""How a reward model is trained: YAML in, frozen values out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class RecipeError(ValueError):
+    """Say what is wrong with a recipe or with the rows that it names, naming the file and the key."""
+
+
+class Part(BaseModel):
+    """A part of a recipe; unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Scratch(Part):
+    """A Qwen3 of its own with a tokenizer of its own, trained from scratch."""
+
+    kind: Literal["scratch"]
+    vocabulary: Annotated[int, Field(ge=300)] = 3000
+    """Tokens of the tokenizer, trained on the training rows."""
+    layers: Positive = 3
+    hidden: Positive = 128
+    heads: Positive = 2
+    groups: Positive = 1
+    """Heads of keys and values."""
+    intermediate: Positive = 384
+
+
+class Adapter(Part):
+    """A low-rank adapter on a quantised base model."""
+
+    kind: Literal["qlora"]
+    base: str
+    """A folder, or a name on the hub."""
+    rank: Positive = 16
+    alpha: Positive = 32
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
+
+
+class Schedule(Part):
+    """The steps of training."""
+
+    epochs: Positive = 4
+    batch_tokens: Positive = 4096
+    """Tokens of a batch, padding included; of a device's batch for an adapter, where it also fits the longest row."""
+    learning_rate: Annotated[float, Field(gt=0)] = 2e-3
+    """Its peak; it rises over ``warmup`` of the steps and falls to zero with a cosine."""
+    warmup: Share = 0.05
+    weight_decay: Annotated[float, Field(ge=0)] = 0.05
+    class_weight_cap: Annotated[float, Field(ge=1)] = 3.0
+    """The rarer class weighs more, so that both weigh the same, up to this."""
+    checkpoint_every: Positive = 200
+    """Steps between two checkpoints that ``--resume`` goes on from."""
+    threads: Annotated[int, Field(ge=0)] = 0
+    """Of the CPU; 0 leaves it to torch."""
+
+
+class Recipe(Part):
+    """Everything that makes a reward model from a file of rows."""
+
+    rows: Path
+    """Training rows, JSON lines."""
+    held_out: Share = 0.1
+    """Share of the users kept apart, to see how training goes and to find the temperature."""
+    seed: int = 0
+    window: Positive = 1024
+    """Tokens of the longest prompt; longer ones are left out of training, and not scored."""
+    lines: Annotated[int, Field(ge=0)] | None = 4
+    """Lines of the old memory shown; None for all."""
+    model: Annotated[Scratch | Adapter, Field(discriminator="kind")]
+    schedule: Schedule = Schedule()
+    experiment: str = "memrm"
+    """MLflow's experiment."""
+
+
+def load_recipe(path: Path) -> Recipe:
+    """Read a recipe. Raises RecipeError."""
+    try:
+        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path}: is no YAML: {error}") from None
+    try:
+        return Recipe.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RecipeError(f"{path}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from None

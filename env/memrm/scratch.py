@@ -1,0 +1,201 @@
+"""Train a small Qwen3 from scratch on a CPU."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch.nn import functional
+
+from .checkpoint import CONFIG, ONNX, TOKENIZER, WEIGHTS, Card, CheckpointError, check_safetensors, write_card
+from .examples import Example, Examples
+from .export import export_onnx
+from .on_torch import TorchRunner
+from .qwen3 import Qwen3, Shape
+from .recipe import Recipe, RecipeError, Scratch
+from .scoring import MemRM, Scores, batched, fit_temperature, padded
+from .tokens import Ids, Tokens, load_tokens, train_tokens
+
+STATE, PROGRESS = "state.safetensors", "state.json"
+"""What ``--resume`` goes on from: weights, both moments of the optimiser, and the step."""
+Log = Callable[[Mapping[str, float], int], None]
+"""Hears figures at a step."""
+
+
+class _Training:
+    """A model under training."""
+
+    def __init__(self, recipe: Recipe, spec: Scratch, tokens: Tokens) -> None:
+        torch.manual_seed(recipe.seed)
+        shape = Shape(
+            vocab_size=tokens.size,
+            hidden_size=spec.hidden,
+            intermediate_size=spec.intermediate,
+            num_hidden_layers=spec.layers,
+            num_attention_heads=spec.heads,
+            num_key_value_heads=spec.groups,
+            head_dim=spec.hidden // spec.heads,
+        )
+        self.model = Qwen3(shape, (tokens.safe, tokens.harmful))
+        schedule = recipe.schedule
+        self.names = dict(self.model.named_parameters())
+        matrices = [w for w in self.names.values() if w.dim() > 1]
+        gains = [w for w in self.names.values() if w.dim() == 1]
+        groups = [{"params": matrices, "weight_decay": schedule.weight_decay}, {"params": gains, "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(groups, lr=schedule.learning_rate, betas=(0.9, 0.98))
+
+    def step(self, batch: Sequence[tuple[Ids, bool]], weights: torch.Tensor, rate: float) -> float:
+        """Take one step; return the loss."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        given = padded([ids.whole for ids, _ in batch])
+        right = torch.tensor([0 if safe else 1 for _, safe in batch])
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = self.model(torch.from_numpy(given.ids), torch.from_numpy(given.length))
+        loss = functional.cross_entropy(logits.float(), right, weight=weights)
+        self.optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        return float(loss.detach())
+
+    def save(self, folder: Path, step: int) -> None:
+        """Write what ``load`` needs; a reader never sees half of it."""
+        tensors = {f"weight.{name}": weight.detach() for name, weight in self.names.items()}
+        for name, weight in self.names.items():
+            for moment in ("exp_avg", "exp_avg_sq"):
+                tensors[f"{moment}.{name}"] = self.optimizer.state[weight][moment]
+        new = folder / f"{STATE}.new"
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, new, metadata={"step": str(step)})
+        new.replace(folder / STATE)
+        (folder / PROGRESS).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
+
+    def load(self, folder: Path) -> int:
+        """Go back to a state; return its step."""
+        check_safetensors(folder / STATE)
+        tensors = load_file(folder / STATE)
+        step = int(json.loads((folder / PROGRESS).read_bytes())["step"])
+        try:
+            with torch.no_grad():
+                for name, weight in self.names.items():
+                    weight.copy_(tensors[f"weight.{name}"])
+                    moments = {moment: tensors[f"{moment}.{name}"] for moment in ("exp_avg", "exp_avg_sq")}
+                    self.optimizer.state[weight] = {"step": torch.tensor(float(step)), **moments}
+        except (KeyError, RuntimeError) as error:
+            raise CheckpointError(f"{folder / STATE}: is of another recipe: {error}; train into another folder") from None
+        return step
+
+
+def train_scratch(recipe: Recipe, examples: Examples, out: Path, *, resume: bool, log: Log) -> Card:
+    """Train, calibrate, and write a checkpoint with its ONNX graph; return its card.
+
+    ``resume`` goes on from the last state in ``out``, if there is one; the result is that of a run that never stopped,
+    but for the order of floating-point sums. ``log`` hears loss and held-out figures.
+    """
+    spec = recipe.model
+    if not isinstance(spec, Scratch):
+        raise RecipeError("model.kind: is not scratch")
+    if recipe.schedule.threads:
+        torch.set_num_threads(recipe.schedule.threads)
+    out.mkdir(parents=True, exist_ok=True)
+    goes_on = resume and (out / STATE).is_file()
+    if goes_on:
+        tokens = load_tokens(out / TOKENIZER)
+    else:
+        tokens = train_tokens((example.prompt.text for example in examples.train), size=spec.vocabulary)
+        tokens.tokenizer.save(str(out / TOKENIZER))
+    rows = _fitting(examples.train, tokens, recipe.window)
+    held = _fitting(examples.held_out, tokens, recipe.window)
+    training = _Training(recipe, spec, tokens)
+    done = training.load(out) if goes_on else 0
+    epochs = [list(_shuffled(rows, recipe, epoch)) for epoch in range(recipe.schedule.epochs)]
+    steps = sum(map(len, epochs))
+    weights = torch.tensor(examples.weights(recipe.schedule.class_weight_cap))
+    card = Card(lines=recipe.lines, window=recipe.window)
+    step = 0
+    for batches in epochs:
+        losses = []
+        for batch in batches:
+            step += 1
+            if step <= done:
+                continue
+            losses.append(training.step(batch, weights, _rate(recipe, step, steps)))
+            if step % recipe.schedule.checkpoint_every == 0:
+                training.save(out, step)
+        if losses:
+            figures = held_out_figures(_scores(training.model, tokens, card, held), [safe for _, safe in held])
+            log({"loss": float(np.mean(losses)), **figures}, step)
+            training.model.train()
+    scores = _scores(training.model, tokens, card, held)
+    card = card.model_copy(update={"temperature": fit_temperature(scores, [safe for _, safe in held])})
+    save_qwen3(training.model, out)
+    export_onnx(training.model, out / ONNX)
+    write_card(out, card)
+    for name in (STATE, PROGRESS):
+        (out / name).unlink(missing_ok=True)
+    return card
+
+
+def save_qwen3(model: Qwen3, folder: Path) -> None:
+    """Write weights and config as transformers reads them."""
+    weights = {name: weight.detach().cpu().contiguous() for name, weight in model.state_dict().items()}
+    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+    config = {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "tie_word_embeddings": True,
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "max_position_embeddings": 32768,
+        "dtype": "float32",
+        **asdict(model.shape),
+    }
+    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def held_out_figures(differences: Scores, safe_labels: Sequence[bool]) -> dict[str, float]:
+    """Return accuracy and AUROC (HARMFUL positive) of logit differences; NaN where there is one class only."""
+    known = ~np.isnan(differences)
+    found, right = differences[known], np.asarray(safe_labels, dtype=bool)[known]
+    safe, harmful = found[right], found[~right]
+    if not len(safe) or not len(harmful):
+        return {"held_out/accuracy": math.nan, "held_out/auroc": math.nan}
+    wins = (harmful[:, None] < safe).mean() + 0.5 * (harmful[:, None] == safe).mean()
+    return {"held_out/accuracy": float(((found > 0) == right).mean()), "held_out/auroc": float(wins)}
+
+
+def _scores(model: Qwen3, tokens: Tokens, card: Card, rows: Sequence[tuple[Ids, bool]]) -> Scores:
+    return MemRM(TorchRunner(model), tokens, card).differences([ids for ids, _ in rows])
+
+
+def _fitting(examples: Sequence[Example], tokens: Tokens, window: int) -> list[tuple[Ids, bool]]:
+    encoded = tokens.encode(example.prompt for example in examples)
+    pairs = zip(encoded, (example.safe for example in examples), strict=True)
+    return [(ids, safe) for ids, safe in pairs if len(ids.whole) <= window]
+
+
+def _shuffled(
+    rows: Sequence[tuple[Ids, bool]], recipe: Recipe, epoch: int
+) -> Iterator[list[tuple[Ids, bool]]]:
+    """Yield an epoch's batches of rows of nearly one length, in random order; the same for one seed and epoch."""
+    rng = random.Random(f"batches:{recipe.seed}:{epoch}")
+    noisy = [(len(ids.whole) * rng.uniform(1.0, 1.1), i) for i, (ids, _) in enumerate(rows)]
+    ordered = [rows[i] for _, i in sorted(noisy)]
+    batches = list(batched(ordered, lambda row: len(row[0].whole), most=recipe.schedule.batch_tokens))
+    rng.shuffle(batches)
+    yield from batches
+
+
+def _rate(recipe: Recipe, step: int, steps: int) -> float:
+    rise = max(1.0, recipe.schedule.warmup * steps)
+    fall = 0.5 * (1 + math.cos(math.pi * step / steps))
+    return recipe.schedule.learning_rate * min(1.0, step / rise) * fall
+
+
