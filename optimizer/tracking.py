@@ -195,6 +195,42 @@ class Tracker:
         return int(self._clock() * 1000)
 
 
+@contextmanager
+def logged_run(
+    uri: str, *, experiment: str, name: str, params: Mapping[str, Any], clock: Callable[[], float] = time.time
+) -> Iterator[Callable[[Mapping[str, float], int], None]]:
+    """Open a run in MLflow and yield what logs figures at a step; the run ends as what happens inside does.
+
+    Figures that are NaN are left out. Raises ConfigError when the store cannot be used.
+    """
+    from mlflow.entities import Metric, Param
+
+    def now() -> int:
+        return int(clock() * 1000)
+
+    with _quiet():
+        try:
+            with _alone_at(uri):
+                client = _client(uri)
+                found = client.get_experiment_by_name(experiment)
+                place = client.create_experiment(experiment) if found is None else found.experiment_id
+                run = client.create_run(place, run_name=name, start_time=now()).info.run_id
+            client.log_batch(run, params=[Param(key, str(value)[:500]) for key, value in params.items()])
+        except Exception as error:
+            raise _unusable(uri, error) from error
+
+        def log(figures: Mapping[str, float], step: int) -> None:
+            known = {name: value for name, value in figures.items() if not math.isnan(value)}
+            client.log_batch(run, metrics=[Metric(name, value, now(), step) for name, value in known.items()])
+
+        try:
+            yield log
+        except BaseException:
+            client.set_terminated(run, status="FAILED", end_time=now())
+            raise
+        client.set_terminated(run, status="FINISHED", end_time=now())
+
+
 def check_server(uri: str | None) -> None:
     """Raise ConfigError when ``uri`` is a server's and it does not answer; files are not looked at."""
     if uri is not None and uri.startswith("http"):

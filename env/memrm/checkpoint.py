@@ -15,7 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from .render import TEMPLATE
 from .tokens import Tokens, load_tokens
 
-WEIGHTS, CONFIG, TOKENIZER, CARD, ONNX = "model.safetensors", "config.json", "tokenizer.json", "memrm.json", "model.onnx"
+WEIGHTS, CONFIG, TOKENIZER, CARD, ONNX = (
+    "model.safetensors",
+    "config.json",
+    "tokenizer.json",
+    "memrm.json",
+    "model.onnx",
+)
 ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 FORMAT = "mnemotune-memrm"
 
@@ -59,7 +65,9 @@ def read_card(folder: Path) -> Card:
     if card.format != FORMAT:
         raise CheckpointError(f"{path}: the format is {card.format!r}, not {FORMAT!r}")
     if card.template != TEMPLATE:
-        raise CheckpointError(f"{path}: was trained on template {card.template}; this version's is {TEMPLATE}: train it anew")
+        raise CheckpointError(
+            f"{path}: was trained on template {card.template}; this version's is {TEMPLATE}: train it anew"
+        )
     return card
 
 

@@ -140,10 +140,10 @@ def read_shape(path: Path) -> Shape:
         raise CheckpointError(f"{path}: lacks {error}") from None
 
 
-def load_adapter(folder: Path) -> Any:
-    """Load a PEFT adapter on its base model. Raises CheckpointError when either cannot be had."""
+def load_adapter(folder: Path, *, base: str | None = None) -> Any:
+    """Load a PEFT adapter on its base model, or on ``base``. Raises CheckpointError when either cannot be had."""
     check_safetensors(folder / ADAPTER)
-    base = read_config(folder / ADAPTER_CONFIG).get("base_model_name_or_path")
+    base = base or str(read_config(folder / ADAPTER_CONFIG).get("base_model_name_or_path"))
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 

@@ -16,6 +16,7 @@ from transformers import (
     AutoTokenizer,
     BitsAndBytesConfig,
     PreTrainedTokenizerFast,
+    PrinterCallback,
     TrainerCallback,
 )
 from transformers.trainer_utils import get_last_checkpoint
@@ -137,6 +138,7 @@ def train_adapter(recipe: Recipe, examples: Examples, out: Path, *, resume: bool
         ),
         callbacks=[_Logging(log)],
     )
+    trainer.remove_callback(PrinterCallback)
     last = get_last_checkpoint(str(folder)) if resume and folder.is_dir() else None
     trainer.train(resume_from_checkpoint=last)
     card = Card(lines=recipe.lines, window=recipe.window)

@@ -86,23 +86,22 @@ class MemRM:
         return found
 
     def _logits(self, prompts: Sequence[Ids | None]) -> Iterator[tuple[int, Logits]]:
+        given = {i: ids for i, ids in enumerate(prompts) if ids is not None}
         groups: dict[tuple[int, ...], list[int]] = {}
-        for i, ids in enumerate(prompts):
-            if ids is not None:
-                groups.setdefault(ids.prefix, []).append(i)
-        alone = {i: prompts[i].whole for group in groups.values() if len(group) == 1 for i in group}  # type: ignore[union-attr]
+        for i, ids in given.items():
+            groups.setdefault(ids.prefix, []).append(i)
+        shared = sorted((prefix for prefix, group in groups.items() if prefix and len(group) > 1), key=len)
+        alone = {i: ids.whole for i, ids in given.items() if not ids.prefix or len(groups[ids.prefix]) == 1}
         for batch in self._batches(sorted(alone, key=lambda i: len(alone[i])), lambda i: len(alone[i])):
             yield from zip(batch, self._runner.answer(padded([alone[i] for i in batch])), strict=True)
-        shared = sorted((prefix for prefix, group in groups.items() if len(group) > 1), key=len)
         for prefixes in self._batches(shared, len):
             past = self._runner.read(padded(prefixes))
+            longest = len(prefixes[-1])
             members = [(row, i) for row, prefix in enumerate(prefixes) for i in groups[prefix]]
-            suffixes = {i: prompts[i].suffix for _, i in members}  # type: ignore[union-attr]
-            members.sort(key=lambda member: len(suffixes[member[1]]))
-            longest = max(map(len, prefixes))
-            for some in self._batches(members, lambda member: longest + len(suffixes[member[1]])):
+            members.sort(key=lambda member: len(given[member[1]].suffix))
+            for some in self._batches(members, lambda member: longest + len(given[member[1]].suffix)):  # noqa: B023
                 rows = np.array([row for row, _ in some], dtype=np.int64)
-                logits = self._runner.answer(padded([suffixes[i] for _, i in some]), past, rows)
+                logits = self._runner.answer(padded([given[i].suffix for _, i in some]), past, rows)
                 yield from zip((i for _, i in some), logits, strict=True)
 
     def _batches(self, items: Sequence[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
@@ -131,8 +130,11 @@ def padded(ids: Sequence[Sequence[int]]) -> Padded:
 
 
 def safe(differences: Scores) -> Scores:
-    """Return the probabilities of logit differences."""
-    return np.exp(-np.logaddexp(0.0, -differences))
+    """Return the probabilities of logit differences; NaN stays NaN."""
+    found: Scores = np.full(differences.shape, np.nan)
+    known = ~np.isnan(differences)
+    found[known] = np.exp(-np.logaddexp(0.0, -differences[known]))
+    return found
 
 
 def fit_temperature(differences: Scores, safe_labels: Sequence[bool]) -> float:

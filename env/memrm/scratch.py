@@ -89,7 +89,9 @@ class _Training:
                     moments = {moment: tensors[f"{moment}.{name}"] for moment in ("exp_avg", "exp_avg_sq")}
                     self.optimizer.state[weight] = {"step": torch.tensor(float(step)), **moments}
         except (KeyError, RuntimeError) as error:
-            raise CheckpointError(f"{folder / STATE}: is of another recipe: {error}; train into another folder") from None
+            raise CheckpointError(
+                f"{folder / STATE}: is of another recipe: {error}; train into another folder"
+            ) from None
         return step
 
 
@@ -181,9 +183,7 @@ def _fitting(examples: Sequence[Example], tokens: Tokens, window: int) -> list[t
     return [(ids, safe) for ids, safe in pairs if len(ids.whole) <= window]
 
 
-def _shuffled(
-    rows: Sequence[tuple[Ids, bool]], recipe: Recipe, epoch: int
-) -> Iterator[list[tuple[Ids, bool]]]:
+def _shuffled(rows: Sequence[tuple[Ids, bool]], recipe: Recipe, epoch: int) -> Iterator[list[tuple[Ids, bool]]]:
     """Yield an epoch's batches of rows of nearly one length, in random order; the same for one seed and epoch."""
     rng = random.Random(f"batches:{recipe.seed}:{epoch}")
     noisy = [(len(ids.whole) * rng.uniform(1.0, 1.1), i) for i, (ids, _) in enumerate(rows)]
@@ -197,5 +197,3 @@ def _rate(recipe: Recipe, step: int, steps: int) -> float:
     rise = max(1.0, recipe.schedule.warmup * steps)
     fall = 0.5 * (1 + math.cos(math.pi * step / steps))
     return recipe.schedule.learning_rate * min(1.0, step / rise) * fall
-
-

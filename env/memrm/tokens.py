@@ -34,6 +34,7 @@ class Tokens:
         self.tokenizer = tokenizer
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
+        self.tokenizer.encode_special_tokens = True  # a text that spells one out is text
         found = [tokenizer.encode(answer, add_special_tokens=False).ids for answer in ANSWERS]
         if any(len(ids) != 1 for ids in found) or found[0] == found[1]:
             raise ValueError(f"the tokenizer does not have {ANSWERS[0]!r} and {ANSWERS[1]!r} as one token each")

@@ -1,0 +1,1 @@
+"""MemRM: figures of the reward model."""

@@ -1,0 +1,64 @@
+"""``mnemotune memrm train``: train a reward model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from ...env.memrm.checkpoint import Card
+from ...env.memrm.examples import read_examples
+from ...env.memrm.recipe import Recipe, RecipeError, Scratch, load_recipe
+from ..tracking import logged_run
+
+
+def train_command(
+    recipe: Annotated[Path, typer.Argument(help="A recipe, such as configs/memrm/tiny.yaml.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder of the checkpoint.")],
+    rows: Annotated[Path | None, typer.Option("--rows", help="Other training rows than the recipe's.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Another seed than the recipe's.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last state in --out.")] = False,
+    tracking_uri: Annotated[str, typer.Option("--tracking", help="MLflow's store.")] = DEFAULT_STORE,
+) -> None:
+    """Train a reward model on labelled writes, from scratch or as an adapter."""
+    given = {name: value for name, value in (("rows", rows), ("seed", seed)) if value is not None}
+    settings = load_recipe(recipe).model_copy(update=given)
+    console = Console(stderr=True)
+    if not resume and out.is_dir() and any(out.iterdir()):
+        raise RecipeError(f"{out}: is not empty; name another folder, or go on with --resume")
+    began = time.monotonic()
+    examples = read_examples(settings)
+    console.print(f"{len(examples.train):,} writes to learn from, {len(examples.held_out):,} of other users held out")
+    train, params = _trainer(settings), _flat(settings.model_dump(mode="json"))
+    with logged_run(tracking_uri, experiment=settings.experiment, name=out.name, params=params) as track:
+
+        def log(figures: Mapping[str, float], step: int) -> None:
+            track(figures, step)
+            shown = "  ".join(f"{name} {value:.4f}" for name, value in figures.items())
+            console.print(f"step {step:,}, {time.monotonic() - began:,.0f} s  {shown}", highlight=False)
+
+        card = train(settings, examples, out, resume=resume, log=log)
+    console.print(f"{out}: temperature {card.temperature:.2f}, window {card.window:,} tokens")
+
+
+def _trainer(recipe: Recipe) -> Callable[..., Card]:
+    try:
+        if isinstance(recipe.model, Scratch):
+            from ...env.memrm.scratch import train_scratch
+
+            return train_scratch
+        from ...env.memrm.qlora import train_adapter
+    except ModuleNotFoundError as error:
+        raise RecipeError(f"training needs {error.name}: pip install 'mnemotune[memrm]'") from None
+    return train_adapter
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
