@@ -1,5 +1,6 @@
-"""A checkpoint folder: ``model.safetensors``, ``config.json``, ``tokenizer.json``, ``memrm.json``, maybe ``model.onnx``.
+"""A checkpoint folder.
 
+It has ``model.safetensors``, ``config.json``, ``tokenizer.json``, ``memrm.json``, and ``model.onnx`` where it was exported.
 An adapter has ``adapter_model.safetensors`` and ``adapter_config.json`` in place of a model's. Nothing is unpickled.
 """
 
@@ -96,7 +97,7 @@ def check_safetensors(path: Path) -> None:
         size = path.stat().st_size
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
-            header = json.loads(file.read(length)) if length <= size else None
+            header = json.loads(file.read(length) if length <= size else b"")
         tensors = {name: value for name, value in header.items() if name != "__metadata__"}
         end = max(value["data_offsets"][1] for value in tensors.values())
     except FileNotFoundError:

@@ -40,7 +40,8 @@ class OnnxRunner:
     def answer(self, suffixes: Padded, past: Any = None, rows: NDArray[np.int64] | None = None) -> Logits:
         """Return the logits after suffixes; suffix i follows row ``rows[i]`` of ``past``, or nothing."""
         before = self._nothing(len(suffixes.length)) if past is None else (past[0][:, :, rows], past[1][rows])
-        return self._run(suffixes, *before)[0]
+        logits: Logits = self._run(suffixes, *before)[0]
+        return logits
 
     def _nothing(self, batch: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         return self._empty.repeat(batch, axis=2), np.zeros(batch, dtype=np.int64)

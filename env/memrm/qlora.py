@@ -31,7 +31,7 @@ from .scratch import Log, held_out_figures
 from .tokens import Tokens
 
 
-class _Trainer(SFTTrainer):  # type: ignore[misc]
+class _Trainer(SFTTrainer):
     """Weighs the completion's loss by its class; logits are made at the answers' places alone."""
 
     def __init__(self, *args: Any, class_weights: dict[int, float], **kwargs: Any) -> None:
@@ -58,7 +58,7 @@ class _Trainer(SFTTrainer):  # type: ignore[misc]
         return (loss, outputs) if return_outputs else loss
 
 
-class _Logging(TrainerCallback):  # type: ignore[misc]
+class _Logging(TrainerCallback):
     """Passes the trainer's figures on."""
 
     def __init__(self, log: Log) -> None:

@@ -53,7 +53,7 @@ def render(event: MemoryEvent, *, lines: int | None) -> Prompt:
 
 def unreadable(event: MemoryEvent) -> str | None:
     """Return why an event cannot be judged: it is empty, or is not text; None when it can."""
-    texts = [*(message.content for message in event.evicted), *event.before, *event.after]
+    texts: list[object] = [*(message.content for message in event.evicted), *event.before, *event.after]
     for text in texts:
         if not isinstance(text, str):
             return f"it holds {type(text).__name__}, not text"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...policies.memory import MemoryEvent
-from .checkpoint import CARD, ONNX, Card, CheckpointError, read_card, read_tokens
+from .checkpoint import ONNX, Card, CheckpointError, read_card, read_tokens
 from .render import render, unreadable
 from .tokens import Ids, Tokens
 
@@ -166,6 +166,6 @@ def load_memrm(checkpoint: Path | str = "tiny", *, torch: bool = False) -> MemRM
         from .on_torch import load_runner
     except ModuleNotFoundError as error:
         raise CheckpointError(
-            f"{folder}: needs {error.name}: install mnemotune[memrm], or export the checkpoint to ONNX ({CARD} beside {ONNX})"
+            f"{folder}: has no {ONNX}, and without one it needs {error.name}: pip install 'mnemotune[memrm]'"
         ) from None
     return MemRM(load_runner(folder, tokens), tokens, card)

@@ -74,7 +74,7 @@ def load_tokens(path: Path) -> Tokens:
     """Load ``tokenizer.json``. Raises ValueError when it cannot be used."""
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises plain Exception
+    except Exception as error:  # noqa: BLE001 - tokenizers raises plain Exception
         raise ValueError(f"{path}: is not a tokenizer: {error}") from None
     try:
         return Tokens(tokenizer)

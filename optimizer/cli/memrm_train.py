@@ -22,7 +22,7 @@ def train_command(
     rows: Annotated[Path | None, typer.Option("--rows", help="Other training rows than the recipe's.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Another seed than the recipe's.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last state in --out.")] = False,
-    tracking_uri: Annotated[str, typer.Option("--tracking", help="MLflow's store.")] = DEFAULT_STORE,
+    tracking_uri: Annotated[str, typer.Option("--tracking", help="MLflow's store.")] = "sqlite:///mlflow.db",
 ) -> None:
     """Train a reward model on labelled writes, from scratch or as an adapter."""
     given = {name: value for name, value in (("rows", rows), ("seed", seed)) if value is not None}

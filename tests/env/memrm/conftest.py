@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from mnemotune.env.memrm.rows import Fact, Heard, Row, write_rows
 
 MakeRow = Callable[..., Row]

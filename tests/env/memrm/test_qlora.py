@@ -1,3 +1,4 @@
+# ruff: noqa: E402
 """The GPU recipe, whole, on a CPU: a small random Qwen3 in four bits, with an adapter; and MemGym's adapter layout."""
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ for library in ("torch", "transformers", "peft", "trl", "bitsandbytes", "dataset
     pytest.importorskip(library, reason=f"adapters need {library}, of the extra memrm")
 
 import torch
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
 from mnemotune.env.memrm.checkpoint import ADAPTER, CheckpointError
 from mnemotune.env.memrm.examples import read_examples
 from mnemotune.env.memrm.memgym import load_memgym, read_memgym, score_prompts, write_memgym
@@ -21,8 +24,7 @@ from mnemotune.env.memrm.qlora import train_adapter
 from mnemotune.env.memrm.recipe import Recipe, RecipeError
 from mnemotune.env.memrm.rows import Row, write_rows
 from mnemotune.env.memrm.scoring import load_memrm
-from mnemotune.env.memrm.tokens import train_tokens
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from mnemotune.env.memrm.tokens import PAD, train_tokens
 
 MakeRow = Callable[..., Row]
 
@@ -31,7 +33,7 @@ MakeRow = Callable[..., Row]
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("base")
     tokens = train_tokens(["I moved to the coast last week.\nAnswer:"] * 9, size=300)
-    PreTrainedTokenizerFast(tokenizer_object=tokens.tokenizer, pad_token="<pad>").save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=tokens.tokenizer, pad_token=PAD).save_pretrained(folder)
     torch.manual_seed(0)
     sizes = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 32}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": True}

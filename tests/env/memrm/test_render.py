@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mnemotune.env.memrm.render import render, unreadable
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent

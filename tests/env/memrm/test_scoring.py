@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+
 from mnemotune.env.memrm.checkpoint import Card
 from mnemotune.env.memrm.rows import Row
 from mnemotune.env.memrm.scoring import Logits, MemRM, Padded, fit_temperature, padded, safe
 from mnemotune.env.memrm.tokens import Tokens, train_tokens
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent
-from numpy.typing import NDArray
 
 
 class Counting:

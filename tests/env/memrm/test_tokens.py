@@ -3,9 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, models
+
 from mnemotune.env.memrm.render import Prompt
 from mnemotune.env.memrm.tokens import Tokens, load_tokens, train_tokens
-from tokenizers import Tokenizer, models
 
 TEXTS = ["I moved to the coast.\nAnswer:", "Who said <pad> or Y?\nAnswer:"] * 5
 
@@ -50,5 +51,5 @@ def test_a_tokenizer_without_the_answers_is_refused() -> None:
 def test_what_is_no_tokenizer_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_text("{}")
-    with pytest.raises(ValueError, match="tokenizer.json: is not a tokenizer"):
+    with pytest.raises(ValueError, match=r"tokenizer\.json: is not a tokenizer"):
         load_tokens(path)
