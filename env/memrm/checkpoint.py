@@ -1,6 +1,6 @@
 """A checkpoint folder.
 
-It has ``model.safetensors``, ``config.json``, ``tokenizer.json``, ``memrm.json``, and ``model.onnx`` where it was exported.
+It has ``model.safetensors``, ``config.json``, ``tokenizer.json``, ``memrm.json``; after an export, ``model.onnx`` too.
 An adapter has ``adapter_model.safetensors`` and ``adapter_config.json`` in place of a model's. Nothing is unpickled.
 """
 

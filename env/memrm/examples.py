@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .recipe import Recipe, RecipeError
 from .render import Prompt, render, unreadable
-from .rows import Row, read_rows
+from .rows import read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +38,16 @@ def read_examples(recipe: Recipe) -> Examples:
     Rows without a fact at stake are left out: nobody can tell what they teach. Raises RecipeError where too few users
     or only one class are left.
     """
-    rows = [row for row in read_rows(recipe.rows) if row.facts and unreadable(row.event) is None]
-    users = sorted({row.user for row in rows})
+    found = [
+        (row.user, Example(render(row.event, lines=recipe.lines), row.label == "SAFE"))
+        for row in read_rows(recipe.rows)
+        if row.facts and unreadable(row.event) is None
+    ]
+    users = sorted({user for user, _ in found})
     if len(users) < 2:
         raise RecipeError(f"rows: {recipe.rows} has {len(users)} users with labelled writes; two are needed at least")
     held = set(random.Random(f"held out:{recipe.seed}").sample(users, max(1, round(recipe.held_out * len(users)))))
-    train = _examples([row for row in rows if row.user not in held], recipe)
+    train = tuple(example for user, example in found if user not in held)
     if len({example.safe for example in train}) < 2:
         raise RecipeError(f"rows: {recipe.rows} has writes of one label only; a model needs SAFE and HARMFUL ones")
-    return Examples(train, _examples([row for row in rows if row.user in held], recipe))
-
-
-def _examples(rows: Sequence[Row], recipe: Recipe) -> tuple[Example, ...]:
-    return tuple(Example(render(row.event, lines=recipe.lines), row.label == "SAFE") for row in rows)
+    return Examples(train, tuple(example for user, example in found if user in held))

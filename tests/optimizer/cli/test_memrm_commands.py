@@ -1,0 +1,82 @@
+"""``mnemotune memrm train`` and ``score``, as commands of an app of their own."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner
+
+from mnemotune.env.memrm.recipe import RecipeError
+from mnemotune.env.memrm.rows import Fact, Heard, Row, write_rows
+from mnemotune.optimizer.cli.memrm_score import score_command
+from mnemotune.optimizer.cli.memrm_train import train_command
+
+pytest.importorskip("torch", reason="training needs torch, of the extra memrm")
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run() -> Run:
+    app = typer.Typer()
+    app.command("train")(train_command)
+    app.command("score")(score_command)
+
+    def ran(*arguments: object) -> str:
+        return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False).stdout
+
+    return ran
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    rng = random.Random(0)
+    made = []
+    for i in range(40):
+        kept = rng.random() < 0.5
+        said = f"I moved to the {rng.choice(['coast', 'city', 'valley'])}."
+        heard = [Heard(role="user", content=said)]
+        facts = [Fact(info="home_place", lost=not kept)]
+        after = [said] if kept else []
+        made.append(
+            Row(user=f"u{i % 5}", policy="p", period=0, write=i, evicted=heard, before=[], after=after, facts=facts)
+        )
+    write_rows(tmp_path / "rows.jsonl", made)
+    return tmp_path / "rows.jsonl"
+
+
+@pytest.fixture
+def recipe(rows: Path, tmp_path: Path) -> Path:
+    model = {"kind": "scratch", "vocabulary": 300, "layers": 1, "hidden": 16, "heads": 1, "intermediate": 16}
+    given = {"rows": str(rows), "held_out": 0.2, "model": model, "schedule": {"epochs": 1, "threads": 1}}
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(given))
+    return tmp_path / "recipe.yaml"
+
+
+def test_what_is_trained_scores_every_row(run: Run, recipe: Path, rows: Path, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    run("train", recipe, "--out", tmp_path / "model", "--tracking", store)
+    printed = run("score", rows, "--model", tmp_path / "model")
+    run("score", rows, "--model", tmp_path / "model", "--out", tmp_path / "scores.jsonl")
+    assert (tmp_path / "scores.jsonl").read_text() == printed
+    scores = [json.loads(line) for line in printed.splitlines()]
+    assert [score["write"] for score in scores] == list(range(40))
+    assert all(0 < score["p_safe"] < 1 for score in scores)
+    import mlflow
+
+    [logged] = mlflow.MlflowClient(tracking_uri=store).search_runs(["1"])
+    assert logged.data.params["model.layers"] == "1"
+    assert "loss" in logged.data.metrics
+
+
+def test_a_folder_in_use_is_not_trained_into(run: Run, recipe: Path, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.txt").touch()
+    with pytest.raises(RecipeError, match="is not empty"):
+        run("train", recipe, "--out", tmp_path / "model")
