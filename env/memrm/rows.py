@@ -19,6 +19,11 @@ class RowError(ValueError):
     """Say what is wrong with a file of rows, naming the file and the line."""
 
 
+def topic(info: str) -> str:
+    """Return what an info type is about: its first word."""
+    return info.split("_")[0]
+
+
 class Heard(Record):
     """One message that left the buffer."""
 
@@ -37,7 +42,7 @@ class Fact(Record):
     @property
     def topic(self) -> str:
         """The first word of the info type."""
-        return self.info.split("_")[0]
+        return topic(self.info)
 
 
 class Row(Record):
