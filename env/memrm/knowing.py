@@ -39,12 +39,29 @@ class Line:
     infos: frozenset[str]
 
 
-def trace(
-    events: Sequence[MemoryEvent], told: Sequence[Iterable[str]]
-) -> list[tuple[tuple[Line, ...], tuple[Line, ...]]]:
-    """Return each write's memory before and after it, with what its lines can tell.
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write's memory before and after it."""
 
-    ``told`` are the infos of each write's evicted messages. A line that is new may also tell what removed ones did.
+    before: tuple[Line, ...]
+    after: tuple[Line, ...]
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """The infos of which the lines that can tell them, or their order, are not what they were."""
+        infos = frozenset().union(*(line.infos for line in (*self.before, *self.after)))
+        return frozenset(info for info in infos if able(self.before, info) != able(self.after, info))
+
+
+def able(lines: Sequence[Line], info: str) -> list[str]:
+    """Return the lines that can tell an info, in their order."""
+    return [line.text for line in lines if info in line.infos]
+
+
+def trace(events: Sequence[MemoryEvent], told: Sequence[Iterable[str]]) -> list[Change]:
+    """Return what each write changed; ``told`` are the infos of each write's evicted messages.
+
+    A line that is new may also tell what the removed ones told.
     """
     found = []
     lines: tuple[Line, ...] = ()
@@ -58,7 +75,7 @@ def trace(
             kept.append(old)
         fresh = frozenset(infos).union(*(line.infos for line in left))
         lines = tuple(old or Line(text, fresh) for text, old in zip(event.after, kept, strict=True))
-        found.append((before, lines))
+        found.append(Change(before, lines))
     return found
 
 
@@ -78,10 +95,10 @@ class Reader:
 
     async def from_memory(self, info: str, value: str, lines: Sequence[Line]) -> Known:
         """Tell whether a memory tells a state: the model reads the lines that can tell it, in their order."""
-        able = [line.text for line in lines if info in line.infos]
-        if not able:
+        texts = able(lines, info)
+        if not texts:
             return "no"
-        listed = "\n".join(f"- {text}" for text in able)
+        listed = "\n".join(f"- {text}" for text in texts)
         return await self._ask(info, value, (Message("system", f"{HEADING}\n{listed}"),))
 
     async def from_talk(self, info: str, value: str, heard: Sequence[Message]) -> Known:

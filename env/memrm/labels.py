@@ -13,7 +13,7 @@ from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
 from ..concurrency import side_by_side
 from ..episode import Episode
-from .knowing import Line, Reader, trace
+from .knowing import Change, Reader, trace
 from .rows import Fact, Heard, Row
 
 
@@ -41,8 +41,7 @@ class _Write:
     """The states that the evicted messages told."""
     truth: Mapping[str, str]
     """All states that were told until then: the newest values."""
-    before: tuple[Line, ...]
-    after: tuple[Line, ...]
+    change: Change
 
 
 class Labeller:
@@ -62,9 +61,9 @@ class Labeller:
         """Label an episode's writes, at most ``most`` of them, which ``rng`` draws.
 
         A fact is the newest value of a state that the evicted messages or ones before them told, and that a question
-        asks for. It is at stake when the model reads it from the evicted messages that told it, or else from the old
-        memory, and lost when the model does not read it from the new memory. Where the model is right in some
-        phrasings and orders of the choices but not in all, nothing is said of the fact, and the write is left out
+        asks for. It is at stake when the model reads it from the evicted message that told it, or else from lines of
+        the old memory that the write changed, and lost when the model does not read it from the new memory. Where the
+        model is right in some phrasings and not in others, nothing is said of the fact, and the write is left out
         unless another fact is lost for certain.
         """
         writes = self._writes(episode)
@@ -81,9 +80,9 @@ class Labeller:
         traced = trace([event for _, event in events], told)
         truth: dict[str, str] = {}
         writes = []
-        for number, ((p, event), new, (before, after)) in enumerate(zip(events, told, traced, strict=True)):
+        for number, ((p, event), new, change) in enumerate(zip(events, told, traced, strict=True)):
             truth = truth | new
-            writes.append(_Write(p, number, event, new, truth, before, after))
+            writes.append(_Write(p, number, event, new, truth, change))
         return writes
 
     def _told_in(self, event: MemoryEvent) -> dict[str, str]:
@@ -93,7 +92,8 @@ class Labeller:
         return told
 
     async def _row(self, user: str, policy: MemoryPolicy, write: _Write) -> Row | None:
-        infos = [info for info in self._reader.queries if info in write.truth]
+        concerned = write.truth.keys() & (write.told.keys() | write.change.touched)
+        infos = [info for info in self._reader.queries if info in concerned]
         found = await side_by_side(self._fact(info, policy, write) for info in infos)
         facts = [fact for fact in found if isinstance(fact, Fact)]
         if "unsure" in found and not any(fact.lost for fact in facts):
@@ -116,10 +116,10 @@ class Labeller:
             heard = [m for m in write.event.evicted if m.role == "user" and info in self._told.get(m.content, {})]
             had = await reader.from_talk(info, value, heard[-1:])
         else:
-            had = await reader.from_memory(info, value, write.before)
+            had = await reader.from_memory(info, value, write.change.before)
         if had == "no":
             return None
-        has = await reader.from_memory(info, value, write.after)
+        has = await reader.from_memory(info, value, write.change.after)
         if had == "unsure" or has == "unsure":
             return None if had == has == "unsure" and info not in write.told else "unsure"
         return Fact(info=info, lost=has == "no")
