@@ -117,7 +117,9 @@ def _members(name: str, seed: int, templates: Templates | None) -> Iterator[Memb
             raise PolicyError(f"{name}: write {kind}:N with the number of policies, for example {kind}:20")
         for i in range(int(count)):
             rng = random.Random(f"{kind}:{seed}:{i}")
-            yield _random(f"{kind}-{i}", rng, templates) if kind == "random" else _damaged(f"{kind}-{i}", rng, templates)
+            yield (
+                _random(f"{kind}-{i}", rng, templates) if kind == "random" else _damaged(f"{kind}-{i}", rng, templates)
+            )
         return
     for one in PRESETS if name == "presets" else (name,):
         policy = load_policy(one, templates=templates)

@@ -122,7 +122,7 @@ class Labeller:
         has = await reader.from_memory(info, value, write.change.after)
         if had == "unsure" or has == "unsure":
             return None if had == has == "unsure" and info not in write.told else "unsure"
-        return Fact(info=info, lost=has == "no")
+        return Fact(info=info, lost=has == "no", told=info in write.told)
 
 
 def _drawn(writes: Sequence[_Write], most: int, rng: random.Random) -> list[_Write]:
