@@ -20,6 +20,8 @@ from ..policies.text import LexicalEmbedder
 
 USERS_A_PROCESS = 4
 """Users from which on a process of its own is worth its start."""
+EPISODES_A_PROCESS = 12
+"""The same in episodes to be played and labelled."""
 
 
 def processes_for(cast: Cast, users: int) -> int:
@@ -79,9 +81,10 @@ def collect_on(
     return found
 
 
-def processes_to_collect(cast: Cast, users: int) -> int:
+def processes_to_collect(cast: Cast, *, users: int, policies: int) -> int:
     """Return how many processes are worth while; 1 where something besides the embedded model is asked."""
-    return min(os.cpu_count() or 1, users) if _is_local(cast) else 1
+    worth = users * policies // EPISODES_A_PROCESS
+    return max(1, min(os.cpu_count() or 1, users, worth)) if _is_local(cast) else 1
 
 
 def _is_local(cast: Cast) -> bool:

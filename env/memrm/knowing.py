@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +21,8 @@ from ..concurrency import side_by_side
 from ..protocol import read_probe
 from .rows import topic
 
+Told = tuple[str, str]
+"""A state: an info type and its value."""
 PROMPTS = 4
 """Times that a state is asked for."""
 FOILS = 12
@@ -33,10 +37,10 @@ PLAIN = "What do you know about me and this: {key}?"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One memory, and the infos that it can tell: those told in the messages that it was written from."""
+    """One memory, and the states that it can tell: those told in the messages that it was written from."""
 
     text: str
-    infos: frozenset[str]
+    states: frozenset[Told]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +51,25 @@ class Change:
     after: tuple[Line, ...]
 
     @property
-    def touched(self) -> frozenset[str]:
-        """The infos of which the lines that can tell them, or their order, are not what they were."""
-        infos = frozenset().union(*(line.infos for line in (*self.before, *self.after)))
-        return frozenset(info for info in infos if able(self.before, info) != able(self.after, info))
+    def touched(self) -> frozenset[Told]:
+        """The states of which the lines that can tell them, or their order, are not what they were."""
+        states = frozenset[Told]().union(*(line.states for line in (*self.before, *self.after)))
+        return frozenset(state for state in states if able(self.before, state) != able(self.after, state))
 
 
-def able(lines: Sequence[Line], info: str) -> list[str]:
-    """Return the lines that can tell an info, in their order."""
-    return [line.text for line in lines if info in line.infos]
+def able(lines: Sequence[Line], state: Told) -> list[str]:
+    """Return the lines that can tell a state, in their order."""
+    return [line.text for line in lines if state in line.states]
 
 
-def trace(events: Sequence[MemoryEvent], told: Sequence[Iterable[str]]) -> list[Change]:
-    """Return what each write changed; ``told`` are the infos of each write's evicted messages.
+def trace(events: Sequence[MemoryEvent], told: Sequence[Iterable[Told]]) -> list[Change]:
+    """Return what each write changed; ``told`` are the states of each write's evicted messages.
 
     A line that is new may also tell what the removed ones told.
     """
     found = []
     lines: tuple[Line, ...] = ()
-    for event, infos in zip(events, told, strict=True):
+    for event, states in zip(events, told, strict=True):
         before, left = lines, list(lines)
         kept: list[Line | None] = []
         for text in event.after:
@@ -73,7 +77,7 @@ def trace(events: Sequence[MemoryEvent], told: Sequence[Iterable[str]]) -> list[
             if old is not None:
                 left.remove(old)
             kept.append(old)
-        fresh = frozenset(infos).union(*(line.infos for line in left))
+        fresh = frozenset(states).union(*(line.states for line in left))
         lines = tuple(old or Line(text, fresh) for text, old in zip(event.after, kept, strict=True))
         found.append(Change(before, lines))
     return found
@@ -85,7 +89,8 @@ class Reader:
     def __init__(self, scenario: Scenario, model: LanguageModel, templates: Templates) -> None:
         """Read for one user."""
         self._scenario, self._model, self._templates = scenario, model, templates
-        self._read: dict[tuple[str, str, tuple[Message, ...]], Known] = {}
+        self._read: dict[tuple[Told, tuple[Message, ...]], Known] = {}
+        self._asking: defaultdict[tuple[Told, tuple[Message, ...]], asyncio.Lock] = defaultdict(asyncio.Lock)
         self.calls = 0
 
     @cached_property
@@ -93,30 +98,31 @@ class Reader:
         """The first question that asks for each info."""
         return {info: q.query for q in reversed(self._scenario.qas) for info in q.required_info}
 
-    async def from_memory(self, info: str, value: str, lines: Sequence[Line]) -> Known:
+    async def from_memory(self, state: Told, lines: Sequence[Line]) -> Known:
         """Tell whether a memory tells a state: the model reads the lines that can tell it, in their order."""
-        texts = able(lines, info)
+        texts = able(lines, state)
         if not texts:
             return "no"
         listed = "\n".join(f"- {text}" for text in texts)
-        return await self._ask(info, value, (Message("system", f"{HEADING}\n{listed}"),))
+        return await self._ask(state, (Message("system", f"{HEADING}\n{listed}"),))
 
-    async def from_talk(self, info: str, value: str, heard: Sequence[Message]) -> Known:
+    async def from_talk(self, state: Told, heard: Sequence[Message]) -> Known:
         """Tell whether messages tell a state."""
-        return await self._ask(info, value, tuple(heard))
+        return await self._ask(state, tuple(heard))
 
-    async def _ask(self, info: str, value: str, context: tuple[Message, ...]) -> Known:
-        place = info, value, context
-        if place not in self._read:
-            prompts = list(self._prompts(info))
-            right = await side_by_side(self._is_right(prompt, info, value, context) for prompt in prompts)
-            self._read[place] = "yes" if all(right) else "unsure" if any(right) else "no"
+    async def _ask(self, state: Told, context: tuple[Message, ...]) -> Known:
+        place = state, context
+        async with self._asking[place]:
+            if place not in self._read:
+                prompts = self._prompts(state[0])
+                right = await side_by_side(self._is_right(prompt, state, context) for prompt in prompts)
+                self._read[place] = "yes" if all(right) else "unsure" if any(right) else "no"
         return self._read[place]
 
-    async def _is_right(self, prompt: str, info: str, value: str, context: tuple[Message, ...]) -> bool:
+    async def _is_right(self, prompt: str, state: Told, context: tuple[Message, ...]) -> bool:
         self.calls += 1
         completion = await self._model.complete(Request((*context, Message("user", prompt)), role="probe"))
-        return (read_probe(completion.text) or {}).get(info) == value
+        return (read_probe(completion.text) or {}).get(state[0]) == state[1]
 
     def _prompts(self, info: str) -> Iterable[str]:
         """Yield each phrasing with the values in one order and in the other, each time among other foils."""

@@ -77,7 +77,7 @@ class Labeller:
     def _writes(self, episode: Episode) -> list[_Write]:
         events = [(p, event) for p, period in enumerate(episode.periods) for event in period.events]
         told = [self._told_in(event) for _, event in events]
-        traced = trace([event for _, event in events], told)
+        traced = trace([event for _, event in events], [states.items() for states in told])
         truth: dict[str, str] = {}
         writes = []
         for number, ((p, event), new, change) in enumerate(zip(events, told, traced, strict=True)):
@@ -92,9 +92,10 @@ class Labeller:
         return told
 
     async def _row(self, user: str, policy: MemoryPolicy, write: _Write) -> Row | None:
-        concerned = write.truth.keys() & (write.told.keys() | write.change.touched)
+        touched = write.change.touched
+        concerned = {info for info, value in write.truth.items() if info in write.told or (info, value) in touched}
         infos = [info for info in self._reader.queries if info in concerned]
-        found = await side_by_side(self._fact(info, policy, write) for info in infos)
+        found = await side_by_side(self._fact(info, write) for info in infos)
         facts = [fact for fact in found if isinstance(fact, Fact)]
         if "unsure" in found and not any(fact.lost for fact in facts):
             return None
@@ -109,17 +110,17 @@ class Labeller:
             facts=facts,
         )
 
-    async def _fact(self, info: str, policy: MemoryPolicy, write: _Write) -> Fact | str | None:
+    async def _fact(self, info: str, write: _Write) -> Fact | str | None:
         """Return a fact; None where none is at stake, "unsure" where the model wavers."""
-        value, reader = write.truth[info], self._reader
+        reader, state = self._reader, (info, write.truth[info])
         if info in write.told:
             heard = [m for m in write.event.evicted if m.role == "user" and info in self._told.get(m.content, {})]
-            had = await reader.from_talk(info, value, heard[-1:])
+            had = await reader.from_talk(state, heard[-1:])
         else:
-            had = await reader.from_memory(info, value, write.change.before)
+            had = await reader.from_memory(state, write.change.before)
         if had == "no":
             return None
-        has = await reader.from_memory(info, value, write.change.after)
+        has = await reader.from_memory(state, write.change.after)
         if had == "unsure" or has == "unsure":
             return None if had == has == "unsure" and info not in write.told else "unsure"
         return Fact(info=info, lost=has == "no", told=info in write.told)

@@ -68,7 +68,7 @@ def collect_command(
             episodes = len(members) * len(scenarios)
             status.update(f"{len(found):,}/{episodes:,} episodes, {sum(len(one.rows) for one in found):,} rows")
 
-        processes = processes_to_collect(models.cast, len(scenarios))
+        processes = processes_to_collect(models.cast, users=len(scenarios), policies=len(members))
         if processes > 1:
             played = collect_on(processes, models.cast, by_key, scenarios, seed=seed, writes=writes, done=done)
         else:
