@@ -140,14 +140,14 @@ def _period_json(period: PeriodRecord) -> dict[str, Any]:
 def _event_json(event: MemoryEvent) -> dict[str, Any]:
     return {
         "evicted": [asdict(message) for message in event.evicted],
-        "removed": _beyond(event.before, event.after),
-        "added": _beyond(event.after, event.before),
+        "removed": lines_beyond(event.before, event.after),
+        "added": lines_beyond(event.after, event.before),
         "raw": list(event.raw),
         "error": event.error,
     }
 
 
-def _beyond(lines: Sequence[str], others: Sequence[str]) -> list[str]:
+def lines_beyond(lines: Sequence[str], others: Sequence[str]) -> list[str]:
     """Return the lines that occur more often than in ``others``, the last of equal ones, in order."""
     more = Counter(lines) - Counter(others)
     found = []

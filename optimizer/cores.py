@@ -1,4 +1,4 @@
-"""Evaluations with the embedded model on all cores: its users are dealt to processes."""
+"""Evaluations and labels with the embedded model on all cores: its users are dealt to processes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..data.scenario import Scenario
 from ..env import Cast, Episode, Evaluation, Evaluator
+from ..env.memrm.collect import Played, collect
 from ..env.transcript import Transcript
 from ..policies.lm.base import merged
 from ..policies.lm.embedded import EmbeddedModel
@@ -19,6 +20,8 @@ from ..policies.text import LexicalEmbedder
 
 USERS_A_PROCESS = 4
 """Users from which on a process of its own is worth its start."""
+EPISODES_A_PROCESS = 12
+"""The same in episodes to be played and labelled."""
 
 
 def processes_for(cast: Cast, users: int) -> int:
@@ -26,9 +29,7 @@ def processes_for(cast: Cast, users: int) -> int:
 
     AMemGym's guesses go on from user to user and cannot be dealt out.
     """
-    local = all(isinstance(model, EmbeddedModel) for model in (cast.assistant, cast.user))
-    local &= isinstance(cast.embedder, LexicalEmbedder)
-    if not local or "guessed_answers" in cast.protocol.compat:
+    if not _is_local(cast) or "guessed_answers" in cast.protocol.compat:
         return 1
     return max(1, min(os.cpu_count() or 1, users // USERS_A_PROCESS))
 
@@ -54,6 +55,47 @@ def evaluate_on(
             for episode in parts[-1].episodes:
                 done(episode)
     return _joined(parts, [scenario.id for scenario in scenarios])
+
+
+def collect_on(
+    processes: int,
+    cast: Cast,
+    policies: Mapping[str, MemoryPolicy],
+    scenarios: Sequence[Scenario],
+    *,
+    seed: int,
+    writes: int | None = None,
+    done: Callable[[Sequence[Played]], None] = lambda _: None,
+) -> list[Played]:
+    """Collect like ``collect``, user by user, in the users' order; ``done`` hears of each user that is finished."""
+    found: list[Played] = []
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as executor:
+        running = [executor.submit(_collect, cast, policies, one, seed, writes) for one in scenarios]
+        try:
+            for one in running:
+                found += one.result()
+                done(found)
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
+    return found
+
+
+def processes_to_collect(cast: Cast, *, users: int, policies: int) -> int:
+    """Return how many processes are worth while; 1 where something besides the embedded model is asked."""
+    worth = users * policies // EPISODES_A_PROCESS
+    return max(1, min(os.cpu_count() or 1, users, worth)) if _is_local(cast) else 1
+
+
+def _is_local(cast: Cast) -> bool:
+    local = all(isinstance(model, EmbeddedModel) for model in (cast.assistant, cast.user))
+    return local and isinstance(cast.embedder, LexicalEmbedder)
+
+
+def _collect(
+    cast: Cast, policies: Mapping[str, MemoryPolicy], scenario: Scenario, seed: int, writes: int | None
+) -> list[Played]:
+    return asyncio.run(collect(scenario, policies, cast, seed=seed, writes=writes))
 
 
 def _evaluate(

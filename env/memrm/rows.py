@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -11,12 +12,18 @@ from pydantic import ValidationError
 from ...data.scenario import Record
 from ...policies.lm import Message
 from ...policies.memory import MemoryEvent
+from ..episode import lines_beyond
 
 Label = Literal["SAFE", "HARMFUL"]
 
 
 class RowError(ValueError):
     """Say what is wrong with a file of rows, naming the file and the line."""
+
+
+def topic(info: str) -> str:
+    """Return what an info type is about: its first word."""
+    return info.split("_")[0]
 
 
 class Heard(Record):
@@ -27,17 +34,22 @@ class Heard(Record):
 
 
 class Fact(Record):
-    """A state of the user that the evicted messages or the old memory told, and that a later question asks for."""
+    """A state of the user that the evicted messages or the old memory told, and that a question asks for.
+
+    Of the old memory's only those count that the write touched: no other can be lost by it.
+    """
 
     info: str
     """Its info type, as in the scenario."""
     lost: bool
-    """Whether it cannot be answered from the new memory any more."""
+    """Whether it cannot be answered from the new memory."""
+    told: bool = False
+    """Whether an evicted message told it; else the old memory did."""
 
     @property
     def topic(self) -> str:
         """The first word of the info type."""
-        return self.info.split("_")[0]
+        return topic(self.info)
 
 
 class Row(Record):
@@ -64,18 +76,36 @@ class Row(Record):
         return "HARMFUL" if any(fact.lost for fact in self.facts) else "SAFE"
 
     @property
+    def removed(self) -> list[str]:
+        """The memories that are there before the write and not after it."""
+        return lines_beyond(self.before, self.after)
+
+    @property
+    def added(self) -> list[str]:
+        """The memories that are there after the write and not before it."""
+        return lines_beyond(self.after, self.before)
+
+    @property
     def event(self) -> MemoryEvent:
         """The write itself, all that a reward model sees."""
         evicted = tuple(Message(message.role, message.content) for message in self.evicted)
         return MemoryEvent(evicted, tuple(self.before), tuple(self.after))
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows as JSON lines."""
+def write_rows(path: Path, rows: Iterable[Row]) -> str:
+    """Write rows as JSON lines, all of them or none; return the SHA-256 of the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as file:
-        for row in rows:
-            file.write(row.model_dump_json() + "\n")
+    new, digest = path.with_name(f"{path.name}.new"), hashlib.sha256()
+    try:
+        with new.open("wb") as file:
+            for row in rows:
+                line = row.model_dump_json().encode() + b"\n"
+                digest.update(line)
+                file.write(line)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    return digest.hexdigest()
 
 
 def read_rows(path: Path) -> Iterator[Row]:

@@ -13,12 +13,13 @@ from ...data.personas import PersonaError
 from ...data.scenario import ScenarioError
 from ...env.generation import GenerationError
 from ...env.interchange import InterchangeError
+from ...env.memrm.rows import RowError
 from ...env.transcript import TranscriptError
 from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
 from ...policies.policy import PolicyError
 from ..config import ConfigError
-from . import ablate, data, estimate, evaluate, evolve, ranks, results, serve, view
+from . import ablate, data, estimate, evaluate, evolve, memrm, ranks, results, serve, view
 
 app = typer.Typer(
     name="mnemotune",
@@ -37,6 +38,7 @@ app.command("report")(view.report_command)
 app.command("serve")(serve.serve_command)
 app.command("ui")(view.ui_command)
 app.add_typer(data.app, name="data", help="Scenarios: generate and check them.")
+app.add_typer(memrm.app, name="memrm", help="A reward model of memory writes: collect what it learns from.")
 
 
 def main() -> None:
@@ -49,6 +51,7 @@ def main() -> None:
         GenerationError,
         TranscriptError,
         InterchangeError,
+        RowError,
         PolicyError,
         ConfigError,
         LanguageModelError,

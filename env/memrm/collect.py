@@ -1,0 +1,70 @@
+"""Collect labelled writes: many policies play on-policy episodes with the same users."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...data.scenario import Scenario
+from ...policies.lm import EndpointDown, LanguageModelError
+from ...policies.policy import MemoryPolicy
+from ..concurrency import side_by_side
+from ..evaluation import Evaluator
+from ..rollout import Cast
+from .labels import Labelled, Labeller
+from .rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One policy's episode with one user."""
+
+    user: str
+    policy: str
+    """The policy's key."""
+    memory_score: float
+    """On-policy, mean over periods; NaN where the episode failed."""
+    labelled: Labelled
+    calls: int
+    """Calls that the episode took, its questions included and labels left out."""
+    failure: str | None = None
+    """Why there are no rows; None when all went well."""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """Its labelled writes, in their order."""
+        return self.labelled.rows
+
+
+async def collect(
+    scenario: Scenario, policies: Mapping[str, MemoryPolicy], cast: Cast, *, seed: int, writes: int | None = None
+) -> list[Played]:
+    """Play every policy with one user and label its writes, at most ``writes`` an episode; in the policies' order.
+
+    The seed draws the writes. A policy that writes nothing has no rows. A failed episode is data; raises EndpointDown
+    when no call gets through.
+    """
+    evaluator, labeller = Evaluator(cast), Labeller(scenario, cast.assistant, cast.protocol.templates)
+
+    async def played(policy: MemoryPolicy) -> Played:
+        evaluation = await evaluator.evaluate(policy, [scenario])
+        [episode] = evaluation.episodes
+        labelled, failure, calls = NOTHING, episode.failure, episode.ledger.total.calls
+        score = float("nan")
+        if failure is None:
+            score = evaluation.memory_score.mean
+            rng = random.Random(f"writes:{seed}:{scenario.id}:{policy.key}")
+            try:
+                labelled = await labeller.label(episode, policy, most=writes, rng=rng)
+            except EndpointDown:
+                raise
+            except LanguageModelError as error:
+                failure = f"labels: {error}"
+        return Played(scenario.id, policy.key, score, labelled, calls, failure)
+
+    first, *others = policies.values()
+    return [await played(first), *await side_by_side(played(policy) for policy in others)]
+
+
+NOTHING = Labelled(rows=(), writes=0, undecided=0, failed=0, calls=0)

@@ -1,0 +1,130 @@
+"""Label the writes of an episode: which facts were at stake, and which of them are lost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...data.scenario import Scenario
+from ...policies.lm.base import LanguageModel
+from ...policies.memory import MemoryEvent
+from ...policies.policy import MemoryPolicy
+from ...policies.prompts import Templates
+from ..concurrency import side_by_side
+from ..episode import Episode
+from .knowing import Change, Reader, trace
+from .rows import Fact, Heard, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """The rows of one episode, and what it took."""
+
+    rows: tuple[Row, ...]
+    writes: int
+    """Of the episode, labelled or not."""
+    undecided: int
+    """Writes that were left out: whether a fact is lost depends on how the model is asked."""
+    failed: int
+    """Writes whose reply could not be read."""
+    calls: int
+    """Calls that the labels took."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    period: int
+    number: int
+    event: MemoryEvent
+    told: Mapping[str, str]
+    """The states that the evicted messages told."""
+    truth: Mapping[str, str]
+    """All states that were told until then: the newest values."""
+    change: Change
+
+
+class Labeller:
+    """Labels the episodes of one user; what one of them took to read is not asked again for the next."""
+
+    def __init__(self, scenario: Scenario, model: LanguageModel, templates: Templates) -> None:
+        """Ask this model, which is the assistant's."""
+        self._scenario = scenario
+        self._reader = Reader(scenario, model, templates)
+        self._told = {
+            session.opening: session.exposed_states for period in scenario.periods for session in period.sessions
+        }
+
+    async def label(
+        self, episode: Episode, policy: MemoryPolicy, *, most: int | None = None, rng: random.Random
+    ) -> Labelled:
+        """Label an episode's writes, at most ``most`` of them, which ``rng`` draws.
+
+        A fact is the newest value of a state that the evicted messages or ones before them told, and that a question
+        asks for. It is at stake when the model reads it from the evicted message that told it, or else from lines of
+        the old memory that the write changed, and lost when the model does not read it from the new memory. Where the
+        model is right in some phrasings and not in others, nothing is said of the fact, and the write is left out
+        unless another fact is lost for certain.
+        """
+        writes = self._writes(episode)
+        chosen = writes if most is None or len(writes) <= most else _drawn(writes, most, rng)
+        before = self._reader.calls
+        found = await side_by_side(self._row(episode.user, policy, write) for write in chosen)
+        rows = tuple(row for row in found if row is not None)
+        failed = sum(write.event.error is not None for write in writes)
+        return Labelled(rows, len(writes), len(found) - len(rows), failed, self._reader.calls - before)
+
+    def _writes(self, episode: Episode) -> list[_Write]:
+        events = [(p, event) for p, period in enumerate(episode.periods) for event in period.events]
+        told = [self._told_in(event) for _, event in events]
+        traced = trace([event for _, event in events], [states.items() for states in told])
+        truth: dict[str, str] = {}
+        writes = []
+        for number, ((p, event), new, change) in enumerate(zip(events, told, traced, strict=True)):
+            truth = truth | new
+            writes.append(_Write(p, number, event, new, truth, change))
+        return writes
+
+    def _told_in(self, event: MemoryEvent) -> dict[str, str]:
+        told: dict[str, str] = {}
+        for message in event.evicted:
+            told |= self._told.get(message.content, {}) if message.role == "user" else {}
+        return told
+
+    async def _row(self, user: str, policy: MemoryPolicy, write: _Write) -> Row | None:
+        touched = write.change.touched
+        concerned = {info for info, value in write.truth.items() if info in write.told or (info, value) in touched}
+        infos = [info for info in self._reader.queries if info in concerned]
+        found = await side_by_side(self._fact(info, write) for info in infos)
+        facts = [fact for fact in found if isinstance(fact, Fact)]
+        if "unsure" in found and not any(fact.lost for fact in facts):
+            return None
+        return Row(
+            user=user,
+            policy=policy.key,
+            period=write.period,
+            write=write.number,
+            evicted=[Heard(role=m.role, content=m.content) for m in write.event.evicted if m.role != "system"],
+            before=list(write.event.before),
+            after=list(write.event.after),
+            facts=facts,
+        )
+
+    async def _fact(self, info: str, write: _Write) -> Fact | str | None:
+        """Return a fact; None where none is at stake, "unsure" where the model wavers."""
+        reader, state = self._reader, (info, write.truth[info])
+        if info in write.told:
+            heard = [m for m in write.event.evicted if m.role == "user" and info in self._told.get(m.content, {})]
+            had = await reader.from_talk(state, heard[-1:])
+        else:
+            had = await reader.from_memory(state, write.change.before)
+        if had == "no":
+            return None
+        has = await reader.from_memory(state, write.change.after)
+        if had == "unsure" or has == "unsure":
+            return None if had == has == "unsure" and info not in write.told else "unsure"
+        return Fact(info=info, lost=has == "no", told=info in write.told)
+
+
+def _drawn(writes: Sequence[_Write], most: int, rng: random.Random) -> list[_Write]:
+    return sorted(rng.sample(list(writes), most), key=lambda write: write.number)

@@ -1,0 +1,39 @@
+"""Populations of policies that rows are collected from."""
+
+from __future__ import annotations
+
+import pytest
+
+from mnemotune.optimizer.population import population
+from mnemotune.policies.policy import PolicyError
+
+
+def test_the_same_names_and_seed_give_the_same_policies() -> None:
+    names = ["presets", "random:20", "damaged:20"]
+    one, other = ([m.policy.key for m in population(names, seed=2)] for _ in range(2))
+    assert one == other
+    assert len(set(one)) == len(one) > 40
+    assert one != [m.policy.key for m in population(names, seed=3)]
+
+
+def test_fewer_policies_are_the_first_of_more() -> None:
+    few, more = population(["damaged:3"], seed=0), population(["damaged:9"], seed=0)
+    assert more[:3] == few
+
+
+def test_random_policies_write_in_every_way_and_damaged_ones_in_those_that_can_lose() -> None:
+    modes = {m.policy.write.mode for m in population(["random:40"], seed=0)}
+    assert modes == {"verbatim", "facts", "profile"}
+    damaged = population(["damaged:40"], seed=0)
+    assert {m.policy.write.mode for m in damaged} == {"facts", "profile"}
+    assert len({m.prompt for m in damaged}) == 7
+
+
+def test_a_policy_that_is_named_twice_is_there_once() -> None:
+    assert [m.name for m in population(["awi", "presets"], seed=0)] == ["awi", "native", "rag", "awe"]
+
+
+@pytest.mark.parametrize("name", ["random:", "random:0", "damaged:-1", "damaged:x"])
+def test_a_number_of_policies_must_be_one(name: str) -> None:
+    with pytest.raises(PolicyError, match=r"write (random|damaged):N"):
+        population([name], seed=0)
