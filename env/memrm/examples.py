@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
 
 from .recipe import Recipe, RecipeError
 from .render import Prompt, render, unreadable
 from .rows import read_rows
+from .splits import Splits
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +43,11 @@ def read_examples(recipe: Recipe) -> Examples:
     Rows without a fact at stake are left out: nobody can tell what they teach. Raises RecipeError where too few users
     or only one class are left.
     """
+    splits = None if recipe.splits is None else _splits(recipe.splits)
     found = [
         (row.user, Example(render(row.event, lines=recipe.lines), row.label == "SAFE"))
         for row in read_rows(recipe.rows)
-        if row.facts and unreadable(row.event) is None
+        if row.facts and unreadable(row.event) is None and (splits is None or splits.of(row) == "train")
     ]
     users = sorted({user for user, _ in found})
     if len(users) < 2:
@@ -51,3 +57,10 @@ def read_examples(recipe: Recipe) -> Examples:
     if len({example.safe for example in train}) < 2:
         raise RecipeError(f"rows: {recipe.rows} has writes of one label only; a model needs SAFE and HARMFUL ones")
     return Examples(train, tuple(example for user, example in found if user in held))
+
+
+def _splits(card: Path) -> Splits:
+    try:
+        return Splits.model_validate(json.loads(card.read_bytes())["splits"])
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        raise RecipeError(f"splits: {card} is no data card of `mnemotune memrm collect`: {error}") from None

@@ -71,6 +71,8 @@ class Recipe(Part):
 
     rows: Path
     """Training rows, JSON lines."""
+    splits: Path | None = None
+    """A data card of the rows: of their splits, only ``train`` is trained on. None takes all rows."""
     held_out: Share = 0.1
     """Share of the users kept apart, to see how training goes and to find the temperature."""
     seed: int = 0

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from ...policies.memory import MemoryEvent
 from ...policies.text import STOP_WORDS, sentences, stem, stems, words_in_order
+from ..episode import lines_beyond
 
 TEMPLATE = 1
 """Goes up whenever the same event makes another prompt: a checkpoint reads the template that it was trained on."""
@@ -95,17 +96,16 @@ def _nearest(event: MemoryEvent, lines: int | None) -> Sequence[int]:
 
 
 def _suffix(event: MemoryEvent) -> str:
-    removed = list((Counter(event.before) - Counter(event.after)).elements())
-    added = list((Counter(event.after) - Counter(event.before)).elements())
+    removed, added = lines_beyond(event.before, event.after), lines_beyond(event.after, event.before)
     said = [s for message in event.evicted if message.role == "user" for s in _statements(message.content)]
     now = [_known(line) for line in dict.fromkeys(event.after)]
-    parts = [*_listed("Removed:", (_marked(line, now) for line in removed))]
+    parts = _listed("Removed:", [_marked(line, now).line for line in removed])
     parts += _listed("Added:", added)
-    parts += _listed("Not written:", (marked for s in said if "«" in (marked := _marked(s, now))))
+    parts += _listed("Not written:", [marked.line for s in said if (marked := _marked(s, now)).kept < marked.words])
     return "\n".join(parts) + QUESTION
 
 
-def _listed(title: str, items: Iterator[str] | Sequence[str]) -> list[str]:
+def _listed(title: str, items: Sequence[str]) -> list[str]:
     listed = [f"- {_flat(item)}" for item in items]
     return [title, *listed] if listed else [f"{title} nothing"]
 
@@ -124,8 +124,22 @@ def _known(line: str) -> frozenset[str]:
     return frozenset(stem(word) for word in words_in_order(line))
 
 
-def _marked(text: str, lines: Sequence[frozenset[str]]) -> str:
-    """Put «» around the words that the line most like a text lacks; small words go with the word before them."""
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """A text held against the line of the memory that is most like it."""
+
+    text: str
+    """With «» around the words that the line lacks; small words go with the word before them."""
+    kept: int
+    words: int
+    """Words that the line has, and all; small ones do not count."""
+
+    @property
+    def line(self) -> str:
+        return f"{self.kept} of {self.words}: {self.text}"
+
+
+def _marked(text: str, lines: Sequence[frozenset[str]]) -> _Marked:
     words = _WORD.findall(text.replace("«", '"').replace("»", '"'))
     contents = [_content(word) for word in words]
     wanted = {word for content in contents for word in content}
@@ -134,13 +148,11 @@ def _marked(text: str, lines: Sequence[frozenset[str]]) -> str:
     lost, marked, inside = bool(set(first) - best), list[str](), False
     for word, content in zip(words, contents, strict=True):
         lost = bool(set(content) - best) if content else lost
-        if lost != inside:
-            if inside:
-                marked[-1] += "»"
-            word = f"«{word}" if lost else word
-            inside = lost
-        marked.append(word)
-    return " ".join(marked) + ("»" if inside else "")
+        if lost != inside and inside:
+            marked[-1] += "»"
+        marked.append(f"«{word}" if lost and not inside else word)
+        inside = lost
+    return _Marked(" ".join(marked) + ("»" if inside else ""), len(wanted & best), len(wanted))
 
 
 @lru_cache(maxsize=1 << 16)

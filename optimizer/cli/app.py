@@ -13,6 +13,8 @@ from ...data.personas import PersonaError
 from ...data.scenario import ScenarioError
 from ...env.generation import GenerationError
 from ...env.interchange import InterchangeError
+from ...env.memrm.checkpoint import CheckpointError
+from ...env.memrm.recipe import RecipeError
 from ...env.memrm.rows import RowError
 from ...env.transcript import TranscriptError
 from ...policies.lm import BudgetExhausted, LanguageModelError
@@ -38,7 +40,11 @@ app.command("report")(view.report_command)
 app.command("serve")(serve.serve_command)
 app.command("ui")(view.ui_command)
 app.add_typer(data.app, name="data", help="Scenarios: generate and check them.")
-app.add_typer(memrm.app, name="memrm", help="A reward model of memory writes: collect what it learns from.")
+app.add_typer(
+    memrm.app,
+    name="memrm",
+    help="A reward model of memory writes: collect what it learns from, train it, score with it.",
+)
 
 
 def main() -> None:
@@ -52,6 +58,8 @@ def main() -> None:
         TranscriptError,
         InterchangeError,
         RowError,
+        RecipeError,
+        CheckpointError,
         PolicyError,
         ConfigError,
         LanguageModelError,

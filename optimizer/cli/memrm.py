@@ -24,13 +24,12 @@ from ..cores import collect_on, processes_to_collect
 from ..models import Models, open_models
 from ..population import Member, population
 from .evaluate import settings_of
+from .memrm_score import score_command
+from .memrm_train import train_command
 
 app = typer.Typer(no_args_is_help=True)
-
-
-@app.callback()
-def memrm() -> None:
-    """Keep ``collect`` a command of its own name while it is the only one."""
+app.command("train")(train_command)
+app.command("score")(score_command)
 
 
 @app.command("collect")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,20 @@ def test_writes_without_a_fact_at_stake_are_left_out(tmp_path: Path, rows: list[
     write_rows(tmp_path / "rows.jsonl", [*rows, *idle])
     examples = read_examples(recipe_of(tmp_path / "rows.jsonl"))
     assert len(examples.train) + len(examples.held_out) == len(rows)
+
+
+def test_what_a_data_card_holds_out_is_left_out(rows_file: Path, tmp_path: Path) -> None:
+    card = tmp_path / "card.json"
+    card.write_text(json.dumps({"splits": {"seed": 0, "users": ["user-0"], "policies": [], "topics": []}}))
+    examples = read_examples(recipe_of(rows_file).model_copy(update={"splits": card}))
+    assert len(examples.train) + len(examples.held_out) == 108
+
+
+def test_what_is_no_data_card_is_refused(rows_file: Path, tmp_path: Path) -> None:
+    card = tmp_path / "card.json"
+    card.write_text("[]")
+    with pytest.raises(RecipeError, match="is no data card"):
+        read_examples(recipe_of(rows_file).model_copy(update={"splits": card}))
 
 
 def test_one_user_is_too_few(tmp_path: Path, rows: list[Row]) -> None:

@@ -41,7 +41,7 @@ def test_every_line_added_or_removed_is_in_the_suffix(before: tuple[str, ...], a
 
 def test_what_was_said_and_not_written_is_marked() -> None:
     suffix = render(write(after=("I moved to the north.",)), lines=None).suffix
-    assert "Not written:\n- I moved to the «coast.»\n- «Where do I buy bread?»" in suffix
+    assert "Not written:\n- 1 of 2: I moved to the «coast.»\n- 0 of 2: «Where do I buy bread?»" in suffix
 
 
 def test_what_is_written_elsewhere_is_not_marked() -> None:
@@ -51,7 +51,7 @@ def test_what_is_written_elsewhere_is_not_marked() -> None:
 
 def test_words_that_a_removed_line_takes_along_are_marked() -> None:
     suffix = render(write(("A red boat of wood",), ("A boat of wood",)), lines=None).suffix
-    assert "Removed:\n- «A red» boat of wood" in suffix
+    assert "Removed:\n- 2 of 3: «A red» boat of wood" in suffix
 
 
 def test_a_line_that_only_moved_is_neither_removed_nor_added() -> None:
