@@ -1,5 +1,7 @@
 """Events scored per second: candidates that share events, batched and with shared prefixes, against one by one.
 
+One by one is the same model asked for one whole prompt at a time: as our runner does it, and as transformers does it.
+
 python -m mnemotune.experiments.memrm.throughput CHECKPOINT ROWS
 """
 
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...env.memrm.rows import read_rows
-from ...env.memrm.scoring import MemRM, Scores, load_memrm
+from ...env.memrm.scoring import MemRM, Scores, load_memrm, safe
 from ...policies.memory import MemoryEvent
 
 CANDIDATES = 8
@@ -41,26 +43,52 @@ def one_by_one(model: MemRM, events: Sequence[MemoryEvent]) -> Scores:
     return np.concatenate([model.score([event]) for event in events])
 
 
-def measure(model: MemRM, events: Sequence[MemoryEvent]) -> dict[str, Any]:
-    """Time both ways in turns; a speedup is the median over rounds of a round's ratio."""
-    seconds: dict[str, list[float]] = {"shared": [], "one_by_one": []}
+def in_transformers(model: MemRM, checkpoint: str) -> Callable[[Sequence[MemoryEvent]], Scores]:
+    """Return how transformers scores one prompt at a time, as it comes: all logits of all places."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    causal = AutoModelForCausalLM.from_pretrained(checkpoint).eval()
+
+    @torch.inference_mode()
+    def score(events: Sequence[MemoryEvent]) -> Scores:
+        found = []
+        for ids in model.encode(events):
+            logits = causal(torch.tensor([ids.whole])).logits[0, -1] if ids is not None else None
+            both = (model.tokens.safe, model.tokens.harmful)
+            found.append(float("nan") if logits is None else float(logits[both[0]] - logits[both[1]]))
+        return safe(np.array(found) / model.card.temperature)
+
+    return score
+
+
+def measure(model: MemRM, events: Sequence[MemoryEvent], checkpoint: str) -> dict[str, Any]:
+    """Time all ways in turns; a speedup is the median over rounds of a round's ratio."""
+    plain = in_transformers(model, checkpoint)
     ways: dict[str, Callable[[], Scores]] = {
         "shared": lambda: model.score(events),
         "one_by_one": lambda: one_by_one(model, events),
+        "transformers": lambda: plain(events),
     }
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
     scores = {name: way() for name, way in ways.items()}  # caches of prompts are warm for both
     for _ in range(ROUNDS):
         for name, way in ways.items():
             began = time.perf_counter()
             way()
             seconds[name].append(time.perf_counter() - began)
-    ratios = [slow / fast for slow, fast in zip(seconds["one_by_one"], seconds["shared"], strict=True)]
+    speedup = {
+        name: round(statistics.median(slow / fast for slow, fast in zip(taken, seconds["shared"], strict=True)), 2)
+        for name, taken in seconds.items()
+    }
+    ids = [ids for ids in model.encode(events) if ids is not None]
     return {
         "events": len(events),
-        "tokens": sum(len(ids.whole) for ids in model.encode(events) if ids is not None),
+        "prefix_tokens": statistics.mean(len(i.prefix) for i in ids),
+        "suffix_tokens": statistics.mean(len(i.suffix) for i in ids),
         "events_per_s": {name: round(len(events) / statistics.median(taken), 1) for name, taken in seconds.items()},
-        "speedup": round(statistics.median(ratios), 2),
-        "largest_difference": float(np.nanmax(np.abs(scores["shared"] - scores["one_by_one"]))),
+        "speedup_over": speedup,
+        "largest_difference": max(float(np.nanmax(np.abs(scores["shared"] - other))) for other in scores.values()),
     }
 
 
@@ -74,7 +102,7 @@ def main() -> None:
     recorded = [row.event for row in read_rows(given.rows)][:: max(1, 400 // given.recorded)][: given.recorded]
     events = [candidate for event in recorded for candidate in candidates_of(event)]
     for torch in (True, False):
-        figures = measure(load_memrm(given.checkpoint, torch=torch), events)
+        figures = measure(load_memrm(given.checkpoint, torch=torch), events, given.checkpoint)
         print(json.dumps({"runner": "torch" if torch else "onnx", **figures}))
 
 
