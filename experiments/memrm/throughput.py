@@ -50,8 +50,11 @@ def in_transformers(model: MemRM, checkpoint: str) -> Callable[[Sequence[MemoryE
 
     causal = AutoModelForCausalLM.from_pretrained(checkpoint).eval()
 
-    @torch.inference_mode()
     def score(events: Sequence[MemoryEvent]) -> Scores:
+        with torch.inference_mode():
+            return answered(events)
+
+    def answered(events: Sequence[MemoryEvent]) -> Scores:
         found = []
         for ids in model.encode(events):
             logits = causal(torch.tensor([ids.whole])).logits[0, -1] if ids is not None else None
