@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ class Labeller:
         """Ask this model, which is the assistant's."""
         self._scenario = scenario
         self._reader = Reader(scenario, model, templates)
+        self._turn = asyncio.Lock()
         self._told = {
             session.opening: session.exposed_states for period in scenario.periods for session in period.sessions
         }
@@ -68,11 +70,13 @@ class Labeller:
         """
         writes = self._writes(episode)
         chosen = writes if most is None or len(writes) <= most else _drawn(writes, most, rng)
-        before = self._reader.calls
-        found = await side_by_side(self._row(episode.user, policy, write) for write in chosen)
+        async with self._turn:  # one episode after the other, so that each one's calls can be told
+            before = self._reader.calls
+            found = await side_by_side(self._row(episode.user, policy, write) for write in chosen)
+            calls = self._reader.calls - before
         rows = tuple(row for row in found if row is not None)
         failed = sum(write.event.error is not None for write in writes)
-        return Labelled(rows, len(writes), len(found) - len(rows), failed, self._reader.calls - before)
+        return Labelled(rows, len(writes), len(found) - len(rows), failed, calls)
 
     def _writes(self, episode: Episode) -> list[_Write]:
         events = [(p, event) for p, period in enumerate(episode.periods) for event in period.events]
