@@ -119,7 +119,9 @@ class SearchConfig(Section):
     generations: Annotated[int, Field(ge=0)] = 10
     """0 searches nothing: the seed policy goes to the sealed test."""
     candidates: Positive = 3
-    """Candidates per generation."""
+    """Candidates per generation; the first has ``broad_start`` of them instead, where points are drawn at random."""
+    broad_start: Annotated[int, Field(ge=0)] = 24
+    """Candidates of the first generation, which look everywhere in the space and race together; 0 does without."""
     proposers: Annotated[tuple[ProposerName, ...], Field(min_length=1)] = (
         "known",
         "random",
@@ -162,6 +164,17 @@ class SearchConfig(Section):
         """The proposers that have something to change."""
         idle = {*(() if self.numbers else NUMBERS_ONLY), *(() if self.prompts else PROMPTS_ONLY)}
         return tuple(name for name in self.proposers if name not in idle)
+
+    @property
+    def starts_broad(self) -> bool:
+        """Whether the first generation looks everywhere: what is good near the seed policy says little of the rest."""
+        return self.broad_start > 0 and "random" in self.at_work
+
+    @property
+    def planned(self) -> int:
+        """Candidates of all generations, where no budget ends them."""
+        extra = self.broad_start - self.candidates if self.generations and self.starts_broad else 0
+        return self.generations * self.candidates + extra
 
     @model_validator(mode="after")
     def _check_proposers(self) -> SearchConfig:

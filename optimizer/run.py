@@ -175,7 +175,7 @@ class _Run:
         for line in told_prices(self.config):
             self.progress.say(line)
         self.progress.heading()
-        self.progress.standing.planned_trials = search.generations * search.candidates + 1
+        self.progress.standing.planned_trials = search.planned + 1
         for trial in self.study.trials:
             self.progress.trial(trial)
         self._stand()
@@ -244,9 +244,9 @@ class _Run:
             arena=arena,
             screen=KeepAll(),
             proposers=proposers,
-            spent=lambda: models.ledger,
             search=self.config.search,
             tell=self._trial_done,
+            limits=self.allowance.races,
             prices=price_of(self.config.model, self.config),
         )
 

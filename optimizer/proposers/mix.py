@@ -11,26 +11,33 @@ from ...policies.lm import Ledger
 from ...policies.lm.budget import on_account
 from ...policies.policy import MemoryPolicy
 from ..study import Trial
-from .proposer import BROAD_START, Candidate, Proposer
+from .proposer import Candidate, Proposer
 
 ATTEMPTS = 3
 """Proposals that are made for a slot before one that the study knows already is let through, to be dropped."""
 
 
 async def propose(
-    proposers: Mapping[str, Proposer], trials: Sequence[Trial], *, generation: int, count: int, seed: int
+    proposers: Mapping[str, Proposer],
+    trials: Sequence[Trial],
+    *,
+    generation: int,
+    count: int,
+    seed: int,
+    broad: bool = False,
 ) -> list[tuple[str, Candidate]]:
     """Make a generation's candidates, each with its proposer's name; fewer where proposers make one at a time.
 
-    Each slot goes to the proposer that comes out best of a draw from what is known of it (Thompson sampling). The same
-    trials, seed and replies give the same candidates. Raises BudgetExhausted or EndpointDown.
+    Those of a ``broad`` one are made by proposers that look everywhere. Each slot goes to the proposer that comes out
+    best of a draw from what is known of it (Thompson sampling). The same trials, seed and replies give the same
+    candidates. Raises BudgetExhausted or EndpointDown.
     """
     rng = random.Random(f"propose:{seed}:{generation}")
     known = {trial.policy for trial in trials}
     made: list[tuple[str, Candidate] | None] = [None] * count
     took = [Ledger() for _ in range(count)]
     able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
-    if len(trials) <= BROAD_START:
+    if broad:
         able = {name: proposer for name, proposer in able.items() if proposer.explores} or able
     for _ in range(ATTEMPTS):
         plans: list[tuple[int, str, random.Random]] = []
