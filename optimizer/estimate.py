@@ -15,7 +15,7 @@ from ..policies.policy import MemoryPolicy, load_policy
 from .allowance import Allowance
 from .arena import ONE_OF, rungs
 from .config import Config, SearchConfig
-from .loop import GENERATIONS_BETWEEN_LOOKS
+from .loop import NO_LOOK_BEFORE
 from .models import price_of, protocol_of
 from .rehearsal import NOTHING, Rehearsal, Taken
 
@@ -111,7 +111,7 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     candidates = heard * _candidates(search, splits, rehearsal, planned)
     looked = search.acceptance == "validation" and search.generations > 0
     look = heard * rehearsal.mean(finalist, splits.validation) if looked else NOTHING
-    looks = (LOOKS if search.generations >= GENERATIONS_BETWEEN_LOOKS else 0) * LOOK * look
+    looks = (LOOKS if search.generations >= NO_LOOK_BEFORE else 0) * LOOK * look
     tested = {seed, *(load_policy(name, templates=config.templates) for name in config.baselines)}
     test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
     if search.generations:

@@ -20,8 +20,10 @@ from .proposers.proposer import Candidate, Proposer, leader
 from .screen import Screen, Verdict
 from .study import Stage, Study, Trial
 
+NO_LOOK_BEFORE = 5
+"""The first generation with a look on the way: what leads before is soon overtaken."""
 GENERATIONS_BETWEEN_LOOKS = 5
-"""On the way, and before the first: each look makes the next one dearer, and what leads is looked at in the end."""
+"""On the way: each look makes the next one dearer, and what leads is looked at in the end."""
 BROAD_PER_SEED = 6
 """Candidates of a broad start for each time that what the seed policy took is left: its heat takes half of that."""
 LAST_LOOK = "the leader, looked at last"
@@ -234,9 +236,14 @@ class Loop:
             return _ended(trial, "race", f"{ahead}: the best mean on train users", accepted=True)
         if not promising(race.scores, self.study.best.train):
             return _ended(trial, "race", f"{ahead}: it leads, but not clearly over trial {self.study.best.number}")
-        last = max((earlier.generation for earlier in self.study.trials if earlier.stage == "validate"), default=0)
-        if trial.generation < last + GENERATIONS_BETWEEN_LOOKS:
-            return _ended(trial, "race", f"{ahead}: it leads; {_when(last)}")
+        looks = [earlier.generation for earlier in self.study.trials if earlier.stage == "validate"]
+        if trial.generation < (looks[-1] + GENERATIONS_BETWEEN_LOOKS if looks else NO_LOOK_BEFORE):
+            when = (
+                f"the last look was in generation {looks[-1]}"
+                if looks
+                else f"no look before generation {NO_LOOK_BEFORE}"
+            )
+            return _ended(trial, "race", f"{ahead}: it leads; {when}")
         return await self._look(trial, policy, last=False)
 
     def _parent(self, trial: Trial) -> Trial:
@@ -299,12 +306,6 @@ class Loop:
 def _calls(spent: Ledger) -> int:
     """Count calls but those for upper bounds, which a run that goes on finds anew."""
     return sum(spend.calls for role, spend in spent.by_role.items() if role != "upper_bound")
-
-
-def _when(last: int) -> str:
-    return (
-        f"the last look was in generation {last}" if last else f"no look before generation {GENERATIONS_BETWEEN_LOOKS}"
-    )
 
 
 def _broken(found: Validation, best: Trial) -> dict[str, str]:

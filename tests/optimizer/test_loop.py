@@ -36,6 +36,8 @@ from mnemotune.policies.lm.base import merged
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
 
+pytestmark = pytest.mark.usefixtures("early_looks")
+
 MakeRig = Callable[..., Any]
 
 

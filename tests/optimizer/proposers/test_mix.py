@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.mix import ATTEMPTS, pick_proposer, propose
-from mnemotune.optimizer.proposers.proposer import BROAD_START, Candidate, Proposer
+from mnemotune.optimizer.proposers.proposer import Candidate, Proposer
 from mnemotune.optimizer.study import Trial
 from mnemotune.policies.lm import BudgetExhausted, Limits, Message, Metered, Request
 from mnemotune.policies.lm.budget import Budget
@@ -140,7 +140,7 @@ def test_the_order_in_which_replies_come_changes_nothing_invariant_1(bench: Any)
 
 
 def test_every_proposer_at_work_gets_its_turn(bench: Any) -> None:
-    trials = [*bench.study(), *(bench.trial(n, policy=bench.kit.policy(n)) for n in range(8, BROAD_START + 1))]
+    trials = [*bench.study(), *(bench.trial(n, policy=bench.kit.policy(n)) for n in range(8, 25))]
     names = Counter(
         name
         for generation in range(1, 15)
