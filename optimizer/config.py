@@ -107,9 +107,9 @@ class SpaceConfig(Section):
         return self
 
 
-ProposerName = Literal["known", "reflective", "merge", "tpe", "random", "amemgym", "gepa"]
+ProposerName = Literal["known", "spread", "reflective", "merge", "tpe", "random", "amemgym", "gepa"]
 Objective = Literal["score", "score-per-token", "score-per-dollar", "score-per-call"]
-NUMBERS_ONLY, PROMPTS_ONLY = {"known", "tpe", "random"}, {"amemgym", "gepa"}
+NUMBERS_ONLY, PROMPTS_ONLY = {"known", "spread", "tpe", "random"}, {"amemgym", "gepa"}
 
 
 class SearchConfig(Section):
@@ -119,12 +119,12 @@ class SearchConfig(Section):
     generations: Annotated[int, Field(ge=0)] = 10
     """0 searches nothing: the seed policy goes to the sealed test."""
     candidates: Positive = 3
-    """Candidates per generation; the first has ``broad_start`` of them instead, where points are drawn at random."""
-    broad_start: Annotated[int, Field(ge=0)] = 24
+    """Candidates per generation; the first has ``broad_start`` of them instead, where points are ``spread``."""
+    broad_start: Annotated[int, Field(ge=0)] = 16
     """Candidates of the first generation, which look everywhere in the space and race together; 0 does without."""
     proposers: Annotated[tuple[ProposerName, ...], Field(min_length=1)] = (
         "known",
-        "random",
+        "spread",
         "reflective",
         "tpe",
         "merge",
@@ -168,7 +168,7 @@ class SearchConfig(Section):
     @property
     def starts_broad(self) -> bool:
         """Whether the first generation looks everywhere: what is good near the seed policy says little of the rest."""
-        return self.broad_start > 0 and "random" in self.at_work
+        return self.broad_start > 0 and "spread" in self.at_work
 
     @property
     def planned(self) -> int:
