@@ -74,7 +74,7 @@ async def test_the_invariants_hold_for_every_kind_of_search_invariants_1_to_5_an
     search = searching(seed=seed, generations=3, candidates=3, race_block=2, **moves)
     rig = make_rig(pupil=kit.pupil(careless=careless), search=search)
     assert await rig.run(kit.policy(20)) == "all 3 generations are done"
-    assert len(rig.study.trials) == 10
+    assert len(rig.study.trials) == 1 + search.planned
     await rig.look_last()
     rig.check()
     assert spent_by(rig.study.trials) == made_by(rig.pupil)
@@ -158,14 +158,15 @@ async def test_a_candidate_must_beat_the_best_too_before_it_is_validated(kit: An
 
 def watch_races(rig: Any) -> dict[MemoryPolicy, list[int]]:
     """Return the numbers of the rivals in each race, by policy, as they are run."""
-    seen, race = {}, rig.arena.race
+    seen, heat = {}, rig.arena.heat
 
-    async def watched(policy: MemoryPolicy, rivals: Sequence[Trial]) -> Any:
-        assert policy not in seen, "raced twice"
-        seen[policy] = [rival.number for rival in rivals]
-        return await race(policy, rivals)
+    async def watched(policies: Sequence[MemoryPolicy], rivals: Sequence[Sequence[Trial]]) -> Any:
+        for policy, against in zip(policies, rivals, strict=True):
+            assert policy not in seen, "raced twice"
+            seen[policy] = [rival.number for rival in against]
+        return await heat(policies, rivals)
 
-    rig.arena.race = watched
+    rig.arena.heat = watched
     return seen
 
 
