@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 
 from ..policies.lm import BudgetExhausted, LanguageModelError, Ledger, Limits
 from ..policies.lm.base import merged
@@ -186,11 +187,13 @@ class Loop:
         self, made: Sequence[tuple[str, Candidate]], verdicts: Sequence[Verdict], generation: int
     ) -> list[Trial]:
         """Return a generation's candidates as trials: those whose stage is ``race`` are to race."""
-        before = [trial for trial in self.study.trials if trial.generation < generation]
-        found = list(before)
-        for (proposer, candidate), verdict in zip(made, verdicts, strict=True):
+        found = [trial for trial in self.study.trials if trial.generation < generation]
+        written = [trial.number for trial in self.study.trials if trial.generation == generation and trial.proposer]
+        numbers = chain(written, count(len(self.study.trials)))
+        first = len(found)
+        for (proposer, candidate), verdict, number in zip(made, verdicts, numbers, strict=False):
             trial = Trial(
-                number=len(found),
+                number=number,
                 generation=generation,
                 policy=candidate.policy,
                 parent=candidate.parent,
@@ -210,7 +213,7 @@ class Loop:
             elif not verdict.keep:
                 trial = _ended(trial, "screen", verdict.reason)
             found.append(trial)
-        return found[len(before) :]
+        return found[first:]
 
     async def _judge(self, heat: Sequence[Trial]) -> None:
         """Race candidates together, decide on each of them, and write down those that are not in the study yet."""
@@ -221,7 +224,7 @@ class Loop:
             [policy for _, policy in entrants], [[self.study.trials[number] for number in those] for those in rivals]
         )
         found = {trial.number: (policy, race) for (trial, policy), race in zip(entrants, races, strict=True)}
-        for trial in heat[len(self.study.trials) - heat[0].number :]:
+        for trial in heat[sum(trial.number < len(self.study.trials) for trial in heat) :]:
             self._append(await self._decide(trial, *found[trial.number]) if trial.number in found else trial)
 
     async def _decide(self, trial: Trial, policy: MemoryPolicy, race: Race) -> Trial:
