@@ -121,7 +121,8 @@ class SearchConfig(Section):
     candidates: Positive = 3
     """Candidates per generation; the first has ``broad_start`` of them instead, where points are ``spread``."""
     broad_start: Annotated[int, Field(ge=0)] = 16
-    """Candidates of the first generation, which look everywhere in the space and race together; 0 does without."""
+    """Candidates of the first generation: they look everywhere, as what is good near the seed policy says little of
+    the rest of the space, and race together; 0 does without."""
     proposers: Annotated[tuple[ProposerName, ...], Field(min_length=1)] = (
         "known",
         "spread",
@@ -166,15 +167,15 @@ class SearchConfig(Section):
         return tuple(name for name in self.proposers if name not in idle)
 
     @property
-    def starts_broad(self) -> bool:
-        """Whether the first generation looks everywhere: what is good near the seed policy says little of the rest."""
-        return self.broad_start > 0 and "spread" in self.at_work
+    def broad(self) -> int:
+        """Candidates of a broad start, no more than all generations would have; 0 where the first is as the others."""
+        most = min(self.broad_start, self.generations * self.candidates) if "spread" in self.at_work else 0
+        return most if most > self.candidates else 0
 
     @property
     def planned(self) -> int:
         """Candidates of all generations, where no budget ends them."""
-        extra = self.broad_start - self.candidates if self.generations and self.starts_broad else 0
-        return self.generations * self.candidates + extra
+        return self.generations * self.candidates + max(0, self.broad - self.candidates)
 
     @model_validator(mode="after")
     def _check_proposers(self) -> SearchConfig:

@@ -59,7 +59,7 @@ class Loop:
             self.arena.order(self.study.trials[0].train)
             for generation in range(self._next_generation(), self.search.generations + 1):
                 earlier = [trial for trial in self.study.trials if trial.generation < generation]
-                size, broad = self._size(generation), generation == 1 and self.search.starts_broad
+                size, broad = self._size(generation), bool(self._broad(generation))
                 made = await propose(
                     self.proposers, earlier, generation=generation, count=size, seed=self.search.seed, broad=broad
                 )
@@ -142,12 +142,17 @@ class Loop:
         return last + 1 if last == 0 or self._judged(last) >= self._size(last) else last
 
     def _size(self, generation: int) -> int:
-        """Return how many candidates a generation has; a broad start has fewer where the budget is small."""
-        if generation > 1 or not self.search.starts_broad:
-            return self.search.candidates
-        room = self.limits.room_for(self.study.trials[0].ledger.total)
-        most = self.search.broad_start
-        return most if most <= BROAD_PER_SEED * room else max(self.search.candidates, int(BROAD_PER_SEED * room))
+        """Return how many candidates a generation has."""
+        return self._broad(generation) or self.search.candidates
+
+    def _broad(self, generation: int) -> int:
+        """Return how many candidates look everywhere and race together: none but in the first generation.
+
+        There are fewer where the budget is small, and none where it has no room for more than a usual generation.
+        """
+        room = BROAD_PER_SEED * self.limits.room_for(self.study.trials[0].ledger.total)
+        count = self.search.broad if room >= self.search.broad else int(room)
+        return count if generation == 1 and count > self.search.candidates else 0
 
     def _judged(self, generation: int) -> int:
         """Count the candidates of a generation that are in the study."""

@@ -335,8 +335,7 @@ class Rig:
         generations = [trial.generation for trial in trials if trial.change != LAST_LOOK]
         assert generations == sorted(generations)
         sizes = dict.fromkeys(generations, self.search.candidates)
-        if self.search.starts_broad:
-            sizes[1] = max(self.search.broad_start, self.search.candidates)
+        sizes[1] = max(self.search.broad, self.search.candidates)
         assert all(generations.count(g) <= sizes[g] for g in set(generations) - {0})
         assert not self.pupil.heard("sealed")
         assert self.limits.calls is None or len(self.pupil.requests) <= self.limits.calls
