@@ -31,7 +31,7 @@ UNLIKELY = 0.6
 """One-sided p of no gain over a rival, on half of the users or more, above which a race is left."""
 FIRST_LOOK = 3
 """The first look takes in one of so many parts of a user's periods."""
-ONE_OF = 3
+ONE_OF = 2
 """Of candidates that race together, one of so many goes on after each rung (successive halving)."""
 
 

@@ -168,14 +168,14 @@ class SearchConfig(Section):
 
     @property
     def broad(self) -> int:
-        """Candidates of a broad start, no more than all generations would have; 0 where the first is as the others."""
-        most = min(self.broad_start, self.generations * self.candidates) if "spread" in self.at_work else 0
-        return most if most > self.candidates else 0
+        """Candidates of a broad start; 0 where the first generation is as the others."""
+        return self.broad_start if "spread" in self.at_work and self.broad_start > self.candidates else 0
 
     @property
     def planned(self) -> int:
         """Candidates of all generations, where no budget ends them."""
-        return self.generations * self.candidates + max(0, self.broad - self.candidates)
+        first = self.broad or self.candidates
+        return first + (self.generations - 1) * self.candidates if self.generations else 0
 
     @model_validator(mode="after")
     def _check_proposers(self) -> SearchConfig:

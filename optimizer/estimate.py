@@ -130,7 +130,7 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
 
 def _candidates(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, planned: int) -> Taken:
     """Return what proposing and racing all candidates takes: broad ones first, then such as lead."""
-    first = search.broad
+    first = search.broad if planned else 0
     broad = race(search, splits, rehearsal, rehearsal.broad, together=first)
     later = race(search, splits, rehearsal, rehearsal.leading)
     raced = first * broad + (1 - KNOWN_ALREADY) * (planned - first) * later

@@ -45,7 +45,7 @@ NOTE_EVERY_SECONDS = 1.0
 FIXED = (
     *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
     *("model", "user_model", "rounds", "templates", "compat", "seed_policy", "search.seed", "search.acceptance"),
-    "search.off_policy",
+    *("search.off_policy", "search.broad_start"),
 )
 """What stays when a run goes on: otherwise users that the search has learned from could come into the sealed test, or
 validation scores be missing."""

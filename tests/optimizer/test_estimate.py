@@ -109,7 +109,7 @@ def test_the_limit_that_ends_a_search_is_named_whatever_it_is_invariant_1(
 
 def test_without_a_limit_generations_end_the_search(configured: Make, splits: Splits, rehearsal: Rehearsal) -> None:
     few, more = (estimate(configured(f"search.generations={n}"), splits, rehearsal) for n in (2, 20))
-    assert (few.ended_by, few.candidates, more.candidates) == ("generations", 12, 92)
+    assert (few.ended_by, few.candidates, more.candidates) == ("generations", 20, 92)
     assert calls(few) < calls(more)
 
 
