@@ -165,7 +165,7 @@ class Arena:
         return (await self.heat([policy], [rivals]))[0]
 
     async def heat(self, policies: Sequence[MemoryPolicy], rivals: Sequence[Sequence[Trial]]) -> list[Race]:
-        """Race several candidates at once: after each rung the best third of them goes on (successive halving).
+        """Race several candidates at once: after each rung the better half of them goes on (successive halving).
 
         ``rivals``, each candidate's own, and the races are aligned with ``policies``.
         """
