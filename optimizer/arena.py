@@ -187,6 +187,16 @@ class Arena:
         ends = [(entrant, entrant in running, entrant in outrun) for entrant in every]
         return [self._race_of(entrant, finished=finished, outrun=left) for entrant, finished, left in ends]
 
+    def runs_of_heat(self, count: int) -> float:
+        """Return how many times all train users' whole lives a heat of so many candidates plays at most."""
+        every, longest = len(self._train), max(len(scenario.periods) for scenario in self._train)
+        total = before = 0.0
+        for users, periods in rungs(every, block=self._block, periods=longest):
+            here = users / every * (periods or longest) / longest
+            total, before = total + count * (here - before), here
+            count = math.ceil(count / ONE_OF)
+        return total
+
     async def _run_on(self, entrant: _Entrant, users: Sequence[Scenario], periods: int | None) -> None:
         with on_account(entrant.took):
             entrant.found = {**entrant.found, **await self._evaluate(entrant.policy, users, periods)}

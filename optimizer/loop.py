@@ -25,8 +25,8 @@ NO_LOOK_BEFORE = 5
 """The first generation with a look on the way: what leads before is soon overtaken."""
 GENERATIONS_BETWEEN_LOOKS = 5
 """On the way: each look makes the next one dearer, and what leads is looked at in the end."""
-BROAD_PER_SEED = 6
-"""Candidates of a broad start for each time that what the seed policy took is left: its heat takes half of that."""
+FOR_BROAD_START = 2 / 3
+"""Of what is left after the seed policy, the share that a broad start may take if its candidates cost as much."""
 LAST_LOOK = "the leader, looked at last"
 """The change of a trial that is no candidate of its generation."""
 
@@ -150,8 +150,10 @@ class Loop:
 
         There are fewer where the budget is small, and none where it has no room for more than a usual generation.
         """
-        room = BROAD_PER_SEED * self.limits.room_for(self.study.trials[0].ledger.total)
-        count = self.search.broad if room >= self.search.broad else int(room)
+        seed = self.study.trials[0]
+        share = len(seed.series) / (len(seed.series) + len(seed.validation))
+        room = FOR_BROAD_START * self.limits.room_for(seed.ledger.total) / share
+        count = next((n for n in range(self.search.broad, 0, -1) if self.arena.runs_of_heat(n) <= room), 0)
         return count if generation == 1 and count > self.search.candidates else 0
 
     def _judged(self, generation: int) -> int:

@@ -62,7 +62,8 @@ async def _spread_out(
     seen = list(trials)
     for _ in range(count):
         name = next(name for name, proposer in proposers.items() if proposer.explores and proposer.ready(seen))
-        candidate = await proposers[name].propose(seen, rng)
+        took = Ledger()
+        candidate = replace(await _ask(proposers[name], seen, rng, took), took=took)
         made.append((name, candidate))
         seen.append(_pending(candidate, number=len(seen)))
     return made

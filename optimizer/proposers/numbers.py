@@ -26,6 +26,7 @@ BUFFER_SIZES = ("buffer_size", "none.buffer_size")
 EVERY = dict.fromkeys(
     ("mode", "none.window", "none.buffer_size", "update_every", "buffer_size", "roles", "store", "top_k", "order")
 )
+"""All parameters, as a point that has no values."""
 WINDOWS, ROLES, ORDERS = ("all", "last"), ("user", "both"), ("time", "relevance")
 
 Point = Mapping[str, Any]

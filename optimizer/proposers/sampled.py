@@ -25,8 +25,8 @@ TWEAKED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Tpe:
-    """Optuna's multivariate TPE over the conditional space, taught by all races; prompts are the parent's."""
+class _Sampler:
+    """Proposes at any time; prompts are the parent's, where they fit."""
 
     search: SearchConfig
     templates: Templates
@@ -36,6 +36,10 @@ class Tpe:
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell that it always is."""
         return True
+
+
+class Tpe(_Sampler):
+    """Optuna's multivariate TPE over the conditional space, taught by all races; prompts are the parent's."""
 
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
         """Draw a step near a parent, or now and then a point anywhere."""
@@ -47,18 +51,8 @@ class Tpe:
         return at_point(parent, drawn, search=self.search, templates=self.templates)
 
 
-@dataclass(frozen=True, slots=True)
-class Random:
+class Random(_Sampler):
     """Points drawn anywhere in the space; prompts are the parent's, where they fit."""
-
-    search: SearchConfig
-    templates: Templates
-    alone = False
-    explores = False
-
-    def ready(self, trials: Sequence[Trial]) -> bool:
-        """Tell that it always is."""
-        return True
 
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
         """Draw a point without looking at scores."""
@@ -66,24 +60,16 @@ class Random:
         return at_point(parent, anywhere(self.search.space, rng), search=self.search, templates=self.templates)
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(_Sampler):
     """The point farthest from all that were tried, of some drawn anywhere; prompts are the parent's, where they fit.
 
     A space-filling (maximin) design: the ends of each range, in each other's company, come first.
     """
 
-    search: SearchConfig
-    templates: Templates
-    alone = False
     explores = True
 
-    def ready(self, trials: Sequence[Trial]) -> bool:
-        """Tell that it always is."""
-        return True
-
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
-        """Draw a point without looking at scores, but at places."""
+        """Draw points without looking at scores; take the one whose nearest that was tried is farthest."""
         space, parent = self.search.space, pick_parent(trials, rng)
         policies = [trial.policy for trial in trials if trial.policy is not None]
         tried = [place_of(here.point, space) for policy in policies if (here := point_of(policy, space)) is not None]

@@ -31,7 +31,7 @@ import pytest
 from mnemotune.optimizer.config import SearchConfig, SpaceConfig
 from mnemotune.optimizer.screen import Verdict
 from mnemotune.optimizer.study import Evidence, Trial
-from mnemotune.policies.lm import LanguageModelError, Request
+from mnemotune.policies.lm import LanguageModelError, Limits, Request
 from mnemotune.policies.lm.base import merged
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
@@ -458,3 +458,21 @@ async def test_a_trial_counts_the_periods_that_its_race_and_its_look_ran(kit: An
     for trial in rig.study.trials:
         raced = sum(map(len, trial.series.values()))
         assert trial.periods == raced + 2 * len(trial.validation)
+
+
+@pytest.mark.parametrize(("times", "size"), [(20, 16), (4.2, 5), (3.2, 4), (0.8, 3)])
+async def test_a_broad_start_is_as_large_as_the_budget_has_room_for(
+    kit: Any, make_rig: MakeRig, times: float, size: int
+) -> None:
+    """Where there is no room for more than a usual generation, there is none."""
+    search = searching(numbers=True, prompts=False, generations=1, candidates=3)
+    alone = make_rig(search=searching(generations=0))
+    await alone.run(kit.policy(20))
+    took = alone.study.trials[0].ledger.total.calls
+    rig = make_rig(search=search, limits=Limits(calls=int(took * (1 + times))))
+    await rig.run(kit.policy(20))
+    rig.check()
+    made = rig.study.trials[1:]
+    assert len(made) == size or (size == 3 and len(made) < 3)
+    broad = {trial.proposer for trial in made} <= {"known", "spread"} and len(made) > 3
+    assert broad == (size > 3)
