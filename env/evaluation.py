@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 import time
@@ -159,10 +160,9 @@ class Evaluator:
         self.cast = cast
         self._clock = clock
         self._upper_bounds = dict(upper_bounds)
+        self._finding = asyncio.Lock()
         self._under_way: dict[tuple[str, str], Rollout] = {}
         """By policy key and user."""
-        self.periods = 0
-        """Whole periods of episodes that were run so far."""
 
     async def evaluate(
         self,
@@ -249,9 +249,7 @@ class Evaluator:
         place = policy.key, scenario.id
         begun = self._under_way.pop(place, None)
         under_way = begun or Rollout(scenario, policy, self.cast, replayed=replayed, guesses=guesses)
-        run_before = under_way.periods_run
         episode = await under_way.run(periods)
-        self.periods += under_way.periods_run - run_before
         if periods is not None and periods < len(scenario.periods):
             self._under_way[place] = under_way
         else:
@@ -260,6 +258,12 @@ class Evaluator:
 
     async def _find_upper_bounds(self, scenarios: Sequence[Scenario]) -> tuple[dict[str, LanguageModelError], Ledger]:
         """Find the upper bounds that are not known yet; return why some could not be found, and what it took."""
+        async with self._finding:
+            return await self._find_new_upper_bounds(scenarios)
+
+    async def _find_new_upper_bounds(
+        self, scenarios: Sequence[Scenario]
+    ) -> tuple[dict[str, LanguageModelError], Ledger]:
         model = Metered(self.cast.assistant)
         new = [scenario for scenario in scenarios if scenario.id not in self._upper_bounds]
         problems: dict[str, LanguageModelError] = {}

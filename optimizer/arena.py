@@ -14,9 +14,12 @@ import optuna
 from ..data.scenario import Scenario
 from ..data.splits import Splits
 from ..env import Episode, Evaluation, Evaluator
+from ..env.concurrency import side_by_side
 from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from ..env.transcript import Transcript
+from ..policies.lm import Ledger
 from ..policies.lm.base import merged
+from ..policies.lm.budget import on_account
 from ..policies.policy import MemoryPolicy
 from .acceptance import Slices, slices_of
 from .evidence import gather_evidence
@@ -28,6 +31,8 @@ UNLIKELY = 0.6
 """One-sided p of no gain over a rival, on half of the users or more, above which a race is left."""
 FIRST_LOOK = 3
 """The first look takes in one of so many parts of a user's periods."""
+ONE_OF = 2
+"""Of candidates that race together, one of so many goes on after each rung (successive halving)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +46,36 @@ class Race:
     failures: Mapping[str, str]
     """Why episodes failed, by user."""
     finished: bool
+    outrun: bool
+    """Whether it was left only because others that raced beside it were better."""
     summary: Mapping[str, Any]
     """Empty unless finished."""
     evidence: tuple[Evidence, ...]
+    periods: int
+    """Whole periods of its episodes."""
+    took: Ledger
+
+
+@dataclass(slots=True, eq=False)
+class _Entrant:
+    """A candidate under way."""
+
+    policy: MemoryPolicy
+    rivals: Sequence[Trial]
+    found: Mapping[str, Evaluation] = field(default_factory=dict)
+    """By user, as far as it got."""
+    upto: int | None = None
+    """Periods of each user's life that count; None is all of them."""
+    took: Ledger = field(default_factory=Ledger)
+
+    @property
+    def series(self) -> dict[str, tuple[float, ...]]:
+        return {user: series_of(evaluation)[: self.upto] for user, evaluation in self.found.items()}
+
+    @property
+    def score(self) -> float:
+        """Mean so far; NaN where every episode failed."""
+        return nan_mean(list(mean_scores(self.series).values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +91,9 @@ class Validation:
     headroom: float = math.nan
     """Upper bound less chance."""
     slices: Slices = field(default_factory=dict)
+    periods: int = 0
+    """Whole periods of its episodes."""
+    took: Ledger = field(default_factory=Ledger)
 
 
 class Arena:
@@ -88,11 +123,6 @@ class Arena:
         self._done = done
         self._held: dict[tuple[str, str], Evaluation] = {}
         """Of policies that were played and not raced yet, by key and user."""
-
-    @property
-    def periods(self) -> int:
-        """Whole periods of episodes that were run so far."""
-        return self._evaluator.periods
 
     def order(self, seed: Mapping[str, float]) -> None:
         """Put the train users in the order of racing: those of middling difficulty to the seed policy first.
@@ -127,41 +157,85 @@ class Arena:
         }
 
     async def race(self, policy: MemoryPolicy, rivals: Sequence[Trial]) -> Race:
-        """Run a candidate on ever more of the train users, until it has lost to a rival or all are done.
+        """Run one candidate on ever more of the train users, until it has lost to a rival or all are done.
 
-        The first users' first periods come first; each rung goes on where the last one stopped.
+        The first users' first periods come first; each rung goes on where the last one stopped. Without rivals there is
+        nothing to lose, and all users come at once.
         """
-        found: Mapping[str, Evaluation] = {}
-        longest = max(len(scenario.periods) for scenario in self._train)
-        steps = rungs(len(self._train), block=self._block, periods=longest) if rivals else [(len(self._train), None)]
-        for users, periods in steps:
-            found = {**found, **await self._evaluate(policy, self._train[:users], periods)}
-            series = {user: series_of(evaluation)[:periods] for user, evaluation in found.items()}
-            whole = periods is None and users == len(self._train)
-            if not whole and any(self._is_behind(rival, series, periods) for rival in rivals):
-                break
-        self._forget(policy)
-        scores, every = {} if periods is not None else mean_scores(series), joined(list(found.values()))
-        if not whole:
-            return Race(series, scores, every.failures, finished=False, summary={}, evidence=())
-        evidence = gather_evidence(every, self._train, rng=self._rng(policy))
-        return Race(series, scores, every.failures, finished=True, summary=summarise(every), evidence=evidence)
+        return (await self.heat([policy], [rivals]))[0]
 
-    def _is_behind(self, rival: Trial, series: Mapping[str, Sequence[float]], periods: int | None) -> bool:
+    async def heat(self, policies: Sequence[MemoryPolicy], rivals: Sequence[Sequence[Trial]]) -> list[Race]:
+        """Race several candidates at once: after each rung the better half of them goes on (successive halving).
+
+        ``rivals``, each candidate's own, and the races are aligned with ``policies``.
+        """
+        every = [_Entrant(policy, against) for policy, against in zip(policies, rivals, strict=True)]
+        longest = max(len(scenario.periods) for scenario in self._train)
+        steps = (
+            rungs(len(self._train), block=self._block, periods=longest) if any(rivals) else [(len(self._train), None)]
+        )
+        running, outrun = every, list[_Entrant]()
+        for users, periods in steps:
+            await side_by_side(self._run_on(entrant, self._train[:users], periods) for entrant in running)
+            if users < len(self._train) or periods is not None:
+                level = [entrant for entrant in running if not self._is_behind(entrant)]
+                ranked = sorted(level, key=lambda entrant: (math.isnan(entrant.score), -entrant.score))
+                most = math.ceil(len(running) / ONE_OF)
+                running, outrun = ranked[:most], outrun + ranked[most:]
+        for policy in policies:
+            self._forget(policy)
+        ends = [(entrant, entrant in running, entrant in outrun) for entrant in every]
+        return [self._race_of(entrant, finished=finished, outrun=left) for entrant, finished, left in ends]
+
+    def runs_of_heat(self, count: int) -> float:
+        """Return how many times all train users' whole lives a heat of so many candidates plays at most."""
+        every, longest = len(self._train), max(len(scenario.periods) for scenario in self._train)
+        total = before = 0.0
+        for users, periods in rungs(every, block=self._block, periods=longest):
+            here = users / every * (periods or longest) / longest
+            total, before = total + count * (here - before), here
+            count = math.ceil(count / ONE_OF)
+        return total
+
+    async def _run_on(self, entrant: _Entrant, users: Sequence[Scenario], periods: int | None) -> None:
+        with on_account(entrant.took):
+            entrant.found = {**entrant.found, **await self._evaluate(entrant.policy, users, periods)}
+        entrant.upto = periods
+
+    def _race_of(self, entrant: _Entrant, *, finished: bool, outrun: bool) -> Race:
+        every = joined(list(entrant.found.values()))
+        scores = {} if entrant.upto is not None else mean_scores(entrant.series)
+        return Race(
+            entrant.series,
+            scores,
+            every.failures,
+            finished=finished,
+            summary=summarise(every) if finished else {},
+            evidence=gather_evidence(every, self._train, rng=self._rng(entrant.policy)) if finished else (),
+            outrun=outrun,
+            periods=periods_of(every),
+            took=entrant.took,
+        )
+
+    def _is_behind(self, entrant: _Entrant) -> bool:
         """Tell whether a candidate has lost to a rival, or is not likely to lead in the end."""
-        others, scores = mean_scores(rival.series, periods), mean_scores(series, periods)
+        return any(self._is_behind_one(entrant, mean_scores(rival.series, entrant.upto)) for rival in entrant.rivals)
+
+    def _is_behind_one(self, entrant: _Entrant, others: Mapping[str, float]) -> bool:
+        scores = mean_scores(entrant.series)
         _, p = paired_test(scores, others)
         unlikely = not compare(scores, others).mean > 0 if math.isnan(p) else p > UNLIKELY
-        halfway = periods is None and 2 * len(scores) >= len(self._train)
+        halfway = entrant.upto is None and 2 * len(scores) >= len(self._train)
         return has_lost(others, scores) or (halfway and unlikely)
 
     async def validate(self, policy: MemoryPolicy, best: Trial | None = None) -> Validation:
         """Run a policy on all validation users; on half of them, where it does no better than ``best`` there."""
-        half = self._validation[: len(self._validation) // 2] if best is not None else []
-        parts = [await self._run(policy, half)] if len(half) > 1 else []
-        if best is None or not parts or paired_difference(parts[0].by_user, best.validation).mean > 0:
-            rest = self._validation[len(half) if parts else 0 :]
-            parts.append(await self._run(policy, rest))
+        half, took = self._validation[: len(self._validation) // 2] if best is not None else [], Ledger()
+        with on_account(took):
+            parts = [await self._run(policy, half)] if len(half) > 1 else []
+            if best is None or not parts or paired_difference(parts[0].by_user, best.validation).mean > 0:
+                rest = self._validation[len(half) if parts else 0 :]
+                parts.append(await self._run(policy, rest))
         found = joined(parts)
         return Validation(
             found.by_user,
@@ -169,6 +243,8 @@ class Arena:
             finished=len(found.episodes) == len(self._validation),
             headroom=found.mean("upper_bound") - found.mean("random"),
             slices=slices_of(found, self._validation),
+            periods=periods_of(found),
+            took=took,
         )
 
     async def _evaluate(
@@ -217,6 +293,11 @@ def first_look(periods: int) -> int:
 def series_of(evaluation: Evaluation) -> tuple[float, ...]:
     """Return the memory score by period of the one user that an evaluation is of; empty where the episode failed."""
     return tuple(period.memory_score for user in evaluation.users for period in user.periods)
+
+
+def periods_of(evaluation: Evaluation) -> int:
+    """Count the whole periods of an evaluation's episodes."""
+    return sum(len(episode.periods) for episode in evaluation.episodes)
 
 
 def mean_scores(series: Mapping[str, Sequence[float]], periods: int | None = None) -> dict[str, float]:

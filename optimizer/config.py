@@ -107,9 +107,9 @@ class SpaceConfig(Section):
         return self
 
 
-ProposerName = Literal["known", "reflective", "merge", "tpe", "random", "amemgym", "gepa"]
+ProposerName = Literal["known", "spread", "reflective", "merge", "tpe", "random", "amemgym", "gepa"]
 Objective = Literal["score", "score-per-token", "score-per-dollar", "score-per-call"]
-NUMBERS_ONLY, PROMPTS_ONLY = {"known", "tpe", "random"}, {"amemgym", "gepa"}
+NUMBERS_ONLY, PROMPTS_ONLY = {"known", "spread", "tpe", "random"}, {"amemgym", "gepa"}
 
 
 class SearchConfig(Section):
@@ -119,10 +119,13 @@ class SearchConfig(Section):
     generations: Annotated[int, Field(ge=0)] = 10
     """0 searches nothing: the seed policy goes to the sealed test."""
     candidates: Positive = 3
-    """Candidates per generation."""
+    """Candidates per generation; the first has ``broad_start`` of them instead, where points are ``spread``."""
+    broad_start: Annotated[int, Field(ge=0)] = 16
+    """Candidates of the first generation: they look everywhere, as what is good near the seed policy says little of
+    the rest of the space, and race together; 0 does without."""
     proposers: Annotated[tuple[ProposerName, ...], Field(min_length=1)] = (
         "known",
-        "random",
+        "spread",
         "reflective",
         "tpe",
         "merge",
@@ -162,6 +165,17 @@ class SearchConfig(Section):
         """The proposers that have something to change."""
         idle = {*(() if self.numbers else NUMBERS_ONLY), *(() if self.prompts else PROMPTS_ONLY)}
         return tuple(name for name in self.proposers if name not in idle)
+
+    @property
+    def broad(self) -> int:
+        """Candidates of a broad start; 0 where the first generation is as the others."""
+        return self.broad_start if "spread" in self.at_work and self.broad_start > self.candidates else 0
+
+    @property
+    def planned(self) -> int:
+        """Candidates of all generations, where no budget ends them."""
+        first = self.broad or self.candidates
+        return first + (self.generations - 1) * self.candidates if self.generations else 0
 
     @model_validator(mode="after")
     def _check_proposers(self) -> SearchConfig:

@@ -13,11 +13,10 @@ from ..data import Splits
 from ..policies.lm import CALL_ROLES, CallRole, Limits
 from ..policies.policy import MemoryPolicy, load_policy
 from .allowance import Allowance
-from .arena import rungs
+from .arena import ONE_OF, rungs
 from .config import Config, SearchConfig
-from .loop import GENERATIONS_BETWEEN_LOOKS
+from .loop import NO_LOOK_BEFORE
 from .models import price_of, protocol_of
-from .proposers.proposer import BROAD_START
 from .rehearsal import NOTHING, Rehearsal, Taken
 
 LOST_AT_FIRST = 0.4
@@ -28,8 +27,8 @@ LOST_HALFWAY = 0.65
 """Of the others, the share left after half of the train users or more."""
 KNOWN_ALREADY = 0.2
 """Share of proposals that are no new policies, once the broad start is over or where prompts alone change."""
-LOOKS = 2
-"""At validation users on the way: at the first generation's best, and at what leads some generations later."""
+LOOKS = 1
+"""At validation users on the way, where generations enough come."""
 LOOK = 0.9
 """Share of the validation users that a look takes in on the average."""
 LAST_LOOK = 0.8
@@ -108,11 +107,11 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     start = rehearsal.bounds(judged) + heard * judging
     if search.off_policy:
         start = start + judging  # its talks are recorded first
-    planned = search.generations * search.candidates
+    planned = search.planned
     candidates = heard * _candidates(search, splits, rehearsal, planned)
     looked = search.acceptance == "validation" and search.generations > 0
     look = heard * rehearsal.mean(finalist, splits.validation) if looked else NOTHING
-    looks = (LOOKS if search.generations > GENERATIONS_BETWEEN_LOOKS + 1 else 1) * LOOK * look
+    looks = (LOOKS if search.generations >= NO_LOOK_BEFORE else 0) * LOOK * look
     tested = {seed, *(load_policy(name, templates=config.templates) for name in config.baselines)}
     test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
     if search.generations:
@@ -131,10 +130,10 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
 
 def _candidates(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, planned: int) -> Taken:
     """Return what proposing and racing all candidates takes: broad ones first, then such as lead."""
-    first = min(BROAD_START, planned)
-    broad, later = (race(search, splits, rehearsal, some) for some in (rehearsal.broad, rehearsal.leading))
-    new = 1 - KNOWN_ALREADY
-    raced = (1.0 if search.numbers else new) * first * broad + new * (planned - first) * later
+    first = search.broad if planned else 0
+    broad = race(search, splits, rehearsal, rehearsal.broad, together=first)
+    later = race(search, splits, rehearsal, rehearsal.leading)
+    raced = first * broad + (1 - KNOWN_ALREADY) * (planned - first) * later
     if search.prompts and not search.numbers:
         raced = raced * np.array([1.0, PROMPTS_GROW, 1.0])
     proposing = NOTHING.copy()
@@ -143,8 +142,15 @@ def _candidates(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, plan
     return raced + proposing
 
 
-def race(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, policies: Sequence[MemoryPolicy]) -> Taken:
-    """Return what the race of such a policy takes on the average."""
+def race(
+    search: SearchConfig,
+    splits: Splits,
+    rehearsal: Rehearsal,
+    policies: Sequence[MemoryPolicy],
+    *,
+    together: int = 1,
+) -> Taken:
+    """Return what the race of such a policy takes on the average, where so many race ``together``."""
     every, periods = len(splits.train), max(len(scenario.periods) for scenario in splits.train)
     begun, whole = (rehearsal.mean(policies, splits.train, begun=begun) for begun in (True, False))
     total = before = NOTHING
@@ -152,7 +158,10 @@ def race(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, policies: S
     for users, first in rungs(every, block=search.race_block if search.racing else every, periods=periods):
         here = users / every * (whole if first is None else begun)
         total, before = total + left * (here - before), here
-        left *= 1 - _lost(users / every, whole=first is None, numbers=search.numbers)
+        if together > 1:
+            left = math.ceil(left * together / ONE_OF) / together
+        else:
+            left *= 1 - _lost(users / every, whole=first is None, numbers=search.numbers)
     return total
 
 

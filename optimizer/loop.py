@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import chain, count
 
-from ..policies.lm import BudgetExhausted, LanguageModelError, Ledger
+from ..policies.lm import BudgetExhausted, LanguageModelError, Ledger, Limits
 from ..policies.lm.base import merged
 from ..policies.lm.prices import Prices
 from ..policies.policy import MemoryPolicy
@@ -21,8 +21,12 @@ from .proposers.proposer import Candidate, Proposer, leader
 from .screen import Screen, Verdict
 from .study import Stage, Study, Trial
 
+NO_LOOK_BEFORE = 5
+"""The first generation with a look on the way: what leads before is soon overtaken."""
 GENERATIONS_BETWEEN_LOOKS = 5
 """On the way: each look makes the next one dearer, and what leads is looked at in the end."""
+FOR_BROAD_START = 2 / 3
+"""Of what is left after the seed policy, the share that a broad start may take if its candidates cost as much."""
 LAST_LOOK = "the leader, looked at last"
 """The change of a trial that is no candidate of its generation."""
 
@@ -35,15 +39,13 @@ class Loop:
     arena: Arena
     screen: Screen
     proposers: Mapping[str, Proposer]
-    spent: Callable[[], Ledger]
-    """Returns what all models have taken so far."""
     search: SearchConfig
     tell: Callable[[Trial], None]
     """Hears of every finished trial."""
+    limits: Limits
+    """How far the search may go; what it spends is counted elsewhere."""
     prices: Prices | None = None
     """What the assistant's tokens cost, where an objective asks for dollars."""
-    _billed: Ledger = field(default_factory=Ledger, init=False)
-    _counted: int = field(default=0, init=False)
 
     async def run(self, seed_policy: MemoryPolicy) -> str:
         """Evolve until the generations are done, nothing is left to propose or the budget is spent; return which.
@@ -51,24 +53,24 @@ class Loop:
         Goes on where the study stands. A candidate is compared with its parent and with the leader on the same train
         users; who leads there clearly is looked at, now and then, on users that no proposal has seen.
         """
-        self._billed, self._counted = self.spent().copy(), self.arena.periods
         try:
             if not self.study.trials:
                 self._append(await self._judge_seed(seed_policy))
             self.arena.order(self.study.trials[0].train)
             for generation in range(self._next_generation(), self.search.generations + 1):
                 earlier = [trial for trial in self.study.trials if trial.generation < generation]
-                candidates = await propose(
-                    self.proposers, earlier, generation=generation, count=self.search.candidates, seed=self.search.seed
+                size, broad = self._size(generation), bool(self._broad(generation))
+                made = await propose(
+                    self.proposers, earlier, generation=generation, count=size, seed=self.search.seed, broad=broad
                 )
-                if not candidates:
+                if not made:
                     return f"none of the proposers ({', '.join(self.proposers)}) has anything to make a candidate from"
-                self._billed = self.spent().copy()
-                verdicts = await self._screen([candidate for _, candidate in candidates])
-                for slot in range(self._judged(generation), len(candidates)):
-                    before, self._counted = self.spent().copy(), self.arena.periods
-                    trial = await self._judge(*candidates[slot], verdicts[slot], generation)
-                    self._append(replace(trial, calls=_calls(self.spent().since(before))))
+                entrants = self._checked(made, await self._screen([one for _, one in made]), generation)
+                together = len(entrants) if broad and self.search.racing else 1
+                for first in range(0, len(entrants), together):
+                    heat = entrants[first : first + together]
+                    if self._judged(generation) < first + len(heat):
+                        await self._judge(heat)
         except BudgetExhausted as end:
             return f"the search's share of the budget is used up ({end})"
         return f"all {self.search.generations} generations are done"
@@ -78,7 +80,6 @@ class Loop:
 
         Where the objective is not the score alone, its pick comes first, and nothing more is looked at if it is good.
         """
-        self._billed, self._counted = self.spent().copy(), self.arena.periods
         if self.search.objective != "score" and await self._settle():
             return
         first = leader(self.study.trials)
@@ -109,9 +110,10 @@ class Loop:
             settled = _ended(trial, "race", change, accepted=True)
         else:
             found = await self.arena.validate(policy)
+            trial = _with_look(trial, found)
             at = level(self.study.trials, last=True)
             seen = look(found.scores, found.slices, seed=self.study.trials[0], best=best, level=at)
-            trial = replace(trial, validation=found.scores, slices=found.slices, look=seen.as_json())
+            trial = replace(trial, look=seen.as_json())
             told_of = f"{told(seen.over_seed.gain)} over the seed policy on validation (p {seen.over_seed.p:.4f})"
             broken = _broken(found, best)
             reason = f"{told_of}, needed {at:.4f}" + (f"; {_told_of(broken)}" if broken else "")
@@ -132,11 +134,27 @@ class Loop:
             look={},
             ledger=Ledger(),
             calls=0,
+            periods=0,
         )
 
     def _next_generation(self) -> int:
         last = self.study.trials[-1].generation
-        return last + 1 if last == 0 or self._judged(last) >= self.search.candidates else last
+        return last + 1 if last == 0 or self._judged(last) >= self._size(last) else last
+
+    def _size(self, generation: int) -> int:
+        """Return how many candidates a generation has."""
+        return self._broad(generation) or self.search.candidates
+
+    def _broad(self, generation: int) -> int:
+        """Return how many candidates look everywhere and race together: none but in the first generation.
+
+        There are fewer where the budget is small, and none where it has no room for more than a usual generation.
+        """
+        seed = self.study.trials[0]
+        share = len(seed.series) / (len(seed.series) + len(seed.validation))
+        room = FOR_BROAD_START * self.limits.room_for(seed.ledger.total) / share
+        count = next((n for n in range(self.search.broad, 0, -1) if self.arena.runs_of_heat(n) <= room), 0)
+        return count if generation == 1 and count > self.search.candidates else 0
 
     def _judged(self, generation: int) -> int:
         """Count the candidates of a generation that are in the study."""
@@ -169,37 +187,56 @@ class Loop:
             stage="seed",
             accepted=True,
             reason="where the search starts",
-            validation=found.scores,
-            slices=found.slices,
         )
-        return self._placed(replace(seed, **_of_race(race)))
+        return _with_look(_with_race(self._placed(seed), race), found)
 
-    async def _judge(self, proposer: str, candidate: Candidate, verdict: Verdict, generation: int) -> Trial:
-        """Decide on one candidate; every way out says why."""
-        policy = candidate.policy
-        trial = Trial(
-            number=len(self.study.trials),
-            generation=generation,
-            policy=policy,
-            parent=candidate.parent,
-            proposer=proposer,
-            change=candidate.change,
-            stage="check",
-            accepted=False,
-            reason=candidate.problem,
-            ledger=candidate.took,
+    def _checked(
+        self, made: Sequence[tuple[str, Candidate]], verdicts: Sequence[Verdict], generation: int
+    ) -> list[Trial]:
+        """Return a generation's candidates as trials: those whose stage is ``race`` are to race."""
+        found = [trial for trial in self.study.trials if trial.generation < generation]
+        written = [trial.number for trial in self.study.trials if trial.generation == generation and trial.proposer]
+        numbers = chain(written, count(len(self.study.trials)))
+        first = len(found)
+        for (proposer, candidate), verdict, number in zip(made, verdicts, numbers, strict=False):
+            trial = Trial(
+                number=number,
+                generation=generation,
+                policy=candidate.policy,
+                parent=candidate.parent,
+                proposer=proposer,
+                change=candidate.change,
+                stage="race",
+                accepted=False,
+                reason="",
+                ledger=candidate.took,
+            )
+            trial = self._placed(trial)
+            twin = next((earlier for earlier in found if earlier.policy == candidate.policy), None)
+            if candidate.policy is None:
+                trial = _ended(trial, "check", candidate.problem)
+            elif twin is not None:
+                trial = _ended(trial, "check", f"the same policy as trial {twin.number}")
+            elif not verdict.keep:
+                trial = _ended(trial, "screen", verdict.reason)
+            found.append(trial)
+        return found[first:]
+
+    async def _judge(self, heat: Sequence[Trial]) -> None:
+        """Race candidates together, decide on each of them, and write down those that are not in the study yet."""
+        entrants = [(trial, trial.policy) for trial in heat if trial.stage == "race" and trial.policy is not None]
+        first = leader(self.study.trials[: heat[0].number])
+        rivals = [list(dict.fromkeys([self._parent(trial).number, first.number])) for trial, _ in entrants]
+        races = await self.arena.heat(
+            [policy for _, policy in entrants], [[self.study.trials[number] for number in those] for those in rivals]
         )
-        if policy is None:
-            return trial
-        trial = self._placed(trial)
-        twin = self.study.find(policy)
-        if twin is not None:
-            return replace(trial, reason=f"the same policy as trial {twin.number}")
-        if not verdict.keep:
-            return _ended(trial, "screen", verdict.reason)
-        parent, first = self.study.trials[candidate.parent], leader(self.study.trials)
-        race = await self.arena.race(policy, [parent] if parent == first else [parent, first])
-        trial = replace(trial, **_of_race(race))
+        found = {trial.number: (policy, race) for (trial, policy), race in zip(entrants, races, strict=True)}
+        for trial in heat[sum(trial.number < len(self.study.trials) for trial in heat) :]:
+            self._append(await self._decide(trial, *found[trial.number]) if trial.number in found else trial)
+
+    async def _decide(self, trial: Trial, policy: MemoryPolicy, race: Race) -> Trial:
+        """Decide on a candidate after its race; every way out says why."""
+        trial, parent, first = _with_race(trial, race), self._parent(trial), leader(self.study.trials)
         lost = self._lost(trial, race, parent, first)
         if lost:
             return _ended(trial, "race", lost)
@@ -210,9 +247,17 @@ class Loop:
         if not promising(race.scores, self.study.best.train):
             return _ended(trial, "race", f"{ahead}: it leads, but not clearly over trial {self.study.best.number}")
         looks = [earlier.generation for earlier in self.study.trials if earlier.stage == "validate"]
-        if looks and generation < looks[-1] + GENERATIONS_BETWEEN_LOOKS:
-            return _ended(trial, "race", f"{ahead}: it leads; the last look was in generation {looks[-1]}")
+        if trial.generation < (looks[-1] + GENERATIONS_BETWEEN_LOOKS if looks else NO_LOOK_BEFORE):
+            when = (
+                f"the last look was in generation {looks[-1]}"
+                if looks
+                else f"no look before generation {NO_LOOK_BEFORE}"
+            )
+            return _ended(trial, "race", f"{ahead}: it leads; {when}")
         return await self._look(trial, policy, last=False)
+
+    def _parent(self, trial: Trial) -> Trial:
+        return self.study.trials[trial.parent or 0]
 
     def _lost(self, trial: Trial, race: Race, parent: Trial, first: Trial) -> str:
         """Say why a candidate does not lead; empty when it does."""
@@ -224,6 +269,7 @@ class Loop:
             ahead = f", {told(over_first)} over trial {first.number}" if first != parent else ""
             whole = max(map(len, parent.series.values()))
             after = f"{len(scores)} train users" + (f" and {periods} of {whole} periods" if periods else "")
+            after += ", behind others of its heat" if race.outrun else ""
             failed = f"; {_told_of(race.failures)}" if race.failures else ""
             return f"{against}{ahead}: left after {after}{failed}"
         if len(race.failures) > len(parent.summary["failures"]):
@@ -239,7 +285,7 @@ class Loop:
         seed, best = self.study.trials[0], self.study.best
         found = await self.arena.validate(policy, best)
         seen = look(found.scores, found.slices, seed=seed, best=best, level=level(self.study.trials, last=last))
-        trial = replace(trial, validation=found.scores, slices=found.slices, look=seen.as_json())
+        trial = replace(_with_look(trial, found), look=seen.as_json())
         broken = _broken(found, best)
         told_of = f"{told(seen.over_best.gain)} over trial {best.number} on validation"
         if broken:
@@ -263,13 +309,8 @@ class Loop:
         return trial if place is None else replace(trial, params=place.point, distributions=place.distributions)
 
     def _append(self, trial: Trial) -> None:
-        """Write a trial down with what was spent since the last one."""
-        now = self.spent().copy()
-        ledger = merged([trial.ledger, now.since(self._billed)])
-        done = replace(trial, ledger=ledger, periods=self.arena.periods - self._counted)
-        self._billed = now
-        self.study.append(done)
-        self.tell(done)
+        self.study.append(trial)
+        self.tell(trial)
 
 
 def _calls(spent: Ledger) -> int:
@@ -288,8 +329,24 @@ def _told_of(failures: Mapping[str, str]) -> str:
     return f"{len(failures)} episodes failed, for example: {next(iter(failures.values()))}"
 
 
-def _of_race(race: Race) -> dict[str, Any]:
-    return {"train": race.scores, "series": race.series, "summary": race.summary, "evidence": race.evidence}
+def _with_race(trial: Trial, race: Race) -> Trial:
+    return replace(
+        _charged(trial, race.took, race.periods),
+        train=race.scores,
+        series=race.series,
+        summary=race.summary,
+        evidence=race.evidence,
+    )
+
+
+def _with_look(trial: Trial, found: Validation) -> Trial:
+    return replace(_charged(trial, found.took, found.periods), validation=found.scores, slices=found.slices)
+
+
+def _charged(trial: Trial, took: Ledger, periods: int) -> Trial:
+    """Add what was spent on a trial, and what for."""
+    calls = trial.calls + (_calls(took) if trial.proposer else 0)
+    return replace(trial, ledger=merged([trial.ledger, took]), calls=calls, periods=trial.periods + periods)
 
 
 def _ended(trial: Trial, stage: Stage, reason: str, *, accepted: bool = False) -> Trial:

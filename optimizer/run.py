@@ -45,7 +45,7 @@ NOTE_EVERY_SECONDS = 1.0
 FIXED = (
     *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
     *("model", "user_model", "rounds", "templates", "compat", "seed_policy", "search.seed", "search.acceptance"),
-    "search.off_policy",
+    *("search.off_policy", "search.broad_start"),
 )
 """What stays when a run goes on: otherwise users that the search has learned from could come into the sealed test, or
 validation scores be missing."""
@@ -175,7 +175,7 @@ class _Run:
         for line in told_prices(self.config):
             self.progress.say(line)
         self.progress.heading()
-        self.progress.standing.planned_trials = search.generations * search.candidates + 1
+        self.progress.standing.planned_trials = search.planned + 1
         for trial in self.study.trials:
             self.progress.trial(trial)
         self._stand()
@@ -244,9 +244,9 @@ class _Run:
             arena=arena,
             screen=KeepAll(),
             proposers=proposers,
-            spent=lambda: models.ledger,
             search=self.config.search,
             tell=self._trial_done,
+            limits=self.allowance.races,
             prices=price_of(self.config.model, self.config),
         )
 

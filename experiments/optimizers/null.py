@@ -36,8 +36,7 @@ from ...optimizer.loop import Loop
 from ...optimizer.proposers import open_proposers
 from ...optimizer.screen import KeepAll
 from ...optimizer.study import Study
-from ...policies.lm import Completion, LanguageModel, Metered, Request, Usage
-from ...policies.lm.base import merged
+from ...policies.lm import Budget, Completion, LanguageModel, Limits, Metered, Request, Usage
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.policy import load_policy
 from ...policies.prompts import default_templates
@@ -93,22 +92,22 @@ async def search(name: str, seed: int) -> dict[str, Any]:
     """Search once, last look included; return how many candidates were accepted."""
     lives = short_lives(2 * USERS)
     config = SearchConfig.model_validate({**SEARCH, **DECIDED[name], "seed": seed})
-    guesser = Metered(Guesser(seed))
+    guesser = Metered(Guesser(seed), budget=Budget(Limits()))
     bounds = {life.id: all_right(life) for life in lives}
     evaluator = Evaluator(Cast(guesser, guesser, LexicalEmbedder(), Protocol(1, 1)), upper_bounds=bounds)
     splits = Splits(tuple(lives[:USERS]), tuple(lives[USERS:]), ())
     arena = Arena(splits, evaluator, seed=seed, block=config.race_block, racing=config.racing)
     study = Study(None, name="null")
-    proposer = Metered(EmbeddedModel())
+    proposer = Metered(EmbeddedModel(), budget=Budget(Limits()))
     with open_proposers(config, model=proposer, templates=default_templates(), arena=arena) as proposers:
         loop = Loop(
             study=study,
             arena=arena,
             screen=KeepAll(),
             proposers=proposers,
-            spent=lambda: merged([guesser.ledger, proposer.ledger]),
             search=config,
             tell=lambda _: None,
+            limits=Limits(),
         )
         await loop.run(load_policy("awi"))
         await loop.look_last()

@@ -14,7 +14,7 @@ from .known import Known
 from .merge import Merge
 from .proposer import Playing, Proposer
 from .reflective import Reflective
-from .sampled import Random, Tpe
+from .sampled import Random, Spread, Tpe
 
 
 @contextmanager
@@ -29,6 +29,7 @@ def open_proposers(
         "tpe": Tpe(search, templates),
         "known": Known(search, templates),
         "random": Random(search, templates),
+        "spread": Spread(search, templates),
         "amemgym": AMemGym(search, arena),
         "gepa": gepa,
     }

@@ -11,27 +11,34 @@ from ...policies.lm import Ledger
 from ...policies.lm.budget import on_account
 from ...policies.policy import MemoryPolicy
 from ..study import Trial
-from .proposer import BROAD_START, Candidate, Proposer
+from .proposer import Candidate, Proposer
 
 ATTEMPTS = 3
 """Proposals that are made for a slot before one that the study knows already is let through, to be dropped."""
 
 
 async def propose(
-    proposers: Mapping[str, Proposer], trials: Sequence[Trial], *, generation: int, count: int, seed: int
+    proposers: Mapping[str, Proposer],
+    trials: Sequence[Trial],
+    *,
+    generation: int,
+    count: int,
+    seed: int,
+    broad: bool = False,
 ) -> list[tuple[str, Candidate]]:
     """Make a generation's candidates, each with its proposer's name; fewer where proposers make one at a time.
 
-    Each slot goes to the proposer that comes out best of a draw from what is known of it (Thompson sampling). The same
-    trials, seed and replies give the same candidates. Raises BudgetExhausted or EndpointDown.
+    Those of a ``broad`` one are made by proposers that look everywhere. Each slot goes to the proposer that comes out
+    best of a draw from what is known of it (Thompson sampling). The same trials, seed and replies give the same
+    candidates. Raises BudgetExhausted or EndpointDown.
     """
     rng = random.Random(f"propose:{seed}:{generation}")
+    if broad:
+        return await _spread_out(proposers, trials, count, rng)
     known = {trial.policy for trial in trials}
     made: list[tuple[str, Candidate] | None] = [None] * count
     took = [Ledger() for _ in range(count)]
     able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
-    if len(trials) <= BROAD_START:
-        able = {name: proposer for name, proposer in able.items() if proposer.explores} or able
     for _ in range(ATTEMPTS):
         plans: list[tuple[int, str, random.Random]] = []
         for slot in _stale(made, known):
@@ -45,6 +52,26 @@ async def propose(
         for (slot, name, _), candidate in zip(plans, found, strict=True):
             made[slot] = (name, candidate)
     return [(one[0], replace(one[1], took=spent)) for one, spent in zip(made, took, strict=True) if one is not None]
+
+
+async def _spread_out(
+    proposers: Mapping[str, Proposer], trials: Sequence[Trial], count: int, rng: random.Random
+) -> list[tuple[str, Candidate]]:
+    """Let the proposers that look everywhere make one candidate after another, in sight of those before."""
+    made: list[tuple[str, Candidate]] = []
+    seen = list(trials)
+    for _ in range(count):
+        name = next(name for name, proposer in proposers.items() if proposer.explores and proposer.ready(seen))
+        took = Ledger()
+        candidate = replace(await _ask(proposers[name], seen, rng, took), took=took)
+        made.append((name, candidate))
+        seen.append(_pending(candidate, number=len(seen)))
+    return made
+
+
+def _pending(candidate: Candidate, *, number: int) -> Trial:
+    """Return a candidate as a trial of which nothing is known yet."""
+    return Trial(number, 1, candidate.policy, candidate.parent, candidate.change, "check", accepted=False, reason="")
 
 
 async def _ask(proposer: Proposer, trials: Sequence[Trial], rng: random.Random, account: Ledger) -> Candidate:

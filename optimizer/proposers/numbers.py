@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
@@ -23,6 +23,10 @@ STARTUP_TRIALS = 6
 A_ROUND = 2
 """Messages of one round: with fewer evicted at once the buffer would grow, since each round adds two."""
 BUFFER_SIZES = ("buffer_size", "none.buffer_size")
+EVERY = dict.fromkeys(
+    ("mode", "none.window", "none.buffer_size", "update_every", "buffer_size", "roles", "store", "top_k", "order")
+)
+"""All parameters, as a point that has no values."""
 WINDOWS, ROLES, ORDERS = ("all", "last"), ("user", "both"), ("time", "relevance")
 
 Point = Mapping[str, Any]
@@ -104,7 +108,60 @@ def _as_sampled(trial: Trial, value: float, space: SpaceConfig) -> FrozenTrial |
     return optuna.create_trial(value=value, params=_shifted(place.point, 1), distributions=distributions)
 
 
-def _walk(trial: optuna.Trial, space: SpaceConfig) -> None:
+class Dice:
+    """Draws parameters at random, whole numbers on a log scale where asked: what Optuna takes milliseconds for."""
+
+    def __init__(self, rng: random.Random) -> None:
+        """Draw with ``rng``."""
+        self._rng = rng
+        self.params: dict[str, Any] = {}
+
+    def suggest_categorical(self, name: str, choices: Sequence[str]) -> str:
+        """Draw one of the choices, each as likely."""
+        self.params[name] = self._rng.choice(choices)
+        return str(self.params[name])
+
+    def suggest_int(self, name: str, low: int, high: int, *, log: bool = False) -> int:
+        """Draw from ``low`` to ``high``, both included."""
+        if not log:
+            self.params[name] = self._rng.randint(low, high)
+        else:
+            drawn = math.exp(self._rng.uniform(math.log(low - 0.5), math.log(high + 0.5)))
+            self.params[name] = min(high, max(low, round(drawn)))
+        return int(self.params[name])
+
+
+def anywhere(space: SpaceConfig, rng: random.Random) -> Draw:
+    """Draw a point of the space at random."""
+    dice = Dice(rng)
+    _walk(dice, space)
+    point = _shifted(dice.params, -1)
+    return Draw(point, _distributions(point, space))
+
+
+def place_of(point: Point, space: SpaceConfig) -> list[float]:
+    """Return a point's place for measuring distances: each parameter counts as much, numbers on a log scale.
+
+    A number that has no effect at the point is in the middle.
+    """
+    place: list[float] = []
+    for name, distribution in _distributions(EVERY, space).items():
+        if isinstance(distribution, CategoricalDistribution):
+            place += [math.sqrt(1 / 2) * (point.get(name) == choice) for choice in distribution.choices]
+        elif isinstance(distribution, IntDistribution):
+            low, high = math.log(distribution.low + 1), math.log(distribution.high + 1)
+            place.append((math.log(point[name] + 1) - low) / (high - low) if name in point and high > low else 1 / 2)
+    return place
+
+
+class _Asked(Protocol):
+    """What parameters are asked for: an Optuna trial, or dice."""
+
+    def suggest_categorical(self, name: str, choices: Sequence[str]) -> Any: ...
+    def suggest_int(self, name: str, low: int, high: int, *, log: bool = False) -> int: ...
+
+
+def _walk(trial: _Asked, space: SpaceConfig) -> None:
     """Ask for every parameter that has an effect."""
     low, high = space.buffer_size
     mode = trial.suggest_categorical("mode", space.modes)

@@ -16,9 +16,6 @@ from ...policies.policy import MemoryPolicy, policy_problems
 from ...policies.prompts import Templates
 from ..study import Played, Trial
 
-BROAD_START = 24
-"""Candidates that only proposers who explore make: what is good nearby says little before it is known where to look."""
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from .base import Completion, LanguageModel, Ledger, Request, Usage
+from .base import Completion, LanguageModel, Ledger, Request, Spend, Usage
 
 SECONDS_WRITTEN_AHEAD = 5.0
 
@@ -29,6 +29,15 @@ class Limits:
     usd: float | None = None
     """US dollars."""
     seconds: float | None = None
+
+    def room_for(self, spend: Spend) -> float:
+        """Return how many times as much still fits after ``spend``, seconds aside; infinity without limits."""
+        used = (
+            (self.calls, spend.calls),
+            (self.tokens, spend.input_tokens + spend.output_tokens),
+            (self.usd, spend.cost_usd),
+        )
+        return min((limit / gone - 1 for limit, gone in used if limit is not None and gone), default=math.inf)
 
 
 @dataclass(frozen=True, slots=True)

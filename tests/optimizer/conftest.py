@@ -21,6 +21,7 @@ import pytest
 from mnemotune.data import Scenario
 from mnemotune.data.splits import Splits
 from mnemotune.env import Cast, Episode, Evaluator, Protocol
+from mnemotune.optimizer import loop
 from mnemotune.optimizer.acceptance import level, look, promising
 from mnemotune.optimizer.arena import Arena, compare
 from mnemotune.optimizer.config import SearchConfig
@@ -41,7 +42,6 @@ from mnemotune.policies.lm import (
     Request,
     Usage,
 )
-from mnemotune.policies.lm.base import merged
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
 from mnemotune.policies.text import LexicalEmbedder
@@ -296,23 +296,20 @@ class Rig:
     async def run(self, policy: MemoryPolicy) -> str:
         templates = default_templates()
         with open_proposers(self.search, model=self.proposer, templates=templates, arena=self.arena) as proposers:
-            loop = Loop(
+            made = Loop(
                 study=self.study,
                 arena=self.arena,
                 screen=self.screen,
                 proposers=proposers,
-                spent=self._spent,
                 search=self.search,
                 tell=self.tell,
+                limits=self.limits,
             )
-            return await loop.run(policy)
+            return await made.run(policy)
 
     async def look_last(self) -> None:
         """Take the last look, as a run does when its search is over."""
-        await Loop(self.study, self.arena, self.screen, {}, self._spent, self.search, self.tell).look_last()
-
-    def _spent(self) -> Ledger:
-        return merged([self.model.ledger, self.proposer.ledger])
+        await Loop(self.study, self.arena, self.screen, {}, self.search, self.tell, self.limits).look_last()
 
     def check(self) -> None:
         """Check what holds for every search: invariants 1 to 5 and 8 of the tests of the loop."""
@@ -337,7 +334,9 @@ class Rig:
             assert (trial.look, trial.accepted) == self._deserves(trial, trials[:number])
         generations = [trial.generation for trial in trials if trial.change != LAST_LOOK]
         assert generations == sorted(generations)
-        assert all(generations.count(g) <= self.search.candidates for g in set(generations) - {0})
+        sizes = dict.fromkeys(generations, self.search.candidates)
+        sizes[1] = max(self.search.broad, self.search.candidates)
+        assert all(generations.count(g) <= sizes[g] for g in set(generations) - {0})
         assert not self.pupil.heard("sealed")
         assert self.limits.calls is None or len(self.pupil.requests) <= self.limits.calls
 
@@ -352,7 +351,7 @@ class Rig:
         if self.search.acceptance == "train":
             return {}, leads
         looks = [t.generation for t in before if t.look]
-        due = not looks or trial.generation >= looks[-1] + GENERATIONS_BETWEEN_LOOKS
+        due = trial.generation >= (looks[-1] + GENERATIONS_BETWEEN_LOOKS if looks else loop.NO_LOOK_BEFORE)
         looked = last or (leads and promising(trial.train, best.train) and due)
         assert (trial.stage == "validate") == bool(trial.validation) == looked
         if not looked:
@@ -417,6 +416,12 @@ def make_storage(empty_study: Path, tmp_path_factory: pytest.TempPathFactory) ->
         return f"sqlite:///{shutil.copy(empty_study, tmp_path_factory.mktemp('study') / 'study.db')}"
 
     return made
+
+
+@pytest.fixture
+def early_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let searches of a generation or two look on the way."""
+    monkeypatch.setattr("mnemotune.optimizer.loop.NO_LOOK_BEFORE", 1)
 
 
 @pytest.fixture(scope="session")

@@ -80,6 +80,7 @@ def test_the_refusal_names_the_key_and_says_what_to_do(kit: Any) -> None:
         allow(kit, budget={"calls": 10})
 
 
+@pytest.mark.usefixtures("early_looks")
 async def test_the_smallest_sensible_budget_is_enough_for_the_seed_one_candidate_and_the_test_invariants_1_3(
     kit: Any, make_rig: Any
 ) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from mnemotune.data.splits import Splits
 from mnemotune.env.transcript import talks_of
 from mnemotune.optimizer.acceptance import slices_of
-from mnemotune.optimizer.arena import Arena, Race, mean_scores, summarise
+from mnemotune.optimizer.arena import Arena, mean_scores, summarise
 from mnemotune.policies.lm import BudgetExhausted, Limits, Metered
 from mnemotune.policies.lm.budget import Budget
 
@@ -89,7 +90,7 @@ async def test_a_race_that_is_lost_on_the_first_periods_keeps_no_summary_invaria
     heard: list[Any] = []
     arena = arena_of(kit, kit.pupil(), splits=lives_of(kit, 8), heard=heard)
     race = await arena.race(kit.policy(0), [rival_with(kit, 1.0)])
-    assert race == Race(race.series, {}, {}, finished=False, summary={}, evidence=())
+    assert race == replace(race, scores={}, failures={}, finished=False, outrun=False, summary={}, evidence=())
     assert [len(scores) for scores in race.series.values()] == [2] * 4
     assert heard == []
 
@@ -437,10 +438,31 @@ async def test_with_talks_policies_listen_and_nobody_talks(kit: Any) -> None:
     assert len(found.scores) == 4
 
 
-async def test_the_periods_of_all_episodes_are_counted_once(kit: Any) -> None:
+async def test_a_race_tells_its_periods_and_what_it_took(kit: Any) -> None:
+    pupil = kit.pupil()
+    arena = arena_of(kit, Metered(pupil, budget=Budget(Limits())), splits=lives_of(kit, 8))
+    await arena.race(kit.policy(50), [])  # finds the upper bounds
+    before = len(pupil.requests)
+    lost, won = await arena.heat([kit.policy(0), kit.policy(100)], [[rival_with(kit, 1.0)], [rival_with(kit, 0.0)]])
+    assert lost.periods == 2 * 4, "it lost on the first two periods of four users"
+    assert won.periods == PERIODS * 8, "an episode that goes on is not counted again"
+    assert 0 < lost.took.total.calls < won.took.total.calls
+    assert lost.took.total.calls + won.took.total.calls == len(pupil.requests) - before
+
+
+async def test_of_a_heat_the_better_half_goes_on_after_each_rung(kit: Any) -> None:
     arena = arena_of(kit, kit.pupil(), splits=lives_of(kit, 8))
-    assert arena.periods == 0
-    await arena.race(kit.policy(0), [rival_with(kit, 1.0)])
-    assert arena.periods == 2 * 4, "it lost on the first two periods of four users"
-    await arena.race(kit.policy(100), [rival_with(kit, 0.0)])
-    assert arena.periods == 2 * 4 + PERIODS * 8, "an episode that goes on is not counted again"
+    cares = [30, 100, 60, 40, 90, 50, 80, 70, 20]
+    races = dict(
+        zip(cares, await arena.heat([kit.policy(care) for care in cares], [[rival_with(kit, -1.0)]] * 9), strict=True)
+    )
+    assert {care for care in cares if races[care].finished} == {100, 90, 80}
+    assert {care for care in cares if races[care].outrun} == {*cares} - {100, 90, 80}
+    further = {care: sum(map(len, races[care].series.values())) for care in cares}
+    assert further[80] > further[70] == further[60] > further[50] == further[20]
+
+
+async def test_candidates_of_a_heat_that_lose_to_a_rival_are_left_and_not_outrun(kit: Any) -> None:
+    arena = arena_of(kit, kit.pupil(), splits=lives_of(kit, 8))
+    races = await arena.heat([kit.policy(care) for care in (0, 10)], [[rival_with(kit, 1.0)]] * 2)
+    assert [(race.finished, race.outrun) for race in races] == [(False, False)] * 2

@@ -86,7 +86,7 @@ def test_calls_stay_within_the_budget_and_grow_with_it_invariant_1(
 ) -> None:
     told, less = (estimate(configured(f"search.budget.calls={n}"), splits, rehearsal) for n in (limit, limit - 1000))
     assert calls(less) <= calls(told) <= limit
-    assert less.candidates <= told.candidates <= told.planned == 40
+    assert less.candidates <= told.candidates <= told.planned == 52
     assert told.ended_by == ("generations" if limit == 10**9 else "calls")
 
 
@@ -109,7 +109,7 @@ def test_the_limit_that_ends_a_search_is_named_whatever_it_is_invariant_1(
 
 def test_without_a_limit_generations_end_the_search(configured: Make, splits: Splits, rehearsal: Rehearsal) -> None:
     few, more = (estimate(configured(f"search.generations={n}"), splits, rehearsal) for n in (2, 20))
-    assert (few.ended_by, few.candidates, more.candidates) == ("generations", 8, 80)
+    assert (few.ended_by, few.candidates, more.candidates) == ("generations", 20, 92)
     assert calls(few) < calls(more)
 
 

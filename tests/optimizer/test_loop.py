@@ -31,10 +31,12 @@ import pytest
 from mnemotune.optimizer.config import SearchConfig, SpaceConfig
 from mnemotune.optimizer.screen import Verdict
 from mnemotune.optimizer.study import Evidence, Trial
-from mnemotune.policies.lm import LanguageModelError, Request
+from mnemotune.policies.lm import LanguageModelError, Limits, Request
 from mnemotune.policies.lm.base import merged
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
+
+pytestmark = pytest.mark.usefixtures("early_looks")
 
 MakeRig = Callable[..., Any]
 
@@ -72,7 +74,7 @@ async def test_the_invariants_hold_for_every_kind_of_search_invariants_1_to_5_an
     search = searching(seed=seed, generations=3, candidates=3, race_block=2, **moves)
     rig = make_rig(pupil=kit.pupil(careless=careless), search=search)
     assert await rig.run(kit.policy(20)) == "all 3 generations are done"
-    assert len(rig.study.trials) == 10
+    assert len(rig.study.trials) == 1 + search.planned
     await rig.look_last()
     rig.check()
     assert spent_by(rig.study.trials) == made_by(rig.pupil)
@@ -156,14 +158,15 @@ async def test_a_candidate_must_beat_the_best_too_before_it_is_validated(kit: An
 
 def watch_races(rig: Any) -> dict[MemoryPolicy, list[int]]:
     """Return the numbers of the rivals in each race, by policy, as they are run."""
-    seen, race = {}, rig.arena.race
+    seen, heat = {}, rig.arena.heat
 
-    async def watched(policy: MemoryPolicy, rivals: Sequence[Trial]) -> Any:
-        assert policy not in seen, "raced twice"
-        seen[policy] = [rival.number for rival in rivals]
-        return await race(policy, rivals)
+    async def watched(policies: Sequence[MemoryPolicy], rivals: Sequence[Sequence[Trial]]) -> Any:
+        for policy, against in zip(policies, rivals, strict=True):
+            assert policy not in seen, "raced twice"
+            seen[policy] = [rival.number for rival in against]
+        return await heat(policies, rivals)
 
-    rig.arena.race = watched
+    rig.arena.heat = watched
     return seen
 
 
@@ -455,3 +458,21 @@ async def test_a_trial_counts_the_periods_that_its_race_and_its_look_ran(kit: An
     for trial in rig.study.trials:
         raced = sum(map(len, trial.series.values()))
         assert trial.periods == raced + 2 * len(trial.validation)
+
+
+@pytest.mark.parametrize(("times", "size"), [(20, 16), (4.2, 5), (3.2, 4), (0.8, 3)])
+async def test_a_broad_start_is_as_large_as_the_budget_has_room_for(
+    kit: Any, make_rig: MakeRig, times: float, size: int
+) -> None:
+    """Where there is no room for more than a usual generation, there is none."""
+    search = searching(numbers=True, prompts=False, generations=1, candidates=3)
+    alone = make_rig(search=searching(generations=0))
+    await alone.run(kit.policy(20))
+    took = alone.study.trials[0].ledger.total.calls
+    rig = make_rig(search=search, limits=Limits(calls=int(took * (1 + times))))
+    await rig.run(kit.policy(20))
+    rig.check()
+    made = rig.study.trials[1:]
+    assert len(made) == size or (size == 3 and len(made) < 3)
+    broad = {trial.proposer for trial in made} <= {"known", "spread"} and len(made) > 3
+    assert broad == (size > 3)

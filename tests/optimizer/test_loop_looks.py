@@ -15,6 +15,8 @@ from mnemotune.optimizer.loop import GENERATIONS_BETWEEN_LOOKS, LAST_LOOK
 from mnemotune.optimizer.study import Evidence
 from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Request
 
+pytestmark = pytest.mark.usefixtures("early_looks")
+
 MakeRig = Callable[..., Any]
 
 

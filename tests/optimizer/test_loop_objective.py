@@ -10,6 +10,8 @@ import pytest
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.policies.lm import LanguageModelError
 
+pytestmark = pytest.mark.usefixtures("early_looks")
+
 MakeRig = Callable[..., Any]
 
 

@@ -76,7 +76,7 @@ def configured(people: Path) -> Callable[..., Config]:
     text = (
         f"{{data: {people}, splits: {{train: 2, validation: 4, test: 3}}, baselines: [native],"
         " seed_policy: {write: {mode: none}, update_every: 2, buffer_size: 0},"
-        " search: {seed: 2, generations: 2, candidates: 2, budget: {calls: 20000}}}"
+        " search: {seed: 2, generations: 2, candidates: 2, broad_start: 0, budget: {calls: 20000}}}"
     )
     return lambda *overrides: parse_config(text, where="test", overrides=overrides)
 
@@ -613,11 +613,11 @@ def test_a_search_that_is_not_over_goes_further_with_a_larger_budget(
     configured: Callable[..., Config], runs: Path
 ) -> None:
     calls = smallest_budget(configured, runs / "none")
-    config = configured(f"search.budget.calls={calls}", "search.generations=2")
+    config = configured(f"search.budget.calls={calls}", "search.generations=4")
     with pytest.raises(Stop):
         go(config, runs / "run", Screen("where the search starts"))
     outcome = go_on(runs / "run", "search.budget.calls=20000")
-    assert outcome.ended == "all 2 generations are done"
+    assert outcome.ended == "all 4 generations are done"
     assert outcome.search_spend.total.calls > calls - allowance(outcome).reserve, "more than it was allowed at first"
 
 

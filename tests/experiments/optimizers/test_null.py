@@ -30,7 +30,7 @@ async def test_the_assistant_answers_by_chance_and_the_same_to_the_same() -> Non
 
 async def test_a_search_goes_through_races_and_its_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(null, "USERS", 4)
-    monkeypatch.setattr(null, "SEARCH", {"generations": 2, "candidates": 2, "race_block": 2})
+    monkeypatch.setattr(null, "SEARCH", {"generations": 2, "candidates": 2, "broad_start": 4, "race_block": 2})
     told = await null.search(null.OURS, 3)
     assert told["candidates"] >= 4
     assert (told["name"], told["seed"]) == (null.OURS, 3)

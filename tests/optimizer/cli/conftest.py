@@ -156,7 +156,7 @@ def tiny(people: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path.write_text(
         f"data: {people}\nsplits: {{train: 2, validation: 3, test: 3}}\nbaselines: [native]\n"
         "seed_policy: {write: {mode: none}, update_every: 2, buffer_size: 0}\n"
-        "search: {generations: 1, candidates: 2, budget: {calls: 9000}}\n",
+        "search: {generations: 1, candidates: 2, broad_start: 0, budget: {calls: 9000}}\n",
         encoding="utf-8",
     )
     return path

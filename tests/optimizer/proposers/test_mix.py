@@ -11,6 +11,7 @@ Invariants, for any study so far:
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import threading
 from collections import Counter
@@ -25,7 +26,7 @@ from hypothesis import strategies as st
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.mix import ATTEMPTS, pick_proposer, propose
-from mnemotune.optimizer.proposers.proposer import BROAD_START, Candidate, Proposer
+from mnemotune.optimizer.proposers.proposer import Candidate, Proposer
 from mnemotune.optimizer.study import Trial
 from mnemotune.policies.lm import BudgetExhausted, Limits, Message, Metered, Request
 from mnemotune.policies.lm.budget import Budget
@@ -44,10 +45,11 @@ class Scripted:
     alone: bool = False
     explores: bool = False
     able: bool = True
+    left: float = math.inf
     asked: int = field(default=0, init=False)
 
     def ready(self, trials: Sequence[Trial]) -> bool:
-        return self.able
+        return self.able and self.asked < self.left
 
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
         self.asked += 1
@@ -60,14 +62,17 @@ def deal(proposers: Mapping[str, Proposer], trials: Sequence[Trial], *, generati
     return asyncio.run(propose(proposers, trials, generation=generation, **values))
 
 
-def proposed(bench: Any, trials: list[Trial], model: Any, *, generation: int = 1, **search: Any) -> Made:
+def proposed(
+    bench: Any, trials: list[Trial], model: Any, *, generation: int = 1, broad: bool = False, **search: Any
+) -> Made:
     """Let the proposers of a search make a generation's candidates."""
 
     async def dealt() -> Made:
         config = SearchConfig(**search)
         parts = {"model": model, "templates": default_templates(), "arena": bench.arena(model)}
         with open_proposers(config, **parts) as proposers:
-            return await propose(proposers, trials, generation=generation, count=config.candidates, seed=config.seed)
+            count, seed = config.candidates, config.seed
+            return await propose(proposers, trials, generation=generation, count=count, seed=seed, broad=broad)
 
     return asyncio.run(dealt())
 
@@ -140,7 +145,7 @@ def test_the_order_in_which_replies_come_changes_nothing_invariant_1(bench: Any)
 
 
 def test_every_proposer_at_work_gets_its_turn(bench: Any) -> None:
-    trials = [*bench.study(), *(bench.trial(n, policy=bench.kit.policy(n)) for n in range(8, BROAD_START + 1))]
+    trials = [*bench.study(), *(bench.trial(n, policy=bench.kit.policy(n)) for n in range(8, 25))]
     names = Counter(
         name
         for generation in range(1, 15)
@@ -149,32 +154,23 @@ def test_every_proposer_at_work_gets_its_turn(bench: Any) -> None:
     assert set(names) == set(SearchConfig().proposers)
 
 
-def test_only_those_who_explore_make_the_first_candidates_where_there_are_any(kit: Any) -> None:
-    proposers = {"wide": Scripted(drawn(kit), explores=True), "near": Scripted(drawn(kit))}
-
-    def names(trials: list[Trial], of: Mapping[str, Proposer]) -> set[str]:
-        return {name for seed in range(20) for name, _ in deal(of, trials, seed=seed)}
-
-    few = [kit.trial(number) for number in range(BROAD_START)]
-    assert names(few, proposers) == {"wide"}
-    assert names([*few, kit.trial(BROAD_START)], proposers) == {"wide", "near"}
-    assert names(few, {**proposers, "wide": Scripted(drawn(kit), explores=True, able=False)}) == {"near"}
+def test_only_those_who_explore_make_a_broad_generation_each_as_long_as_it_has_something_new(kit: Any) -> None:
+    few = Scripted(drawn(kit), explores=True, left=2)
+    proposers = {"near": Scripted(drawn(kit)), "few": few, "wide": Scripted(drawn(kit), explores=True)}
+    broad = [name for name, _ in deal(proposers, [kit.trial()], count=5, broad=True)]
+    assert broad == ["few", "few", "wide", "wide", "wide"]
+    assert {name for name, _ in deal({**proposers, "few": Scripted(drawn(kit))}, [kit.trial()], count=40)} == {
+        *proposers
+    }
 
 
-def test_known_strategies_and_random_points_are_the_broad_start_of_a_search_as_it_comes(bench: Any) -> None:
-    """Others wait, though they have failures to read and policies to cross; then all take part."""
-    seen: dict[bool, set[str]] = {}
-    for trials in (1, BROAD_START, BROAD_START + 1):
-        scores = [{"train0": 0.5, "train1": 0.1}, {"train0": 0.1, "train1": 0.5}]
-        others = [bench.trial(n, policy=bench.facts(top_k=2 + n), train=scores[n % 2]) for n in range(1, trials)]
-        study = [bench.trial(), *others]
-        names = {
-            name
-            for seed in range(12)
-            for name, _ in proposed(bench, study, bench.kit.pupil(), seed=seed, generation=trials, candidates=4)
-        }
-        seen.setdefault(trials > BROAD_START, set()).update(names)
-    assert seen == {False: {"known", "random"}, True: set(SearchConfig().proposers)}
+def test_known_strategies_and_points_far_apart_are_the_broad_start_of_a_search_as_it_comes(bench: Any) -> None:
+    """Each is made in sight of those before it, so that no two are the same."""
+    made = proposed(bench, [bench.trial()], bench.kit.pupil(), broad=True, candidates=12)
+    names = [name for name, _ in made]
+    assert names == ["known"] * names.count("known") + ["spread"] * names.count("spread")
+    assert 3 <= names.count("known") <= 4
+    assert len({candidate.policy for _, candidate in made}) == 12
 
 
 def test_a_proposal_has_what_it_took_and_what_those_before_it_in_its_place_took(kit: Any) -> None:

@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -521,3 +522,17 @@ def admitted(budget: Budget, text: str, plan: Plan) -> bool:
     budget.end(call)
     budget.calls -= 1
     return True
+
+
+@pytest.mark.parametrize(
+    ("limits", "room"),
+    [
+        (Limits(), math.inf),
+        (Limits(calls=40), 3.0),
+        (Limits(calls=40, tokens=300), 1.0),
+        (Limits(usd=0.75), 2.0),
+        (Limits(seconds=1.0), math.inf),
+    ],
+)
+def test_the_room_for_a_spend_is_that_of_the_tightest_limit(limits: Limits, room: float) -> None:
+    assert limits.room_for(Spend(calls=10, input_tokens=100, output_tokens=50, cost_usd=0.25)) == pytest.approx(room)
