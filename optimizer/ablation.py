@@ -17,6 +17,7 @@ import yaml
 from pydantic import Field, ValidationError
 from rich.console import Console
 
+from ..policies.lm.embedded.pool import end_with_parent
 from ..policies.policy import policy_problems
 from .config import Config, ConfigError, Section, load_config
 from .outcome import open_run
@@ -143,14 +144,19 @@ def carry_out(runs: Sequence[Run], *, finished: Callable[[Run], None]) -> None:
         workers,
         mp_context=get_context("spawn"),
         max_tasks_per_child=1,
-        initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_DFL),  # Ctrl-C ends them without a word; what they were at goes on later
+        initializer=_end_without_a_word,
     )
     try:
         for run in _as_they_end(executor, left):
             finished(run)
     finally:
         executor.shutdown(cancel_futures=True)
+
+
+def _end_without_a_word() -> None:
+    """End this process on Ctrl-C and when its parent is killed; what it was at goes on later."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    end_with_parent()
 
 
 def _as_they_end(executor: ProcessPoolExecutor, runs: Sequence[Run]) -> Iterator[Run]:

@@ -15,6 +15,7 @@ from ..env.memrm.collect import Played, collect
 from ..env.transcript import Transcript
 from ..policies.lm.base import merged
 from ..policies.lm.embedded import EmbeddedModel
+from ..policies.lm.embedded.pool import end_with_parent
 from ..policies.policy import MemoryPolicy
 from ..policies.text import LexicalEmbedder
 
@@ -49,7 +50,8 @@ def evaluate_on(
     """
     shares = [scenarios[i::processes] for i in range(processes)]
     parts = []
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as executor:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
         for running in [executor.submit(_evaluate, cast, policy, share, transcripts) for share in shares]:
             parts.append(running.result())
             for episode in parts[-1].episodes:

@@ -50,7 +50,7 @@ class Pool:
 
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._workers, mp_context=context, initializer=_end_with_parent)
+        return ProcessPoolExecutor(self._workers, mp_context=context, initializer=end_with_parent)
 
 
 class PooledModel(LanguageModel):
@@ -102,7 +102,7 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process when its parent has gone without a word: nobody else would end it."""
     parent = multiprocessing.parent_process()
     assert parent is not None  # noqa: S101 - only ever called in a child

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..base import Message
 from .quantities import Quantity
-from .sentences import Codes, Sentence, Words, codes_of, message_sentences
+from .sentences import NO_CODE, Codes, Sentence, Words, codes_of, codes_of_all, message_sentences
 
 Floats = NDArray[np.float64]
 
@@ -63,6 +63,7 @@ class Context:
         every = np.concatenate(codes) if codes else codes_of(())
         self.codes, self.words = np.unique(every, return_inverse=True)
         """The different words, and which of them each word is, of shape (words,)."""
+        self._codes_and_end = np.append(self.codes, NO_CODE)
 
     def __len__(self) -> int:
         """Return the number of sentences."""
@@ -85,9 +86,17 @@ class Context:
         """Return each sentence's sum of a value of its words; ``values`` are aligned with ``codes``."""
         return np.asarray(np.bincount(self.owners, weights=values[self.words], minlength=len(self)), dtype=float)
 
+    def find(self, codes: Codes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return the place of each word among the different ones, and whether it is there at all."""
+        places = self.codes.searchsorted(codes)
+        return places, self._codes_and_end[places] == codes
+
     def has(self, codes: Codes) -> NDArray[np.bool_]:
         """Tell which different words are among these."""
-        return np.isin(self.codes, codes)
+        places, there = self.find(codes)
+        found = np.zeros(len(self.codes), dtype=bool)
+        found[places[there]] = True
+        return found
 
     @cached_property
     def age(self) -> Floats:
@@ -134,10 +143,11 @@ def attend(context: Context, cue: frozenset[str], reading: Reading) -> Floats:
     """Return each sentence's share of attention, aligned with the context's; the shares sum to 1."""
     if not len(context):
         return np.zeros(0)
-    codes = codes_of(sorted(cue))
+    codes = codes_of_all(cue)
     known = context.has(codes)
     shared = context.sums(known * context.worth**2)
-    unknown = codes[~np.isin(codes, context.codes)]
+    _, there = context.find(codes)
+    unknown = codes[~there]
     mass = math.fsum(context.worth[known] ** 2) + math.fsum(np.where(unknown % 2, KIN_WORTH, 1.0) ** 2)
     norms = np.sqrt(context.masses * mass)
     like = np.divide(shared, norms, out=np.zeros(len(context)), where=(shared > 0) & (norms > 0))

@@ -23,6 +23,16 @@ def codes_of(words: Iterable[str]) -> Codes:
     return np.array([_code(word) for word in words], dtype=np.int64)
 
 
+@lru_cache(maxsize=1 << 13)
+def codes_of_all(words: frozenset[str]) -> Codes:
+    """Return the numbers of words in the words' order: sums over them are the same in every process."""
+    return codes_of(sorted(words))
+
+
+NO_CODE = np.iinfo(np.int64).max
+"""More than the number of any word."""
+
+
 @lru_cache(maxsize=1 << 16)
 def _code(word: str) -> int:
     digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=7).digest()
@@ -41,8 +51,8 @@ class Words:
 
     @cached_property
     def codes(self) -> Codes:
-        """The numbers of its words, in the words' order: sums over them are the same in every process."""
-        return codes_of(sorted(self.all))
+        """The numbers of its words, in the words' order."""
+        return codes_of_all(self.all)
 
     @cached_property
     def all(self) -> frozenset[str]:
@@ -116,6 +126,7 @@ def tells_change(text: str) -> bool:
     return _CHANGE.search(text) is not None
 
 
+@lru_cache(maxsize=1 << 14)
 def words_of(text: str) -> Words:
     """Return what a text says."""
     counted = quantities(text)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ from mnemotune.optimizer.outcome import open_run
 Cli = Callable[..., Any]
 
 pytestmark = pytest.mark.usefixtures("store")
+PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -90,3 +95,16 @@ def test_a_search_that_cannot_work_is_refused_before_anything_is_spent(cli: Cli,
     refused = cli("ablate", ablation, "--out", "out", "--set", "search.budget.calls=10", "--seeds", "1").refused()
     assert "search.budget.calls: 10 is too small" in refused
     assert not list(Path("out").glob("*/study.db"))
+
+
+@pytest.mark.slow
+def test_a_killed_command_leaves_no_search_running(ablation: Path) -> None:
+    command = [sys.executable, "-m", "mnemotune", "ablate", str(ablation), "--out", "out", "--set", "baselines=[]"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not list(Path("out").glob("*/study.db")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        running.send_signal(signal.SIGKILL)
+        running.communicate(timeout=PATIENCE_SECONDS)  # what is left running holds its standard output open
+    assert list(Path("out").glob("*/study.db"))
+    assert not list(Path("out").glob("*/result.json"))
