@@ -62,17 +62,21 @@ def evaluate_on(
 def collect_on(
     processes: int,
     cast: Cast,
-    policies: Mapping[str, MemoryPolicy],
+    policies: Mapping[str, Mapping[str, MemoryPolicy]],
     scenarios: Sequence[Scenario],
     *,
     seed: int,
     writes: int | None = None,
     done: Callable[[Sequence[Played]], None] = lambda _: None,
 ) -> list[Played]:
-    """Collect like ``collect``, user by user, in the users' order; ``done`` hears of each user that is finished."""
+    """Collect like ``collect``, user by user, in the users' order; ``policies`` are each user's, by key.
+
+    ``done`` hears of each user that is finished.
+    """
     found: list[Played] = []
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as executor:
-        running = [executor.submit(_collect, cast, policies, one, seed, writes) for one in scenarios]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
+        running = [executor.submit(_collect, cast, policies[one.id], one, seed, writes) for one in scenarios]
         try:
             for one in running:
                 found += one.result()
@@ -83,9 +87,9 @@ def collect_on(
     return found
 
 
-def processes_to_collect(cast: Cast, *, users: int, policies: int) -> int:
+def processes_to_collect(cast: Cast, *, users: int, episodes: int) -> int:
     """Return how many processes are worth while; 1 where something besides the embedded model is asked."""
-    worth = users * policies // EPISODES_A_PROCESS
+    worth = episodes // EPISODES_A_PROCESS
     return max(1, min(os.cpu_count() or 1, users, worth)) if _is_local(cast) else 1
 
 

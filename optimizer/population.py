@@ -110,6 +110,25 @@ def population(names: Sequence[str], *, seed: int, templates: Templates | None =
     return list(found.values())
 
 
+def dealt(members: Sequence[Member], users: Sequence[str], *, each: int | None, seed: int) -> dict[str, list[Member]]:
+    """Return the members that each user plays with: ``each`` of them, or all.
+
+    They are dealt like cards, shuffled anew when all are given out, so that each member meets about as many users.
+    """
+    if each is None or each >= len(members):
+        return {user: list(members) for user in users}
+    rng, deck, hands = random.Random(f"deal:{seed}"), list[Member](), dict[str, list[Member]]()
+    for user in users:
+        hand = deck[:each]
+        deck = deck[each:]
+        if len(hand) < each:
+            deck = rng.sample(list(members), len(members))
+            more = [member for member in deck if member not in hand][: each - len(hand)]
+            hand, deck = hand + more, [member for member in deck if member not in more]
+        hands[user] = sorted(hand, key=members.index)
+    return hands
+
+
 def _members(name: str, seed: int, templates: Templates | None) -> Iterator[Member]:
     kind, colon, count = name.partition(":")
     if colon and kind in {"random", "damaged"}:

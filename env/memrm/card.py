@@ -98,9 +98,9 @@ def _by(rows: Sequence[Row], names: Callable[[Row], Iterable[str]]) -> dict[str,
 
 def _facts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
     facts = [fact for row in rows for fact in row.facts]
-    told, held = [f for f in facts if f.told], [f for f in facts if not f.told]
+    told, held = [f for f in facts if f.message is not None], [f for f in facts if f.message is None]
     return {
-        name: {"at_stake": len(some), "lost": sum(fact.lost for fact in some)}
+        name: {"at_stake": len(some), "lost": sum(fact.lost is True for fact in some)}
         for name, some in (("told", told), ("in_memory", held))
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...data.scenario import Scenario
-from ...policies.lm.base import LanguageModel
+from ...policies.lm.base import LanguageModel, Message
 from ...policies.memory import MemoryEvent
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
@@ -43,6 +43,11 @@ class _Write:
     truth: Mapping[str, str]
     """All states that were told until then: the newest values."""
     change: Change
+
+    @property
+    def heard(self) -> Sequence[Message]:
+        """The evicted messages of the talk."""
+        return [message for message in self.event.evicted if message.role != "system"]
 
 
 class Labeller:
@@ -100,34 +105,40 @@ class Labeller:
         concerned = {info for info, value in write.truth.items() if info in write.told or (info, value) in touched}
         infos = [info for info in self._reader.queries if info in concerned]
         found = await side_by_side(self._fact(info, write) for info in infos)
-        facts = [fact for fact in found if isinstance(fact, Fact)]
-        if "unsure" in found and not any(fact.lost for fact in facts):
+        facts = [fact for fact in found if fact is not None]
+        lost = [fact.lost for fact in facts]
+        if None in lost and True not in lost:
             return None
         return Row(
             user=user,
             policy=policy.key,
             period=write.period,
             write=write.number,
-            evicted=[Heard(role=m.role, content=m.content) for m in write.event.evicted if m.role != "system"],
+            evicted=[Heard(role=m.role, content=m.content) for m in write.heard],
             before=list(write.event.before),
             after=list(write.event.after),
             facts=facts,
         )
 
-    async def _fact(self, info: str, write: _Write) -> Fact | str | None:
-        """Return a fact; None where none is at stake, "unsure" where the model wavers."""
-        reader, state = self._reader, (info, write.truth[info])
-        if info in write.told:
-            heard = [m for m in write.event.evicted if m.role == "user" and info in self._told.get(m.content, {})]
-            had = await reader.from_talk(state, heard[-1:])
-        else:
+    async def _fact(self, info: str, write: _Write) -> Fact | None:
+        """Return a fact; None where none is at stake."""
+        reader, state, message = self._reader, (info, write.truth[info]), self._teller(info, write)
+        if message is None:
             had = await reader.from_memory(state, write.change.before)
+        else:
+            had = await reader.from_talk(state, write.heard[message : message + 1])
         if had == "no":
             return None
         has = await reader.from_memory(state, write.change.after)
-        if had == "unsure" or has == "unsure":
-            return None if had == has == "unsure" and info not in write.told else "unsure"
-        return Fact(info=info, lost=has == "no", told=info in write.told)
+        if had == has == "unsure" and message is None:
+            return None
+        wavers = "unsure" in {had, has}
+        return Fact(info=info, lost=None if wavers else has == "no", message=message)
+
+    def _teller(self, info: str, write: _Write) -> int | None:
+        """Return the place of the last evicted message that told a state."""
+        told = (i for i, m in enumerate(write.heard) if m.role == "user" and info in self._told.get(m.content, {}))
+        return max(told, default=None)
 
 
 def _drawn(writes: Sequence[_Write], most: int, rng: random.Random) -> list[_Write]:

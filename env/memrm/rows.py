@@ -41,10 +41,10 @@ class Fact(Record):
 
     info: str
     """Its info type, as in the scenario."""
-    lost: bool
-    """Whether it cannot be answered from the new memory."""
-    told: bool = False
-    """Whether an evicted message told it; else the old memory did."""
+    lost: bool | None
+    """Whether it cannot be answered from the new memory; None where the model wavers."""
+    message: int | None = None
+    """0-based place of the evicted message that told it; None where the old memory did."""
 
     @property
     def topic(self) -> str:
@@ -72,7 +72,7 @@ class Row(Record):
 
     @property
     def label(self) -> Label:
-        """HARMFUL when a fact was lost."""
+        """HARMFUL when a fact was lost for certain."""
         return "HARMFUL" if any(fact.lost for fact in self.facts) else "SAFE"
 
     @property

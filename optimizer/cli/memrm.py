@@ -22,7 +22,7 @@ from ...env.memrm.splits import deal
 from ...policies.policy import MemoryPolicy
 from ..cores import collect_on, processes_to_collect
 from ..models import Models, open_models
-from ..population import Member, population
+from ..population import Member, dealt, population
 from .evaluate import settings_of
 from .memrm_score import score_command
 from .memrm_train import train_command
@@ -34,7 +34,7 @@ app.command("score")(score_command)
 
 @app.command("collect")
 def collect_command(
-    policies: Annotated[
+    names: Annotated[
         list[str],
         typer.Option(
             "--policies", help="`presets`, `random:N`, `damaged:N`, a preset or a policy file; several may follow."
@@ -47,6 +47,9 @@ def collect_command(
     writes: Annotated[
         int | None, typer.Option("--writes", min=1, help="Most writes of an episode to label; all by default.")
     ] = None,
+    each: Annotated[
+        int | None, typer.Option("--each", min=1, help="Policies that each user plays with; all by default.")
+    ] = None,
     model: Annotated[str | None, typer.Option("--model", help="`embedded` or `openai:NAME`.")] = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     users: Annotated[str | None, typer.Option("--users", help="Only these users: ID,ID,...")] = None,
@@ -54,24 +57,25 @@ def collect_command(
 ) -> None:
     """Label the memory writes of many policies: do they lose facts that a question asks for."""
     settings = settings_of(config, model)
-    names = [*policies, *(more or [])]
-    members = population(names, seed=seed, templates=settings.templates)
+    all_names = [*names, *(more or [])]
+    members = population(all_names, seed=seed, templates=settings.templates)
     scenarios = load_scenarios(data, users=None if users is None else [user.strip() for user in users.split(",")])
     _check_place(out)
     console = Console(stderr=True)
-    by_key = {member.policy.key: member.policy for member in members}
+    hands = dealt(members, [scenario.id for scenario in scenarios], each=each, seed=seed)
+    policies = {user: {member.policy.key: member.policy for member in hand} for user, hand in hands.items()}
+    episodes = sum(map(len, hands.values()))
     # a remote model's replies are kept, so that the same command goes on where it was stopped
     with open_models(settings, folder=Path(f"{out}.calls")) as models, console.status("") as status:
 
         def done(found: Sequence[Played]) -> None:
-            episodes = len(members) * len(scenarios)
             status.update(f"{len(found):,}/{episodes:,} episodes, {sum(len(one.rows) for one in found):,} rows")
 
-        processes = processes_to_collect(models.cast, users=len(scenarios), policies=len(members))
+        processes = processes_to_collect(models.cast, users=len(scenarios), episodes=episodes)
         if processes > 1:
-            played = collect_on(processes, models.cast, by_key, scenarios, seed=seed, writes=writes, done=done)
+            played = collect_on(processes, models.cast, policies, scenarios, seed=seed, writes=writes, done=done)
         else:
-            played = asyncio.run(_collect(models, by_key, scenarios, seed, writes, done))
+            played = asyncio.run(_collect(models, policies, scenarios, seed, writes, done))
     rows = [row for one in played for row in one.rows]
     splits = deal(
         users=(scenario.id for scenario in scenarios),
@@ -81,7 +85,7 @@ def collect_command(
     )
     digest = write_rows(out, rows)
     made = {
-        "data": data, "users": users, "policies": names, "seed": seed, "writes": writes,
+        "data": data, "users": users, "policies": all_names, "seed": seed, "writes": writes, "each": each,
         "model": settings.model, "version": __version__,
     }  # fmt: skip
     kinds = {m.policy.key: (m.name, " ".join(filter(None, [m.origin, m.prompt])), m.policy) for m in members}
@@ -105,7 +109,7 @@ def _check_place(out: Path) -> None:
 
 async def _collect(
     models: Models,
-    policies: Mapping[str, MemoryPolicy],
+    policies: Mapping[str, Mapping[str, MemoryPolicy]],
     scenarios: Sequence[Scenario],
     seed: int,
     writes: int | None,
@@ -114,7 +118,7 @@ async def _collect(
     found: list[Played] = []
     try:
         for scenario in scenarios:
-            found += await collect(scenario, policies, models.cast, seed=seed, writes=writes)
+            found += await collect(scenario, policies[scenario.id], models.cast, seed=seed, writes=writes)
             done(found)
         return found
     finally:

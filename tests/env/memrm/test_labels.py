@@ -69,7 +69,7 @@ def write(
 def test_a_write_that_keeps_all_that_was_told_is_safe(label: Label, told: Message) -> None:
     [row] = label([write([told], [], [f"user: {told.content}"])]).rows
     assert row.label == "SAFE"
-    assert [(fact.lost, fact.told) for fact in row.facts] == [(False, True)]
+    assert [(fact.lost, fact.message) for fact in row.facts] == [(False, 0)]
 
 
 @pytest.mark.parametrize("after", [(), ("weather: It rained all week",)])
@@ -78,7 +78,7 @@ def test_a_write_that_keeps_nothing_of_what_was_told_is_harmful(
 ) -> None:
     [row] = label([write([told], [], after)]).rows
     assert row.label == "HARMFUL"
-    assert [(fact.lost, fact.told) for fact in row.facts] == [(True, True)]
+    assert [(fact.lost, fact.message) for fact in row.facts] == [(True, 0)]
 
 
 def test_a_write_that_overwrites_what_was_known_is_harmful(label: Label, told: Message) -> None:
@@ -86,7 +86,7 @@ def test_a_write_that_overwrites_what_was_known_is_harmful(label: Label, told: M
     first, second = label([write([told], [], [known]), write([talk], [known], ["weather: It rained"])]).rows
     assert first.label == "SAFE"
     assert second.label == "HARMFUL"
-    assert [(fact.lost, fact.told) for fact in second.facts] == [(True, False)]
+    assert [(fact.lost, fact.message) for fact in second.facts] == [(True, None)]
 
 
 def test_a_write_with_nothing_at_stake_is_safe(label: Label, told: Message) -> None:
@@ -169,7 +169,7 @@ def test_a_memory_that_stayed_as_it_was_loses_nothing(
     for row in found.rows:
         assert row.label == ("HARMFUL" if any(fact.lost for fact in row.facts) else "SAFE")
         if set(row.before) <= set(row.after):
-            assert not any(fact.lost and not fact.told for fact in row.facts)
+            assert not any(fact.lost and fact.message is None for fact in row.facts)
 
 
 def test_a_line_can_tell_what_the_lines_told_that_it_replaces() -> None:
