@@ -38,12 +38,12 @@ class Card(BaseModel):
 
     format: str = FORMAT
     template: int = TEMPLATE
-    lines: Annotated[int, Field(ge=0)] | None
-    """Lines of the old memory in a prompt; None shows all."""
     window: Annotated[int, Field(ge=1)]
     """Tokens of the longest prompt that is scored."""
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """Divides the logits' difference; found on held-out users."""
+    """Divides the logits' difference, less the bias; found on held-out users."""
+    bias: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+    """Of the logits' difference: what classes that weigh alike add to it."""
 
 
 def write_card(folder: Path, card: Card) -> None:

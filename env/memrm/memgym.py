@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from .checkpoint import Card, CheckpointError
 from .render import render
 from .rows import Row, RowError
-from .scoring import MemRM, Scores, safe
+from .scoring import MemRM, Scores
 from .tokens import Ids, load_tokens
 
 ADAPTER_FOLDER = "checkpoint-500"
@@ -63,7 +63,7 @@ def score_prompts(model: MemRM, prompts: Sequence[str]) -> Scores:
     for text in prompts:
         ids = tuple(model.tokens.tokenizer.encode(text, add_special_tokens=False).ids) if text.strip() else ()
         found.append(Ids((), ids) if 0 < len(ids) <= model.card.window else None)
-    return safe(model.differences(found) / model.card.temperature)
+    return model.calibrated(model.differences(found))
 
 
 def load_memgym(folder: Path, *, base: str | None = None, window: int = WINDOW) -> MemRM:
@@ -82,7 +82,7 @@ def load_memgym(folder: Path, *, base: str | None = None, window: int = WINDOW) 
         tokens = load_tokens(_tokenizer_of(place, named))
     except ValueError as error:
         raise CheckpointError(str(error)) from None
-    card = Card(lines=None, window=window)
+    card = Card(window=window)
     return MemRM(TransformersRunner(model, (tokens.safe, tokens.harmful)), tokens, card)
 
 
@@ -99,16 +99,16 @@ def _tokenizer_of(place: Path, base: str) -> Path:
         raise CheckpointError(f"{place}: has no tokenizer.json, and {base!r} none to be had: {error}") from None
 
 
-def write_memgym(path: Path, rows: Iterable[Row], *, lines: int | None = None) -> None:
+def write_memgym(path: Path, rows: Iterable[Row]) -> None:
     """Write our rows in that format; the action that they have none of is the write itself."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as file:
         for row in rows:
-            file.write(json.dumps(_as_memgym(row, lines), ensure_ascii=False) + "\n")
+            file.write(json.dumps(_as_memgym(row), ensure_ascii=False) + "\n")
 
 
-def _as_memgym(row: Row, lines: int | None) -> dict[str, Any]:
-    text = render(row.event, lines=lines).text
+def _as_memgym(row: Row) -> dict[str, Any]:
+    text = render(row.event).text
     target = " Y" if row.label == "SAFE" else " N"
     name = re.sub(r"\W+", "-", f"{row.user}_{row.policy}")
     evicted = [{"role": message.role, "content": message.content} for message in row.evicted]

@@ -26,7 +26,7 @@ from .checkpoint import TOKENIZER, Card, write_card
 from .examples import Example, Examples
 from .on_torch import TransformersRunner
 from .recipe import Adapter, Recipe, RecipeError
-from .scoring import MemRM, fit_temperature
+from .scoring import MemRM, fit_calibration
 from .scratch import Log, held_out_figures
 from .tokens import Tokens
 
@@ -141,13 +141,13 @@ def train_adapter(recipe: Recipe, examples: Examples, out: Path, *, resume: bool
     trainer.remove_callback(PrinterCallback)
     last = get_last_checkpoint(str(folder)) if resume and folder.is_dir() else None
     trainer.train(resume_from_checkpoint=last)
-    card = Card(lines=recipe.lines, window=recipe.window)
+    card = Card(window=recipe.window)
     judge = MemRM(TransformersRunner(trainer.model, (tokens.safe, tokens.harmful)), tokens, card)
     encoded = tokens.encode(example.prompt for example in examples.held_out)
     scores = judge.differences([ids if len(ids.whole) <= recipe.window else None for ids in encoded])
     labels = [example.safe for example in examples.held_out]
     log(held_out_figures(scores, labels), trainer.state.global_step)
-    card = card.model_copy(update={"temperature": fit_temperature(scores, labels)})
+    card = card.model_copy(update=fit_calibration(scores, labels)._asdict())
     trainer.model.save_pretrained(str(out), safe_serialization=True)
     tokens.tokenizer.save(str(out / TOKENIZER))
     write_card(out, card)

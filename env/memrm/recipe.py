@@ -76,10 +76,8 @@ class Recipe(Part):
     held_out: Share = 0.1
     """Share of the users kept apart, to see how training goes and to find the temperature."""
     seed: int = 0
-    window: Positive = 1024
+    window: Positive = 768
     """Tokens of the longest prompt; longer ones are left out of training, and not scored."""
-    lines: Annotated[int, Field(ge=0)] | None = 4
-    """Lines of the old memory shown; None for all."""
     model: Annotated[Scratch | Adapter, Field(discriminator="kind")]
     schedule: Schedule = Schedule()
     experiment: str = "memrm"

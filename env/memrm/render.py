@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ...policies.memory import MemoryEvent
-from ...policies.text import STOP_WORDS, sentences, stem, stems, words_in_order
+from ...policies.text import STOP_WORDS, sentences, stem, words_in_order
 from ..episode import lines_beyond
 
-TEMPLATE = 1
+TEMPLATE = 2
 """Goes up whenever the same event makes another prompt: a checkpoint reads the template that it was trained on."""
 ANSWERS = (" Y", " N")
 """Safe and harmful: one token each, the next after the prompt."""
-QUESTION = "\nDoes memory still hold what it should about the user? Y or N\nAnswer:"
+SAID, KEPT, QUESTION = "Said:", "Memory has:", "Is all safe?"
+NUMBERS = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳㉑㉒㉓㉔㉕㉖㉗㉘㉙㉚㉛㉜㉝㉞㉟㊱㊲㊳㊴㊵㊶㊷㊸㊹㊺㊻㊼㊽㊾㊿"
+ROLES = ("user", "assist")
+"""Stems of what verbatim lines begin with."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
-_WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +29,9 @@ class Prompt:
     """The two parts of a prompt; the text is one after the other."""
 
     prefix: str
-    """The memory before and the messages: the same for all writes that meet the same messages with the same memory."""
+    """What was said: the same for all writes that meet the same messages."""
     suffix: str
-    """What the write did, and the question."""
+    """What the memory has of it, what is gone, and the question."""
 
     @property
     def text(self) -> str:
@@ -37,19 +39,26 @@ class Prompt:
         return self.prefix + self.suffix
 
 
-def render(event: MemoryEvent, *, lines: int | None) -> Prompt:
+def render(event: MemoryEvent) -> Prompt:
     """Return an event's prompt.
 
-    Of a long memory, at most ``lines`` lines are shown, those that share most words with what the user said, and the
-    number of the others; None shows all. Nothing that the write touched is left out: it is in the suffix. There,
-    «» marks words that no longer stand together in any line of the memory.
+    The prefix has the statements that the messages made, each with a number. The suffix tells what the new memory has
+    of each: ``all`` its words, ``none``, or the words that the most similar line of it has; then each removed line of
+    which words are missing now, those marked by «»; then the words of added lines that nobody said.
 
     Raises ValueError for an event that has no text to judge: see ``unreadable``.
     """
     problem = unreadable(event)
     if problem is not None:
         raise ValueError(f"this write cannot be judged: {problem}")
-    return Prompt(_prefix(event, lines), _suffix(event))
+    now = [_known(line) for line in dict.fromkeys(event.after)]
+    said = [_held_against(now, statement) for statement in _said(event)]
+    gone = [_held_against(now, line) for line in lines_beyond(event.before, event.after)]
+    prefix = [f"{_flat(one.text)} {_number(i)}" for i, one in enumerate(said)]
+    suffix = [f"{_number(i)} {one.kept}" for i, one in enumerate(said)]
+    suffix += [f"gone: {one.marked}" for one in gone if not one.whole]
+    suffix += [f"new: {words}" for words in _unheard(event) if words]
+    return Prompt("\n".join([SAID, *prefix, ""]), "\n".join([KEPT, *suffix, QUESTION]))
 
 
 def unreadable(event: MemoryEvent) -> str | None:
@@ -74,45 +83,27 @@ def _encodes(text: str) -> bool:
     return True
 
 
-def _prefix(event: MemoryEvent, lines: int | None) -> str:
-    shown = _nearest(event, lines)
-    parts = ["Memory:"]
-    if len(shown) < len(event.before):
-        parts.append(f"{len(event.before) - len(shown)} other lines")
-    parts += [f"- {_flat(event.before[i])}" for i in shown]
-    parts += ["Said:", *(f"{message.role}: {_flat(message.content)}" for message in event.evicted)]
-    return "\n".join(parts) + "\n"
+def _said(event: MemoryEvent) -> list[str]:
+    """Return what the user stated, and where no user spoke, what was said at all.
+
+    Stamps such as ``[Current Time: ...]`` are left out.
+    """
+    own = [message for message in event.evicted if message.role == "user"]
+    spoken = [sentence for message in own or event.evicted for sentence in sentences(message.content)]
+    return [sentence for sentence in spoken if not (sentence[0] == "[" and sentence[-1] == "]")]
 
 
-def _nearest(event: MemoryEvent, lines: int | None) -> Sequence[int]:
-    """Return the places of the lines to show, in their order."""
-    places = range(len(event.before))
-    if lines is None or len(places) <= lines:
-        return places
-    said = {word for message in event.evicted if message.role == "user" for word in stems(message.content)}
-    shared = [len(said.intersection(stems(line))) for line in event.before]
-    nearest = sorted((i for i in places if shared[i]), key=lambda i: (shared[i], i))[-lines:] if lines else []
-    return sorted(nearest)
+def _unheard(event: MemoryEvent) -> Iterator[str]:
+    """Yield the words of each added line that neither a message nor a removed line has."""
+    removed = lines_beyond(event.before, event.after)
+    heard = frozenset(ROLES).union(*map(_known, [*(message.content for message in event.evicted), *removed]))
+    for line in lines_beyond(event.after, event.before):
+        yield " ".join(word for word in _words(line) if not heard.issuperset(_content(word)))
 
 
-def _suffix(event: MemoryEvent) -> str:
-    removed, added = lines_beyond(event.before, event.after), lines_beyond(event.after, event.before)
-    said = [s for message in event.evicted if message.role == "user" for s in _statements(message.content)]
-    now = [_known(line) for line in dict.fromkeys(event.after)]
-    parts = _listed("Removed:", [_marked(line, now).line for line in removed])
-    parts += _listed("Added:", added)
-    parts += _listed("Not written:", [marked.line for s in said if (marked := _marked(s, now)).kept < marked.words])
-    return "\n".join(parts) + QUESTION
-
-
-def _listed(title: str, items: Sequence[str]) -> list[str]:
-    listed = [f"- {_flat(item)}" for item in items]
-    return [title, *listed] if listed else [f"{title} nothing"]
-
-
-def _statements(text: str) -> Iterator[str]:
-    """Yield a message's sentences without stamps such as ``[Current Time: ...]``, which the prefix shows."""
-    yield from (sentence for sentence in sentences(text) if not (sentence[0] == "[" and sentence[-1] == "]"))
+def _number(place: int) -> str:
+    """Return a sign that is one word to a tokenizer, also beside digits."""
+    return NUMBERS[place] if place < len(NUMBERS) else f"({place + 1})"
 
 
 def _flat(text: str) -> str:
@@ -125,34 +116,49 @@ def _known(line: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Marked:
+class _Held:
     """A text held against the line of the memory that is most like it."""
 
     text: str
-    """With «» around the words that the line lacks; small words go with the word before them."""
-    kept: int
-    words: int
-    """Words that the line has, and all; small ones do not count."""
+    there: tuple[bool | None, ...]
+    """Of each word, whether the line has it; None for small words."""
 
     @property
-    def line(self) -> str:
-        return f"{self.kept} of {self.words}: {self.text}"
+    def whole(self) -> bool:
+        """Whether no word is missing."""
+        return False not in self.there
+
+    @property
+    def kept(self) -> str:
+        """The words that are there."""
+        if True not in self.there:
+            return "all" if self.whole else "none"
+        kept = [word for word, there in zip(_words(self.text), self.there, strict=True) if there]
+        return "all" if self.whole else " ".join(kept)
+
+    @property
+    def marked(self) -> str:
+        """The text with «» around the words that are missing; small words go with the word before them."""
+        marked, inside = list[str](), False
+        lost = next((there is False for there in self.there if there is not None), False)
+        for word, there in zip(_words(self.text), self.there, strict=True):
+            lost = lost if there is None else not there
+            if inside and not lost:
+                marked[-1] += "»"
+            marked.append(f"«{word}" if lost and not inside else word)
+            inside = lost
+        return " ".join(marked) + ("»" if inside else "")
 
 
-def _marked(text: str, lines: Sequence[frozenset[str]]) -> _Marked:
-    words = _WORD.findall(text.replace("«", '"').replace("»", '"'))
-    contents = [_content(word) for word in words]
+def _held_against(lines: Sequence[frozenset[str]], text: str) -> _Held:
+    contents = [_content(word) for word in _words(text)]
     wanted = {word for content in contents for word in content}
     best = max(lines, key=lambda line: len(line & wanted), default=frozenset[str]())
-    first = next((content for content in contents if content), ())
-    lost, marked, inside = bool(set(first) - best), list[str](), False
-    for word, content in zip(words, contents, strict=True):
-        lost = bool(set(content) - best) if content else lost
-        if lost != inside and inside:
-            marked[-1] += "»"
-        marked.append(f"«{word}" if lost and not inside else word)
-        inside = lost
-    return _Marked(" ".join(marked) + ("»" if inside else ""), len(wanted & best), len(wanted))
+    return _Held(text, tuple(best.issuperset(content) if content else None for content in contents))
+
+
+def _words(text: str) -> list[str]:
+    return text.replace("«", '"').replace("»", '"').split()
 
 
 @lru_cache(maxsize=1 << 16)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from ...policies.memory import MemoryEvent
 from .checkpoint import ONNX, Card, CheckpointError, read_card, read_tokens
@@ -25,6 +26,13 @@ TINY = Path(__file__).parent / "tiny"
 """The bundled checkpoint."""
 
 Item = TypeVar("Item")
+
+
+class Calibration(NamedTuple):
+    """How differences of logits become probabilities."""
+
+    temperature: float
+    bias: float
 
 
 class RewardModel(Protocol):
@@ -67,13 +75,17 @@ class MemRM:
 
     def score(self, events: Sequence[MemoryEvent]) -> Scores:
         """Return P(safe) for each event; NaN for an empty one, one that is not text, and one beyond the window."""
-        return safe(self.differences(self.encode(events)) / self.card.temperature)
+        return self.calibrated(self.differences(self.encode(events)))
+
+    def calibrated(self, differences: Scores) -> Scores:
+        """Return P(safe) for differences of logits; NaN stays NaN."""
+        return safe((differences - self.card.bias) / self.card.temperature)
 
     def encode(self, events: Sequence[MemoryEvent]) -> list[Ids | None]:
         """Return the events' prompts as ids; None for those that cannot be scored."""
         able = [i for i, event in enumerate(events) if unreadable(event) is None]
         found: list[Ids | None] = [None] * len(events)
-        encoded = self.tokens.encode(render(events[i], lines=self.card.lines) for i in able)
+        encoded = self.tokens.encode(render(events[i]) for i in able)
         for i, ids in zip(able, encoded, strict=True):
             found[i] = ids if len(ids.whole) <= self.card.window else None
         return found
@@ -137,18 +149,22 @@ def safe(differences: Scores) -> Scores:
     return found
 
 
-def fit_temperature(differences: Scores, safe_labels: Sequence[bool]) -> float:
-    """Return the temperature in [0.05, 20] that makes labels likeliest; NaN scores do not count, 1 where none is left.
+def fit_calibration(differences: Scores, safe_labels: Sequence[bool]) -> Calibration:
+    """Return the temperature in [0.05, 20] and the bias that make labels likeliest.
 
-    Searched on a fine grid of its logarithm: the likelihood has one peak.
+    NaN scores do not count; where none is left, or labels are of one class, the differences are taken as they are.
     """
     known = ~np.isnan(differences)
-    if not known.any():
-        return 1.0
-    signs = np.where(np.asarray(safe_labels, dtype=bool), 1.0, -1.0)[known] * differences[known]
-    grid = np.exp(np.linspace(np.log(0.05), np.log(20.0), 600))
-    losses = [float(np.logaddexp(0.0, -signs / temperature).mean()) for temperature in grid]
-    return float(grid[int(np.argmin(losses))])
+    labels, given = np.asarray(safe_labels, dtype=bool)[known], differences[known]
+    if labels.all() or not labels.any():
+        return Calibration(1.0, 0.0)
+    signs = np.where(labels, 1.0, -1.0)
+
+    def loss(at: NDArray[np.float64]) -> float:
+        return float(np.logaddexp(0.0, -signs * (given - at[1]) / np.exp(at[0])).mean())
+
+    found = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=[(np.log(0.05), np.log(20.0)), (None, None)])
+    return Calibration(float(np.exp(found.x[0])), float(found.x[1]))
 
 
 def load_memrm(checkpoint: Path | str = "tiny", *, torch: bool = False) -> MemRM:

@@ -20,7 +20,7 @@ from .export import export_onnx
 from .on_torch import TorchRunner
 from .qwen3 import Qwen3, Shape
 from .recipe import Recipe, RecipeError, Scratch
-from .scoring import MemRM, Scores, batched, fit_temperature, padded
+from .scoring import MemRM, Scores, batched, fit_calibration, padded
 from .tokens import Ids, Tokens, load_tokens, train_tokens
 
 STATE, PROGRESS = "state.safetensors", "state.json"
@@ -120,7 +120,7 @@ def train_scratch(recipe: Recipe, examples: Examples, out: Path, *, resume: bool
     epochs = [list(_shuffled(rows, recipe, epoch)) for epoch in range(recipe.schedule.epochs)]
     steps = sum(map(len, epochs))
     weights = torch.tensor(examples.weights(recipe.schedule.class_weight_cap))
-    card = Card(lines=recipe.lines, window=recipe.window)
+    card = Card(window=recipe.window)
     step = 0
     for batches in epochs:
         losses = []
@@ -136,7 +136,7 @@ def train_scratch(recipe: Recipe, examples: Examples, out: Path, *, resume: bool
             log({"loss": float(np.mean(losses)), **figures}, step)
             training.model.train()
     scores = _scores(training.model, tokens, card, held)
-    card = card.model_copy(update={"temperature": fit_temperature(scores, [safe for _, safe in held])})
+    card = card.model_copy(update=fit_calibration(scores, [safe for _, safe in held])._asdict())
     save_qwen3(training.model, out)
     export_onnx(training.model, out / ONNX)
     write_card(out, card)

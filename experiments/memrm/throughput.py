@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...env.memrm.rows import read_rows
-from ...env.memrm.scoring import MemRM, Scores, load_memrm, safe
+from ...env.memrm.scoring import MemRM, Scores, load_memrm
 from ...policies.memory import MemoryEvent
 
 CANDIDATES = 8
@@ -60,7 +60,7 @@ def in_transformers(model: MemRM, checkpoint: str) -> Callable[[Sequence[MemoryE
             logits = causal(torch.tensor([ids.whole])).logits[0, -1] if ids is not None else None
             both = (model.tokens.safe, model.tokens.harmful)
             found.append(float("nan") if logits is None else float(logits[both[0]] - logits[both[1]]))
-        return safe(np.array(found) / model.card.temperature)
+        return model.calibrated(np.array(found))
 
     return score
 

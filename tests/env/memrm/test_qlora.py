@@ -51,7 +51,6 @@ def recipe(base: Path, tmp_path: Path, rows: list[Row]) -> Recipe:
             "rows": tmp_path / "rows.jsonl",
             "held_out": 0.2,
             "window": 1000,
-            "lines": None,
             "model": model,
             "schedule": steps,
         }

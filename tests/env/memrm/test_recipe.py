@@ -8,7 +8,7 @@ import pytest
 from mnemotune.env.memrm.examples import Example, Examples, read_examples
 from mnemotune.env.memrm.recipe import Recipe, RecipeError, load_recipe
 from mnemotune.env.memrm.render import Prompt
-from mnemotune.env.memrm.rows import Row, write_rows
+from mnemotune.env.memrm.rows import Fact, Heard, Row, write_rows
 
 RECIPES = Path(__file__).parents[3] / "configs" / "memrm"
 
@@ -44,11 +44,19 @@ def test_held_out_users_are_never_trained_on(rows_file: Path, rows: list[Row]) -
     assert len(examples.held_out) == 24
 
 
-def test_writes_without_a_fact_at_stake_are_left_out(tmp_path: Path, rows: list[Row]) -> None:
-    idle = [row.model_copy(update={"facts": []}) for row in rows]
-    write_rows(tmp_path / "rows.jsonl", [*rows, *idle])
-    examples = read_examples(recipe_of(tmp_path / "rows.jsonl"))
-    assert len(examples.train) + len(examples.held_out) == len(rows)
+def test_a_message_among_several_teaches_by_itself_too(tmp_path: Path, rows: list[Row]) -> None:
+    two = [Heard(role="user", content="I moved to the coast."), Heard(role="user", content="I bought a boat.")]
+    facts = [Fact(info="home_place", lost=True, message=0), Fact(info="boat_size", lost=None, message=1)]
+    further = [
+        rows[0].model_copy(update={"user": user, "evicted": two, "facts": facts, "after": ["a boat"]})
+        for user in ("user-x", "user-y")  # of whom one is held out at most
+    ]
+    write_rows(tmp_path / "rows.jsonl", [*rows, *further])
+    recipe = recipe_of(tmp_path / "rows.jsonl").model_copy(update={"held_out": 0.01})
+    texts = [(e.prompt.prefix, e.safe) for e in read_examples(recipe).train if "boat" in e.prompt.text]
+    assert ("Said:\nI moved to the coast. ①\n", False) in texts
+    assert ("Said:\nI moved to the coast. ①\nI bought a boat. ②\n", False) in texts
+    assert "Said:\nI bought a boat. ①\n" not in dict(texts), "nobody knows whether it is lost"
 
 
 def test_what_a_data_card_holds_out_is_left_out(rows_file: Path, tmp_path: Path) -> None:

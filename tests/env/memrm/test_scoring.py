@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mnemotune.env.memrm.checkpoint import Card
 from mnemotune.env.memrm.rows import Row
-from mnemotune.env.memrm.scoring import Logits, MemRM, Padded, fit_temperature, padded, safe
+from mnemotune.env.memrm.scoring import Logits, MemRM, Padded, fit_calibration, padded, safe
 from mnemotune.env.memrm.tokens import Tokens, train_tokens
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent
@@ -51,7 +51,7 @@ def tokens() -> Tokens:
 
 
 def model(tokens: Tokens, runner: Counting | None = None, **card: Any) -> MemRM:
-    return MemRM(runner or Counting(), tokens, Card(**{"lines": 2, "window": 4000, **card}), batch_tokens=10_000)
+    return MemRM(runner or Counting(), tokens, Card(**{"window": 4000, **card}), batch_tokens=10_000)
 
 
 def events(rows: Sequence[Row]) -> list[MemoryEvent]:
@@ -107,15 +107,16 @@ def test_the_temperature_moves_scores_towards_a_half(tokens: Tokens, rows: list[
     assert (np.abs(dull - 0.5) <= np.abs(sharp - 0.5)).all()
 
 
-def test_the_temperature_that_made_the_labels_is_found() -> None:
+def test_the_temperature_and_the_bias_that_made_the_labels_are_found() -> None:
     rng = np.random.default_rng(0)
     differences = rng.normal(0, 6, 20_000)
-    labels = rng.random(20_000) < safe(differences / 2.5)
-    assert fit_temperature(differences, labels.tolist()) == pytest.approx(2.5, rel=0.05)
+    labels = rng.random(20_000) < safe((differences + 1.5) / 2.5)
+    assert fit_calibration(differences, labels.tolist()) == pytest.approx((2.5, -1.5), rel=0.08)
 
 
-def test_nothing_to_fit_leaves_the_temperature_at_one() -> None:
-    assert fit_temperature(np.array([math.nan]), [True]) == 1.0
+@pytest.mark.parametrize("differences", [[math.nan, math.nan], [1.0, 2.0]])
+def test_where_nothing_can_be_fitted_scores_stay_as_they_are(differences: list[float]) -> None:
+    assert fit_calibration(np.array(differences), [True, True]) == (1.0, 0.0)
 
 
 def test_padding_is_on_the_right() -> None:

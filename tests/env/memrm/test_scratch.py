@@ -31,7 +31,7 @@ FILES = {WEIGHTS, CONFIG, TOKENIZER, CARD, ONNX}
 def recipe_of(rows: Path, **schedule: object) -> Recipe:
     model = {"kind": "scratch", "vocabulary": 400, "layers": 2, "hidden": 32, "heads": 2, "intermediate": 64}
     steps = {"epochs": 3, "batch_tokens": 1500, "learning_rate": 5e-3, "threads": 1, **schedule}
-    return Recipe.model_validate({"rows": rows, "held_out": 0.2, "lines": 2, "model": model, "schedule": steps})
+    return Recipe.model_validate({"rows": rows, "held_out": 0.2, "model": model, "schedule": steps})
 
 
 def silent(*_: object) -> None: ...
