@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from numpy.typing import NDArray
 
 from ..env.statistics import nan_mean
 from .front import Placed, front
@@ -29,6 +31,7 @@ LINES = {"native": "#8c959f", "rag": "#bf8700", "awe": "#8250df", "awi": "#bf398
 OTHER_LINES = ("#1b7c83", "#953800", "#6639ba", "#4d2d00")
 LONGEST_NAME = 28
 LABEL_PIXELS = 16
+RELIABILITY_BINS = 15
 STYLE = {
     "font.family": "sans-serif",
     "font.size": 10,
@@ -154,6 +157,25 @@ def variants_plot(variants: Sequence[Mapping[str, Any]]) -> str:
         scores.set_ylim(len(variants) - 0.4, -0.6)
         scores.set_xlabel("memory score, 95% interval; grey: each search")
         differences.set_xlabel(f"difference from {short(variants[0]['name'], LONGEST_NAME)}, 95% interval")
+        return _svg(figure)
+
+
+def reliability_plot(p_safe: NDArray[np.float64], harmful: NDArray[np.bool_]) -> str:
+    """Draw how often writes are SAFE against P(safe), in bins of one size, over where the scores lie."""
+    known = ~np.isnan(p_safe)
+    order = np.flatnonzero(known)[np.argsort(p_safe[known], kind="stable")]
+    bins = [one for one in np.array_split(order, min(RELIABILITY_BINS, len(order))) if len(one)]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(4.8, 4.8), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
+        above.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, linestyle=":")
+        said, are = ([float(values[one].mean()) for one in bins] for values in (p_safe, ~harmful))
+        above.plot(said, are, marker="o", markersize=4, color=ACCENT)
+        above.set_ylabel("share of SAFE")
+        above.set_ylim(-0.03, 1.03)
+        below.hist(p_safe[known], bins=np.linspace(0, 1, 21), color=FAINT)
+        below.set_xlabel("P(safe)")
+        below.set_ylabel("writes")
         return _svg(figure)
 
 

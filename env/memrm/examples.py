@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-
-from pydantic import ValidationError
 
 from ...policies.memory import MemoryEvent
 from .recipe import Recipe, RecipeError
 from .render import Prompt, render, unreadable
 from .rows import Row, read_rows
-from .splits import Splits
+from .splits import read_splits
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +41,7 @@ def read_examples(recipe: Recipe) -> Examples:
     The model also learns from the parts of a row: a message alone. Raises RecipeError where too few users or only one
     class are left.
     """
-    splits = None if recipe.splits is None else _splits(recipe.splits)
+    splits = None if recipe.splits is None else read_splits(recipe.splits)
     rows = [row for row in read_rows(recipe.rows) if splits is None or splits.of(row) == "train"]
     users = sorted({row.user for row in rows})
     if len(users) < 2:
@@ -77,10 +73,3 @@ def _parts(row: Row) -> Iterator[tuple[MemoryEvent, bool]]:
         lost = [fact.lost for fact in row.facts if fact.message == place]
         if lost and None not in lost:
             yield MemoryEvent((message,), memory, memory), not any(lost)
-
-
-def _splits(card: Path) -> Splits:
-    try:
-        return Splits.model_validate(json.loads(card.read_bytes())["splits"])
-    except (ValueError, KeyError, TypeError, ValidationError) as error:
-        raise RecipeError(f"splits: {card} is no data card of `mnemotune memrm collect`: {error}") from None

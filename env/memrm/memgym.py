@@ -57,6 +57,16 @@ def read_memgym(path: Path) -> Iterator[MemGymRow]:
         raise RowError(f"{path}: has no rows")
 
 
+def is_memgym(path: Path) -> bool:
+    """Tell whether a file's first line is a row of MemGym's."""
+    with path.open("rb") as file:
+        try:
+            first = json.loads(file.readline())
+        except ValueError:
+            return False
+    return isinstance(first, dict) and {"prompt", "label"} <= first.keys()
+
+
 def score_prompts(model: MemRM, prompts: Sequence[str]) -> Scores:
     """Return P(safe) for prompts as they stand, with any framing; NaN for empty ones and those beyond the window."""
     found: list[Ids | None] = []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Literal
 
+from pydantic import ValidationError
+
 from ...data.scenario import Record
-from .rows import Row
+from .rows import Row, RowError
 
 Split = Literal["train", "users", "policies", "topics", "mixed"]
 HELD_OUT = 0.2
@@ -45,6 +49,16 @@ class Splits(Record):
         if len(held) > 1:
             return "mixed"
         return held[0] if held else "train"
+
+
+def read_splits(card: Path) -> Splits:
+    """Read the splits of a data card. Raises RowError when it is none."""
+    try:
+        return Splits.model_validate(json.loads(card.read_bytes())["splits"])
+    except OSError as error:
+        raise RowError(f"{card}: cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        raise RowError(f"{card}: is no data card of `mnemotune memrm collect`: {error}") from None
 
 
 def deal(

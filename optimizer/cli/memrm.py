@@ -24,12 +24,14 @@ from ..cores import collect_on, processes_to_collect
 from ..models import Models, open_models
 from ..population import Member, dealt, population
 from .evaluate import settings_of
+from .memrm_eval import eval_command
 from .memrm_score import score_command
 from .memrm_train import train_command
 
 app = typer.Typer(no_args_is_help=True)
 app.command("train")(train_command)
 app.command("score")(score_command)
+app.command("eval")(eval_command)
 
 
 @app.command("collect")

@@ -53,7 +53,7 @@ def test_a_message_among_several_teaches_by_itself_too(tmp_path: Path, rows: lis
     ]
     write_rows(tmp_path / "rows.jsonl", [*rows, *further])
     recipe = recipe_of(tmp_path / "rows.jsonl").model_copy(update={"held_out": 0.01})
-    texts = [(e.prompt.prefix, e.safe) for e in read_examples(recipe).train if "boat" in e.prompt.text]
+    texts = [(e.prompt.prefix, e.safe) for e in read_examples(recipe).train]
     assert ("Said:\nI moved to the coast. ①\n", False) in texts
     assert ("Said:\nI moved to the coast. ①\nI bought a boat. ②\n", False) in texts
     assert "Said:\nI bought a boat. ①\n" not in dict(texts), "nobody knows whether it is lost"
