@@ -149,10 +149,15 @@ def _event_json(event: MemoryEvent) -> dict[str, Any]:
 
 def lines_beyond(lines: Sequence[str], others: Sequence[str]) -> list[str]:
     """Return the lines that occur more often than in ``others``, the last of equal ones, in order."""
+    return [lines[place] for place in places_beyond(lines, others)]
+
+
+def places_beyond(lines: Sequence[str], others: Sequence[str]) -> list[int]:
+    """Return the 0-based places of the lines that occur more often than in ``others``, the last of equal ones."""
     more = Counter(lines) - Counter(others)
     found = []
-    for line in reversed(lines):
-        if more[line] > 0:
-            more[line] -= 1
-            found.append(line)
+    for place in reversed(range(len(lines))):
+        if more[lines[place]] > 0:
+            more[lines[place]] -= 1
+            found.append(place)
     return found[::-1]

@@ -36,7 +36,7 @@ def lexical_overlap(events: Sequence[MemoryEvent]) -> Floats:
 def logistic_regression(events: Sequence[MemoryEvent], harmful: Labels, clusters: Sequence[str]) -> Floats:
     """Return P(safe) of a logistic regression on lengths, counts and overlap, fitted on other clusters' writes."""
     found = np.full(len(events), 0.5)
-    features = np.array([_features(event) for event in events]).reshape(len(events), -1)
+    features = np.array([_features(event) for event in events])
     names = sorted(set(clusters))
     for fold in range(min(FOLDS, len(names))):
         here = np.isin(np.asarray(clusters), names[fold::FOLDS])

@@ -1,15 +1,14 @@
-"""Rows as training examples."""
+"""Rows as training examples: a prompt for each statement that a write may lose."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...policies.memory import MemoryEvent
 from .recipe import Recipe, RecipeError
-from .render import Prompt, render, unreadable
-from .rows import Row, read_rows
+from .render import Prompt, Statement, statements, unreadable
+from .rows import Fact, Row, read_rows
 from .splits import read_splits
 
 
@@ -19,6 +18,8 @@ class Example:
 
     prompt: Prompt
     safe: bool
+    count: int = 1
+    """How many statements of the rows have this prompt and this label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class Examples:
     """What a model learns from, and what it is looked at with: no user is in both."""
 
     train: tuple[Example, ...]
-    held_out: tuple[Example, ...]
+    """Each prompt and label once, in the order of the rows."""
+    held_out: tuple[Row, ...]
 
     def weights(self, cap: float) -> tuple[float, float]:
         """Return the loss weights of SAFE and HARMFUL: both classes weigh the same, but for the cap."""
@@ -38,8 +40,7 @@ class Examples:
 def read_examples(recipe: Recipe) -> Examples:
     """Read a recipe's rows and hold users out.
 
-    The model also learns from the parts of a row: a message alone. Raises RecipeError where too few users or only one
-    class are left.
+    Raises RecipeError where too few users or only one class are left.
     """
     splits = None if recipe.splits is None else read_splits(recipe.splits)
     rows = [row for row in read_rows(recipe.rows) if splits is None or splits.of(row) == "train"]
@@ -47,29 +48,42 @@ def read_examples(recipe: Recipe) -> Examples:
     if len(users) < 2:
         raise RecipeError(f"rows: {recipe.rows} has {len(users)} users with labelled writes; two are needed at least")
     held = set(random.Random(f"held out:{recipe.seed}").sample(users, max(1, round(recipe.held_out * len(users)))))
-    learnt = [row for row in rows if row.user not in held]
-    train = tuple(_examples([part for row in learnt for part in (_whole(row), *_parts(row))]))
+    found: dict[tuple[Prompt, bool], int] = {}
+    for row in rows:
+        for given in labelled(row) if row.user not in held else ():
+            found[given] = found.get(given, 0) + 1
+    train = tuple(Example(prompt, safe, count) for (prompt, safe), count in found.items())
     if len({example.safe for example in train}) < 2:
-        raise RecipeError(f"rows: {recipe.rows} has writes of one label only; a model needs SAFE and HARMFUL ones")
-    return Examples(train, tuple(_examples([_whole(row) for row in rows if row.user in held])))
+        raise RecipeError(f"rows: {recipe.rows} has statements of one label only; a model needs SAFE and HARMFUL ones")
+    return Examples(train, tuple(row for row in rows if row.user in held))
 
 
-def _examples(labelled: Iterable[tuple[MemoryEvent, bool]]) -> Iterator[Example]:
-    for event, is_safe in labelled:
-        if unreadable(event) is None:
-            yield Example(render(event), is_safe)
+def labelled(row: Row) -> Iterator[tuple[Prompt, bool]]:
+    """Yield the prompts of a row's statements, and whether each is safe.
 
-
-def _whole(row: Row) -> tuple[MemoryEvent, bool]:
-    return row.event, row.label == "SAFE"
-
-
-def _parts(row: Row) -> Iterator[tuple[MemoryEvent, bool]]:
-    """Yield the messages of a row that has several, as if each were held against the new memory by itself."""
-    if sum(message.role == "user" for message in row.evicted) < 2:
+    A statement is harmful when it tells a fact that is lost. Where it is not known which one tells a fact, or what
+    became of it, the statements that might are left out.
+    """
+    if unreadable(row.event) is not None:
         return
-    memory = tuple(row.after)
-    for place, message in enumerate(row.event.evicted):
-        lost = [fact.lost for fact in row.facts if fact.message == place]
-        if lost and None not in lost:
-            yield MemoryEvent((message,), memory, memory), not any(lost)
+    for statement in statements(row.event):
+        lost = [fact.lost for fact in row.facts if _tells(statement, fact)]
+        unknown = None in lost or any(_might_tell(statement, fact) for fact in row.facts)
+        if True in lost or not unknown:
+            yield statement.prompt, True not in lost
+
+
+def _tells(statement: Statement, fact: Fact) -> bool:
+    place = statement.place, statement.sentence
+    return place == ((fact.message, fact.sentence) if statement.origin == "said" else (fact.line, 0))
+
+
+def _might_tell(statement: Statement, fact: Fact) -> bool:
+    if statement.origin == "said":
+        return fact.message == statement.place and fact.sentence is None
+    return fact.message is None and fact.line is None
+
+
+def safe_labels(rows: Sequence[Row]) -> list[bool]:
+    """Return whether each row is SAFE."""
+    return [row.label == "SAFE" for row in rows]

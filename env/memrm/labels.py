@@ -12,9 +12,10 @@ from ...policies.lm.base import LanguageModel, Message
 from ...policies.memory import MemoryEvent
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
+from ...policies.text import sentences
 from ..concurrency import side_by_side
-from ..episode import Episode
-from .knowing import Change, Reader, trace
+from ..episode import Episode, places_beyond
+from .knowing import Change, Reader, Told, trace
 from .rows import Fact, Heard, Row
 
 
@@ -133,12 +134,35 @@ class Labeller:
         if had == has == "unsure" and message is None:
             return None
         wavers = "unsure" in {had, has}
-        return Fact(info=info, lost=None if wavers else has == "no", message=message)
+        place = (
+            {"line": await self._line(state, write)}
+            if message is None
+            else {"message": message, "sentence": await self._sentence(state, write.heard[message])}
+        )
+        return Fact(info=info, lost=None if wavers else has == "no", **place)
+
+    async def _sentence(self, state: Told, message: Message) -> int | None:
+        """Return the place of the one sentence of a message that tells a state."""
+        parts = [[Message("user", sentence)] for sentence in sentences(message.content)]
+        return _only([await self._reader.from_talk(state, part) == "yes" for part in parts])
+
+    async def _line(self, state: Told, write: _Write) -> int | None:
+        """Return the place of the one removed line that tells a state."""
+        before, gone = write.change.before, set(places_beyond(write.event.before, write.event.after))
+        tells = [
+            place in gone and state in line.states and await self._reader.from_memory(state, [line]) == "yes"
+            for place, line in enumerate(before)
+        ]
+        return _only(tells)
 
     def _teller(self, info: str, write: _Write) -> int | None:
         """Return the place of the last evicted message that told a state."""
         told = (i for i, m in enumerate(write.heard) if m.role == "user" and info in self._told.get(m.content, {}))
         return max(told, default=None)
+
+
+def _only(tells: Sequence[bool]) -> int | None:
+    return tells.index(True) if sum(tells) == 1 else None
 
 
 def _drawn(writes: Sequence[_Write], most: int, rng: random.Random) -> list[_Write]:

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .checkpoint import Card, CheckpointError
-from .render import render
+from .render import whole
 from .rows import Row, RowError
 from .scoring import MemRM, Scores
 from .tokens import Ids, load_tokens
@@ -69,11 +69,11 @@ def is_memgym(path: Path) -> bool:
 
 def score_prompts(model: MemRM, prompts: Sequence[str]) -> Scores:
     """Return P(safe) for prompts as they stand, with any framing; NaN for empty ones and those beyond the window."""
-    found: list[Ids | None] = []
+    asked: list[list[Ids] | None] = []
     for text in prompts:
         ids = tuple(model.tokens.tokenizer.encode(text, add_special_tokens=False).ids) if text.strip() else ()
-        found.append(Ids((), ids) if 0 < len(ids) <= model.card.window else None)
-    return model.calibrated(model.differences(found))
+        asked.append([Ids((), ids)] if 0 < len(ids) <= model.card.window else None)
+    return model.joined(model.differences([one[0] for one in asked if one is not None]), asked)
 
 
 def load_memgym(folder: Path, *, base: str | None = None, window: int = WINDOW) -> MemRM:
@@ -118,7 +118,7 @@ def write_memgym(path: Path, rows: Iterable[Row]) -> None:
 
 
 def _as_memgym(row: Row) -> dict[str, Any]:
-    text = render(row.event).text
+    text = whole(row.event)
     target = " Y" if row.label == "SAFE" else " N"
     name = re.sub(r"\W+", "-", f"{row.user}_{row.policy}")
     evicted = [{"role": message.role, "content": message.content} for message in row.evicted]

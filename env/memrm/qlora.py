@@ -23,11 +23,11 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
 from .checkpoint import TOKENIZER, Card, write_card
-from .examples import Example, Examples
+from .examples import Example, Examples, safe_labels
 from .on_torch import TransformersRunner
 from .recipe import Adapter, Recipe, RecipeError
-from .scoring import MemRM, fit_calibration
-from .scratch import Log, held_out_figures
+from .scoring import MemRM
+from .scratch import Log, calibrated, held_out_figures
 from .tokens import Tokens
 
 
@@ -141,13 +141,10 @@ def train_adapter(recipe: Recipe, examples: Examples, out: Path, *, resume: bool
     trainer.remove_callback(PrinterCallback)
     last = get_last_checkpoint(str(folder)) if resume and folder.is_dir() else None
     trainer.train(resume_from_checkpoint=last)
-    card = Card(window=recipe.window)
-    judge = MemRM(TransformersRunner(trainer.model, (tokens.safe, tokens.harmful)), tokens, card)
-    encoded = tokens.encode(example.prompt for example in examples.held_out)
-    scores = judge.differences([ids if len(ids.whole) <= recipe.window else None for ids in encoded])
-    labels = [example.safe for example in examples.held_out]
-    log(held_out_figures(scores, labels), trainer.state.global_step)
-    card = card.model_copy(update=fit_calibration(scores, labels)._asdict())
+    runner = TransformersRunner(trainer.model, (tokens.safe, tokens.harmful))
+    held, held_safe = [row.event for row in examples.held_out], safe_labels(examples.held_out)
+    card = calibrated(MemRM(runner, tokens, Card(window=recipe.window)), held, held_safe)
+    log(held_out_figures(MemRM(runner, tokens, card).score(held), held_safe), trainer.state.global_step)
     trainer.model.save_pretrained(str(out), safe_serialization=True)
     tokens.tokenizer.save(str(out / TOKENIZER))
     write_card(out, card)

@@ -1,4 +1,4 @@
-"""A write as text: what a reward model reads before it answers `` Y`` (safe) or `` N``."""
+"""A write as text: one short prompt for each statement that it may lose, answered by `` Y`` (safe) or `` N``."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from ...policies.memory import MemoryEvent
 from ...policies.text import STOP_WORDS, sentences, stem, words_in_order
-from ..episode import lines_beyond
+from ..episode import lines_beyond, places_beyond
 
-TEMPLATE = 2
-"""Goes up whenever the same event makes another prompt: a checkpoint reads the template that it was trained on."""
+TEMPLATE = 3
+"""Goes up whenever the same event makes other prompts: a checkpoint reads the template that it was trained on."""
 ANSWERS = (" Y", " N")
 """Safe and harmful: one token each, the next after the prompt."""
-SAID, KEPT, QUESTION = "Said:", "Memory has:", "Is all safe?"
-NUMBERS = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳㉑㉒㉓㉔㉕㉖㉗㉘㉙㉚㉛㉜㉝㉞㉟㊱㊲㊳㊴㊵㊶㊷㊸㊹㊺㊻㊼㊽㊾㊿"
-ROLES = ("user", "assist")
+QUESTION = "\nsafe?"
+ROLES = frozenset({"user", "assist"})
 """Stems of what verbatim lines begin with."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+_LABEL = re.compile(r"^[\w-]+: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,9 @@ class Prompt:
     """The two parts of a prompt; the text is one after the other."""
 
     prefix: str
-    """What was said: the same for all writes that meet the same messages."""
+    """What was stated: the same whatever a write made of it."""
     suffix: str
-    """What the memory has of it, what is gone, and the question."""
+    """What the memory has of it, and the question."""
 
     @property
     def text(self) -> str:
@@ -39,12 +40,25 @@ class Prompt:
         return self.prefix + self.suffix
 
 
-def render(event: MemoryEvent) -> Prompt:
-    """Return an event's prompt.
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Something that a write may lose: a sentence of an evicted message, or a line that left the memory."""
 
-    The prefix has the statements that the messages made, each with a number. The suffix tells what the new memory has
-    of each: ``all`` its words, ``none``, or the words that the most similar line of it has; then each removed line of
-    which words are missing now, those marked by «»; then the words of added lines that nobody said.
+    origin: Literal["said", "gone"]
+    place: int
+    """0-based place of the message among the evicted ones, or of the line in the old memory."""
+    sentence: int
+    """0-based place of the sentence in its message; 0 for a line."""
+    prompt: Prompt
+
+
+def statements(event: MemoryEvent) -> list[Statement]:
+    """Return what a write may lose, each with its prompt; empty when there is nothing that it could.
+
+    A prompt tells how many of a statement's words the most similar line of the new memory has, and of how long a line;
+    where some are missing, which ones it has, which ones not, and the words of new lines that nobody said. Only the
+    user's messages count, unless there are none; stamps such as ``[Current Time: ...]`` do not, nor sentences of small
+    words only, nor removed lines of which no word is missing.
 
     Raises ValueError for an event that has no text to judge: see ``unreadable``.
     """
@@ -52,13 +66,23 @@ def render(event: MemoryEvent) -> Prompt:
     if problem is not None:
         raise ValueError(f"this write cannot be judged: {problem}")
     now = [_known(line) for line in dict.fromkeys(event.after)]
-    said = [_held_against(now, statement) for statement in _said(event)]
-    gone = [_held_against(now, line) for line in lines_beyond(event.before, event.after)]
-    prefix = [f"{_flat(one.text)} {_number(i)}" for i, one in enumerate(said)]
-    suffix = [f"{_number(i)} {one.kept}" for i, one in enumerate(said)]
-    suffix += [f"gone: {one.marked}" for one in gone if not one.whole]
-    suffix += [f"new: {words}" for words in _unheard(event) if words]
-    return Prompt("\n".join([SAID, *prefix, ""]), "\n".join([KEPT, *suffix, QUESTION]))
+    unheard = " ".join(_unheard(event))
+    found = []
+    for place, sentence, text in _said(event):
+        held = _held_against(now, text)
+        if held.count:
+            found.append(Statement("said", place, sentence, held.prompt("said", unheard)))
+    for place in places_beyond(event.before, event.after):
+        held = _held_against(now, event.before[place])
+        if held.kept < held.count:
+            found.append(Statement("gone", place, 0, held.prompt("gone", unheard)))
+    return found
+
+
+def whole(event: MemoryEvent) -> str:
+    """Return an event as one prompt: for models that take no other. Raises ValueError as ``statements``."""
+    asked = [one.prompt.text.removesuffix(QUESTION) for one in statements(event)]
+    return "\n".join([*asked, "Is all of it safe?\n\nAnswer:"])
 
 
 def unreadable(event: MemoryEvent) -> str | None:
@@ -83,82 +107,68 @@ def _encodes(text: str) -> bool:
     return True
 
 
-def _said(event: MemoryEvent) -> list[str]:
-    """Return what the user stated, and where no user spoke, what was said at all.
-
-    Stamps such as ``[Current Time: ...]`` are left out.
-    """
-    own = [message for message in event.evicted if message.role == "user"]
-    spoken = [sentence for message in own or event.evicted for sentence in sentences(message.content)]
-    return [sentence for sentence in spoken if not (sentence[0] == "[" and sentence[-1] == "]")]
+def _said(event: MemoryEvent) -> Iterator[tuple[int, int, str]]:
+    """Yield places of messages, of sentences in them, and the sentences."""
+    own = [i for i, message in enumerate(event.evicted) if message.role == "user"]
+    for place in own or range(len(event.evicted)):
+        for number, sentence in enumerate(sentences(event.evicted[place].content)):
+            if not (sentence[0] == "[" and sentence[-1] == "]"):
+                yield place, number, sentence
 
 
 def _unheard(event: MemoryEvent) -> Iterator[str]:
-    """Yield the words of each added line that neither a message nor a removed line has."""
+    """Yield the words of added lines that neither a message nor a removed line has; labels do not count."""
     removed = lines_beyond(event.before, event.after)
-    heard = frozenset(ROLES).union(*map(_known, [*(message.content for message in event.evicted), *removed]))
+    heard = ROLES.union(*map(_known, [*(message.content for message in event.evicted), *removed]))
     for line in lines_beyond(event.after, event.before):
-        yield " ".join(word for word in _words(line) if not heard.issuperset(_content(word)))
-
-
-def _number(place: int) -> str:
-    """Return a sign that is one word to a tokenizer, also beside digits."""
-    return NUMBERS[place] if place < len(NUMBERS) else f"({place + 1})"
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
-
-
-@lru_cache(maxsize=1 << 15)
-def _known(line: str) -> frozenset[str]:
-    return frozenset(stem(word) for word in words_in_order(line))
+        yield from (word for word in _LABEL.sub("", line).split() if not heard.issuperset(_content(word)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
     """A text held against the line of the memory that is most like it."""
 
-    text: str
+    words: tuple[str, ...]
     there: tuple[bool | None, ...]
     """Of each word, whether the line has it; None for small words."""
+    length: int
+    """Of the line, in different words."""
 
     @property
-    def whole(self) -> bool:
-        """Whether no word is missing."""
-        return False not in self.there
+    def kept(self) -> int:
+        """Words that are there, small ones aside."""
+        return self.there.count(True)
 
     @property
-    def kept(self) -> str:
-        """The words that are there."""
-        if True not in self.there:
-            return "all" if self.whole else "none"
-        kept = [word for word, there in zip(_words(self.text), self.there, strict=True) if there]
-        return "all" if self.whole else " ".join(kept)
+    def count(self) -> int:
+        """Words that might be, small ones aside."""
+        return self.kept + self.there.count(False)
 
-    @property
-    def marked(self) -> str:
-        """The text with «» around the words that are missing; small words go with the word before them."""
-        marked, inside = list[str](), False
-        lost = next((there is False for there in self.there if there is not None), False)
-        for word, there in zip(_words(self.text), self.there, strict=True):
-            lost = lost if there is None else not there
-            if inside and not lost:
-                marked[-1] += "»"
-            marked.append(f"«{word}" if lost and not inside else word)
-            inside = lost
-        return " ".join(marked) + ("»" if inside else "")
+    def prompt(self, origin: str, unheard: str) -> Prompt:
+        """Return the prompt that asks about it."""
+        told = f"{self.kept} of {self.count} in {self.length}" if self.kept else f"0 of {self.count}"
+        if 0 < self.kept < self.count:
+            told += f": {self._those(True)} / {self._those(False)}"
+        if unheard and self.kept < self.count:
+            told += f"\nnew: {unheard}"
+        return Prompt(f"{origin}: {' '.join(self.words)}\n", f"{told}{QUESTION}")
+
+    def _those(self, there: bool) -> str:
+        return " ".join(word for word, one in zip(self.words, self.there, strict=True) if one is there)
 
 
 def _held_against(lines: Sequence[frozenset[str]], text: str) -> _Held:
-    contents = [_content(word) for word in _words(text)]
+    words = tuple(text.split())
+    contents = [_content(word) for word in words]
     wanted = {word for content in contents for word in content}
     best = max(lines, key=lambda line: len(line & wanted), default=frozenset[str]())
-    return _Held(text, tuple(best.issuperset(content) if content else None for content in contents))
+    there = tuple(best.issuperset(content) if content else None for content in contents)
+    return _Held(words, there, len(best))
 
 
-def _words(text: str) -> list[str]:
-    return text.replace("«", '"').replace("»", '"').split()
+@lru_cache(maxsize=1 << 15)
+def _known(line: str) -> frozenset[str]:
+    return frozenset(stem(word) for word in words_in_order(line))
 
 
 @lru_cache(maxsize=1 << 16)

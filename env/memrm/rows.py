@@ -45,6 +45,10 @@ class Fact(Record):
     """Whether it cannot be answered from the new memory; None where the model wavers."""
     message: int | None = None
     """0-based place of the evicted message that told it; None where the old memory did."""
+    sentence: int | None = None
+    """0-based place of the one sentence of that message that tells it; None where none or several do."""
+    line: int | None = None
+    """0-based place in the old memory of the one removed line that tells it; None where none or several do."""
 
     @property
     def topic(self) -> str:

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from ...policies.memory import MemoryEvent
 from .checkpoint import ONNX, Card, CheckpointError, read_card, read_tokens
-from .render import render, unreadable
+from .render import statements, unreadable
 from .tokens import Ids, Tokens
 
 Scores = NDArray[np.float64]
@@ -74,31 +74,41 @@ class MemRM:
         self._runner, self._batch_tokens = runner, batch_tokens
 
     def score(self, events: Sequence[MemoryEvent]) -> Scores:
-        """Return P(safe) for each event; NaN for an empty one, one that is not text, and one beyond the window."""
-        return self.calibrated(self.differences(self.encode(events)))
+        """Return P(safe) for each event: that of all its statements together.
 
-    def calibrated(self, differences: Scores) -> Scores:
-        """Return P(safe) for differences of logits; NaN stays NaN."""
-        return safe((differences - self.card.bias) / self.card.temperature)
+        An event that states nothing and takes nothing from the memory is safe. NaN for an empty one, one that is not
+        text, and one with a statement beyond the window.
+        """
+        asked = self.encode(events)
+        every = [ids for prompts in asked if prompts is not None for ids in prompts]
+        return self.joined(self.differences(every), asked)
 
-    def encode(self, events: Sequence[MemoryEvent]) -> list[Ids | None]:
-        """Return the events' prompts as ids; None for those that cannot be scored."""
+    def joined(self, differences: Scores, asked: Sequence[Sequence[Ids] | None]) -> Scores:
+        """Return P(safe) of events from the differences of all their prompts, one after the other; None is NaN."""
+        logs = log_safe(differences, Calibration(self.card.temperature, self.card.bias))
+        return np.exp(summed(logs, asked))
+
+    def encode(self, events: Sequence[MemoryEvent]) -> list[list[Ids] | None]:
+        """Return the prompts of each event as ids; None for an event that cannot be scored."""
         able = [i for i, event in enumerate(events) if unreadable(event) is None]
-        found: list[Ids | None] = [None] * len(events)
-        encoded = self.tokens.encode(render(events[i]) for i in able)
-        for i, ids in zip(able, encoded, strict=True):
-            found[i] = ids if len(ids.whole) <= self.card.window else None
+        prompts = [[one.prompt for one in statements(events[i])] for i in able]
+        encoded = iter(self.tokens.encode(prompt for some in prompts for prompt in some))
+        found: list[list[Ids] | None] = [None] * len(events)
+        for i, some in zip(able, prompts, strict=True):
+            ids = [next(encoded) for _ in some]
+            found[i] = ids if all(len(one.whole) <= self.card.window for one in ids) else None
         return found
 
-    def differences(self, prompts: Sequence[Ids | None]) -> Scores:
-        """Return the logit of safe minus that of harmful for each prompt; NaN for None."""
-        found = np.full(len(prompts), np.nan)
-        for i, logits in self._logits(prompts):
+    def differences(self, prompts: Sequence[Ids]) -> Scores:
+        """Return the logit of safe minus that of harmful for each prompt; equal ones are read once."""
+        places = {ids: i for i, ids in enumerate(dict.fromkeys(prompts))}
+        found = np.full(len(places), np.nan)
+        for i, logits in self._logits(list(places)):
             found[i] = float(logits[0]) - float(logits[1])
-        return found
+        return np.array([found[places[ids]] for ids in prompts], dtype=np.float64)
 
-    def _logits(self, prompts: Sequence[Ids | None]) -> Iterator[tuple[int, Logits]]:
-        given = {i: ids for i, ids in enumerate(prompts) if ids is not None}
+    def _logits(self, prompts: Sequence[Ids]) -> Iterator[tuple[int, Logits]]:
+        given = dict(enumerate(prompts))
         groups: dict[tuple[int, ...], list[int]] = {}
         for i, ids in given.items():
             groups.setdefault(ids.prefix, []).append(i)
@@ -141,29 +151,40 @@ def padded(ids: Sequence[Sequence[int]]) -> Padded:
     return Padded(table, length)
 
 
-def safe(differences: Scores) -> Scores:
-    """Return the probabilities of logit differences; NaN stays NaN."""
-    found: Scores = np.full(differences.shape, np.nan)
-    known = ~np.isnan(differences)
-    found[known] = np.exp(-np.logaddexp(0.0, -differences[known]))
+def log_safe(differences: Scores, calibration: Calibration) -> Scores:
+    """Return the logarithm of P(safe) of each difference of logits; NaN stays NaN."""
+    return -np.logaddexp(0.0, -(differences - calibration.bias) / calibration.temperature)
+
+
+def summed(values: Scores, asked: Sequence[Sequence[Ids] | None]) -> Scores:
+    """Return the sum over each event's prompts; NaN for None."""
+    counts = [0 if prompts is None else len(prompts) for prompts in asked]
+    owners = np.repeat(np.arange(len(asked)), counts)
+    found = np.bincount(owners, weights=values, minlength=len(asked)).astype(np.float64)
+    found[[prompts is None for prompts in asked]] = np.nan
     return found
 
 
-def fit_calibration(differences: Scores, safe_labels: Sequence[bool]) -> Calibration:
-    """Return the temperature in [0.05, 20] and the bias that make labels likeliest.
+def fit_calibration(
+    differences: Scores, asked: Sequence[Sequence[Ids] | None], safe_labels: Sequence[bool]
+) -> Calibration:
+    """Return the temperature in [0.05, 20] and the bias that make the events' labels likeliest.
 
-    NaN scores do not count; where none is left, or labels are of one class, the differences are taken as they are.
+    ``differences`` are those of all prompts of the events, one after the other. Events that cannot be scored do not
+    count; where labels are of one class, differences stay as they are.
     """
-    known = ~np.isnan(differences)
-    labels, given = np.asarray(safe_labels, dtype=bool)[known], differences[known]
-    if labels.all() or not labels.any():
+    labels = np.asarray(safe_labels, dtype=bool)
+    known = np.array([prompts is not None for prompts in asked], dtype=bool)
+    if len(set(labels[known].tolist())) < 2:
         return Calibration(1.0, 0.0)
-    signs = np.where(labels, 1.0, -1.0)
 
     def loss(at: NDArray[np.float64]) -> float:
-        return float(np.logaddexp(0.0, -signs * (given - at[1]) / np.exp(at[0])).mean())
+        logs = summed(log_safe(differences, Calibration(float(np.exp(at[0])), float(at[1]))), asked)[known]
+        harmful = np.log(-np.expm1(np.minimum(logs, -1e-9)))
+        return -float(np.where(labels[known], logs, harmful).mean())
 
-    found = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=[(np.log(0.05), np.log(20.0)), (None, None)])
+    bounds = [(np.log(0.05), np.log(20.0)), (None, None)]
+    found = minimize(loss, np.zeros(2), method="Nelder-Mead", bounds=bounds)
     return Calibration(float(np.exp(found.x[0])), float(found.x[1]))
 
 

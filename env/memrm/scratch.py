@@ -6,7 +6,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +14,31 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
+from ...policies.memory import MemoryEvent
 from .checkpoint import CONFIG, ONNX, TOKENIZER, WEIGHTS, Card, CheckpointError, check_safetensors, write_card
-from .examples import Example, Examples
+from .examples import Example, Examples, safe_labels
 from .export import export_onnx
+from .metrics import auroc, expected_calibration_error
 from .on_torch import TorchRunner
 from .qwen3 import Qwen3, Shape
 from .recipe import Recipe, RecipeError, Scratch
 from .scoring import MemRM, Scores, batched, fit_calibration, padded
-from .tokens import Ids, Tokens, load_tokens, train_tokens
+from .tokens import Tokens, load_tokens, train_tokens
 
 STATE, PROGRESS = "state.safetensors", "state.json"
 """What ``--resume`` goes on from: weights, both moments of the optimiser, and the step."""
 Log = Callable[[Mapping[str, float], int], None]
 """Hears figures at a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """An example as the model reads it."""
+
+    ids: tuple[int, ...]
+    safe: bool
+    worth: float
+    """How much it counts in the loss: prompts that occur often, more, but not as often as they occur."""
 
 
 class _Training:
@@ -51,15 +63,17 @@ class _Training:
         groups = [{"params": matrices, "weight_decay": schedule.weight_decay}, {"params": gains, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=schedule.learning_rate, betas=(0.9, 0.98))
 
-    def step(self, batch: Sequence[tuple[Ids, bool]], weights: torch.Tensor, rate: float) -> float:
+    def step(self, batch: Sequence[_Given], weights: torch.Tensor, rate: float) -> float:
         """Take one step; return the loss."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        given = padded([ids.whole for ids, _ in batch])
-        right = torch.tensor([0 if safe else 1 for _, safe in batch])
+        given = padded([one.ids for one in batch])
+        right = torch.tensor([0 if one.safe else 1 for one in batch])
+        worth = torch.tensor([one.worth for one in batch])
         with torch.autocast("cpu", torch.bfloat16):
             logits = self.model(torch.from_numpy(given.ids), torch.from_numpy(given.length))
-        loss = functional.cross_entropy(logits.float(), right, weight=weights)
+        losses = functional.cross_entropy(logits.float(), right, weight=weights, reduction="none")
+        loss = (worth * losses).sum() / worth.sum()
         self.optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -113,11 +127,12 @@ def train_scratch(recipe: Recipe, examples: Examples, out: Path, *, resume: bool
     else:
         tokens = train_tokens((example.prompt.text for example in examples.train), size=spec.vocabulary)
         tokens.tokenizer.save(str(out / TOKENIZER))
-    rows = _fitting(examples.train, tokens, recipe.window)
-    held = _fitting(examples.held_out, tokens, recipe.window)
+    given = _fitting(examples.train, tokens, recipe.window)
+    held = [row.event for row in examples.held_out]
+    held_safe = safe_labels(examples.held_out)
     training = _Training(recipe, spec, tokens)
     done = training.load(out) if goes_on else 0
-    epochs = [list(_shuffled(rows, recipe, epoch)) for epoch in range(recipe.schedule.epochs)]
+    epochs = [list(_shuffled(given, recipe, epoch)) for epoch in range(recipe.schedule.epochs)]
     steps = sum(map(len, epochs))
     weights = torch.tensor(examples.weights(recipe.schedule.class_weight_cap))
     card = Card(window=recipe.window)
@@ -132,11 +147,10 @@ def train_scratch(recipe: Recipe, examples: Examples, out: Path, *, resume: bool
             if step % recipe.schedule.checkpoint_every == 0:
                 training.save(out, step)
         if losses:
-            figures = held_out_figures(_scores(training.model, tokens, card, held), [safe for _, safe in held])
+            figures = held_out_figures(MemRM(TorchRunner(training.model), tokens, card).score(held), held_safe)
             log({"loss": float(np.mean(losses)), **figures}, step)
             training.model.train()
-    scores = _scores(training.model, tokens, card, held)
-    card = card.model_copy(update=fit_calibration(scores, [safe for _, safe in held])._asdict())
+    card = calibrated(MemRM(TorchRunner(training.model), tokens, card), held, held_safe)
     save_qwen3(training.model, out)
     export_onnx(training.model, out / ONNX)
     write_card(out, card)
@@ -162,33 +176,37 @@ def save_qwen3(model: Qwen3, folder: Path) -> None:
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def held_out_figures(differences: Scores, safe_labels: Sequence[bool]) -> dict[str, float]:
-    """Return accuracy and AUROC (HARMFUL positive) of logit differences; NaN where there is one class only."""
-    known = ~np.isnan(differences)
-    found, right = differences[known], np.asarray(safe_labels, dtype=bool)[known]
-    safe, harmful = found[right], found[~right]
-    if not len(safe) or not len(harmful):
-        return {"held_out/accuracy": math.nan, "held_out/auroc": math.nan}
-    wins = (harmful[:, None] < safe).mean() + 0.5 * (harmful[:, None] == safe).mean()
-    return {"held_out/accuracy": float(((found > 0) == right).mean()), "held_out/auroc": float(wins)}
+def held_out_figures(p_safe: Scores, safe: Sequence[bool]) -> dict[str, float]:
+    """Return accuracy and AUROC (HARMFUL positive) of scores; NaN ones do not count."""
+    known = ~np.isnan(p_safe)
+    found, harmful = p_safe[known], ~np.asarray(safe, dtype=bool)[known]
+    right = (found < 0.5) == harmful
+    return {
+        "held_out/accuracy": float(right.mean()) if len(right) else math.nan,
+        "held_out/auroc": auroc(found, harmful),
+        "held_out/ece": expected_calibration_error(found, harmful),
+    }
 
 
-def _scores(model: Qwen3, tokens: Tokens, card: Card, rows: Sequence[tuple[Ids, bool]]) -> Scores:
-    return MemRM(TorchRunner(model), tokens, card).differences([ids for ids, _ in rows])
+def calibrated(model: MemRM, events: Sequence[MemoryEvent], safe: Sequence[bool]) -> Card:
+    """Return the model's card with the temperature and the bias that suit held-out events."""
+    asked = model.encode(events)
+    differences = model.differences([ids for prompts in asked if prompts is not None for ids in prompts])
+    return model.card.model_copy(update=fit_calibration(differences, asked, safe)._asdict())
 
 
-def _fitting(examples: Sequence[Example], tokens: Tokens, window: int) -> list[tuple[Ids, bool]]:
+def _fitting(examples: Sequence[Example], tokens: Tokens, window: int) -> list[_Given]:
     encoded = tokens.encode(example.prompt for example in examples)
-    pairs = zip(encoded, (example.safe for example in examples), strict=True)
-    return [(ids, safe) for ids, safe in pairs if len(ids.whole) <= window]
+    given = (_Given(ids.whole, e.safe, e.count**0.5) for ids, e in zip(encoded, examples, strict=True))
+    return [one for one in given if len(one.ids) <= window]
 
 
-def _shuffled(rows: Sequence[tuple[Ids, bool]], recipe: Recipe, epoch: int) -> Iterator[list[tuple[Ids, bool]]]:
-    """Yield an epoch's batches of rows of nearly one length, in random order; the same for one seed and epoch."""
+def _shuffled(given: Sequence[_Given], recipe: Recipe, epoch: int) -> Iterator[list[_Given]]:
+    """Yield an epoch's batches of prompts of nearly one length, in random order; the same for one seed and epoch."""
     rng = random.Random(f"batches:{recipe.seed}:{epoch}")
-    noisy = [(len(ids.whole) * rng.uniform(1.0, 1.1), i) for i, (ids, _) in enumerate(rows)]
-    ordered = [rows[i] for _, i in sorted(noisy)]
-    batches = list(batched(ordered, lambda row: len(row[0].whole), most=recipe.schedule.batch_tokens))
+    noisy = [(len(one.ids) * rng.uniform(1.0, 1.2), i) for i, one in enumerate(given)]
+    ordered = [given[i] for _, i in sorted(noisy)]
+    batches = list(batched(ordered, lambda one: len(one.ids), most=recipe.schedule.batch_tokens))
     rng.shuffle(batches)
     yield from batches
 

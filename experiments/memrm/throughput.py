@@ -1,6 +1,6 @@
 """Events scored per second: candidates that share events, batched and with shared prefixes, against one by one.
 
-One by one is the same model asked for one whole prompt at a time: as our runner does it, and as transformers does it.
+One by one is the same model asked for one event at a time by our runner, and for one prompt at a time by transformers.
 
 python -m mnemotune.experiments.memrm.throughput CHECKPOINT ROWS
 """
@@ -39,7 +39,7 @@ def candidates_of(event: MemoryEvent, count: int = CANDIDATES) -> list[MemoryEve
 
 
 def one_by_one(model: MemRM, events: Sequence[MemoryEvent]) -> Scores:
-    """Score naively: the whole prompt of one event at a time."""
+    """Score naively: one event at a time."""
     return np.concatenate([model.score([event]) for event in events])
 
 
@@ -55,12 +55,15 @@ def in_transformers(model: MemRM, checkpoint: str) -> Callable[[Sequence[MemoryE
             return answered(events)
 
     def answered(events: Sequence[MemoryEvent]) -> Scores:
+        return np.concatenate([one_event(event) for event in events])
+
+    def one_event(event: MemoryEvent) -> Scores:
+        asked = model.encode([event])
         found = []
-        for ids in model.encode(events):
-            logits = causal(torch.tensor([ids.whole])).logits[0, -1] if ids is not None else None
-            both = (model.tokens.safe, model.tokens.harmful)
-            found.append(float("nan") if logits is None else float(logits[both[0]] - logits[both[1]]))
-        return model.calibrated(np.array(found))
+        for ids in asked[0] or ():
+            logits = causal(torch.tensor([ids.whole])).logits[0, -1]
+            found.append(float(logits[model.tokens.safe] - logits[model.tokens.harmful]))
+        return model.joined(np.array(found), asked)
 
     return score
 
@@ -84,9 +87,11 @@ def measure(model: MemRM, events: Sequence[MemoryEvent], checkpoint: str) -> dic
         name: round(statistics.median(slow / fast for slow, fast in zip(taken, seconds["shared"], strict=True)), 2)
         for name, taken in seconds.items()
     }
-    ids = [ids for ids in model.encode(events) if ids is not None]
+    ids = [ids for prompts in model.encode(events) for ids in prompts or ()]
     return {
         "events": len(events),
+        "prompts": len(ids),
+        "different_prompts": len(set(ids)),
         "prefix_tokens": statistics.mean(len(i.prefix) for i in ids),
         "suffix_tokens": statistics.mean(len(i.suffix) for i in ids),
         "events_per_s": {name: round(len(events) / statistics.median(taken), 1) for name, taken in seconds.items()},

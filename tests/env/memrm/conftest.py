@@ -21,7 +21,7 @@ def made_row(rng: random.Random, *, user: str, policy: str = "p", write: int = 0
     written = f"The user moved to the {place}." if kept else f"A neighbour has a {pet}."
     before = [f"The user likes the {rng.choice(PETS)}." for _ in range(rng.randrange(4))]
     heard = [Heard(role="user", content=said), Heard(role="assistant", content="I see.")]
-    facts = [Fact(info="home_place", lost=not kept)]
+    facts = [Fact(info="home_place", lost=not kept, message=0, sentence=0)]
     return Row(
         user=user,
         policy=policy,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mnemotune.env.memrm.examples import Example, Examples, read_examples
+from mnemotune.env.memrm.examples import Example, Examples, labelled, read_examples
 from mnemotune.env.memrm.recipe import Recipe, RecipeError, load_recipe
 from mnemotune.env.memrm.render import Prompt
-from mnemotune.env.memrm.rows import Fact, Heard, Row, write_rows
+from mnemotune.env.memrm.rows import Fact, Heard, Row, RowError, write_rows
 
 RECIPES = Path(__file__).parents[3] / "configs" / "memrm"
 
@@ -40,36 +40,63 @@ def recipe_of(path: Path) -> Recipe:
 
 def test_held_out_users_are_never_trained_on(rows_file: Path, rows: list[Row]) -> None:
     examples = read_examples(recipe_of(rows_file))
-    assert len(examples.train) == 96
+    held = {row.user for row in examples.held_out}
+    assert len(held) == 2
     assert len(examples.held_out) == 24
+    learnt = [labelled(row) for row in rows if row.user not in held]
+    assert sum(example.count for example in examples.train) == sum(len(list(given)) for given in learnt)
 
 
-def test_a_message_among_several_teaches_by_itself_too(tmp_path: Path, rows: list[Row]) -> None:
-    two = [Heard(role="user", content="I moved to the coast."), Heard(role="user", content="I bought a boat.")]
-    facts = [Fact(info="home_place", lost=True, message=0), Fact(info="boat_size", lost=None, message=1)]
-    further = [
-        rows[0].model_copy(update={"user": user, "evicted": two, "facts": facts, "after": ["a boat"]})
-        for user in ("user-x", "user-y")  # of whom one is held out at most
-    ]
-    write_rows(tmp_path / "rows.jsonl", [*rows, *further])
-    recipe = recipe_of(tmp_path / "rows.jsonl").model_copy(update={"held_out": 0.01})
-    texts = [(e.prompt.prefix, e.safe) for e in read_examples(recipe).train]
-    assert ("Said:\nI moved to the coast. ①\n", False) in texts
-    assert ("Said:\nI moved to the coast. ①\nI bought a boat. ②\n", False) in texts
-    assert "Said:\nI bought a boat. ①\n" not in dict(texts), "nobody knows whether it is lost"
+def test_equal_prompts_are_one_example_that_counts_as_often(tmp_path: Path, rows: list[Row]) -> None:
+    twice = [row.model_copy(update={"write": i}) for row in rows for i in (0, 1)]
+    write_rows(tmp_path / "once.jsonl", rows)
+    write_rows(tmp_path / "twice.jsonl", twice)
+    once, doubled = (read_examples(recipe_of(tmp_path / f"{name}.jsonl")).train for name in ("once", "twice"))
+    assert [(e.prompt, e.safe, 2 * e.count) for e in once] == [(e.prompt, e.safe, e.count) for e in doubled]
 
 
-def test_what_a_data_card_holds_out_is_left_out(rows_file: Path, tmp_path: Path) -> None:
+SAID = "I moved to the coast. My neighbour has a pony. What should I pack?"
+
+
+def learnt(rows: list[Row], *facts: Fact) -> list[tuple[str, bool]]:
+    """What a row with one message and one removed line teaches."""
+    row = rows[0].model_copy(
+        update={"evicted": [Heard(role="user", content=SAID)], "before": ["a boat"], "after": [], "facts": list(facts)}
+    )
+    return [(prompt.prefix.split()[-1], safe) for prompt, safe in labelled(row)]
+
+
+@pytest.mark.parametrize(
+    ("fact", "taught"),
+    [
+        ({"lost": True, "message": 0, "sentence": 0}, {"coast.": False, "pony.": True, "pack?": True, "boat": True}),
+        ({"lost": False, "message": 0, "sentence": 0}, {"coast.": True, "pony.": True, "pack?": True, "boat": True}),
+        ({"lost": None, "message": 0, "sentence": 0}, {"pony.": True, "pack?": True, "boat": True}),
+        ({"lost": True, "message": 0}, {"boat": True}),
+        ({"lost": True, "line": 0}, {"coast.": True, "pony.": True, "pack?": True, "boat": False}),
+        ({"lost": True}, {"coast.": True, "pony.": True, "pack?": True}),
+    ],
+)
+def test_a_statement_is_harmful_when_it_tells_a_fact_that_is_lost(
+    rows: list[Row], fact: dict[str, object], taught: dict[str, bool]
+) -> None:
+    assert dict(learnt(rows, Fact.model_validate({"info": "home_place", **fact}))) == taught
+
+
+def test_what_a_data_card_holds_out_is_left_out(rows_file: Path, tmp_path: Path, rows: list[Row]) -> None:
     card = tmp_path / "card.json"
     card.write_text(json.dumps({"splits": {"seed": 0, "users": ["user-0"], "policies": [], "topics": []}}))
     examples = read_examples(recipe_of(rows_file).model_copy(update={"splits": card}))
-    assert len(examples.train) + len(examples.held_out) == 108
+    assert "user-0" not in {row.user for row in examples.held_out}
+    held = {"user-0", *(row.user for row in examples.held_out)}
+    learnt = [given for row in rows if row.user not in held for given in labelled(row)]
+    assert sum(example.count for example in examples.train) == len(learnt)
 
 
 def test_what_is_no_data_card_is_refused(rows_file: Path, tmp_path: Path) -> None:
     card = tmp_path / "card.json"
     card.write_text("[]")
-    with pytest.raises(RecipeError, match="is no data card"):
+    with pytest.raises(RowError, match="is no data card"):
         read_examples(recipe_of(rows_file).model_copy(update={"splits": card}))
 
 

@@ -1,19 +1,17 @@
 """Prompts.
 
-1. Two writes that meet the same messages share their prefix, whatever they did.
-2. Nothing is lost or added by a write that its prompt does not show.
+1. What was stated comes first and is the same whatever a write made of it.
+2. A line that took words along is asked for; a line that did not is not.
 """
 
 from __future__ import annotations
-
-import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemotune.env.episode import lines_beyond
-from mnemotune.env.memrm.render import render, unreadable
+from mnemotune.env.memrm.render import statements, unreadable, whole
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent
 from mnemotune.policies.text import STOP_WORDS, stem, words_in_order
@@ -27,85 +25,88 @@ def write(before: tuple[str, ...] = (), after: tuple[str, ...] = (), said: tuple
     return MemoryEvent(said, before, after)
 
 
+def prompts(event: MemoryEvent) -> list[str]:
+    return [statement.prompt.text for statement in statements(event)]
+
+
 @given(before=memory, after=memory, other=memory)
-def test_writes_that_meet_the_same_messages_share_the_prefix(
+def test_what_was_said_comes_first_whatever_a_write_made_of_it(
     before: tuple[str, ...], after: tuple[str, ...], other: tuple[str, ...]
 ) -> None:
-    assert render(write(before, after)).prefix == render(write(other, other)).prefix
+    one, two = (
+        [statement.prompt.prefix for statement in statements(event) if statement.origin == "said"]
+        for event in (write(before, after), write(other, other))
+    )
+    assert one == two == ["said: I moved to the coast.\n", "said: Where do I buy bread?\n"]
 
 
 @given(before=memory, after=memory)
-def test_every_word_that_a_write_added_is_in_the_prompt(before: tuple[str, ...], after: tuple[str, ...]) -> None:
-    shown = set(words_in_order(render(write(before, after)).text)) | set(words_in_order(" ".join(before)))
-    added = {word for line in lines_beyond(after, before) for word in words_in_order(line)}
-    unseen = {word for word in added - shown if word not in STOP_WORDS}
-    assert {stem(word) for word in unseen} <= {stem(word) for word in shown} | {"user", "assist"}
-
-
-@given(before=memory, after=memory)
-def test_every_line_that_took_words_along_is_in_the_suffix(before: tuple[str, ...], after: tuple[str, ...]) -> None:
-    suffix = render(write(before, after)).suffix
+def test_every_line_that_took_words_along_is_asked_for(before: tuple[str, ...], after: tuple[str, ...]) -> None:
+    asked = {statement.prompt.prefix for statement in statements(write(before, after)) if statement.origin == "gone"}
     left = {stem(word) for line in after for word in words_in_order(line)}
     for line in lines_beyond(before, after):
         if any(stem(word) not in left for word in words_in_order(line) if word not in STOP_WORDS):
-            assert plain(line) in plain(suffix)
-
-
-def plain(text: str) -> str:
-    return " ".join(re.sub('[«»"]', "", text).split())
-
-
-def test_each_statement_of_the_user_has_a_number() -> None:
-    prompt = render(write())
-    assert prompt.prefix == "Said:\nI moved to the coast. ①\nWhere do I buy bread? ②\n"
-
-
-def test_where_no_user_speaks_all_is_shown_that_was_said() -> None:
-    assert "At a bakery. ①" in render(write(said=SAID[1:])).prefix
-
-
-def test_the_time_at_which_something_was_said_is_left_out() -> None:
-    said = (Message("user", "[Current Time: 2024-01-01 08:00:00]\nI moved."),)
-    assert render(write(said=said)).prefix == "Said:\nI moved. ①\n"
-
-
-def test_more_statements_than_there_are_signs_have_numbers_too() -> None:
-    said = (Message("user", " ".join(f"I own {i} boats." for i in range(60))),)
-    assert "I own 59 boats. (60)" in render(write(said=said)).prefix
+            assert f"gone: {' '.join(line.split())}\n" in asked
 
 
 @pytest.mark.parametrize(
     ("after", "has"),
     [
-        ((), "① none\n② none"),
-        (("I moved to the north.",), "① moved\n② none"),
-        (("moved to the coast", "buy bread"), "① all\n② all"),
-        (("moved north", "the coast is far"), "① moved\n② none"),
+        ((), ["0 of 2", "0 of 2"]),
+        (("I moved to the north.",), ["1 of 2 in 5: moved / coast.", "0 of 2"]),
+        (("moved to the coast", "buy bread"), ["2 of 2 in 4", "2 of 2 in 2"]),
+        (("moved north", "the coast is far"), ["1 of 2 in 2: moved / coast.", "0 of 2"]),
     ],
 )
-def test_each_statement_is_held_against_the_line_most_like_it(after: tuple[str, ...], has: str) -> None:
-    assert render(write(after, after)).suffix == f"Memory has:\n{has}\nIs all safe?"
+def test_each_statement_is_held_against_the_line_most_like_it(after: tuple[str, ...], has: list[str]) -> None:
+    told = [prompt.split("\n")[1] for prompt in prompts(write(after, after))]
+    assert told == has
 
 
-def test_words_that_a_removed_line_takes_along_are_marked() -> None:
-    suffix = render(write(("A red boat of wood",), ("A boat of wood",))).suffix
-    assert "gone: «A red» boat of wood\n" in suffix
+def test_a_prompt_ends_with_the_question() -> None:
+    assert all(prompt.endswith("\nsafe?") for prompt in prompts(write()))
 
 
-def test_words_that_nobody_said_are_shown() -> None:
-    suffix = render(write(("A boat",), ("A boat", "User resides near the sea; coast"))).suffix
-    assert "new: resides near sea;\n" in suffix
+def test_a_statement_knows_where_it_was_said() -> None:
+    said = (Message("assistant", "Hello. I listen."), Message("user", "Yes. I moved to the coast. It is far."))
+    found = [(one.origin, one.place, one.sentence) for one in statements(write(("A red boat",), (), said))]
+    assert found == [("said", 1, 1), ("said", 1, 2), ("gone", 0, 0)], "'Yes.' has small words only"
+
+
+def test_the_time_at_which_something_was_said_is_left_out() -> None:
+    said = (Message("user", "[Current Time: 2024-01-01 08:00:00]\nI moved."),)
+    assert prompts(write(said=said)) == ["said: I moved.\n0 of 1\nsafe?"]
+
+
+def test_where_no_user_speaks_all_counts_that_was_said() -> None:
+    assert prompts(write(said=SAID[1:])) == ["said: At a bakery.\n0 of 1\nsafe?"]
+
+
+def test_words_that_a_removed_line_takes_along_are_told() -> None:
+    [*_, gone] = prompts(write(("A red boat of wood",), ("A boat of wood",)))
+    assert gone == "gone: A red boat of wood\n2 of 3 in 4: boat wood / red\nsafe?"
+
+
+def test_words_that_nobody_said_are_shown_with_what_is_missing() -> None:
+    first, second = prompts(write(("A boat",), ("A boat", "home: User resides near the sea; bread to buy")))
+    assert first == "said: I moved to the coast.\n0 of 2\nnew: resides near sea;\nsafe?"
+    assert "new:" not in second
 
 
 def test_what_was_said_is_not_new() -> None:
-    after = tuple(f"{message.role}: {message.content}" for message in SAID)
-    assert "new:" not in render(write(after=after)).suffix
+    after = tuple(f"{message.role}: {message.content}" for message in SAID[1:])
+    assert not any("new:" in prompt for prompt in prompts(write(after=after)))
 
 
-def test_a_line_that_only_moved_is_neither_gone_nor_new() -> None:
-    suffix = render(write(("a boat", "a car"), ("a car", "a boat"))).suffix
-    assert "gone:" not in suffix
-    assert "new:" not in suffix
+def test_a_line_that_only_moved_takes_nothing_along() -> None:
+    found = statements(write(("a boat", "a car"), ("a car", "a boat")))
+    assert {statement.origin for statement in found} == {"said"}
+
+
+def test_a_whole_write_is_one_prompt_for_models_that_take_no_other() -> None:
+    assert whole(write()) == (
+        "said: I moved to the coast.\n0 of 2\nsaid: Where do I buy bread?\n0 of 2\nIs all of it safe?\n\nAnswer:"
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_a_line_that_only_moved_is_neither_gone_nor_new() -> None:
 def test_an_event_without_text_to_judge_is_refused(event: MemoryEvent, why: str) -> None:
     assert why in str(unreadable(event))
     with pytest.raises(ValueError, match="cannot be judged"):
-        render(event)
+        statements(event)
 
 
 def test_a_removal_without_messages_can_be_judged() -> None:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from mnemotune.env.memrm.checkpoint import Card
 from mnemotune.env.memrm.rows import Row
-from mnemotune.env.memrm.scoring import Logits, MemRM, Padded, fit_calibration, padded, safe
-from mnemotune.env.memrm.tokens import Tokens, train_tokens
+from mnemotune.env.memrm.scoring import Calibration, Logits, MemRM, Padded, fit_calibration, log_safe, padded, summed
+from mnemotune.env.memrm.tokens import Ids, Tokens, train_tokens
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent
 
@@ -68,14 +68,14 @@ def test_scores_do_not_depend_on_order_or_company(tokens: Tokens, rows: list[Row
     np.testing.assert_allclose(alone, scores[:20], atol=1e-5)
 
 
-def test_a_shared_prefix_is_read_once(tokens: Tokens) -> None:
-    said = (Message("assistant", "You moved to the coast last week. " * 8),)
+def test_what_writes_share_is_read_once(tokens: Tokens) -> None:
+    said = (Message("assistant", "Along the coast " + "they moved " * 8), Message("assistant", "My pony trots."))
     given = [MemoryEvent(said, (), (f"moved {i}",)) for i in range(8)]
     apart, together = Counting(), Counting()
     for event in given:
         model(tokens, apart).score([event])
     model(tokens, together).score(given)
-    assert together.calls == 2
+    assert together.calls == 2, "what was said, and then what became of it"
     assert together.tokens < 0.7 * apart.tokens
 
 
@@ -102,21 +102,43 @@ def test_no_events_have_no_scores(tokens: Tokens) -> None:
     assert model(tokens).score([]).shape == (0,)
 
 
-def test_the_temperature_moves_scores_towards_a_half(tokens: Tokens, rows: list[Row]) -> None:
-    sharp, dull = (model(tokens, temperature=t).score(events(rows)) for t in (1.0, 4.0))
+def test_the_temperature_moves_statements_towards_a_half() -> None:
+    differences = np.array([-3.0, -0.1, 0.0, 2.0, 40.0])
+    sharp, dull = (np.exp(log_safe(differences, Calibration(t, 0.0))) for t in (1.0, 4.0))
     assert (np.abs(dull - 0.5) <= np.abs(sharp - 0.5)).all()
+
+
+def asked(counts: Sequence[int]) -> list[list[Ids] | None]:
+    return [[Ids((), (0,))] * count for count in counts]
+
+
+def test_a_write_is_as_safe_as_all_its_statements_together(tokens: Tokens, rows: list[Row]) -> None:
+    reward, event = model(tokens), rows[0].event
+    [prompts] = reward.encode([event])
+    assert prompts is not None
+    assert len(prompts) > 1
+    each = 1 / (1 + np.exp(-reward.differences(prompts)))
+    assert reward.score([event])[0] == pytest.approx(each.prod())
+
+
+def test_a_write_that_has_nothing_to_lose_is_safe(tokens: Tokens) -> None:
+    event = MemoryEvent((Message("user", "Yes, I do."),), ("a boat",), ("a boat",))
+    assert model(tokens).score([event])[0] == 1.0
 
 
 def test_the_temperature_and_the_bias_that_made_the_labels_are_found() -> None:
     rng = np.random.default_rng(0)
-    differences = rng.normal(0, 6, 20_000)
-    labels = rng.random(20_000) < safe((differences + 1.5) / 2.5)
-    assert fit_calibration(differences, labels.tolist()) == pytest.approx((2.5, -1.5), rel=0.08)
+    counts = rng.integers(0, 4, 20_000)
+    differences = rng.normal(3, 6, counts.sum())
+    p_safe = np.exp(summed(log_safe(differences, Calibration(2.5, -1.5)), asked(counts)))
+    labels = rng.random(len(counts)) < p_safe
+    assert fit_calibration(differences, asked(counts), labels.tolist()) == pytest.approx((2.5, -1.5), rel=0.1)
 
 
-@pytest.mark.parametrize("differences", [[math.nan, math.nan], [1.0, 2.0]])
-def test_where_nothing_can_be_fitted_scores_stay_as_they_are(differences: list[float]) -> None:
-    assert fit_calibration(np.array(differences), [True, True]) == (1.0, 0.0)
+@pytest.mark.parametrize("given", [[None, None], asked([1, 1])], ids=["unscored", "one class"])
+def test_where_nothing_can_be_fitted_scores_stay_as_they_are(given: list[list[Ids] | None]) -> None:
+    differences = np.zeros(sum(len(prompts) for prompts in given if prompts is not None))
+    assert fit_calibration(differences, given, [True, True]) == (1.0, 0.0)
 
 
 def test_padding_is_on_the_right() -> None:

@@ -87,7 +87,7 @@ def test_a_stopped_training_goes_on_to_the_same_model(rows_file: Path, tmp_path:
     class Stopped(Exception):  # noqa: N818 - what happens
         pass
 
-    recipe = recipe_of(rows_file, checkpoint_every=4)
+    recipe = recipe_of(rows_file, checkpoint_every=1)
     examples = read_examples(recipe)
 
     def stop(*_: object) -> None:

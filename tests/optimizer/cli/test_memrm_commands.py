@@ -1,4 +1,4 @@
-"""``mnemotune memrm train`` and ``score``, as commands of an app of their own."""
+"""``mnemotune memrm train``, ``score`` and ``eval``, as commands of an app of their own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
+from mnemotune.env.memrm.memgym import write_memgym
 from mnemotune.env.memrm.recipe import RecipeError
-from mnemotune.env.memrm.rows import Fact, Heard, Row, write_rows
+from mnemotune.env.memrm.rows import Fact, Heard, Row, RowError, read_rows, write_rows
+from mnemotune.optimizer.cli.memrm_eval import eval_command
 from mnemotune.optimizer.cli.memrm_score import score_command
 from mnemotune.optimizer.cli.memrm_train import train_command
 
@@ -27,6 +29,7 @@ def run() -> Run:
     app = typer.Typer()
     app.command("train")(train_command)
     app.command("score")(score_command)
+    app.command("eval")(eval_command)
 
     def ran(*arguments: object) -> str:
         return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False).stdout
@@ -42,7 +45,7 @@ def rows(tmp_path: Path) -> Path:
         kept = rng.random() < 0.5
         said = f"I moved to the {rng.choice(['coast', 'city', 'valley'])}."
         heard = [Heard(role="user", content=said)]
-        facts = [Fact(info="home_place", lost=not kept)]
+        facts = [Fact(info="home_place", lost=not kept, message=0, sentence=0)]
         after = [said] if kept else []
         made.append(
             Row(user=f"u{i % 5}", policy="p", period=0, write=i, evicted=heard, before=[], after=after, facts=facts)
@@ -80,3 +83,36 @@ def test_a_folder_in_use_is_not_trained_into(run: Run, recipe: Path, tmp_path: P
     (tmp_path / "model" / "mine.txt").touch()
     with pytest.raises(RecipeError, match="is not empty"):
         run("train", recipe, "--out", tmp_path / "model")
+
+
+@pytest.fixture
+def model(run: Run, recipe: Path, tmp_path: Path) -> Path:
+    run("train", recipe, "--out", tmp_path / "model", "--tracking", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    return tmp_path / "model"
+
+
+def test_a_model_is_judged_on_rows(run: Run, model: Path, rows: Path, tmp_path: Path) -> None:
+    told = json.loads(run("eval", "--model", model, "--data", rows, "--plot", tmp_path / "plot.svg", "--json"))
+    assert (told["n"], told["unscored"], told["clusters"], told["split"]) == (40, 0, 5, None)
+    assert {"auroc", "ece", "f1_safe", "f1_harmful", "coverage", "accuracy_covered"} == set(told["intervals"])
+    for name, (low, high) in told["intervals"].items():
+        if told[name] is not None and name != "ece":  # which is biased upwards in a bootstrap
+            assert low <= told[name] <= high
+    assert told["baselines"]["majority"] == 0.5
+    assert (tmp_path / "plot.svg").read_text().startswith("<svg")
+    assert "AUROC, HARMFUL positive" in run("eval", "--model", model, "--data", rows)
+
+
+def test_a_split_of_the_data_card_is_judged_alone(run: Run, model: Path, rows: Path) -> None:
+    splits = {"seed": 0, "users": ["u1"], "policies": [], "topics": []}
+    Path(f"{rows}.card.json").write_text(json.dumps({"splits": splits}))
+    assert json.loads(run("eval", "--model", model, "--data", rows, "--split", "users", "--json"))["n"] == 8
+    with pytest.raises(RowError, match="has no rows in the split 'topics'"):
+        run("eval", "--model", model, "--data", rows, "--split", "topics")
+
+
+def test_memgym_s_rows_are_judged_too(run: Run, model: Path, rows: Path, tmp_path: Path) -> None:
+    write_memgym(tmp_path / "memgym.jsonl", read_rows(rows))
+    told = json.loads(run("eval", "--model", model, "--data", tmp_path / "memgym.jsonl", "--json"))
+    assert told["n"] == 40
+    assert set(told["baselines"]) == {"majority", "equal actions", "perturbation"}
