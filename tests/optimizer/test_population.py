@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from collections import Counter
 
-from mnemotune.optimizer.population import population
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemotune.optimizer.population import dealt, population
 from mnemotune.policies.policy import PolicyError
 
 
@@ -37,3 +41,21 @@ def test_a_policy_that_is_named_twice_is_there_once() -> None:
 def test_a_number_of_policies_must_be_one(name: str) -> None:
     with pytest.raises(PolicyError, match=r"write (random|damaged):N"):
         population([name], seed=0)
+
+
+@given(users=st.integers(1, 30), each=st.integers(1, 12), seed=st.integers(0, 5))
+def test_policies_are_dealt_evenly_and_none_twice_to_a_user(users: int, each: int, seed: int) -> None:
+    members = population(["presets", "random:5"], seed=0)
+    names = [f"user-{i}" for i in range(users)]
+    hands = dealt(members, names, each=each, seed=seed)
+    assert hands == dealt(members, names, each=each, seed=seed)
+    assert list(hands) == names
+    assert all(len({m.name for m in hand}) == len(hand) == min(each, 9) for hand in hands.values())
+    met = Counter(member.name for hand in hands.values() for member in hand)
+    counts = [met[member.name] for member in members]
+    assert max(counts) - min(counts) <= 2
+
+
+def test_all_policies_are_dealt_where_no_number_is_given() -> None:
+    members = population(["presets"], seed=0)
+    assert dealt(members, ["a", "b"], each=None, seed=0) == {"a": members, "b": members}
