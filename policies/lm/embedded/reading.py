@@ -86,17 +86,13 @@ class Context:
         """Return each sentence's sum of a value of its words; ``values`` are aligned with ``codes``."""
         return np.asarray(np.bincount(self.owners, weights=values[self.words], minlength=len(self)), dtype=float)
 
-    def find(self, codes: Codes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Return the place of each word among the different ones, and whether it is there at all."""
+    def find(self, codes: Codes) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Tell which different words are among these, aligned with ``self.codes``, and which of these there are."""
         places = self.codes.searchsorted(codes)
-        return places, self._codes_and_end[places] == codes
-
-    def has(self, codes: Codes) -> NDArray[np.bool_]:
-        """Tell which different words are among these."""
-        places, there = self.find(codes)
-        found = np.zeros(len(self.codes), dtype=bool)
-        found[places[there]] = True
-        return found
+        there = self._codes_and_end[places] == codes
+        among = np.zeros(len(self.codes), dtype=bool)
+        among[places[there]] = True
+        return among, there
 
     @cached_property
     def age(self) -> Floats:
@@ -144,9 +140,8 @@ def attend(context: Context, cue: frozenset[str], reading: Reading) -> Floats:
     if not len(context):
         return np.zeros(0)
     codes = codes_of_all(cue)
-    known = context.has(codes)
+    known, there = context.find(codes)
     shared = context.sums(known * context.worth**2)
-    _, there = context.find(codes)
     unknown = codes[~there]
     mass = math.fsum(context.worth[known] ** 2) + math.fsum(np.where(unknown % 2, KIN_WORTH, 1.0) ** 2)
     norms = np.sqrt(context.masses * mass)
@@ -163,7 +158,7 @@ def votes(context: Context, options: Sequence[Words], reading: Reading) -> Float
     Only what tells the options apart counts, the more the fewer of them have it. A sentence speaks for several in
     proportion, and the louder the more it says.
     """
-    held = np.array([context.has(option.codes) for option in options], dtype=float).T
+    held = np.array([context.find(option.codes)[0] for option in options], dtype=float).T
     telling = np.sqrt(1.0 - held.mean(axis=1)) * np.where(context.codes % 2, reading.kinship, 1.0)
     spoken = np.stack([context.sums(telling * column) for column in held.T], axis=1)
     for place, quantity in context.quantities:

@@ -25,8 +25,10 @@ def codes_of(words: Iterable[str]) -> Codes:
 
 @lru_cache(maxsize=1 << 13)
 def codes_of_all(words: frozenset[str]) -> Codes:
-    """Return the numbers of words in the words' order: sums over them are the same in every process."""
-    return codes_of(sorted(words))
+    """Return the numbers of words in the words' order, read-only: sums over them are the same in every process."""
+    codes = codes_of(sorted(words))
+    codes.flags.writeable = False
+    return codes
 
 
 NO_CODE = np.iinfo(np.int64).max
