@@ -112,6 +112,19 @@ Objective = Literal["score", "score-per-token", "score-per-dollar", "score-per-c
 NUMBERS_ONLY, PROMPTS_ONLY = {"known", "spread", "tpe", "random"}, {"amemgym", "gepa"}
 
 
+class Screening(Section):
+    """How candidates are ranked before any episode is spent on them: by what MemRM says that they would still know."""
+
+    model: str = "tiny"
+    """The bundled checkpoint, or a checkpoint's folder."""
+    users: Positive = 1
+    """Train users whose recorded talks candidates listen to."""
+    drop: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    """Share of each generation's candidates that does not race."""
+    least_correlation: Annotated[float, Field(ge=-1, le=1)] = 0.2
+    """Rank correlation of forecasts and raced scores below which nothing is dropped any more."""
+
+
 class SearchConfig(Section):
     """The evolution loop."""
 
@@ -148,6 +161,8 @@ class SearchConfig(Section):
     """Whether a candidate is left as soon as it has lost on some of the train users; else it meets all of them."""
     race_block: Positive = 4
     """Train users at the first look at a race; each next look is at twice as many."""
+    screening: Screening | None = None
+    """None races every candidate."""
     off_policy: bool = False
     """Whether candidates listen to the seed policy's recorded talks instead of talking; never in the sealed test."""
     acceptance: Literal["validation", "train"] = "validation"

@@ -65,7 +65,7 @@ class Loop:
                 )
                 if not made:
                     return f"none of the proposers ({', '.join(self.proposers)}) has anything to make a candidate from"
-                entrants = self._checked(made, await self._screen([one for _, one in made]), generation)
+                entrants = self._checked(made, await self._screen([one for _, one in made], generation), generation)
                 together = len(entrants) if broad and self.search.racing else 1
                 for first in range(0, len(entrants), together):
                     heat = entrants[first : first + together]
@@ -160,9 +160,9 @@ class Loop:
         """Count the candidates of a generation that are in the study."""
         return sum(trial.generation == generation and bool(trial.proposer) for trial in self.study.trials)
 
-    async def _screen(self, candidates: Sequence[Candidate]) -> list[Verdict]:
+    async def _screen(self, candidates: Sequence[Candidate], generation: int) -> list[Verdict]:
         sound = [candidate.policy for candidate in candidates if candidate.policy is not None]
-        verdicts = iter(await self.screen.screen(sound))
+        verdicts = iter(await self.screen.screen(sound, self.study.trials, generation=generation))
         return [Verdict(keep=True, reason="") if c.policy is None else next(verdicts) for c in candidates]
 
     async def _judge_seed(self, policy: MemoryPolicy) -> Trial:
@@ -209,7 +209,8 @@ class Loop:
                 stage="race",
                 accepted=False,
                 reason="",
-                ledger=candidate.took,
+                ledger=merged([candidate.took, verdict.took]),
+                forecast=verdict.forecast,
             )
             trial = self._placed(trial)
             twin = next((earlier for earlier in found if earlier.policy == candidate.policy), None)

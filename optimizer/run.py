@@ -14,9 +14,12 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from ..data import Splits
+from ..data.scenario import Scenario
 from ..env import Episode, Evaluation, Evaluator
 from ..env.concurrency import end, start
 from ..env.episode import UpperBound, write_episodes
+from ..env.memrm.forecast import read_forecast
+from ..env.memrm.scoring import folder_of, load_memrm
 from ..env.statistics import nan_mean
 from ..env.transcript import Transcript, read_transcripts
 from ..policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits
@@ -24,7 +27,8 @@ from ..policies.lm.base import merged
 from ..policies.policy import dump_policy, load_policy
 from .allowance import Allowance, splits_of
 from .arena import Arena
-from .config import Config, ConfigError, SearchConfig, dump_config, load_config
+from .config import Config, ConfigError, Screening, SearchConfig, dump_config, load_config
+from .forecasting import TalkForecaster
 from .loop import Loop
 from .models import MeteredModels, Models, check_objective, open_models, price_of, priced, protocol_of, told_prices
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
@@ -32,7 +36,7 @@ from .progress import Progress
 from .proposers import open_proposers
 from .proposers.proposer import Proposer
 from .report import write_report
-from .screen import KeepAll
+from .screen import ForecastScreen, KeepAll, Screen
 from .sealed import EVOLVED, SEED, SealedTest, open_test
 from .study import Trial
 from .tracking import Tracker, check_server
@@ -148,6 +152,7 @@ class _Run:
         self.progress = Progress(console, self.search.budget)
         self.tracker = Tracker(outcome, tell=self.progress.say)
         self.talks: Mapping[str, Transcript] | None = None
+        self.screen: Screen = KeepAll()
 
     async def go(self) -> Outcome:
         try:
@@ -182,14 +187,19 @@ class _Run:
         evaluator = Evaluator(self.search.cast)
         model, templates = self.search.proposer, self.config.templates
         async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
-            if search.off_policy:
-                try:
-                    self.talks = await self._recorded(evaluator)
-                except BudgetExhausted as end:
-                    raise ConfigError(
-                        f"search.budget: too small even for the seed policy's talks ({end}); raise it and --resume"
-                    ) from None
-            arena = self._arena(evaluator)
+            try:
+                if search.off_policy:
+                    asked = search.acceptance == "validation"
+                    self.talks = await self._recorded(
+                        evaluator, [*self.splits.train, *(self.splits.validation if asked else ())]
+                    )
+                arena = self._arena(evaluator)
+                if search.screening is not None:
+                    self.screen = await self._open_screen(search.screening, evaluator)
+            except BudgetExhausted as end:
+                raise ConfigError(
+                    f"search.budget: too small even for the seed policy's talks ({end}); raise it and --resume"
+                ) from None
             with open_proposers(search, model=model, templates=templates, arena=arena) as proposers:
                 ended = await self._loop(self.search, arena, proposers).run(self.config.seed_policy)
         if not self.study.trials:
@@ -198,15 +208,26 @@ class _Run:
         self.study.note(ENDED, ended)
         self.progress.say(f"The search is over: {ended}.")
 
-    async def _recorded(self, evaluator: Evaluator) -> Mapping[str, Transcript]:
-        """Return the seed policy's talks with all users of the search, recorded once.
+    async def _open_screen(self, screening: Screening, evaluator: Evaluator) -> Screen:
+        """Load the reward model and record the talks that candidates listen to; without them nothing is dropped."""
+        reward, expected = load_memrm(screening.model), read_forecast(folder_of(screening.model))
+        users = self.splits.train[: screening.users]
+        try:
+            talks = self.talks or await self._recorded(evaluator, users)
+        except LanguageModelError as error:
+            self.progress.say(f"Every candidate races, as none can be screened: {error}")
+            return KeepAll()
+        forecaster = TalkForecaster(reward, expected, users, talks, self.search.cast)
+        seed = self.config.search.seed
+        return ForecastScreen(forecaster, screening.drop, screening.least_correlation, seed)
+
+    async def _recorded(self, evaluator: Evaluator, users: Sequence[Scenario]) -> Mapping[str, Transcript]:
+        """Return the seed policy's talks with these users, recorded once.
 
         Raises LanguageModelError when one cannot be had, and BudgetExhausted.
         """
         folder = self.outcome.folder / TALKS
         if not folder.is_dir():
-            asked = self.config.search.acceptance == "validation"
-            users = [*self.splits.train, *(self.splits.validation if asked else ())]
             found = await evaluator.evaluate(self.config.seed_policy, users, done=lambda _: self.progress.tick())
             for user, reason in found.failures.items():
                 raise LanguageModelError(f"the seed policy's talk with {user} could not be recorded: {reason}")
@@ -242,7 +263,7 @@ class _Run:
         return Loop(
             study=self.study,
             arena=arena,
-            screen=KeepAll(),
+            screen=self.screen,
             proposers=proposers,
             search=self.config.search,
             tell=self._trial_done,

@@ -92,6 +92,8 @@ class Trial:
     """Periods of episodes that its race and its look ran."""
     proposer: str = ""
     """Who made it; empty for the seed policy, and for a candidate that is looked at again."""
+    forecast: float = math.nan
+    """What the screen ranked it by; NaN where there was nothing."""
     led: bool = False
     """Whether it was clearly better than all before it on train users."""
     look: Mapping[str, Any] = field(default_factory=dict)

@@ -106,10 +106,12 @@ class Memory:
         return [Message("system", system), *self._state.buffer]
 
     async def listing(self, query: str) -> str:
-        """Return the memories that come back for a query, one line each."""
-        if self.policy.write.mode == "none":
-            return ""
-        return "\n".join(f"- {entry.line}" for entry in await self._recall(query))
+        """Return the memories that come back for a query as a list in a prompt."""
+        return "\n".join(f"- {memory}" for memory in await self.memories(query))
+
+    async def memories(self, query: str) -> list[str]:
+        """Return the memories that come back for a query."""
+        return [] if self.policy.write.mode == "none" else [entry.line for entry in await self._recall(query)]
 
     async def _recall(self, query: str) -> list[Entry]:
         policy, entries = self.policy, self._state.entries

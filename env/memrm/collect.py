@@ -10,10 +10,13 @@ from ...data.scenario import Scenario
 from ...policies.lm import EndpointDown, LanguageModelError
 from ...policies.policy import MemoryPolicy
 from ..concurrency import side_by_side
+from ..episode import Episode
 from ..evaluation import Evaluator
 from ..rollout import Cast
+from ..transcript import talks_of
 from .labels import Labelled, Labeller
 from .rows import Row
+from .shown import Replies, Showing, showing_of, shown_before
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Played:
     labelled: Labelled
     calls: int
     """Calls that the episode took, its questions included and labels left out."""
+    showing: Showing | None = None
+    """What its memory showed before each question; None where the episode failed."""
     failure: str | None = None
     """Why there are no rows; None when all went well."""
 
@@ -51,9 +56,10 @@ async def collect(
         evaluation = await evaluator.evaluate(policy, [scenario])
         [episode] = evaluation.episodes
         labelled, failure, calls = NOTHING, episode.failure, episode.ledger.total.calls
-        score = float("nan")
+        score, showing = float("nan"), None
         if failure is None:
             score = evaluation.memory_score.mean
+            showing = await _showing(scenario, policy, episode, score, cast)
             rng = random.Random(f"writes:{seed}:{scenario.id}:{policy.key}")
             try:
                 labelled = await labeller.label(episode, policy, most=writes, rng=rng)
@@ -61,10 +67,26 @@ async def collect(
                 raise
             except LanguageModelError as error:
                 failure = f"labels: {error}"
-        return Played(scenario.id, policy.key, score, labelled, calls, failure)
+        return Played(scenario.id, policy.key, score, labelled, calls, showing, failure)
 
     first, *others = policies.values()
     return [await played(first), *await side_by_side(played(policy) for policy in others)]
+
+
+async def _showing(scenario: Scenario, policy: MemoryPolicy, episode: Episode, score: float, cast: Cast) -> Showing:
+    """Return what an episode's memory showed: its writes are written again as they were, without a call."""
+    events = [event for period in episode.periods for event in period.events]
+    shown = await shown_before(
+        policy,
+        scenario,
+        talks_of([episode])[scenario.id],
+        model=Replies(events),
+        embedder=cast.embedder,
+        protocol=cast.protocol,
+    )
+    answers = [episode.periods[one.period].answers[one.question] for one in shown]
+    right = [None if answer.gold is None else answer.score == 1 for answer in answers]
+    return showing_of(scenario.id, policy.key, score, shown, right)
 
 
 NOTHING = Labelled(rows=(), writes=0, undecided=0, failed=0, calls=0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from .recipe import Recipe, RecipeError
 from .render import Prompt, Statement, statements, unreadable
 from .rows import Fact, Row, read_rows
+from .shown import Showing, read_showings, shown_file
 from .splits import read_splits
 
 
@@ -29,6 +30,8 @@ class Examples:
     train: tuple[Example, ...]
     """Each prompt and label once, in the order of the rows."""
     held_out: tuple[Row, ...]
+    showings: tuple[Showing, ...] = ()
+    """Of the users and the policies to learn from; empty where the rows have no ``.shown.jsonl`` beside them."""
 
     def weights(self, cap: float) -> tuple[float, float]:
         """Return the loss weights of SAFE and HARMFUL: both classes weigh the same, but for the cap."""
@@ -55,7 +58,11 @@ def read_examples(recipe: Recipe) -> Examples:
     train = tuple(Example(prompt, safe, count) for (prompt, safe), count in found.items())
     if len({example.safe for example in train}) < 2:
         raise RecipeError(f"rows: {recipe.rows} has statements of one label only; a model needs SAFE and HARMFUL ones")
-    return Examples(train, tuple(row for row in rows if row.user in held))
+    kept_apart = held if splits is None else {*held, *splits.users, *splits.policies}
+    file = shown_file(recipe.rows)
+    shown = read_showings(file) if file.is_file() else ()
+    showings = tuple(one for one in shown if kept_apart.isdisjoint({one.user, one.policy}))
+    return Examples(train, tuple(row for row in rows if row.user in held), showings)
 
 
 def labelled(row: Row) -> Iterator[tuple[Prompt, bool]]:

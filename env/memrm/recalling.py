@@ -1,100 +1,65 @@
-"""What a policy's memory would still tell, found from recorded talks without a question being asked."""
+"""How much of what questions need a memory would still tell: found without a question being asked."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-import numpy as np
-
-from ...data.scenario import Scenario
 from ...policies.lm import Message
-from ...policies.lm.base import Embedder, LanguageModel
-from ...policies.memory import Memory, MemoryEvent
-from ...policies.policy import MemoryPolicy
-from ..evolution import told_schema
-from ..protocol import Protocol, answer_prompt
-from ..transcript import Transcript
+from ...policies.memory import MemoryEvent
 from .scoring import RewardModel
+from .shown import Shown
+
+Told = dict[MemoryEvent, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What a memory would still tell of one user."""
+    """What is before a model when a question comes, in numbers."""
 
-    share: float
-    """Probability that it tells all that a question needs, mean over periods and questions, in [0, 1]; NaN where no
-    state that a question needs was told, or one could not be scored."""
-    words: float
-    """Of what the model reads before a question, memories and buffer, mean over periods and questions."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Need:
-    """A state that a question needs in a period."""
-
-    question: tuple[int, int]
-    """Period and question, 0-based."""
-    event: MemoryEvent | None
-    """The message that told it, held against what memory shows for the question; None while the buffer has it."""
+    told: float
+    """Probability that all that the question needs is told, in [0, 1]; NaN where it could not be scored."""
+    outdated: float
+    """Of how many of the states that it needs an older value is told as well; NaN likewise."""
+    buffered: float
+    """Share of the states that it needs whose message is still in the buffer."""
+    words: int
+    """Of the memories that come back."""
+    lines: int
+    buffer_words: int
 
 
-async def recall(
-    policy: MemoryPolicy,
-    scenario: Scenario,
-    talk: Transcript,
-    reward: RewardModel,
-    *,
-    model: LanguageModel,
-    embedder: Embedder,
-    protocol: Protocol,
-) -> Recalled:
-    """Return what a policy's memory would tell: it listens to a recorded talk and writes, and is asked nothing.
-
-    Raises what the model raises.
-    """
-    needs, words = await _needs(policy, scenario, talk, model, embedder, protocol)
-    written = [need.event for need in needs if need.event is not None]
-    scores = iter(reward.score(written).tolist())
-    found: dict[tuple[int, int], float] = {}
-    for need in needs:
-        p_safe = 1.0 if need.event is None else next(scores)
-        found[need.question] = found.get(need.question, 1.0) * p_safe
-    share = float(np.mean(list(found.values()))) if found else math.nan
-    return Recalled(share, float(np.mean(words)))
+def recall(shown: Sequence[Shown], reward: RewardModel) -> list[Recalled]:
+    """Return what is told of what each question needs; questions that need nothing that was told are left out."""
+    asked = [one for one in shown if one.needs]
+    events = list(dict.fromkeys(event for one in asked for event in _events(one)))
+    told = dict(zip(events, reward.score(events).tolist(), strict=True))
+    return [_recalled(one, told) for one in asked]
 
 
-async def _needs(
-    policy: MemoryPolicy,
-    scenario: Scenario,
-    talk: Transcript,
-    model: LanguageModel,
-    embedder: Embedder,
-    protocol: Protocol,
-) -> tuple[list[_Need], list[int]]:
-    memory = Memory(told_schema(policy, scenario), model, embedder)
-    told: dict[str, Message] = {}
-    found: list[_Need] = []
-    words: list[int] = []
-    for p, (period, sessions) in enumerate(zip(scenario.periods, talk, strict=True)):
-        for session, turns in zip(period.sessions, sessions, strict=True):
-            told |= dict.fromkeys(session.exposed_states, Message("user", turns[0].user))
-            for turn in turns:
-                await memory.observe([Message("user", turn.user), Message("assistant", turn.assistant)])
-        for q, question in enumerate(scenario.qas):
-            template = policy.prompts.answer or protocol.templates.answer
-            listing = await memory.listing(answer_prompt(template, question, compat=protocol.compat))
-            lines = tuple(line.removeprefix("- ") for line in listing.splitlines())
-            words.append(len(listing.split()) + sum(len(m.content.split()) for m in memory.snapshot().buffer))
-            messages = [told[info] for info in question.required_info if info in told]
-            found += (_Need((p, q), event) for event in _held(messages, lines, memory.snapshot().buffer))
-    return found, words
+def _recalled(one: Shown, told: Told) -> Recalled:
+    newest = [_told(texts[-1], one, told) for texts in one.needs]
+    older = [max((_told(text, one, told) for text in texts[:-1]), default=0.0) for texts in one.needs]
+    return Recalled(
+        told=math.prod(newest),
+        outdated=math.fsum(older),
+        buffered=sum(texts[-1] in one.buffered for texts in one.needs) / len(one.needs),
+        words=sum(len(line.split()) for line in one.lines),
+        lines=len(one.lines),
+        buffer_words=one.buffer_words,
+    )
 
 
-def _held(
-    messages: Sequence[Message], lines: tuple[str, ...], buffer: Sequence[Message]
-) -> Iterator[MemoryEvent | None]:
-    """Yield each message held against memory; None for one that is still in the buffer."""
-    for message in messages:
-        yield None if message in buffer else MemoryEvent((message,), lines, lines)
+def _told(text: str, one: Shown, told: Told) -> float:
+    return 1.0 if text in one.buffered else told[_event(text, one)]
+
+
+def _events(one: Shown) -> Iterator[MemoryEvent]:
+    return (_event(text, one) for text in chain.from_iterable(one.needs) if text not in one.buffered)
+
+
+def _event(text: str, one: Shown) -> MemoryEvent:
+    """Return a message held against the memories that come back."""
+    return MemoryEvent((Message("user", text),), one.lines, one.lines)

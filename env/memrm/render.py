@@ -91,7 +91,7 @@ def unreadable(event: MemoryEvent) -> str | None:
     for text in texts:
         if not isinstance(text, str):
             return f"it holds {type(text).__name__}, not text"
-        if _CONTROL.search(text) or not _encodes(text):
+        if not _is_text(text):
             return f"it holds characters that are not text, in {text[:40]!r}"
     said = any(message.content.strip() for message in event.evicted)
     if not said and Counter(event.before) == Counter(event.after):
@@ -99,12 +99,13 @@ def unreadable(event: MemoryEvent) -> str | None:
     return None
 
 
-def _encodes(text: str) -> bool:
+@lru_cache(maxsize=1 << 15)
+def _is_text(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
-    return True
+    return _CONTROL.search(text) is None
 
 
 def _said(event: MemoryEvent) -> Iterator[tuple[int, int, str]]:

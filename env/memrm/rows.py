@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -15,6 +15,7 @@ from ...policies.memory import MemoryEvent
 from ..episode import lines_beyond
 
 Label = Literal["SAFE", "HARMFUL"]
+Kind = TypeVar("Kind", bound=Record)
 
 
 class RowError(ValueError):
@@ -96,14 +97,14 @@ class Row(Record):
         return MemoryEvent(evicted, tuple(self.before), tuple(self.after))
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> str:
-    """Write rows as JSON lines, all of them or none; return the SHA-256 of the file."""
+def write_rows(path: Path, rows: Iterable[Record]) -> str:
+    """Write rows or other records as JSON lines, all of them or none; return the SHA-256 of the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new, digest = path.with_name(f"{path.name}.new"), hashlib.sha256()
     try:
         with new.open("wb") as file:
-            for row in rows:
-                line = row.model_dump_json().encode() + b"\n"
+            for record in rows:
+                line = record.model_dump_json().encode() + b"\n"
                 digest.update(line)
                 file.write(line)
         new.replace(path)
@@ -114,11 +115,16 @@ def write_rows(path: Path, rows: Iterable[Row]) -> str:
 
 def read_rows(path: Path) -> Iterator[Row]:
     """Yield the rows of a file, in its order. Raises RowError for a line that is none, and for an empty file."""
+    return read_records(path, Row)
+
+
+def read_records(path: Path, kind: type[Kind]) -> Iterator[Kind]:
+    """Yield the records of a file of JSON lines. Raises RowError for a line that is none, and for an empty file."""
     number = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                yield Row.model_validate_json(line)
+                yield kind.model_validate_json(line)
             except ValidationError as error:
                 first = error.errors()[0]
                 where = ".".join(map(str, first["loc"])) or "line"

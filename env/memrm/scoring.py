@@ -188,12 +188,17 @@ def fit_calibration(
     return Calibration(float(np.exp(found.x[0])), float(found.x[1]))
 
 
+def folder_of(checkpoint: Path | str) -> Path:
+    """Return a checkpoint's folder: ``tiny`` is the bundled one."""
+    return TINY if str(checkpoint) == "tiny" else Path(checkpoint)
+
+
 def load_memrm(checkpoint: Path | str = "tiny", *, torch: bool = False) -> MemRM:
     """Load a checkpoint folder, or the bundled ``tiny``.
 
     ONNX runs it where the folder has it, unless ``torch`` is asked for. Raises CheckpointError when it cannot be used.
     """
-    folder = TINY if str(checkpoint) == "tiny" else Path(checkpoint)
+    folder = folder_of(checkpoint)
     card, tokens = read_card(folder), read_tokens(folder)
     if (folder / ONNX).is_file() and not torch:
         from .on_onnx import OnnxRunner  # imported late: onnxruntime takes a while

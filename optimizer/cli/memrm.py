@@ -18,6 +18,7 @@ from ...env.generation.folder import write_json
 from ...env.memrm.card import card
 from ...env.memrm.collect import Played, collect
 from ...env.memrm.rows import write_rows
+from ...env.memrm.shown import shown_file
 from ...env.memrm.splits import deal
 from ...policies.policy import MemoryPolicy
 from ..cores import collect_on, processes_to_collect
@@ -42,7 +43,9 @@ def collect_command(
             "--policies", help="`presets`, `random:N`, `damaged:N`, a preset or a policy file; several may follow."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="The JSONL file to write; its data card goes to OUT.card.json.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="The JSONL file to write; OUT.card.json and OUT.shown.jsonl come beside it.")
+    ],
     more: Annotated[list[str] | None, typer.Argument(help="Further policies.", show_default=False)] = None,
     data: Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")] = "base",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Draws policies, writes and splits.")] = 0,
@@ -86,6 +89,7 @@ def collect_command(
         seed=seed,
     )
     digest = write_rows(out, rows)
+    write_rows(shown_file(out), (one.showing for one in played if one.showing is not None))
     made = {
         "data": data, "users": users, "policies": all_names, "seed": seed, "writes": writes, "each": each,
         "model": settings.model, "version": __version__,

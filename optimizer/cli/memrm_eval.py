@@ -13,11 +13,14 @@ from rich.console import Console
 from rich.table import Table
 
 from ...env.memrm.checkpoint import ADAPTER, CARD
+from ...env.memrm.forecast import read_forecast
 from ...env.memrm.judging import Judgement, judge_memgym, judge_rows
 from ...env.memrm.memgym import ADAPTER_FOLDER, is_memgym, load_memgym, read_memgym, score_prompts
 from ...env.memrm.metrics import COVERED, Floats, Labels
+from ...env.memrm.ranking import Ranking, rank
 from ...env.memrm.rows import RowError, read_rows
-from ...env.memrm.scoring import MemRM, load_memrm
+from ...env.memrm.scoring import MemRM, folder_of, load_memrm
+from ...env.memrm.shown import read_showings, shown_file
 from ...env.memrm.splits import read_splits
 
 Part = Literal["train", "users", "policies", "topics"]
@@ -42,13 +45,19 @@ def eval_command(
     ] = COVERED,
     base: Annotated[str | None, typer.Option("--base", help="Another base model than the adapter names.")] = None,
     torch: Annotated[bool, typer.Option("--torch", help="Run with torch though an ONNX graph is there.")] = False,
+    ranked: Annotated[
+        bool, typer.Option("--rank", help="Also rank the policies of DATA.shown.jsonl, beside their true scores.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option("--plot", help="A file for the reliability diagram, SVG.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Judge a reward model on labelled writes: AUROC, calibration, F1, coverage, beside simple baselines."""
     reward = _load(model, base=base, torch=torch)
+    ranking = _rank(reward, data, model) if ranked else None
     p_safe, harmful, found = _judge(reward, data, part, threshold)
     told = {"model": model, "data": str(data), "split": part, "threshold": threshold, **_as_json(found)}
+    if ranking is not None:
+        told["rank"] = _rank_as_json(ranking)
     if plot is not None:
         from ..plots import reliability_plot  # imported late: matplotlib takes a while
 
@@ -57,7 +66,7 @@ def eval_command(
     if as_json:
         typer.echo(json.dumps(told, ensure_ascii=False))
     else:
-        _show(found, threshold)
+        _show(found, threshold, ranking)
 
 
 def _load(model: str, *, base: str | None, torch: bool) -> MemRM:
@@ -66,6 +75,14 @@ def _load(model: str, *, base: str | None, torch: bool) -> MemRM:
     if foreign and not (folder / CARD).is_file():
         return load_memgym(folder, base=base)
     return load_memrm(model, torch=torch)
+
+
+def _rank(reward: MemRM, data: Path, model: str) -> Ranking:
+    """Rank policies; what is missing for that is said before anything is scored."""
+    forecast, file = read_forecast(folder_of(model)), shown_file(data)
+    if not file.is_file():
+        raise RowError(f"{file}: there is no such file; `mnemotune memrm collect` writes it beside its rows")
+    return rank(list(read_showings(file)), reward, forecast)
 
 
 def _judge(reward: MemRM, data: Path, part: Part | None, threshold: float) -> tuple[Floats, Labels, Judgement]:
@@ -100,11 +117,22 @@ def _as_json(found: Judgement) -> dict[str, Any]:
     }
 
 
+def _rank_as_json(found: Ranking) -> dict[str, Any]:
+    return {
+        "spearman": _number(found.spearman),
+        "interval": [*map(_number, found.interval)],
+        "policies": [
+            {"policy": one.policy, "memory_score": _number(one.memory_score), "forecast": _number(one.forecast)}
+            for one in found.policies
+        ],
+    }
+
+
 def _number(value: float) -> float | None:
     return None if math.isnan(value) else round(value, 6)
 
 
-def _show(found: Judgement, threshold: float) -> None:
+def _show(found: Judgement, threshold: float, ranking: Ranking | None) -> None:
     console = Console()
     table = Table(box=None, pad_edge=False)
     for name in ("", "figure", "95% interval"):
@@ -116,6 +144,9 @@ def _show(found: Judgement, threshold: float) -> None:
     table.add_row(f"AUROC above that of {best}", _short(lead), " to ".join(map(_short, interval)))
     for name, value in found.baselines.items():
         table.add_row(f"AUROC of {name}", _short(value), "")
+    if ranking is not None:
+        name = f"rank correlation over {len(ranking.policies)} policies"
+        table.add_row(name, _short(ranking.spearman), " to ".join(map(_short, ranking.interval)))
     console.print(table)
     unscored = f"; {found.unscored:,} are not scored" if found.unscored else ""
     console.print(

@@ -12,7 +12,10 @@ from rich.console import Console
 
 from ...env.memrm.checkpoint import Card
 from ...env.memrm.examples import read_examples
+from ...env.memrm.forecast import FORECAST, fit_forecast, write_forecast
 from ...env.memrm.recipe import Recipe, RecipeError, Scratch, load_recipe
+from ...env.memrm.scoring import load_memrm
+from ...env.memrm.shown import shown_file
 from ..tracking import logged_run
 
 
@@ -43,6 +46,12 @@ def train_command(
 
         card = train(settings, examples, out, resume=resume, log=log)
     console.print(f"{out}: temperature {card.temperature:.2f}, window {card.window:,} tokens")
+    if examples.showings:
+        write_forecast(out, fit_forecast(examples.showings, load_memrm(out), seed=settings.seed))
+        console.print(f"{out / FORECAST}: how often a model answers rightly, from {len(examples.showings):,} episodes")
+    else:
+        missing = f"{shown_file(settings.rows)}: not there, so that this checkpoint has no {FORECAST}"
+        console.print(f"{missing} and cannot rank policies", style="yellow")
 
 
 def _trainer(recipe: Recipe) -> Callable[..., Card]:

@@ -326,7 +326,9 @@ class ScriptedScreen:
     def __post_init__(self) -> None:
         self.shown: list[list[int]] = []
 
-    async def screen(self, candidates: Sequence[MemoryPolicy]) -> list[Verdict]:
+    async def screen(
+        self, candidates: Sequence[MemoryPolicy], trials: Sequence[Trial], *, generation: int
+    ) -> list[Verdict]:
         cares = [int("".join(filter(str.isdigit, (c.prompts.answer or "").split(".")[0]))) for c in candidates]
         self.shown.append(cares)
         return [Verdict(keep=care <= self.most, reason=f"care {care} looks bad") for care in cares]

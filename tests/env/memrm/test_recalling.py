@@ -1,97 +1,71 @@
-"""What a memory would still tell.
+"""What is told of what questions need.
 
-1. While the buffer has everything, everything is told.
-2. A memory that writes nothing tells nothing of what left its buffer.
-3. Nothing is asked of the model but what the policy writes with.
+1. What the buffer has is told for certain, and nothing is scored for it.
+2. All needs have to be told; an older value that is told as well is counted apart.
+3. Equal messages before equal memories are scored once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
-from mnemotune.data import Scenario
-from mnemotune.data.generator import generate_scenarios
-from mnemotune.env import Cast, Protocol, rollout
-from mnemotune.env.memrm.recalling import Recalled, recall
-from mnemotune.env.memrm.render import statements
+from mnemotune.env.memrm.recalling import recall
 from mnemotune.env.memrm.scoring import Scores
-from mnemotune.env.transcript import Transcript, talks_of
-from mnemotune.policies.lm.budget import Metered
-from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.env.memrm.shown import Shown
 from mnemotune.policies.memory import MemoryEvent
-from mnemotune.policies.policy import MemoryPolicy, load_policy
-from mnemotune.policies.text import LexicalEmbedder
 
 
-class Words:
-    """A reward model that believes in words: P(safe) is the share of statements of which all words are there."""
+@dataclass
+class Told:
+    """A reward model that is given what it says of each message."""
+
+    p_safe: dict[str, float]
+    asked: list[MemoryEvent] = field(default_factory=list)
 
     def score(self, events: Sequence[MemoryEvent]) -> Scores:
-        return np.array([self._one(event) for event in events], dtype=np.float64)
-
-    def _one(self, event: MemoryEvent) -> float:
-        told = [statement.prompt.suffix.split() for statement in statements(event)]
-        return float(np.mean([words[0] == words[2] for words in told]))
+        self.asked += events
+        return np.array([self.p_safe[event.evicted[0].content] for event in events], dtype=np.float64)
 
 
-class Unable(Words):
-    def score(self, events: Sequence[MemoryEvent]) -> Scores:
-        return np.full(len(events), math.nan)
+def shown(*needs: tuple[str, ...], buffered: Sequence[str] = (), lines: tuple[str, ...] = ("one two",)) -> Shown:
+    return Shown(0, 0, needs, frozenset(buffered), lines, buffer_words=7)
 
 
-@pytest.fixture(scope="module")
-def life() -> Scenario:
-    [scenario] = generate_scenarios(users=1, seed=3)
-    return scenario.model_copy(update={"periods": scenario.periods[:3]})
+def test_all_needs_have_to_be_told() -> None:
+    [found] = recall([shown(("a",), ("b",), lines=("one two", "three"))], Told({"a": 0.5, "b": 0.4}))
+    assert found.told == pytest.approx(0.2)
+    assert (found.outdated, found.buffered, found.words, found.lines, found.buffer_words) == (0, 0, 3, 2, 7)
 
 
-@pytest.fixture
-def model() -> Metered:
-    return Metered(EmbeddedModel())
+def test_what_the_buffer_has_is_told_for_certain_invariant_1() -> None:
+    reward = Told({"b": 0.4})
+    [found] = recall([shown(("a",), ("b",), buffered=["a"])], reward)
+    assert (found.told, found.buffered) == (0.4, 0.5)
+    assert [event.evicted[0].content for event in reward.asked] == ["b"]
 
 
-@pytest.fixture
-def recalled(
-    life: Scenario, model: Metered, run_virtually: Callable[..., tuple[object, float]]
-) -> Callable[..., Recalled]:
-    cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(), Protocol())
-    episode = run_virtually(rollout(life, load_policy("native"), cast))[0]
-    talk: Transcript = talks_of([episode])[life.id]  # type: ignore[list-item]
-
-    def found(policy: MemoryPolicy, reward: Words | None = None) -> Recalled:
-        asked = recall(
-            policy, life, talk, reward or Words(), model=model, embedder=cast.embedder, protocol=cast.protocol
-        )
-        return run_virtually(asked)[0]  # type: ignore[return-value]
-
-    return found
+def test_an_older_value_that_is_told_as_well_is_counted_apart_invariant_2() -> None:
+    reward = Told({"old": 0.3, "older": 0.9, "new": 0.8, "b": 0.5})
+    [found] = recall([shown(("older", "old", "new"), ("b",))], reward)
+    assert found.told == pytest.approx(0.4)
+    assert found.outdated == pytest.approx(0.9), "the clearest of the older ones"
 
 
-def changed(policy: MemoryPolicy, **values: object) -> MemoryPolicy:
-    return MemoryPolicy.model_validate(policy.model_dump() | values)
+def test_equal_messages_before_equal_memories_are_scored_once_invariant_3() -> None:
+    reward = Told({"a": 0.5})
+    recall([shown(("a",)), shown(("a",)), shown(("a",), lines=("other",))], reward)
+    assert len(reward.asked) == 2
 
 
-def test_a_buffer_that_has_everything_tells_everything(recalled: Callable[..., Recalled], model: Metered) -> None:
-    assert recalled(load_policy("native")).share == 1
-    assert model.ledger.total.calls == 0
+def test_questions_that_need_nothing_that_was_told_are_left_out() -> None:
+    assert recall([shown()], Told({})) == []
 
 
-def test_verbatim_lines_tell_what_comes_back_of_them(recalled: Callable[..., Recalled], model: Metered) -> None:
-    rag = load_policy("rag")
-    few, many = (recalled(changed(rag, top_k=k)) for k in (2, 500))
-    assert 0 < few.share < many.share == 1
-    assert few.words < many.words
-    assert model.ledger.total.calls == 0, "verbatim lines are written without a model"
-
-
-def test_a_policy_that_writes_asks_the_model_for_that_alone(recalled: Callable[..., Recalled], model: Metered) -> None:
-    assert 0 < recalled(load_policy("awi")).share < 1
-    assert set(model.ledger.by_role) == {"write"}
-
-
-def test_what_cannot_be_scored_is_nan(recalled: Callable[..., Recalled]) -> None:
-    assert math.isnan(recalled(load_policy("awi"), Unable()).share)
+def test_what_cannot_be_scored_is_nan() -> None:
+    [found] = recall([shown(("a",), ("b",))], Told({"a": math.nan, "b": 0.5}))
+    assert math.isnan(found.told)

@@ -1,0 +1,149 @@
+"""What memory shows before each question, and what the question needs: all that a forecast of right answers reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...data.scenario import Record, Scenario
+from ...policies.lm import Message
+from ...policies.lm.base import Completion, Embedder, LanguageModel, Request, Usage
+from ...policies.memory import Memory, MemoryEvent
+from ...policies.policy import MemoryPolicy
+from ..evolution import told_schema
+from ..protocol import Protocol, answer_prompt
+from ..transcript import Transcript
+from .rows import read_records
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is before a model when a question comes, and what it needs for it."""
+
+    period: int
+    """0-based."""
+    question: int
+    """0-based place among the scenario's questions."""
+    needs: tuple[tuple[str, ...], ...]
+    """Of each state that the question needs and that was told: the user's messages that told it, newest last."""
+    buffered: frozenset[str]
+    """Those of the messages that the buffer still has."""
+    lines: tuple[str, ...]
+    """Memories that come back."""
+    buffer_words: int
+
+
+async def shown_before(
+    policy: MemoryPolicy,
+    scenario: Scenario,
+    talk: Transcript,
+    *,
+    model: LanguageModel,
+    embedder: Embedder,
+    protocol: Protocol,
+) -> list[Shown]:
+    """Return what a policy's memory shows before each question: it listens to a recorded talk and writes.
+
+    Nothing is asked of the model but what the policy writes with. Raises what the model raises.
+    """
+    memory = Memory(told_schema(policy, scenario), model, embedder)
+    template = policy.prompts.answer or protocol.templates.answer
+    told: dict[str, tuple[str, ...]] = {}
+    found = []
+    for p, (period, sessions) in enumerate(zip(scenario.periods, talk, strict=True)):
+        for session, turns in zip(period.sessions, sessions, strict=True):
+            told |= {info: (*told.get(info, ()), turns[0].user) for info in session.exposed_states}
+            for turn in turns:
+                await memory.observe([Message("user", turn.user), Message("assistant", turn.assistant)])
+        buffer = [message.content for message in memory.snapshot().buffer]
+        buffer_words = sum(len(text.split()) for text in buffer)
+        for q, question in enumerate(scenario.qas):
+            needs = tuple(told[info] for info in question.required_info if info in told)
+            lines = tuple(await memory.memories(answer_prompt(template, question, compat=protocol.compat)))
+            buffered = frozenset(text for texts in needs for text in texts if text in buffer)
+            found.append(Shown(p, q, needs, buffered, lines, buffer_words))
+    return found
+
+
+class Replies(LanguageModel):
+    """Says what was said in recorded writes, in their order."""
+
+    name = "recorded"
+
+    def __init__(self, events: Sequence[MemoryEvent]) -> None:
+        """Start with the first write."""
+        self._texts = iter([text for event in events for text in event.raw])
+
+    async def complete(self, request: Request) -> Completion:
+        """Return the next reply."""
+        return Completion(next(self._texts), Usage(0, 0))
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
+
+
+class Asked(Record):
+    """One question in one period; texts are places in those of the showing."""
+
+    period: int
+    question: int
+    needs: list[list[int]]
+    buffered: list[int]
+    lines: list[int]
+    buffer_words: int
+    right: bool | None
+    """Whether the model answered rightly; None where nothing could be scored."""
+
+
+class Showing(Record):
+    """What one policy's memory showed one user's questions, and how they were answered."""
+
+    user: str
+    policy: str
+    """The policy's key."""
+    memory_score: float
+    """Of the episode, on-policy."""
+    messages: list[str]
+    lines: list[str]
+    asked: list[Asked]
+
+    def shown(self) -> Iterator[tuple[Shown, bool | None]]:
+        """Yield what was shown before each question, and whether the answer was right."""
+        for one in self.asked:
+            needs = tuple(tuple(self.messages[i] for i in texts) for texts in one.needs)
+            buffered = frozenset(self.messages[i] for i in one.buffered)
+            lines = tuple(self.lines[i] for i in one.lines)
+            yield Shown(one.period, one.question, needs, buffered, lines, one.buffer_words), one.right
+
+
+def showing_of(
+    user: str, policy: str, memory_score: float, shown: Sequence[Shown], right: Sequence[bool | None]
+) -> Showing:
+    """Return a showing; ``right`` is aligned with ``shown``."""
+    messages = list(dict.fromkeys(text for one in shown for texts in one.needs for text in texts))
+    lines = list(dict.fromkeys(line for one in shown for line in one.lines))
+    message_at, line_at = ({text: i for i, text in enumerate(texts)} for texts in (messages, lines))
+    asked = [
+        Asked(
+            period=one.period,
+            question=one.question,
+            needs=[[message_at[text] for text in texts] for texts in one.needs],
+            buffered=sorted(message_at[text] for text in one.buffered),
+            lines=[line_at[line] for line in one.lines],
+            buffer_words=one.buffer_words,
+            right=told,
+        )
+        for one, told in zip(shown, right, strict=True)
+    ]
+    return Showing(user=user, policy=policy, memory_score=memory_score, messages=messages, lines=lines, asked=asked)
+
+
+def shown_file(rows: Path) -> Path:
+    """Return the file of showings that lies beside a file of rows."""
+    return Path(f"{rows}.shown.jsonl")
+
+
+def read_showings(path: Path) -> Iterator[Showing]:
+    """Yield the showings of a file. Raises RowError for a line that is none, and for an empty file."""
+    return read_records(path, Showing)

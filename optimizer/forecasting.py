@@ -1,0 +1,51 @@
+"""Forecasts of candidates: they listen to recorded talks and write, and MemRM tells what they would still know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..data.scenario import Scenario
+from ..env import Cast
+from ..env.concurrency import side_by_side
+from ..env.memrm.forecast import Forecast
+from ..env.memrm.recalling import recall
+from ..env.memrm.scoring import RewardModel
+from ..env.memrm.shown import shown_before
+from ..env.statistics import nan_mean
+from ..env.transcript import Transcript
+from ..policies.lm import EndpointDown, LanguageModelError
+from ..policies.policy import MemoryPolicy
+
+
+@dataclass(frozen=True)
+class TalkForecaster:
+    """Forecasts from recorded talks: the only calls are those with which a policy writes."""
+
+    reward: RewardModel
+    expected: Forecast
+    users: Sequence[Scenario]
+    talks: Mapping[str, Transcript]
+    """By user."""
+    cast: Cast
+
+    async def forecast(self, policy: MemoryPolicy) -> float:
+        """Return the share of right answers to expect, in [0, 1]; NaN where it cannot tell."""
+        return nan_mean(await side_by_side(self._of(policy, user) for user in self.users))
+
+    async def _of(self, policy: MemoryPolicy, user: Scenario) -> float:
+        try:
+            shown = await shown_before(
+                policy,
+                user,
+                self.talks[user.id],
+                model=self.cast.assistant,
+                embedder=self.cast.embedder,
+                protocol=self.cast.protocol,
+            )
+        except EndpointDown:
+            raise
+        except LanguageModelError:
+            return math.nan
+        return self.expected.score(recall(shown, self.reward))
