@@ -61,7 +61,7 @@ class Tree(BaseModel):
         while (inner := feature[at] >= 0).any():
             further = np.where(features[rows, feature[at]] <= threshold[at], left[at], right[at])
             at = np.where(inner, further, at)
-        return np.array(self.value, dtype=np.float64)[at]
+        return np.asarray(np.array(self.value)[at], dtype=np.float64)
 
 
 class Forecast(BaseModel):
