@@ -61,7 +61,7 @@ class Tree(BaseModel):
         while (inner := feature[at] >= 0).any():
             further = np.where(features[rows, feature[at]] <= threshold[at], left[at], right[at])
             at = np.where(inner, further, at)
-        return np.asarray(np.array(self.value)[at], dtype=np.float64)
+        return np.array(self.value)[at]
 
 
 class Forecast(BaseModel):
@@ -79,7 +79,7 @@ class Forecast(BaseModel):
         known = ~np.isnan(features).any(axis=1)
         odds = np.full(len(found), np.nan)
         odds[known] = self.start + sum((tree.values(features[known]) for tree in self.trees), start=np.zeros(1))
-        return 1 / (1 + np.exp(-odds))
+        return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float64)
 
     def score(self, found: Sequence[Recalled]) -> float:
         """Return the share of right answers to expect, in [0, 1]; NaN unless half of the questions can be told."""
