@@ -16,6 +16,7 @@ from ..policies.lm.prices import Prices
 from .config import Config, ConfigError, default_uri, load_config
 from .front import Placed, dollars, front, placed, users_won
 from .models import price_of
+from .screen import screened
 from .sealed import EVOLVED, SEED, SealedTest
 from .study import Study
 
@@ -94,6 +95,7 @@ class Outcome:
             "trials": len(self.study.trials),
             "periods": sum(trial.periods for trial in self.study.trials),
             "accepted": sum(trial.accepted for trial in self.study.trials[1:]),
+            "screening": None if (found := screened(self.study.trials)) is None else found.as_json(),
             "ended": self.ended,
             "problem": test.problem or None,
             "calls": {role: spend.calls for role, spend in ledger.by_role.items()},

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from .config import dump_config
 from .front import dollars, placed
 from .models import price_of
 from .outcome import Outcome
+from .screen import screened
 from .sealed import EVOLVED, SEED
 from .study import Trial
 from .table import cells, cost_cells, count, number, with_interval
@@ -96,6 +98,7 @@ def render_report(outcome: Outcome) -> str:
         plots=drawn,
         trials=[_trial_row(trial) for trial in trials],
         counts=_counts(trials),
+        screening=_screening(trials),
         proposers=_proposers(trials),
         looks=[_look_row(trial) for trial in trials if trial.look],
         shrinkage=_shrinkage(outcome),
@@ -163,6 +166,14 @@ def _counts(trials: tuple[Trial, ...]) -> dict[str, int]:
     """Count the candidates by how far they came."""
     ends = Counter(_end_of(trial, trials) for trial in trials if trial.proposer)
     return {"proposed": ends.total(), **{end: ends[end] for end in ENDS}}
+
+
+def _screening(trials: tuple[Trial, ...]) -> dict[str, Any] | None:
+    found = screened(trials)
+    if found is None:
+        return None
+    known = not math.isnan(found.rank_correlation)
+    return asdict(found) | {"correlation": f"{found.rank_correlation:.2f}" if known else ""}
 
 
 def _end_of(trial: Trial, trials: tuple[Trial, ...]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -111,6 +111,33 @@ class ForecastScreen:
         took = Ledger()
         with on_account(took):
             return await self.forecaster.forecast(policy), took
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """What a screen did in a search."""
+
+    forecasts: int
+    """Candidates that it ranked."""
+    dropped: int
+    measured: int
+    """Of those that it ranked, those that raced."""
+    rank_correlation: float
+    """Of forecasts and scores of the measured, in [-1, 1]; NaN for fewer than ``MEASURED``."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        known = not math.isnan(self.rank_correlation)
+        return asdict(self) | {"rank_correlation": round(self.rank_correlation, 6) if known else None}
+
+
+def screened(trials: Sequence[Trial]) -> Screened | None:
+    """Return what the screen did so far; None where nothing was ranked."""
+    ranked = [trial for trial in trials if not math.isnan(trial.forecast)]
+    if not ranked:
+        return None
+    dropped, measured = (sum(t.stage == "screen" for t in ranked), sum(bool(t.series) for t in ranked))
+    return Screened(len(ranked), dropped, measured, rank_correlation(ranked))
 
 
 def rank_correlation(trials: Sequence[Trial]) -> float:

@@ -19,6 +19,7 @@ from ..env.statistics import nan_mean
 from ..policies.policy import MemoryPolicy, dump_policy
 from .config import ConfigError
 from .outcome import Outcome
+from .screen import rank_correlation
 from .study import Trial
 
 if TYPE_CHECKING:
@@ -172,6 +173,7 @@ class Tracker:
             "best/train_memory_score": best.score,
             "trial/train_memory_score": trial.score if trial.finished_race else math.nan,
             "spent/calls": sum(t.ledger.total.calls for t in trials),
+            "screen/rank_correlation": rank_correlation(trials),
         }
 
     def _log(
@@ -279,6 +281,7 @@ def _metrics(trial: Trial) -> dict[str, float | None]:
         "validation_memory_score": nan_mean(list(trial.validation.values())),
         **{name: summary[name] for name in ("accuracy", "upper_bound") if name in summary},
         **{f"share/{name}": value for name, value in summary.get("shares", {}).items()},
+        "forecast": trial.forecast,
         "users_raced": len(trial.series),
         "calls": total.calls,
         "tokens": total.input_tokens + total.output_tokens,
