@@ -18,6 +18,7 @@ from .config import Config, SearchConfig
 from .loop import NO_LOOK_BEFORE
 from .models import price_of, protocol_of
 from .rehearsal import NOTHING, Rehearsal, Taken
+from .screen import PROMOTED
 
 LOST_AT_FIRST = 0.4
 """Share of candidates that are left after the first users' first periods; prompts alone hardly change those."""
@@ -107,6 +108,8 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     start = rehearsal.bounds(judged) + heard * judging
     if search.off_policy:
         start = start + judging  # its talks are recorded first
+    elif search.screening is not None:
+        start = start + rehearsal.takes(seed, splits.train[: search.screening.users])
     planned = search.planned
     candidates = heard * _candidates(search, splits, rehearsal, planned)
     looked = search.acceptance == "validation" and search.generations > 0
@@ -131,15 +134,25 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
 def _candidates(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, planned: int) -> Taken:
     """Return what proposing and racing all candidates takes: broad ones first, then such as lead."""
     first = search.broad if planned else 0
-    broad = race(search, splits, rehearsal, rehearsal.broad, together=first)
+    dropped = 0.0 if search.screening is None else search.screening.drop * (1 - PROMOTED)
+    together = round(first * (1 - dropped))
+    broad = race(search, splits, rehearsal, rehearsal.broad, together=together)
     later = race(search, splits, rehearsal, rehearsal.leading)
-    raced = first * broad + (1 - KNOWN_ALREADY) * (planned - first) * later
+    raced = together * broad + (1 - dropped) * (1 - KNOWN_ALREADY) * (planned - first) * later
     if search.prompts and not search.numbers:
         raced = raced * np.array([1.0, PROMPTS_GROW, 1.0])
     proposing = NOTHING.copy()
     if "reflective" in search.at_work:
         proposing[CALL_ROLES.index("propose")] = planned / len(search.at_work) * np.array(PROPOSAL)
-    return raced + proposing
+    return raced + proposing + _screening(search, splits, rehearsal, planned)
+
+
+def _screening(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, planned: int) -> Taken:
+    """Return what it takes that all candidates write while they listen to the screen's talks."""
+    if search.screening is None:
+        return NOTHING
+    listening = rehearsal.mean(rehearsal.broad, splits.train[: search.screening.users])
+    return planned * listening * np.array([[float(role == "write")] for role in CALL_ROLES])
 
 
 def race(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..data.scenario import Scenario
 from ..env import Cast
 from ..env.concurrency import side_by_side
-from ..env.memrm.forecast import Forecast
+from ..env.memrm.forecast import Forecast, read_forecast
 from ..env.memrm.recalling import recall
-from ..env.memrm.scoring import RewardModel
-from ..env.memrm.shown import shown_before
+from ..env.memrm.scoring import MemRM, folder_of, load_memrm
+from ..env.memrm.shown import Shown, shown_before
 from ..env.statistics import nan_mean
 from ..env.transcript import Transcript
 from ..policies.lm import EndpointDown, LanguageModelError
@@ -20,11 +20,32 @@ from ..policies.policy import MemoryPolicy
 
 
 @dataclass(frozen=True)
+class Judge:
+    """A reward model, and the forecast that was fitted with it."""
+
+    reward: MemRM
+    expected: Forecast
+
+    def score(self, shown: Sequence[Shown]) -> float:
+        """Return the share of right answers to expect, in [0, 1]; NaN where it cannot tell."""
+        return self.expected.score(recall(shown, self.reward))
+
+    def is_foreign(self, talks: Iterable[Transcript]) -> bool:
+        """Tell whether users talk unlike those that the model learned from."""
+        said = [turn.user for talk in talks for sessions in talk for turns in sessions for turn in turns]
+        return self.reward.is_foreign(said)
+
+
+def load_judge(checkpoint: str) -> Judge:
+    """Load a checkpoint that can rank policies. Raises CheckpointError."""
+    return Judge(load_memrm(checkpoint), read_forecast(folder_of(checkpoint)))
+
+
+@dataclass(frozen=True)
 class TalkForecaster:
     """Forecasts from recorded talks: the only calls are those with which a policy writes."""
 
-    reward: RewardModel
-    expected: Forecast
+    judge: Judge
     users: Sequence[Scenario]
     talks: Mapping[str, Transcript]
     """By user."""
@@ -48,4 +69,4 @@ class TalkForecaster:
             raise
         except LanguageModelError:
             return math.nan
-        return self.expected.score(recall(shown, self.reward))
+        return self.judge.score(shown)

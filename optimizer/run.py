@@ -18,8 +18,6 @@ from ..data.scenario import Scenario
 from ..env import Episode, Evaluation, Evaluator
 from ..env.concurrency import end, start
 from ..env.episode import UpperBound, write_episodes
-from ..env.memrm.forecast import read_forecast
-from ..env.memrm.scoring import folder_of, load_memrm
 from ..env.statistics import nan_mean
 from ..env.transcript import Transcript, read_transcripts
 from ..policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits
@@ -28,7 +26,7 @@ from ..policies.policy import dump_policy, load_policy
 from .allowance import Allowance, splits_of
 from .arena import Arena
 from .config import Config, ConfigError, Screening, SearchConfig, dump_config, load_config
-from .forecasting import TalkForecaster
+from .forecasting import Judge, TalkForecaster, load_judge
 from .loop import Loop
 from .models import MeteredModels, Models, check_objective, open_models, price_of, priced, protocol_of, told_prices
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
@@ -49,7 +47,7 @@ NOTE_EVERY_SECONDS = 1.0
 FIXED = (
     *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
     *("model", "user_model", "rounds", "templates", "compat", "seed_policy", "search.seed", "search.acceptance"),
-    *("search.off_policy", "search.broad_start"),
+    *("search.off_policy", "search.broad_start", "search.screening"),
 )
 """What stays when a run goes on: otherwise users that the search has learned from could come into the sealed test, or
 validation scores be missing."""
@@ -64,10 +62,11 @@ def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
     check_objective(config)
     allowance = Allowance.of(config, splits, protocol_of(config))
     check_server(config.tracking.uri)
+    judge = None if config.search.screening is None else load_judge(config.search.screening.model)
     with open_models(config, folder=folder) as models, _alone_in(folder):
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
         outcome = Outcome(folder, config, open_study(folder))
-        return asyncio.run(_Run(outcome, splits, models, allowance, console).go())
+        return asyncio.run(_Run(outcome, splits, models, allowance, console, judge).go())
 
 
 @contextmanager
@@ -139,7 +138,13 @@ def _publish(outcome: Outcome, tracker: Tracker) -> None:
 
 class _Run:
     def __init__(
-        self, outcome: Outcome, splits: Splits, models: Models, allowance: Allowance, console: Console
+        self,
+        outcome: Outcome,
+        splits: Splits,
+        models: Models,
+        allowance: Allowance,
+        console: Console,
+        judge: Judge | None,
     ) -> None:
         self.outcome = outcome
         self.config = outcome.config
@@ -152,6 +157,7 @@ class _Run:
         self.progress = Progress(console, self.search.budget)
         self.tracker = Tracker(outcome, tell=self.progress.say)
         self.talks: Mapping[str, Transcript] | None = None
+        self.judge = judge
         self.screen: Screen = KeepAll()
 
     async def go(self) -> Outcome:
@@ -194,8 +200,8 @@ class _Run:
                         evaluator, [*self.splits.train, *(self.splits.validation if asked else ())]
                     )
                 arena = self._arena(evaluator)
-                if search.screening is not None:
-                    self.screen = await self._open_screen(search.screening, evaluator)
+                if search.screening is not None and self.judge is not None:
+                    self.screen = await self._open_screen(search.screening, self.judge, evaluator)
             except BudgetExhausted as end:
                 raise ConfigError(
                     f"search.budget: too small even for the seed policy's talks ({end}); raise it and --resume"
@@ -208,18 +214,19 @@ class _Run:
         self.study.note(ENDED, ended)
         self.progress.say(f"The search is over: {ended}.")
 
-    async def _open_screen(self, screening: Screening, evaluator: Evaluator) -> Screen:
-        """Load the reward model and record the talks that candidates listen to; without them nothing is dropped."""
-        reward, expected = load_memrm(screening.model), read_forecast(folder_of(screening.model))
+    async def _open_screen(self, screening: Screening, judge: Judge, evaluator: Evaluator) -> Screen:
+        """Record the talks that candidates listen to; where they are of no use, nothing is dropped."""
         users = self.splits.train[: screening.users]
         try:
             talks = self.talks or await self._recorded(evaluator, users)
         except LanguageModelError as error:
             self.progress.say(f"Every candidate races, as none can be screened: {error}")
             return KeepAll()
-        forecaster = TalkForecaster(reward, expected, users, talks, self.search.cast)
-        seed = self.config.search.seed
-        return ForecastScreen(forecaster, screening.drop, screening.least_correlation, seed)
+        if judge.is_foreign(talks[user.id] for user in users):
+            self.progress.say(f"Every candidate races, as {screening.model} learned from texts unlike these users'")
+            return KeepAll()
+        forecaster = TalkForecaster(judge, users, talks, self.search.cast)
+        return ForecastScreen(forecaster, screening.drop, screening.least_correlation, self.config.search.seed)
 
     async def _recorded(self, evaluator: Evaluator, users: Sequence[Scenario]) -> Mapping[str, Transcript]:
         """Return the seed policy's talks with these users, recorded once.

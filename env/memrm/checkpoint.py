@@ -44,6 +44,8 @@ class Card(BaseModel):
     """Divides the logits' difference, less the bias; found on held-out users."""
     bias: Annotated[float, Field(allow_inf_nan=False)] = 0.0
     """Of the logits' difference: what classes that weigh alike add to it."""
+    tokens_per_word: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Of what users said in the training rows: texts that take many more are foreign to the model."""
 
 
 def write_card(folder: Path, card: Card) -> None:

@@ -6,11 +6,13 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from .checkpoint import Card
 from .recipe import Recipe, RecipeError
 from .render import Prompt, Statement, statements, unreadable
 from .rows import Fact, Row, read_rows
 from .shown import Showing, read_showings, shown_file
 from .splits import read_splits
+from .tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,12 @@ def read_examples(recipe: Recipe) -> Examples:
     shown = read_showings(file) if file.is_file() else ()
     showings = tuple(one for one in shown if kept_apart.isdisjoint({one.user, one.policy}))
     return Examples(train, tuple(row for row in rows if row.user in held), showings)
+
+
+def card_before_calibration(recipe: Recipe, examples: Examples, tokens: Tokens) -> Card:
+    """Return what is known of a model before it is calibrated."""
+    words = tokens.per_word(example.prompt.prefix for example in examples.train)
+    return Card(window=recipe.window, tokens_per_word=words)
 
 
 def labelled(row: Row) -> Iterator[tuple[Prompt, bool]]:

@@ -23,7 +23,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
 from .checkpoint import TOKENIZER, Card, write_card
-from .examples import Example, Examples, safe_labels
+from .examples import Example, Examples, card_before_calibration, safe_labels
 from .on_torch import TransformersRunner
 from .recipe import Adapter, Recipe, RecipeError
 from .scoring import MemRM
@@ -143,7 +143,7 @@ def train_adapter(recipe: Recipe, examples: Examples, out: Path, *, resume: bool
     trainer.train(resume_from_checkpoint=last)
     runner = TransformersRunner(trainer.model, (tokens.safe, tokens.harmful))
     held, held_safe = [row.event for row in examples.held_out], safe_labels(examples.held_out)
-    card = calibrated(MemRM(runner, tokens, Card(window=recipe.window)), held, held_safe)
+    card = calibrated(MemRM(runner, tokens, card_before_calibration(recipe, examples, tokens)), held, held_safe)
     log(held_out_figures(MemRM(runner, tokens, card).score(held), held_safe), trainer.state.global_step)
     trainer.model.save_pretrained(str(out), safe_serialization=True)
     tokens.tokenizer.save(str(out / TOKENIZER))

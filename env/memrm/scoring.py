@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -22,6 +22,8 @@ Logits = NDArray[np.float32]
 """Shape ``(prompts, 2)``: safe, harmful."""
 BATCH_TOKENS = 8192
 """Of a batch, padding included."""
+FOREIGN = 1.5
+"""How many times the usual tokens a word takes in texts that are foreign to a model."""
 TINY = Path(__file__).parent / "tiny"
 """The bundled checkpoint."""
 
@@ -82,6 +84,11 @@ class MemRM:
         asked = self.encode(events)
         every = [ids for prompts in asked if prompts is not None for ids in prompts]
         return self.joined(self.differences(every), asked)
+
+    def is_foreign(self, texts: Iterable[str]) -> bool:
+        """Tell whether texts are unlike those that the model learned from: another language, code, or no text."""
+        usual = self.card.tokens_per_word
+        return usual is not None and self.tokens.per_word(texts) > FOREIGN * usual
 
     def joined(self, differences: Scores, asked: Sequence[Sequence[Ids] | None]) -> Scores:
         """Return P(safe) of events from the differences of all their prompts, one after the other; None is NaN."""

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from ...policies.memory import MemoryEvent
 from .checkpoint import CONFIG, ONNX, TOKENIZER, WEIGHTS, Card, CheckpointError, check_safetensors, write_card
-from .examples import Example, Examples, safe_labels
+from .examples import Example, Examples, card_before_calibration, safe_labels
 from .export import export_onnx
 from .metrics import auroc, expected_calibration_error
 from .on_torch import TorchRunner
@@ -135,7 +135,7 @@ def train_scratch(recipe: Recipe, examples: Examples, out: Path, *, resume: bool
     epochs = [list(_shuffled(given, recipe, epoch)) for epoch in range(recipe.schedule.epochs)]
     steps = sum(map(len, epochs))
     weights = torch.tensor(examples.weights(recipe.schedule.class_weight_cap))
-    card = Card(window=recipe.window)
+    card = card_before_calibration(recipe, examples, tokens)
     step = 0
     for batches in epochs:
         losses = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,13 @@ class Tokens:
         found = self.tokenizer.encode_batch(pieces, add_special_tokens=False)
         ids = [tuple(encoding.ids) for encoding in found]
         return [Ids(prefix, suffix) for prefix, suffix in zip(ids[::2], ids[1::2], strict=True)]
+
+    def per_word(self, texts: Iterable[str]) -> float:
+        """Return the tokens that a word takes on the average; NaN without a word."""
+        given = list(texts)
+        tokens = sum(len(one.ids) for one in self.tokenizer.encode_batch(given, add_special_tokens=False))
+        words = sum(len(text.split()) for text in given)
+        return tokens / words if words else math.nan
 
 
 def train_tokens(texts: Iterable[str], *, size: int) -> Tokens:
