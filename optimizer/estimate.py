@@ -152,7 +152,8 @@ def _screening(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, plann
     if search.screening is None:
         return NOTHING
     listening = rehearsal.mean(rehearsal.broad, splits.train[: search.screening.users])
-    return planned * listening * np.array([[float(role == "write")] for role in CALL_ROLES])
+    writing: Taken = listening * np.array([[float(role == "write")] for role in CALL_ROLES])
+    return planned * writing
 
 
 def race(

@@ -1,0 +1,119 @@
+"""Rank held-out policies by forecasts, beside their on-policy evaluation: correlation, calls and wall time.
+
+python -m mnemotune.experiments.memrm.ranking OUT [--model tiny] [--data generated:20@6006] [--policies NAME...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ...data.load import load_scenarios
+from ...data.scenario import Scenario
+from ...env.evaluation import Evaluator
+from ...env.memrm.metrics import interval, resampled
+from ...env.memrm.ranking import spearman
+from ...env.transcript import Transcript, talks_of
+from ...optimizer.forecasting import Judge, TalkForecaster, load_judge
+from ...optimizer.population import Member, population
+from ...policies.lm.budget import Metered
+from ...policies.lm.embedded import EmbeddedModel
+from ...policies.policy import load_policy
+from ..embedded_model.arms import cast
+
+HEARD = (1, 2, 4)
+"""Users whose talks a candidate listens to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One policy: its evaluation with all users, and its forecasts from the talks of a few, in order."""
+
+    name: str
+    policy: str
+    memory_score: float
+    forecasts: tuple[float, ...]
+    """For each of ``HEARD``."""
+    calls: int
+    seconds: float
+    forecast_calls: tuple[int, ...]
+    forecast_seconds: tuple[float, ...]
+
+
+async def compared(member: Member, users: Sequence[Scenario], talks: dict[str, Transcript], judge: Judge) -> Compared:
+    """Evaluate a policy, and forecast it."""
+    forecasts, calls, took = [], [], []
+    for heard in HEARD:  # before the evaluation, which would leave texts read behind
+        model = Metered(EmbeddedModel())
+        forecaster = TalkForecaster(judge, users[:heard], talks, replace(cast(), assistant=model, user=model))
+        began = time.perf_counter()
+        forecasts.append(await forecaster.forecast(member.policy))
+        took.append(time.perf_counter() - began)
+        calls.append(model.ledger.total.calls)
+    began = time.perf_counter()
+    evaluation = await Evaluator(cast()).evaluate(member.policy, users)
+    seconds = time.perf_counter() - began
+    return Compared(
+        member.name,
+        member.policy.label,
+        evaluation.memory_score.mean,
+        tuple(forecasts),
+        evaluation.ledger.total.calls,
+        seconds,
+        tuple(calls),
+        tuple(took),
+    )
+
+
+def table(found: Sequence[Compared]) -> str:
+    """Return a Markdown table: a row for each number of users heard."""
+    lines = [
+        "| users heard | rank correlation | calls of an evaluation, per call of a forecast | time of an evaluation, "
+        "per time of a forecast |",
+        "|---|---|---|---|",
+    ]
+    for i, heard in enumerate(HEARD):
+        pairs = np.array([(one.memory_score, one.forecasts[i]) for one in found])
+        samples = [spearman(pairs[some]) for some in resampled([one.name for one in found])]
+        low, high = interval(samples)
+        calls = sum(one.calls for one in found) / max(1, sum(one.forecast_calls[i] for one in found))
+        seconds = sum(one.seconds for one in found) / sum(one.forecast_seconds[i] for one in found)
+        lines.append(f"| {heard} | {spearman(pairs):.3f} [{low:.3f}, {high:.3f}] | {calls:.0f} | {seconds:.0f} |")
+    return "\n".join(lines) + "\n"
+
+
+async def run(users: Sequence[Scenario], members: Sequence[Member], judge: Judge) -> list[Compared]:
+    """Compare policy by policy; the talks are AWI's."""
+    heard = users[: max(HEARD)]
+    talks = talks_of((await Evaluator(cast()).evaluate(load_policy("awi"), heard)).episodes)
+    return [await compared(member, users, talks, judge) for member in members]
+
+
+def main() -> None:
+    """Print the table, and write it with its rows into OUT."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--model", default="tiny")
+    parser.add_argument("--data", default="generated:20@6006")
+    parser.add_argument("--policies", nargs="+", default=["presets", "random:24", "damaged:12"])
+    parser.add_argument("--seed", type=int, default=99)
+    given = parser.parse_args()
+    members = population(given.policies, seed=given.seed)
+    found = asyncio.run(run(load_scenarios(given.data), members, load_judge(given.model)))
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "ranking.json").write_text(
+        json.dumps([asdict(one) for one in found], indent=1) + "\n", encoding="utf-8"
+    )
+    (given.out / "ranking.md").write_text(table(found), encoding="utf-8")
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main()
