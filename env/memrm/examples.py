@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from .checkpoint import Card
 from .recipe import Recipe, RecipeError
@@ -33,7 +34,7 @@ class Examples:
     """Each prompt and label once, in the order of the rows."""
     held_out: tuple[Row, ...]
     showings: tuple[Showing, ...] = ()
-    """Of the users and the policies to learn from; empty where the rows have no ``.shown.jsonl`` beside them."""
+    """Of the users and the policies to learn from; empty where no rows have a ``.shown.jsonl`` beside them."""
 
     def weights(self, cap: float) -> tuple[float, float]:
         """Return the loss weights of SAFE and HARMFUL: both classes weigh the same, but for the cap."""
@@ -48,10 +49,12 @@ def read_examples(recipe: Recipe) -> Examples:
     Raises RecipeError where too few users or only one class are left.
     """
     splits = None if recipe.splits is None else read_splits(recipe.splits)
-    rows = [row for row in read_rows(recipe.rows) if splits is None or splits.of(row) == "train"]
+    named = ", ".join(map(str, recipe.rows))
+    every = chain.from_iterable(map(read_rows, recipe.rows))
+    rows = [row for row in every if splits is None or splits.of(row) == "train"]
     users = sorted({row.user for row in rows})
     if len(users) < 2:
-        raise RecipeError(f"rows: {recipe.rows} has {len(users)} users with labelled writes; two are needed at least")
+        raise RecipeError(f"rows: {named} has {len(users)} users with labelled writes; two are needed at least")
     held = set(random.Random(f"held out:{recipe.seed}").sample(users, max(1, round(recipe.held_out * len(users)))))
     found: dict[tuple[Prompt, bool], int] = {}
     for row in rows:
@@ -59,10 +62,9 @@ def read_examples(recipe: Recipe) -> Examples:
             found[given] = found.get(given, 0) + 1
     train = tuple(Example(prompt, safe, count) for (prompt, safe), count in found.items())
     if len({example.safe for example in train}) < 2:
-        raise RecipeError(f"rows: {recipe.rows} has statements of one label only; a model needs SAFE and HARMFUL ones")
+        raise RecipeError(f"rows: {named} has statements of one label only; a model needs SAFE and HARMFUL ones")
     kept_apart = held if splits is None else {*held, *splits.users, *splits.policies}
-    file = shown_file(recipe.rows)
-    shown = read_showings(file) if file.is_file() else ()
+    shown = chain.from_iterable(read_showings(file) for file in map(shown_file, recipe.rows) if file.is_file())
     showings = tuple(one for one in shown if kept_apart.isdisjoint({one.user, one.policy}))
     return Examples(train, tuple(row for row in rows if row.user in held), showings)
 

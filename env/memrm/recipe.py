@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -66,10 +66,14 @@ class Schedule(Part):
     """Of the CPU; 0 leaves it to torch."""
 
 
+def _as_list(given: object) -> object:
+    return [given] if isinstance(given, str | Path) else given
+
+
 class Recipe(Part):
     """Everything that makes a reward model from a file of rows."""
 
-    rows: Path
+    rows: Annotated[tuple[Path, ...], Field(min_length=1), BeforeValidator(_as_list)]
     """Training rows, JSON lines."""
     splits: Path | None = None
     """A data card of the rows: of their splits, only ``train`` is trained on. None takes all rows."""

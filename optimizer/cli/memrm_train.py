@@ -22,13 +22,16 @@ from ..tracking import logged_run
 def train_command(
     recipe: Annotated[Path, typer.Argument(help="A recipe, such as configs/memrm/tiny.yaml.")],
     out: Annotated[Path, typer.Option("--out", help="The folder of the checkpoint.")],
-    rows: Annotated[Path | None, typer.Option("--rows", help="Other training rows than the recipe's.")] = None,
+    rows: Annotated[
+        list[Path] | None, typer.Option("--rows", help="Training rows instead of the recipe's; may be given again.")
+    ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Another seed than the recipe's.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last state in --out.")] = False,
     tracking_uri: Annotated[str, typer.Option("--tracking", help="MLflow's store.")] = "sqlite:///mlflow.db",
 ) -> None:
     """Train a reward model on labelled writes, from scratch or as an adapter."""
-    given = {name: value for name, value in (("rows", rows), ("seed", seed)) if value is not None}
+    given: dict[str, Any] = {"rows": tuple(rows)} if rows else {}
+    given |= {} if seed is None else {"seed": seed}
     settings = load_recipe(recipe).model_copy(update=given)
     console = Console(stderr=True)
     if not resume and out.is_dir() and any(out.iterdir()):
@@ -50,8 +53,8 @@ def train_command(
         write_forecast(out, fit_forecast(examples.showings, load_memrm(out), seed=settings.seed))
         console.print(f"{out / FORECAST}: how often a model answers rightly, from {len(examples.showings):,} episodes")
     else:
-        missing = f"{shown_file(settings.rows)}: not there, so that this checkpoint has no {FORECAST}"
-        console.print(f"{missing} and cannot rank policies", style="yellow")
+        missing = f"{shown_file(settings.rows[0])}: not there"
+        console.print(f"{missing}, so that this checkpoint has no {FORECAST} and cannot rank policies", style="yellow")
 
 
 def _trainer(recipe: Recipe) -> Callable[..., Card]:
