@@ -14,8 +14,8 @@ from pathlib import Path
 
 RECIPE = Path(__file__).parents[2] / "configs" / "memrm" / "tiny.yaml"
 COLLECTED = {
-    "many": "--data generated:240@31337 --policies presets random:60 damaged:30 --each 4 --seed 7",
-    "presets": "--data generated:120@41414 --policies presets --seed 1",
+    "many": "--data generated:400@31337 --policies presets random:60 damaged:30 --each 3 --seed 7",
+    "presets": "--data generated:200@41414 --policies presets --seed 1",
 }
 """What rows are collected, by name: many policies, and more of those that people start from."""
 
