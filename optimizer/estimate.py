@@ -135,7 +135,7 @@ def _candidates(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, plan
     """Return what proposing and racing all candidates takes: broad ones first, then such as lead."""
     first = search.broad if planned else 0
     dropped = 0.0 if search.screening is None else search.screening.drop * (1 - PROMOTED)
-    together = round(first * (1 - dropped))
+    together = search.raced(first)
     broad = race(search, splits, rehearsal, rehearsal.broad, together=together)
     later = race(search, splits, rehearsal, rehearsal.leading)
     raced = together * broad + (1 - dropped) * (1 - KNOWN_ALREADY) * (planned - first) * later

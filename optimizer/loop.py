@@ -153,7 +153,8 @@ class Loop:
         seed = self.study.trials[0]
         share = len(seed.series) / (len(seed.series) + len(seed.validation))
         room = FOR_BROAD_START * self.limits.room_for(seed.ledger.total) / share
-        count = next((n for n in range(self.search.broad, 0, -1) if self.arena.runs_of_heat(n) <= room), 0)
+        fits = (n for n in range(self.search.broad, 0, -1) if self.arena.runs_of_heat(self.search.raced(n)) <= room)
+        count = next(fits, 0)
         return count if generation == 1 and count > self.search.candidates else 0
 
     def _judged(self, generation: int) -> int:
