@@ -37,7 +37,9 @@ class Allowance:
         look = most_test_calls(looked, [], protocol, finalist_writes=lowest)
         if config.search.objective != "score":  # where its pick is refused, the leader is looked at too
             look = 2 * look - sum(upper_bound_calls(scenario) for scenario in looked)
-        once = start * (2 if config.search.off_policy else 1)  # off-policy, its talks are recorded first
+        heard = 0 if config.search.screening is None else config.search.screening.users
+        recorded = users if config.search.off_policy else splits.train[:heard]
+        once = start + sum(protocol.episode_calls(s, config.seed_policy) + upper_bound_calls(s) for s in recorded)
         smallest, calls = reserve + look + once + start, config.search.budget.calls
         if calls is not None and calls < smallest:
             raise ConfigError(

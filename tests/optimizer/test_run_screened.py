@@ -1,0 +1,145 @@
+"""A whole run that screens its candidates with the bundled reward model.
+
+1. What is dropped costs the calls with which it writes while it listens, and no episode; its reason says its place.
+2. The budget is never overshot.
+3. A run that was stopped and goes on is the run that was not stopped.
+4. Where the screen is of no use, every candidate races, and the run says why.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from mnemotune.data.generator import generate_scenarios
+from mnemotune.env.memrm.checkpoint import CheckpointError
+from mnemotune.env.memrm.tokens import Tokens
+from mnemotune.optimizer.config import Config, ConfigError, parse_config
+from mnemotune.optimizer.outcome import Outcome
+from mnemotune.optimizer.run import evolve, resume
+
+
+class Stop(Exception):  # noqa: N818 - whatever ends a run from outside
+    """The power is gone."""
+
+
+class Screen(io.StringIO):
+    """What a run prints; pulls the plug when it reads ``until``."""
+
+    def __init__(self, until: str = "\0") -> None:
+        super().__init__()
+        self.until = until
+
+    def write(self, text: str) -> int:
+        if self.until in text:
+            raise Stop
+        return super().write(text)
+
+
+@pytest.fixture(scope="session")
+def configured(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config]:
+    """Make the config of a small run: users' lives are cut short."""
+    rows = [scenario.model_dump(mode="json") for scenario in generate_scenarios(users=8, seed=1)]
+    for row in rows:
+        row["periods"], row["qas"] = row["periods"][:3], row["qas"][:4]
+    people = tmp_path_factory.mktemp("screened") / "people.json"
+    people.write_text(json.dumps(rows), encoding="utf-8")
+    text = (
+        f"{{data: {people}, splits: {{train: 2, validation: 3, test: 2}}, baselines: [],"
+        " seed_policy: awi, search: {seed: 2, generations: 2, candidates: 4, broad_start: 0,"
+        " proposers: [random], screening: {drop: 0.5}, budget: {calls: 20000}}}"
+    )
+    return lambda *overrides: parse_config(text, where="test", overrides=overrides)
+
+
+def go(config: Config, folder: Path, screen: Screen | None = None) -> Outcome:
+    return evolve(config, folder, console=Console(file=screen or Screen(), width=300))
+
+
+@pytest.fixture(scope="session")
+def finished(configured: Callable[..., Config], tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return go(configured(), tmp_path_factory.mktemp("runs") / "whole")
+
+
+def told(outcome: Outcome) -> list[tuple[object, ...]]:
+    return [(t.policy, t.stage, t.reason, t.forecast, t.series) for t in outcome.study.trials if t.proposer]
+
+
+def test_the_worse_half_is_dropped_for_the_calls_that_it_writes_with_invariant_1(finished: Outcome) -> None:
+    trials = [trial for trial in finished.study.trials if trial.proposer]
+    assert len(trials) == 8
+    dropped = [trial for trial in trials if trial.stage == "screen"]
+    assert 1 <= len(dropped) <= 4
+    for trial in dropped:
+        assert set(trial.ledger.by_role) <= {"write"}
+        assert trial.reason.startswith(f"forecast {trial.forecast:.3f}, ")
+        assert not trial.series
+        kept = [t.forecast for t in trials if t.generation == trial.generation and t.stage not in {"screen", "check"}]
+        assert trial.forecast <= max(kept)
+    raced = [trial for trial in trials if trial.series]
+    assert all(0 < trial.forecast < 1 for trial in raced)
+
+
+def test_the_result_and_the_report_say_what_was_screened(finished: Outcome) -> None:
+    result = json.loads((finished.folder / "result.json").read_text(encoding="utf-8"))
+    dropped = sum(trial.stage == "screen" for trial in finished.study.trials)
+    assert result["screening"] == {
+        "forecasts": 8,
+        "dropped": dropped,
+        "measured": 8 - dropped,
+        "rank_correlation": None,
+    }
+    assert f"and {dropped} were dropped before any talk" in (finished.folder / "report.html").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_the_budget_is_kept_invariant_2(configured: Callable[..., Config], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="smallest sensible budget is") as error:
+        go(configured("search.budget.calls=100"), tmp_path / "small")
+    [told_smallest] = re.findall(r"smallest sensible budget is ([\d,]+\d)", str(error.value))
+    smallest = int(told_smallest.replace(",", ""))
+    for more in (0, 150, 700):
+        outcome = go(configured(f"search.budget.calls={smallest + more}"), tmp_path / f"more-{more}")
+        assert outcome.consumed.calls <= smallest + more
+
+
+@pytest.mark.parametrize("trial", [1, 3, 6])
+def test_a_run_that_was_stopped_goes_on_to_the_same_end_invariant_3(
+    trial: int, finished: Outcome, configured: Callable[..., Config], tmp_path: Path
+) -> None:
+    with pytest.raises(Stop):
+        go(configured(), tmp_path / "run", Screen(f"    {trial}  "))
+    again = resume(tmp_path / "run", console=Console(file=Screen(), width=300))
+    assert told(again) == told(finished)
+    assert again.as_json()["best_policy"] == finished.as_json()["best_policy"]
+
+
+def test_texts_unlike_those_that_it_learned_from_are_not_screened_invariant_4(
+    configured: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tokens, "per_word", lambda self, texts: 9.0)
+    screen = Screen()
+    outcome = go(configured("search.generations=1"), tmp_path / "run", screen)
+    assert "Every candidate races, as tiny learned from texts unlike these users'" in screen.getvalue()
+    assert all(math.isnan(trial.forecast) and trial.stage != "screen" for trial in outcome.study.trials)
+
+
+def test_a_checkpoint_that_is_not_there_is_said_before_anything_is_written(
+    configured: Callable[..., Config], tmp_path: Path
+) -> None:
+    with pytest.raises(CheckpointError, match="there is no such folder"):
+        go(configured(f"search.screening.model={tmp_path / 'nothing'}"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_was_recorded_off_policy_is_listened_to(configured: Callable[..., Config], tmp_path: Path) -> None:
+    outcome = go(configured("search.off_policy=true", "search.generations=1"), tmp_path / "run")
+    assert any(not math.isnan(trial.forecast) for trial in outcome.study.trials)
