@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from .checkpoint import Card, CheckpointError
 from .render import whole
-from .rows import Row, RowError
+from .rows import Row, read_records
 from .scoring import MemRM, Scores
 from .tokens import Ids, load_tokens
 
@@ -44,17 +44,7 @@ class MemGymRow(BaseModel):
 
 def read_memgym(path: Path) -> Iterator[MemGymRow]:
     """Yield the rows of a JSON lines file. Raises RowError for a line that is none, and for an empty file."""
-    number = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield MemGymRow.model_validate_json(line)
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(map(str, first["loc"])) or "line"
-                raise RowError(f"{path}:{number}: {where}: {first['msg']}") from None
-    if not number:
-        raise RowError(f"{path}: has no rows")
+    return read_records(path, MemGymRow)
 
 
 def is_memgym(path: Path) -> bool:

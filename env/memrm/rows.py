@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ...data.scenario import Record
 from ...policies.lm import Message
@@ -15,7 +15,7 @@ from ...policies.memory import MemoryEvent
 from ..episode import lines_beyond
 
 Label = Literal["SAFE", "HARMFUL"]
-Kind = TypeVar("Kind", bound=Record)
+Kind = TypeVar("Kind", bound=BaseModel)
 
 
 class RowError(ValueError):

@@ -11,27 +11,10 @@ from concurrent.futures import ProcessPoolExecutor
 
 from ...data.load import load_scenarios
 from ...env.statistics import estimate
+from ...optimizer.population import KINDS
 from ...policies.policy import MemoryPolicy, load_policy
 from .arms import evaluate
 
-KINDS = (
-    "place: home, garden, kitchen, outdoors, town",
-    "equipment: tools, gear, machines, materials",
-    "time of day: morning, lunch, afternoon, evening, night",
-    "how often: daily, weekly, monthly, rarely",
-    "how long: minutes, hours, a weekend",
-    "money: budget, price, savings, income",
-    "company: alone, partner, family, friends, club",
-    "purpose: fun, health, competition, learning, business",
-    "level: beginner, experienced, expert",
-    "method: by hand, by machine, from a book, online",
-    "health: pain, injury, fitness, sleep",
-    "food and drink: meals, diet, ingredients",
-    "animals: dog, cat, birds, fish",
-    "work: office, remote, shifts, customers",
-    "travel: car, train, bicycle, on foot",
-)
-"""Fifteen kinds of information that suit most people's lives."""
 FURTHER = (
     "weather", "clothes", "colours", "music", "films", "newspapers", "politics", "history", "languages", "schools",
     "holidays", "birthdays", "presents", "furniture", "plants", "cars", "phones", "computers", "photographs", "letters",
