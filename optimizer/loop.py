@@ -130,6 +130,7 @@ class Loop:
             parent=trial.number,
             change=change,
             proposer="",
+            forecast=math.nan,
             led=False,
             look={},
             ledger=Ledger(),

@@ -29,7 +29,7 @@ from mnemotune.policies.memory import MemoryEvent
 from mnemotune.policies.policy import load_policy
 from mnemotune.policies.text import LexicalEmbedder
 
-SAID = "I've moved to a small flat by the harbour, and I rent it from my aunt."
+SAID = "These days I commute by folding bicycle, small wheels and all."
 
 
 @pytest.fixture(scope="module")
