@@ -1,42 +1,48 @@
-"""The comparison of optimizers: what is called a third is one."""
+"""The comparison of optimizers: what is called a third is one, and every optimizer has it."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
-from mnemotune.experiments.optimizers.compare import COMPARISON, check_third
+from mnemotune.experiments.optimizers.compare import AT_A_THIRD, COMPARISON, HERE, OURS, comparisons, with_thirds
 from mnemotune.optimizer.ablation import Run, load_ablation, runs_of
-from mnemotune.optimizer.config import ConfigError
+from mnemotune.optimizer.allowance import Allowance, splits_of
+from mnemotune.optimizer.config import Config, ConfigError
+from mnemotune.optimizer.models import protocol_of
 
 
-def runs(*overrides: str) -> list[Run]:
-    ablation = load_ablation(COMPARISON, seeds=[0])
-    return runs_of(ablation, beside=COMPARISON.parent, out=Path("out"), overrides=overrides)
+def runs(problem: str, *overrides: str) -> list[Run]:
+    ablation = load_ablation(COMPARISON, seeds=[0]).model_copy(update={"config": problem})
+    return runs_of(with_thirds(ablation, overrides=overrides), beside=HERE, out=Path("out"), overrides=overrides)
 
 
-def test_as_it_is_committed_a_third_is_a_third() -> None:
-    check_third(runs())
-    check_third(runs("search.candidates=3"))
+def calls_of(config: Config) -> int:
+    return Allowance.of(config, splits_of(config), protocol_of(config)).search.calls or 0
 
 
+@pytest.mark.parametrize("problem", ["problem.yaml", "written.yaml"])
 @pytest.mark.parametrize(
-    "override", ["search.budget.calls=200000", "splits.test=20", "splits.test=30", "baselines=[rag]"]
+    "overrides", [(), ("search.budget.calls=200000", "splits.test=20"), ("baselines=[rag]", "search.candidates=3")]
 )
-def test_settings_that_leave_something_else_than_a_third_are_refused_with_the_calls_that_are_one(override: str) -> None:
-    with pytest.raises(ConfigError, match="are no third of") as told:
-        check_third(runs(override))
-    (calls,) = re.findall(r"comparison\.yaml to ([\d,]+)$", str(told.value))
-    found = runs(override)
-    (third,) = (run for run in found if run.variant == "mnemotune at a third")
-    budget = third.config.search.budget.model_copy(update={"calls": int(calls.replace(",", ""))})
-    search = third.config.search.model_copy(update={"budget": budget})
-    mended = Run(third.variant, 0, third.config.model_copy(update={"search": search}), third.folder)
-    check_third([run for run in found if run is not third] + [mended])
+def test_a_third_is_a_third_of_what_the_sealed_test_leaves(problem: str, overrides: tuple[str, ...]) -> None:
+    calls = {run.variant: calls_of(run.config) for run in runs(problem, *overrides)}
+    assert len({calls[name] for name in calls if not name.endswith(AT_A_THIRD)}) == 1
+    assert len({calls[name] for name in calls if name.endswith(AT_A_THIRD)}) == 1
+    assert 0.97 < 3 * calls[OURS + AT_A_THIRD] / calls[OURS] <= 1
 
 
 def test_without_a_limit_there_is_no_third() -> None:
     with pytest.raises(ConfigError, match="without a limit"):
-        check_third(runs("search.budget.calls=null"))
+        runs("problem.yaml", "search.budget.calls=null")
+
+
+def test_mnemotune_is_compared_with_every_other_and_never_with_more_calls() -> None:
+    names = [run.variant for run in runs("problem.yaml")]
+    found = comparisons(names)
+    for compared in found.values():
+        assert compared[0].startswith(OURS)
+        assert {name.removesuffix(AT_A_THIRD) for name in compared} == {n.removesuffix(AT_A_THIRD) for n in names}
+    assert not any(name.endswith(AT_A_THIRD) for name in found["all calls"])
+    assert all(name.endswith(AT_A_THIRD) for name in found["a third"])
