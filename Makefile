@@ -1,6 +1,8 @@
 # The two commands of the README. VENV names the virtual environment, PYTHON the interpreter that makes it.
 PYTHON ?= python3
 VENV ?= .venv
+# dev,memrm also tests what trains reward models, which needs torch
+EXTRAS ?= dev
 BIN = $(VENV)/bin
 
 .PHONY: evolve test
@@ -23,5 +25,5 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 	touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	touch $@ $(VENV)/installed
