@@ -38,9 +38,8 @@ def train_command(
         raise RecipeError(f"{out}: is not empty; name another folder, or go on with --resume")
     began = time.monotonic()
     examples = read_examples(settings)
-    console.print(
-        f"{len(examples.train):,} statements to learn from; {len(examples.held_out):,} writes of other users are held out"
-    )
+    console.print(f"{len(examples.train):,} statements to learn from")
+    console.print(f"{len(examples.held_out):,} writes of other users held out")
     train, params = _trainer(settings), _flat(settings.model_dump(mode="json"))
     with logged_run(tracking_uri, experiment=settings.experiment, name=out.name, params=params) as track:
 
