@@ -24,6 +24,8 @@ BATCH_TOKENS = 8192
 """Of a batch, padding included."""
 FOREIGN = 1.5
 """How many times the usual tokens a word takes in texts that are foreign to a model."""
+MOST_KEPT = 1 << 18
+"""Prompts whose answers are kept."""
 TINY = Path(__file__).parent / "tiny"
 """The bundled checkpoint."""
 
@@ -74,6 +76,8 @@ class MemRM:
         """Score with a runner what a card says how to read."""
         self.card, self.tokens = card, tokens
         self._runner, self._batch_tokens = runner, batch_tokens
+        self._read: dict[Ids, float] = {}
+        """Differences of prompts that were read: candidates of one search leave much alike."""
 
     def score(self, events: Sequence[MemoryEvent]) -> Scores:
         """Return P(safe) for each event: that of all its statements together.
@@ -108,11 +112,16 @@ class MemRM:
 
     def differences(self, prompts: Sequence[Ids]) -> Scores:
         """Return the logit of safe minus that of harmful for each prompt; equal ones are read once."""
-        places = {ids: i for i, ids in enumerate(dict.fromkeys(prompts))}
-        found = np.full(len(places), np.nan)
-        for i, logits in self._logits(list(places)):
-            found[i] = float(logits[0]) - float(logits[1])
-        return np.array([found[places[ids]] for ids in prompts], dtype=np.float64)
+        if len(self._read) > MOST_KEPT:
+            self.forget()
+        new = [ids for ids in dict.fromkeys(prompts) if ids not in self._read]
+        for i, logits in self._logits(new):
+            self._read[new[i]] = float(logits[0]) - float(logits[1])
+        return np.array([self._read[ids] for ids in prompts], dtype=np.float64)
+
+    def forget(self) -> None:
+        """Read every prompt anew from now on."""
+        self._read.clear()
 
     def _logits(self, prompts: Sequence[Ids]) -> Iterator[tuple[int, Logits]]:
         given = dict(enumerate(prompts))

@@ -39,8 +39,19 @@ def candidates_of(event: MemoryEvent, count: int = CANDIDATES) -> list[MemoryEve
 
 
 def one_by_one(model: MemRM, events: Sequence[MemoryEvent]) -> Scores:
-    """Score naively: one event at a time."""
-    return np.concatenate([model.score([event]) for event in events])
+    """Score naively: one event at a time, and nothing is kept."""
+
+    def alone(event: MemoryEvent) -> Scores:
+        model.forget()
+        return model.score([event])
+
+    return np.concatenate([alone(event) for event in events])
+
+
+def together(model: MemRM, events: Sequence[MemoryEvent]) -> Scores:
+    """Score all events at once, as if nothing had been read before."""
+    model.forget()
+    return model.score(events)
 
 
 def in_transformers(model: MemRM, checkpoint: str) -> Callable[[Sequence[MemoryEvent]], Scores]:
@@ -72,7 +83,7 @@ def measure(model: MemRM, events: Sequence[MemoryEvent], checkpoint: str) -> dic
     """Time all ways in turns; a speedup is the median over rounds of a round's ratio."""
     plain = in_transformers(model, checkpoint)
     ways: dict[str, Callable[[], Scores]] = {
-        "shared": lambda: model.score(events),
+        "shared": lambda: together(model, events),
         "one_by_one": lambda: one_by_one(model, events),
         "transformers": lambda: plain(events),
     }

@@ -145,3 +145,15 @@ def test_padding_is_on_the_right() -> None:
     found = padded([[1, 2, 3], [4]])
     assert found.ids.tolist() == [[1, 2, 3], [4, 0, 0]]
     assert found.length.tolist() == [3, 1]
+
+
+def test_what_was_read_is_not_read_again_until_it_is_forgotten(tokens: Tokens, rows: list[Row]) -> None:
+    runner = Counting()
+    reward = model(tokens, runner)
+    first = reward.score(events(rows))
+    read = runner.tokens
+    np.testing.assert_array_equal(reward.score(events(rows)), first)
+    assert runner.tokens == read
+    reward.forget()
+    np.testing.assert_array_equal(reward.score(events(rows)), first)
+    assert runner.tokens == 2 * read
