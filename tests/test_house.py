@@ -25,7 +25,7 @@ from mnemotune.policies.prompts import REQUIRED_SLOTS
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ("data/", "env/", "policies/", "optimizer/", "experiments/", "configs/")
-LEFT_OUT = (".md",)
+LEFT_OUT = (".md", ".svg")
 
 
 def git(*arguments: str) -> list[str]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from ...policies.memory import MemoryEvent
 from ...policies.text import stems
@@ -49,6 +48,8 @@ def logistic_regression(events: Sequence[MemoryEvent], harmful: Labels, clusters
 
 
 def _fitted(features: Floats, harmful: Labels) -> Floats:
+    from scipy.optimize import minimize  # imported late: SciPy takes a while that most commands do not need
+
     signs = np.where(harmful, 1.0, -1.0)
 
     def loss(weights: NDArray[np.float64]) -> tuple[float, Floats]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.bool_]
@@ -26,6 +25,8 @@ def auroc(p_safe: Floats, harmful: Labels) -> float:
 
     In [0, 1], higher is better, 0.5 is chance; NaN where there is one class only.
     """
+    from scipy.stats import rankdata  # imported late: SciPy takes a while that most commands do not need
+
     bad = int(harmful.sum())
     good = len(harmful) - bad
     if not bad or not good:

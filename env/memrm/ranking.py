@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from ..statistics import nan_mean
 from .forecast import Forecast
@@ -56,6 +55,8 @@ def rank(showings: Sequence[Showing], reward: RewardModel, forecast: Forecast) -
 
 def spearman(pairs: Floats) -> float:
     """Return the rank correlation of pairs, shape ``(n, 2)``; NaN for fewer than 3, or where one side is constant."""
+    from scipy.stats import spearmanr  # imported late: SciPy takes a while that most commands do not need
+
     if len(pairs) < 3 or (np.ptp(pairs, axis=0) == 0).any():
         return math.nan
     return float(spearmanr(pairs[:, 0], pairs[:, 1]).statistic)

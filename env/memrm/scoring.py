@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from ...policies.memory import MemoryEvent
 from .checkpoint import ONNX, Card, CheckpointError, read_card, read_tokens
@@ -189,6 +188,8 @@ def fit_calibration(
     ``differences`` are those of all prompts of the events, one after the other. Events that cannot be scored do not
     count; where labels are of one class, differences stay as they are.
     """
+    from scipy.optimize import minimize  # imported late: SciPy takes a while that most commands do not need
+
     labels = np.asarray(safe_labels, dtype=bool)
     known = np.array([prompts is not None for prompts in asked], dtype=bool)
     if len(set(labels[known].tolist())) < 2:

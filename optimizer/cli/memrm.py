@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,11 +23,13 @@ from ...env.memrm.splits import deal
 from ...policies.policy import MemoryPolicy
 from ..cores import collect_on, processes_to_collect
 from ..models import Models, open_models
-from ..population import Member, dealt, population
 from .evaluate import settings_of
 from .memrm_eval import eval_command
 from .memrm_score import score_command
 from .memrm_train import train_command
+
+if TYPE_CHECKING:
+    from ..population import Member
 
 app = typer.Typer(no_args_is_help=True)
 app.command("train")(train_command)
@@ -61,6 +63,8 @@ def collect_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the data card on standard output.")] = False,
 ) -> None:
     """Label the memory writes of many policies: do they lose facts that a question asks for."""
+    from ..population import dealt, population  # imported late: Optuna takes a while
+
     settings = settings_of(config, model)
     all_names = [*names, *(more or [])]
     members = population(all_names, seed=seed, templates=settings.templates)

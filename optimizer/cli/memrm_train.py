@@ -16,7 +16,6 @@ from ...env.memrm.forecast import FORECAST, fit_forecast, write_forecast
 from ...env.memrm.recipe import Recipe, RecipeError, Scratch, load_recipe
 from ...env.memrm.scoring import load_memrm
 from ...env.memrm.shown import shown_file
-from ..tracking import logged_run
 
 
 def train_command(
@@ -30,6 +29,8 @@ def train_command(
     tracking_uri: Annotated[str, typer.Option("--tracking", help="MLflow's store.")] = "sqlite:///mlflow.db",
 ) -> None:
     """Train a reward model on labelled writes, from scratch or as an adapter."""
+    from ..tracking import logged_run  # imported late: Optuna takes a while
+
     given: dict[str, Any] = {"rows": tuple(rows)} if rows else {}
     given |= {} if seed is None else {"seed": seed}
     settings = load_recipe(recipe).model_copy(update=given)
