@@ -107,7 +107,7 @@ def _judged(
     }
     aurocs = {name: auroc(scores, harmful) for name, scores in rivals.items()}
     best = max(aurocs, key=lambda name: -math.inf if math.isnan(aurocs[name]) else aurocs[name])
-    samples = resampled(clusters) if clusters else []
+    samples = resampled(clusters)
     leads = [auroc(p_safe[s], harmful[s]) - auroc(rivals[best][s], harmful[s]) for s in samples]
     figures = {name: metric(p_safe, harmful) for name, metric in metrics.items()}
     drawn = {name: [metric(p_safe[s], harmful[s]) for s in samples] for name, metric in metrics.items()}

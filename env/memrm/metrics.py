@@ -87,7 +87,12 @@ def accuracy_covered(threshold: float) -> Metric:
 
 
 def resampled(clusters: Sequence[str]) -> list[NDArray[np.intp]]:
-    """Return the rows of ``REPEATS`` bootstrap samples: whole clusters are drawn, with replacement."""
+    """Return the rows of ``REPEATS`` bootstrap samples: whole clusters are drawn, with replacement.
+
+    None of fewer than two clusters: one says nothing of how others differ.
+    """
+    if len(set(clusters)) < 2:
+        return []
     _, of_row = np.unique(np.asarray(clusters), return_inverse=True)
     members = [np.flatnonzero(of_row == i) for i in range(int(of_row.max()) + 1)]
     rng = np.random.default_rng(SEED)

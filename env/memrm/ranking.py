@@ -49,7 +49,7 @@ def rank(showings: Sequence[Showing], reward: RewardModel, forecast: Forecast) -
         policies.append(Ranked(key, score, nan_mean([told for _, told in of_it])))
     known = [one for one in policies if not math.isnan(one.memory_score + one.forecast)]
     pairs = np.array([(one.memory_score, one.forecast) for one in known]).reshape(-1, 2)
-    samples = resampled([one.policy for one in known]) if known else []
+    samples = resampled([one.policy for one in known])
     return Ranking(tuple(policies), spearman(pairs), interval([spearman(pairs[some]) for some in samples]))
 
 

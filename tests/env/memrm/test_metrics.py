@@ -87,3 +87,8 @@ def test_a_bootstrap_draws_whole_clusters() -> None:
 def test_samples_without_a_figure_do_not_count() -> None:
     assert interval([math.nan, 1.0, 1.0]) == (1.0, 1.0)
     assert all(math.isnan(end) for end in interval([math.nan]))
+
+
+def test_one_cluster_says_nothing_of_how_others_differ() -> None:
+    assert resampled(["a", "a"]) == resampled([]) == []
+    assert all(math.isnan(end) for end in interval([]))
