@@ -59,9 +59,9 @@ async def collect(
         score, showing = float("nan"), None
         if failure is None:
             score = evaluation.memory_score.mean
-            showing = await _showing(scenario, policy, episode, score, cast)
             rng = random.Random(f"writes:{seed}:{scenario.id}:{policy.key}")
             try:
+                showing = await _showing(scenario, policy, episode, score, cast)
                 labelled = await labeller.label(episode, policy, most=writes, rng=rng)
             except EndpointDown:
                 raise

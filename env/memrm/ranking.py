@@ -45,7 +45,7 @@ def rank(showings: Sequence[Showing], reward: RewardModel, forecast: Forecast) -
     policies = []
     for key in dict.fromkeys(one.policy for one in showings):
         of_it = [(one, told) for one, told in zip(showings, forecasts, strict=True) if one.policy == key]
-        score = nan_mean([one.memory_score for one, _ in of_it])
+        score = nan_mean([math.nan if one.memory_score is None else one.memory_score for one, _ in of_it])
         policies.append(Ranked(key, score, nan_mean([told for _, told in of_it])))
     known = [one for one in policies if not math.isnan(one.memory_score + one.forecast)]
     pairs = np.array([(one.memory_score, one.forecast) for one in known]).reshape(-1, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,8 +103,8 @@ class Showing(Record):
     user: str
     policy: str
     """The policy's key."""
-    memory_score: float
-    """Of the episode, on-policy."""
+    memory_score: float | None
+    """Of the episode, on-policy; None where it has none."""
     messages: list[str]
     lines: list[str]
     asked: list[Asked]
@@ -120,7 +121,7 @@ class Showing(Record):
 def showing_of(
     user: str, policy: str, memory_score: float, shown: Sequence[Shown], right: Sequence[bool | None]
 ) -> Showing:
-    """Return a showing; ``right`` is aligned with ``shown``."""
+    """Return a showing; ``right`` is aligned with ``shown``, and a score of NaN is none."""
     messages = list(dict.fromkeys(text for one in shown for texts in one.needs for text in texts))
     lines = list(dict.fromkeys(line for one in shown for line in one.lines))
     message_at, line_at = ({text: i for i, text in enumerate(texts)} for texts in (messages, lines))
@@ -136,7 +137,8 @@ def showing_of(
         )
         for one, told in zip(shown, right, strict=True)
     ]
-    return Showing(user=user, policy=policy, memory_score=memory_score, messages=messages, lines=lines, asked=asked)
+    score = None if math.isnan(memory_score) else memory_score
+    return Showing(user=user, policy=policy, memory_score=score, messages=messages, lines=lines, asked=asked)
 
 
 def shown_file(rows: Path) -> Path:

@@ -103,3 +103,9 @@ def test_a_line_that_is_no_showing_is_named(tmp_path: Path) -> None:
     file.write_text('{"user": "a"}\n', encoding="utf-8")
     with pytest.raises(RowError, match=r"rows\.shown\.jsonl:1: policy: Field required"):
         list(read_showings(file))
+
+
+def test_an_episode_without_a_score_is_read_back_too(tmp_path: Path) -> None:
+    write_rows(tmp_path / "shown.jsonl", [showing_of("user", "policy", float("nan"), [], [])])
+    [read] = read_showings(tmp_path / "shown.jsonl")
+    assert read.memory_score is None
