@@ -86,17 +86,21 @@ class ForecastScreen:
         if correlation < self.least_correlation:
             off = f"screening is off: its rank correlation is {correlation:.2f}, below {self.least_correlation:g}"
             return [Verdict(keep=True, reason=off) for _ in candidates]
+        earlier = {t.policy.key for t in trials if t.policy is not None and t.generation < generation}
         known = {t.policy.key: t.forecast for t in trials if t.policy is not None and not math.isnan(t.forecast)}
-        new = [one for one in {one.key: one for one in candidates}.values() if one.key not in known]
+        fresh = {one.key: one for one in candidates if one.key not in earlier}
+        new = [one for key, one in fresh.items() if key not in known]
         found = await side_by_side(self._forecast(one) for one in new)
         took = {one.key: spent for one, (_, spent) in zip(new, found, strict=True)}
         known |= {one.key: forecast for one, (forecast, _) in zip(new, found, strict=True)}
-        ranked = sorted({(known[one.key], one.key) for one in candidates if not math.isnan(known[one.key])})
+        ranked = sorted((known[key], key) for key in fresh if not math.isnan(known[key]))
         worst = {key for _, key in ranked[: int(self.drop * len(ranked))]}
         places = {key: f"{len(ranked) - i} of {len(ranked)}" for i, (_, key) in enumerate(ranked)}
 
         def verdict(key: str) -> Verdict:
             spent = took.pop(key, Ledger())
+            if key in earlier:
+                return Verdict(keep=True, reason="known already")
             if key not in places:
                 return Verdict(keep=True, reason="no forecast", took=spent)
             told = f"forecast {known[key]:.3f}, {places[key]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ TREES, DEPTH, RATE, SAMPLE, LEAF = 100, 4, 0.08, 0.5, 50
 leaf at least."""
 MOST_EPISODES = 400
 """That a forecast is fitted on."""
+
+FEATURES = 6
+"""Numbers of a question that the trees see."""
 
 Index = Annotated[int, Field(ge=-1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -97,9 +100,6 @@ def features_of(found: Sequence[Recalled]) -> NDArray[np.float64]:
     return np.array(rows, dtype=np.float64).reshape(len(rows), FEATURES)
 
 
-FEATURES = 6
-
-
 def fit_forecast(showings: Iterable[Showing], reward: RewardModel, *, seed: int) -> Forecast:
     """Fit a forecast on at most ``MOST_EPISODES`` showings, drawn by the seed.
 
@@ -131,16 +131,15 @@ def fit_forecast(showings: Iterable[Showing], reward: RewardModel, *, seed: int)
     return Forecast(start=float(np.log(share / (1 - share))), trees=trees)
 
 
-def _tree(fitted: object) -> Tree:
-    """Return one of scikit-learn's trees as plain values."""
-    left = fitted.children_left  # type: ignore[attr-defined]
-    inner = left >= 0
+def _tree(fitted: Any) -> Tree:
+    """Return one of scikit-learn's trees (``sklearn.tree``'s ``tree_``) as plain values."""
+    inner = fitted.children_left >= 0
     return Tree(
-        feature=np.where(inner, fitted.feature, -1).tolist(),  # type: ignore[attr-defined]
-        threshold=np.where(inner, fitted.threshold, 0.0).tolist(),  # type: ignore[attr-defined]
-        left=left.tolist(),
-        right=fitted.children_right.tolist(),  # type: ignore[attr-defined]
-        value=(RATE * fitted.value[:, 0, 0]).tolist(),  # type: ignore[attr-defined]
+        feature=np.where(inner, fitted.feature, -1).tolist(),
+        threshold=np.where(inner, fitted.threshold, 0.0).tolist(),
+        left=fitted.children_left.tolist(),
+        right=fitted.children_right.tolist(),
+        value=(RATE * fitted.value[:, 0, 0]).tolist(),
     )
 
 

@@ -65,7 +65,7 @@ def life() -> Scenario:
 async def forecaster(life: Scenario) -> Callable[..., TalkForecaster]:
     cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(), Protocol())
     talks: dict[str, Transcript] = talks_of([await rollout(life, load_policy("native"), cast)])
-    judge = Judge(Words(), Forecast(start=0.0, trees=[TOLD]))  # type: ignore[arg-type]
+    judge = Judge(Words(), Forecast(start=0.0, trees=[TOLD]))
     return lambda model: TalkForecaster(judge, [life], talks, replace(cast, assistant=model))
 
 

@@ -44,7 +44,7 @@ def played(life: Scenario, run_virtually: Run) -> Callable[[MemoryPolicy], Episo
 def shown(life: Scenario, run_virtually: Run) -> Callable[..., list[Shown]]:
     def listened(policy: MemoryPolicy, talk: Transcript, model: LanguageModel) -> list[Shown]:
         asked = shown_before(policy, life, talk, model=model, embedder=CAST.embedder, protocol=CAST.protocol)
-        return run_virtually(asked)[0]  # type: ignore[no-any-return]
+        return run_virtually(asked)[0]
 
     return listened
 
