@@ -13,7 +13,7 @@ from ...policies.memory import MemoryEvent
 from ...policies.text import STOP_WORDS, sentences, stem, words_in_order
 from ..episode import lines_beyond, places_beyond
 
-TEMPLATE = 3
+TEMPLATE = 4
 """Goes up whenever the same event makes other prompts: a checkpoint reads the template that it was trained on."""
 ANSWERS = (" Y", " N")
 """Safe and harmful: one token each, the next after the prompt."""
@@ -56,9 +56,10 @@ def statements(event: MemoryEvent) -> list[Statement]:
     """Return what a write may lose, each with its prompt; empty when there is nothing that it could.
 
     A prompt tells how many of a statement's words the most similar line of the new memory has, and of how long a line;
-    where some are missing, which ones it has, which ones not, and the words of new lines that nobody said. Only the
-    user's messages count, unless there are none; stamps such as ``[Current Time: ...]`` do not, nor sentences of small
-    words only, nor removed lines of which no word is missing.
+    where some are missing, which ones it has, which ones not, the words of new lines that nobody said, and of how many
+    lines the memory was and is. Of a removed line it tells how many were newer: an old one is often out of date. Only
+    the user's messages count, unless there are none; stamps such as ``[Current Time: ...]`` do not, nor sentences of
+    small words only, nor removed lines of which no word is missing.
 
     Raises ValueError for an event that has no text to judge: see ``unreadable``.
     """
@@ -66,16 +67,18 @@ def statements(event: MemoryEvent) -> list[Statement]:
     if problem is not None:
         raise ValueError(f"this write cannot be judged: {problem}")
     now = [_known(line) for line in dict.fromkeys(event.after)]
-    unheard = " ".join(_unheard(event))
+    new = "".join(f"\nnew: {words}" for words in [" ".join(_unheard(event))] if words)
+    size = f"\nlines: {_about(len(event.before))} to {_about(len(event.after))}"
     found = []
     for place, sentence, text in _said(event):
         held = _held_against(now, text)
         if held.count:
-            found.append(Statement("said", place, sentence, held.prompt("said", unheard)))
+            found.append(Statement("said", place, sentence, held.prompt("said", new, size if held.kept else "")))
     for place in places_beyond(event.before, event.after):
         held = _held_against(now, event.before[place])
         if held.kept < held.count:
-            found.append(Statement("gone", place, 0, held.prompt("gone", unheard)))
+            newer = _about(len(event.before) - place - 1)
+            found.append(Statement("gone", place, 0, held.prompt("gone", new, f"{size}, {newer} newer")))
     return found
 
 
@@ -145,13 +148,13 @@ class _Held:
         """Words that might be, small ones aside."""
         return self.kept + self.there.count(False)
 
-    def prompt(self, origin: str, unheard: str) -> Prompt:
-        """Return the prompt that asks about it."""
+    def prompt(self, origin: str, *about_the_write: str) -> Prompt:
+        """Return the prompt that asks about it; what is told about the write counts where a word is missing."""
         told = f"{self.kept} of {self.count} in {self.length}" if self.kept else f"0 of {self.count}"
         if 0 < self.kept < self.count:
             told += f": {self._those(True)} / {self._those(False)}"
-        if unheard and self.kept < self.count:
-            told += f"\nnew: {unheard}"
+        if self.kept < self.count:
+            told += "".join(about_the_write)
         return Prompt(f"{origin}: {' '.join(self.words)}\n", f"{told}{QUESTION}")
 
     def _those(self, there: bool) -> str:
@@ -165,6 +168,11 @@ def _held_against(lines: Sequence[frozenset[str]], text: str) -> _Held:
     best = max(lines, key=lambda line: len(line & wanted), default=frozenset[str]())
     there = tuple(best.issuperset(content) if content else None for content in contents)
     return _Held(words, there, len(best))
+
+
+def _about(count: int) -> int:
+    """Return the nearest of 0, 1, 3, 7, 15 ... that is not above a count: prompts that differ by less are one."""
+    return (1 << (count + 1).bit_length() - 1) - 1
 
 
 @lru_cache(maxsize=1 << 15)

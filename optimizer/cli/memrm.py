@@ -25,6 +25,7 @@ from ..cores import collect_on, processes_to_collect
 from ..models import Models, open_models
 from .evaluate import settings_of
 from .memrm_eval import eval_command
+from .memrm_export import export_command
 from .memrm_score import score_command
 from .memrm_train import train_command
 
@@ -35,6 +36,7 @@ app = typer.Typer(no_args_is_help=True)
 app.command("train")(train_command)
 app.command("score")(score_command)
 app.command("eval")(eval_command)
+app.command("export")(export_command)
 
 
 @app.command("collect")

@@ -84,7 +84,25 @@ def test_where_no_user_speaks_all_counts_that_was_said() -> None:
 
 def test_words_that_a_removed_line_takes_along_are_told() -> None:
     [*_, gone] = prompts(write(("A red boat of wood",), ("A boat of wood",)))
-    assert gone == "gone: A red boat of wood\n2 of 3 in 4: boat wood / red\nsafe?"
+    assert gone == "gone: A red boat of wood\n2 of 3 in 4: boat wood / red\nlines: 1 to 1, 0 newer\nsafe?"
+
+
+@pytest.mark.parametrize(
+    ("lines", "place", "told"),
+    [(1, 0, "1 to 0, 0"), (3, 0, "3 to 1, 1"), (3, 2, "3 to 1, 0"), (6, 0, "3 to 3, 3"), (40, 8, "31 to 31, 31")],
+)
+def test_a_removed_line_is_shown_with_how_many_were_newer_in_rounded_numbers(lines: int, place: int, told: str) -> None:
+    before = tuple(f"boat{'x' * number}" for number in range(lines))
+    [*_, gone] = prompts(write(before, before[:place] + before[place + 1 :]))
+    assert gone.split("\n")[2] == f"lines: {told} newer"
+
+
+def test_the_size_of_the_memory_counts_where_a_part_of_what_was_said_is_kept() -> None:
+    after = ("I moved.", "Where is bread?", "a boat")
+    first, second, third = prompts(write((), after, (*SAID[:1], Message("user", "Cars. A boat."))))[:3]
+    assert first.split("\n")[1:] == ["1 of 2 in 2: moved / coast.", "lines: 0 to 3", "safe?"]
+    assert second.split("\n")[1:] == ["1 of 2 in 3: bread? / buy", "lines: 0 to 3", "safe?"]
+    assert third.split("\n")[1:] == ["0 of 1", "safe?"]
 
 
 def test_words_that_nobody_said_are_shown_with_what_is_missing() -> None:

@@ -1,4 +1,4 @@
-"""``mnemotune memrm train``, ``score`` and ``eval``, as commands of an app of their own."""
+"""``mnemotune memrm train``, ``score``, ``eval`` and ``export``, as commands of an app of their own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from mnemotune.env.memrm.memgym import write_memgym
 from mnemotune.env.memrm.recipe import RecipeError
-from mnemotune.env.memrm.rows import Fact, Heard, Row, RowError, read_rows, write_rows
+from mnemotune.env.memrm.rows import Fact, Heard, Row, RowError, write_rows
 from mnemotune.optimizer.cli.memrm_eval import eval_command
+from mnemotune.optimizer.cli.memrm_export import export_command
 from mnemotune.optimizer.cli.memrm_score import score_command
 from mnemotune.optimizer.cli.memrm_train import train_command
 
@@ -30,6 +30,7 @@ def run() -> Run:
     app.command("train")(train_command)
     app.command("score")(score_command)
     app.command("eval")(eval_command)
+    app.command("export")(export_command)
 
     def ran(*arguments: object) -> str:
         return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False).stdout
@@ -112,7 +113,15 @@ def test_a_split_of_the_data_card_is_judged_alone(run: Run, model: Path, rows: P
 
 
 def test_memgym_s_rows_are_judged_too(run: Run, model: Path, rows: Path, tmp_path: Path) -> None:
-    write_memgym(tmp_path / "memgym.jsonl", read_rows(rows))
+    run("export", rows, "--out", tmp_path / "memgym.jsonl")
     told = json.loads(run("eval", "--model", model, "--data", tmp_path / "memgym.jsonl", "--json"))
     assert told["n"] == 40
     assert set(told["baselines"]) == {"majority", "equal actions", "perturbation"}
+
+
+def test_rows_can_be_exported_over_themselves(run: Run, rows: Path) -> None:
+    run("export", rows, "--out", rows)
+    assert len(rows.read_text().splitlines()) == 40
+    with pytest.raises(RowError):
+        run("export", rows, "--out", rows)
+    assert len(rows.read_text().splitlines()) == 40, "a file that is refused is left as it is"
