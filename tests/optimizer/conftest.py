@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow import MlflowClient
 
 from mnemotune.data import Scenario
 from mnemotune.data.splits import Splits
@@ -405,6 +406,14 @@ def empty_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty study's database: a copy is there at once, a new one takes half a second."""
     path = tmp_path_factory.mktemp("empty") / "study.db"
     Study(f"sqlite:///{path}", name="evolution")
+    return path
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An MLflow database without runs: a copy is there at once, a new one takes seconds."""
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
     return path
 
 

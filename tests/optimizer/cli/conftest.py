@@ -23,7 +23,6 @@ from typing import Any
 import fastapi
 import pytest
 import uvicorn
-from mlflow import MlflowClient
 from rich.console import Console
 from starlette.requests import ClientDisconnect
 
@@ -159,14 +158,6 @@ def tiny(people: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "search: {generations: 1, candidates: 2, broad_start: 0, budget: {calls: 9000}}\n",
         encoding="utf-8",
     )
-    return path
-
-
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An MLflow database without runs: a copy is there at once, a new one takes seconds."""
-    path = tmp_path_factory.mktemp("store") / "mlflow.db"
-    MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
     return path
 
 

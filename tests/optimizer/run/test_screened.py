@@ -8,41 +8,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
-from rich.console import Console
 
 from mnemotune.data.generator import generate_scenarios
 from mnemotune.env.memrm.checkpoint import CheckpointError
 from mnemotune.env.memrm.tokens import Tokens
-from mnemotune.optimizer.config import Config, ConfigError, parse_config
+from mnemotune.optimizer.config import Config, parse_config
 from mnemotune.optimizer.outcome import Outcome
-from mnemotune.optimizer.run import evolve, resume
-
-
-class Stop(Exception):  # noqa: N818 - whatever ends a run from outside
-    """The power is gone."""
-
-
-class Screen(io.StringIO):
-    """What a run prints; pulls the plug when it reads ``until``."""
-
-    def __init__(self, until: str = "\0") -> None:
-        super().__init__()
-        self.until = until
-
-    def write(self, text: str) -> int:
-        if self.until in text:
-            raise Stop
-        return super().write(text)
+from running import Screen, Stop, go, go_on, smallest_budget
 
 
 @pytest.fixture(scope="session")
@@ -61,30 +40,11 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config
     return lambda *overrides: parse_config(text, where="test", overrides=overrides)
 
 
-def go(config: Config, folder: Path, screen: Screen | None = None) -> Outcome:
-    return evolve(config, folder, console=Console(file=screen or Screen(), width=300))
-
-
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An MLflow database without runs: a copy is there at once, a new one takes seconds."""
-    path = tmp_path_factory.mktemp("store") / "mlflow.db"
-    MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
-    return path
-
-
 @pytest.fixture(scope="session")
 def finished(configured: Callable[..., Config], empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     runs = tmp_path_factory.mktemp("runs")
     shutil.copy(empty_store, runs / "mlflow.db")
     return go(configured(), runs / "whole")
-
-
-@pytest.fixture
-def runs(empty_store: Path, tmp_path: Path) -> Path:
-    """A folder for runs."""
-    shutil.copy(empty_store, tmp_path / "mlflow.db")
-    return tmp_path
 
 
 def told(outcome: Outcome) -> list[tuple[object, ...]]:
@@ -121,10 +81,7 @@ def test_the_result_and_the_report_say_what_was_screened(finished: Outcome) -> N
 
 
 def test_the_budget_is_kept_invariant_2(configured: Callable[..., Config], runs: Path) -> None:
-    with pytest.raises(ConfigError, match="smallest sensible budget is") as error:
-        go(configured("search.budget.calls=100"), runs / "small")
-    [told_smallest] = re.findall(r"smallest sensible budget is ([\d,]+\d)", str(error.value))
-    smallest = int(told_smallest.replace(",", ""))
+    smallest = smallest_budget(configured, runs / "small")
     for more in (0, 700):
         outcome = go(configured(f"search.budget.calls={smallest + more}"), runs / f"more-{more}")
         assert outcome.consumed.calls <= smallest + more
@@ -136,7 +93,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end_invariant_3(
 ) -> None:
     with pytest.raises(Stop):
         go(configured(), runs / "run", Screen(f"    {trial}  "))
-    again = resume(runs / "run", console=Console(file=Screen(), width=300))
+    again = go_on(runs / "run")
     assert told(again) == told(finished)
     assert again.as_json()["best_policy"]["memory_score"] == finished.as_json()["best_policy"]["memory_score"]
 
