@@ -15,6 +15,7 @@ from ..policies.policy import MemoryPolicy, load_policy
 from .allowance import Allowance
 from .arena import ONE_OF, rungs
 from .config import Config, SearchConfig
+from .forecasting import knows
 from .loop import NO_LOOK_BEFORE
 from .models import price_of, protocol_of
 from .rehearsal import NOTHING, Rehearsal, Taken
@@ -100,6 +101,8 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     Raises ConfigError, as the run would, when its budget is too small.
     """
     search = config.search
+    if search.screening is not None and not knows(search.screening.model, config.model):
+        search = search.model_copy(update={"screening": None})
     allowance = Allowance.of(config, splits, protocol_of(config))
     seed, finalist = config.seed_policy, rehearsal.leading
     judged = [*splits.train, *(splits.validation if search.acceptance == "validation" else [])]

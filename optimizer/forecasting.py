@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..data.scenario import Scenario
 from ..env import Cast
 from ..env.concurrency import side_by_side
+from ..env.memrm.checkpoint import read_card
 from ..env.memrm.forecast import Forecast, read_forecast
 from ..env.memrm.recalling import recall
 from ..env.memrm.scoring import MemRM, folder_of, load_memrm
@@ -34,6 +35,11 @@ class Judge:
         """Tell whether users talk unlike those that the model learned from."""
         said = [turn.user for talk in talks for sessions in talk for turns in sessions for turn in turns]
         return self.reward.is_foreign(said)
+
+
+def knows(checkpoint: str, model: str) -> bool:
+    """Tell whether a checkpoint learned from this language model, as far as it says. Raises CheckpointError."""
+    return read_card(folder_of(checkpoint)).language_model in {None, model}
 
 
 def load_judge(checkpoint: str) -> Judge:

@@ -26,7 +26,7 @@ from ..policies.policy import dump_policy, load_policy
 from .allowance import Allowance, splits_of
 from .arena import Arena
 from .config import Config, ConfigError, Screening, SearchConfig, dump_config, load_config
-from .forecasting import Judge, TalkForecaster, load_judge
+from .forecasting import Judge, TalkForecaster, knows, load_judge
 from .loop import Loop
 from .models import MeteredModels, Models, check_objective, open_models, price_of, priced, protocol_of, told_prices
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
@@ -216,6 +216,9 @@ class _Run:
 
     async def _open_screen(self, screening: Screening, judge: Judge, evaluator: Evaluator) -> Screen:
         """Record the talks that candidates listen to; where they are of no use, nothing is dropped."""
+        if not knows(screening.model, self.config.model):
+            self.progress.say(f"Every candidate races, as {screening.model} learned from another model's memories")
+            return KeepAll()
         users = self.splits.train[: screening.users]
         try:
             talks = self.talks or await self._recorded(evaluator, users)

@@ -46,6 +46,8 @@ class Card(BaseModel):
     """Of the logits' difference: what classes that weigh alike add to it."""
     tokens_per_word: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Of what users said in the training rows: texts that take many more are foreign to the model."""
+    language_model: str | None = None
+    """That wrote and read the memories of the training rows, such as ``embedded``; None where that is not known."""
 
 
 def write_card(folder: Path, card: Card) -> None:

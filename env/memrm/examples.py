@@ -12,7 +12,7 @@ from .recipe import Recipe, RecipeError
 from .render import Prompt, Statement, statements, unreadable
 from .rows import Fact, Row, read_rows
 from .shown import Showing, read_showings, shown_file
-from .splits import read_splits
+from .splits import language_model_of, read_splits
 from .tokens import Tokens
 
 
@@ -35,6 +35,8 @@ class Examples:
     held_out: tuple[Row, ...]
     showings: tuple[Showing, ...] = ()
     """Of the users and the policies to learn from; empty where no rows have a ``.shown.jsonl`` beside them."""
+    language_model: str | None = None
+    """That the data cards beside all rows name; None where one is missing, or they differ."""
 
     def weights(self, cap: float) -> tuple[float, float]:
         """Return the loss weights of SAFE and HARMFUL: both classes weigh the same, but for the cap."""
@@ -66,13 +68,16 @@ def read_examples(recipe: Recipe) -> Examples:
     kept_apart = held if splits is None else {*held, *splits.users, *splits.policies}
     shown = chain.from_iterable(read_showings(file) for file in map(shown_file, recipe.rows) if file.is_file())
     showings = tuple(one for one in shown if kept_apart.isdisjoint({one.user, one.policy}))
-    return Examples(train, tuple(row for row in rows if row.user in held), showings)
+    models = {language_model_of(file) for file in recipe.rows}
+    return Examples(
+        train, tuple(row for row in rows if row.user in held), showings, models.pop() if len(models) == 1 else None
+    )
 
 
 def card_before_calibration(recipe: Recipe, examples: Examples, tokens: Tokens) -> Card:
     """Return what is known of a model before it is calibrated."""
     words = tokens.per_word(example.prompt.prefix for example in examples.train)
-    return Card(window=recipe.window, tokens_per_word=words)
+    return Card(window=recipe.window, tokens_per_word=words, language_model=examples.language_model)
 
 
 def labelled(row: Row) -> Iterator[tuple[Prompt, bool]]:

@@ -61,6 +61,15 @@ def read_splits(card: Path) -> Splits:
         raise RowError(f"{card}: is no data card of `mnemotune memrm collect`: {error}") from None
 
 
+def language_model_of(rows: Path) -> str | None:
+    """Return the language model that the data card beside rows names; None where there is no such card."""
+    try:
+        found = json.loads(Path(f"{rows}.card.json").read_bytes())["settings"]["model"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
 def deal(
     *, users: Iterable[str], policies: Iterable[str], topics: Iterable[str], seed: int, share: float = HELD_OUT
 ) -> Splits:

@@ -80,6 +80,18 @@ def test_with_prompts_alone_the_seed_policy_stands_for_all(configured: Make, spl
     assert played.broad == played.leading == (config.seed_policy,)
 
 
+def test_a_screen_that_learned_from_another_model_is_not_counted_on(
+    configured: Make, splits: Splits, rehearsal: Rehearsal
+) -> None:
+    prices = "endpoint.prices={m: {input: 1, output: 2, date: 2026-10-01}}"
+    plain, screened = (
+        estimate(configured("model=openai:m", prices, *settings), splits, rehearsal)
+        for settings in ([], ["search.screening={}"])
+    )
+    assert calls(screened) == calls(plain)
+    assert calls(estimate(configured("search.screening={}"), splits, rehearsal)) < calls(plain)
+
+
 @pytest.mark.parametrize("limit", [5500, 6000, 7000, 10**9])
 def test_calls_stay_within_the_budget_and_grow_with_it_invariant_1(
     configured: Make, splits: Splits, rehearsal: Rehearsal, limit: int

@@ -56,6 +56,19 @@ def events(make_row: MakeRow) -> list[MemoryEvent]:
     return [row.event for row in [*rows, *others]]
 
 
+def test_a_checkpoint_tells_the_language_model_that_the_cards_of_all_its_rows_name(
+    tmp_path: Path, make_row: MakeRow
+) -> None:
+    rng = random.Random(0)
+    files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    for file in files:
+        write_rows(file, [make_row(rng, user=f"user-{i % 5}", write=i) for i in range(20)])
+    Path(f"{files[0]}.card.json").write_text('{"settings": {"model": "embedded"}}', encoding="utf-8")
+    named = [read_examples(recipe_of(file)).language_model for file in files]
+    both = recipe_of(files[0]).model_copy(update={"rows": tuple(files)})
+    assert [*named, read_examples(both).language_model] == ["embedded", None, None]
+
+
 def test_a_checkpoint_has_its_files_and_no_pickle(trained: Path) -> None:
     assert {path.name for path in trained.iterdir()} == FILES
 

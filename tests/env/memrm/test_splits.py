@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mnemotune.env.memrm.rows import Fact, Row, RowError, read_rows, write_rows
-from mnemotune.env.memrm.splits import Splits, deal
+from mnemotune.env.memrm.splits import Splits, deal, language_model_of
 
 
 def made(user: str = "u", policy: str = "p", *infos: str) -> Row:
@@ -63,3 +63,22 @@ def test_rows_that_cannot_be_written_to_the_end_leave_the_file_as_it_was(tmp_pat
         write_rows(path, broken())  # type: ignore[arg-type]
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("card", "model"),
+    [
+        ('{"settings": {"model": "openai:m"}}', "openai:m"),
+        ('{"settings": {}}', None),
+        ('{"settings": {"model": 3}}', None),
+        ("[]", None),
+        ("no JSON", None),
+        (None, None),
+    ],
+)
+def test_the_language_model_of_rows_is_the_one_that_their_card_names(
+    card: str | None, model: str | None, tmp_path: Path
+) -> None:
+    if card is not None:
+        (tmp_path / "rows.jsonl.card.json").write_text(card, encoding="utf-8")
+    assert language_model_of(tmp_path / "rows.jsonl") == model

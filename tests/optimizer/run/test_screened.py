@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from mnemotune.data.generator import generate_scenarios
-from mnemotune.env.memrm.checkpoint import CheckpointError
+from mnemotune.env.memrm.checkpoint import CheckpointError, read_card, write_card
+from mnemotune.env.memrm.scoring import TINY
 from mnemotune.env.memrm.tokens import Tokens
 from mnemotune.optimizer.config import Config, parse_config
 from mnemotune.optimizer.outcome import Outcome
@@ -105,6 +106,18 @@ def test_texts_unlike_those_that_it_learned_from_are_not_screened_invariant_4(
     screen = Screen()
     outcome = go(configured("search.generations=1"), runs / "run", screen)
     assert "Every candidate races, as tiny learned from texts unlike these users'" in screen.getvalue()
+    assert all(math.isnan(trial.forecast) and trial.stage != "screen" for trial in outcome.study.trials)
+
+
+def test_what_another_model_s_memories_taught_is_not_asked_invariant_4(
+    configured: Callable[..., Config], runs: Path
+) -> None:
+    folder, screen = Path(shutil.copytree(TINY, runs / "other")), Screen()
+    write_card(folder, read_card(folder).model_copy(update={"language_model": "openai:other"}))
+    outcome = go(configured("search.generations=1", f"search.screening.model={folder}"), runs / "run", screen)
+    printed = screen.getvalue().replace("\n", " ")
+    assert f"Every candidate races, as {folder} learned from another model's memories" in printed
+    assert not (outcome.folder / "talks").exists(), "nothing is recorded for it"
     assert all(math.isnan(trial.forecast) and trial.stage != "screen" for trial in outcome.study.trials)
 
 
