@@ -15,6 +15,9 @@ from .qwen3 import Qwen3, Shape
 from .scoring import Logits, Padded, Runner
 from .tokens import Tokens
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+"""Where models are loaded to."""
+
 
 class TorchRunner:
     """Runs our own Qwen3, in fp32."""
@@ -106,10 +109,9 @@ class TransformersRunner:
 
 def load_runner(folder: Path, tokens: Tokens) -> Runner:
     """Load a checkpoint's model, on the GPU where there is one. Raises CheckpointError when it cannot be used."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     if (folder / ADAPTER_CONFIG).is_file():
-        return TransformersRunner(load_adapter(folder).to(device), (tokens.safe, tokens.harmful))
-    return TorchRunner(load_qwen3(folder, tokens).to(device))
+        return TransformersRunner(load_adapter(folder).to(DEVICE), (tokens.safe, tokens.harmful))
+    return TorchRunner(load_qwen3(folder, tokens).to(DEVICE))
 
 
 def load_qwen3(folder: Path, tokens: Tokens) -> Qwen3:

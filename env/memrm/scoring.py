@@ -19,8 +19,8 @@ Scores = NDArray[np.float64]
 """P(safe) in [0, 1], aligned with the events; NaN is unscored."""
 Logits = NDArray[np.float32]
 """Shape ``(prompts, 2)``: safe, harmful."""
-BATCH_TOKENS = 8192
-"""Of a batch, padding included."""
+BATCH_TOKENS, GPU_BATCH_TOKENS = 2048, 8192
+"""Of a batch, padding included: larger ones outgrow a CPU's caches."""
 FOREIGN = 1.5
 """How many times the usual tokens a word takes in texts that are foreign to a model."""
 MOST_KEPT = 1 << 18
@@ -222,9 +222,10 @@ def load_memrm(checkpoint: Path | str = "tiny", *, torch: bool = False) -> MemRM
 
         return MemRM(OnnxRunner(folder / ONNX), tokens, card)
     try:
-        from .on_torch import load_runner
+        from .on_torch import DEVICE, load_runner
     except ModuleNotFoundError as error:
         raise CheckpointError(
             f"{folder}: has no {ONNX}, and without one it needs {error.name}: pip install 'mnemotune[memrm]'"
         ) from None
-    return MemRM(load_runner(folder, tokens), tokens, card)
+    batch_tokens = BATCH_TOKENS if DEVICE == "cpu" else GPU_BATCH_TOKENS
+    return MemRM(load_runner(folder, tokens), tokens, card, batch_tokens=batch_tokens)
