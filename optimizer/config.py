@@ -186,10 +186,6 @@ class SearchConfig(Section):
         """Candidates of a broad start; 0 where the first generation is as the others."""
         return self.broad_start if "spread" in self.at_work and self.broad_start > self.candidates else 0
 
-    def raced(self, candidates: int) -> int:
-        """Return how many of so many candidates race, where the screen has a forecast for each."""
-        return candidates if self.screening is None else candidates - int(self.screening.drop * candidates)
-
     @property
     def planned(self) -> int:
         """Candidates of all generations, where no budget ends them."""

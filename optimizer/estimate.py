@@ -19,7 +19,7 @@ from .forecasting import knows
 from .loop import NO_LOOK_BEFORE
 from .models import price_of, protocol_of
 from .rehearsal import NOTHING, Rehearsal, Taken
-from .screen import PROMOTED
+from .screen import PROMOTED, raced
 
 LOST_AT_FIRST = 0.4
 """Share of candidates that are left after the first users' first periods; prompts alone hardly change those."""
@@ -98,7 +98,7 @@ class Estimate:
 def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     """Estimate what the run of a priced config will spend.
 
-    Raises ConfigError, as the run would, when its budget is too small.
+    Raises ConfigError, as the run would, when its budget is too small, and CheckpointError when it cannot screen.
     """
     search = config.search
     if search.screening is not None and not knows(search.screening.model, config.model):
@@ -137,17 +137,17 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
 def _candidates(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, planned: int) -> Taken:
     """Return what proposing and racing all candidates takes: broad ones first, then such as lead."""
     first = search.broad if planned else 0
-    dropped = 0.0 if search.screening is None else search.screening.drop * (1 - PROMOTED)
-    together = search.raced(first)
+    drop = 0.0 if search.screening is None else search.screening.drop
+    dropped, together = drop * (1 - PROMOTED), raced(first, drop)
     broad = race(search, splits, rehearsal, rehearsal.broad, together=together)
     later = race(search, splits, rehearsal, rehearsal.leading)
-    raced = together * broad + (1 - dropped) * (1 - KNOWN_ALREADY) * (planned - first) * later
+    racing = together * broad + (1 - dropped) * (1 - KNOWN_ALREADY) * (planned - first) * later
     if search.prompts and not search.numbers:
-        raced = raced * np.array([1.0, PROMPTS_GROW, 1.0])
+        racing = racing * np.array([1.0, PROMPTS_GROW, 1.0])
     proposing = NOTHING.copy()
     if "reflective" in search.at_work:
         proposing[CALL_ROLES.index("propose")] = planned / len(search.at_work) * np.array(PROPOSAL)
-    return raced + proposing + _screening(search, splits, rehearsal, planned)
+    return racing + proposing + _screening(search, splits, rehearsal, planned)
 
 
 def _screening(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, planned: int) -> Taken:

@@ -18,7 +18,7 @@ from .front import cost_in, pick
 from .proposers.mix import propose
 from .proposers.numbers import point_of
 from .proposers.proposer import Candidate, Proposer, leader
-from .screen import Screen, Verdict
+from .screen import Screen, Verdict, raced
 from .study import Stage, Study, Trial
 
 NO_LOOK_BEFORE = 5
@@ -154,7 +154,8 @@ class Loop:
         seed = self.study.trials[0]
         share = len(seed.series) / (len(seed.series) + len(seed.validation))
         room = FOR_BROAD_START * self.limits.room_for(seed.ledger.total) / share
-        fits = (n for n in range(self.search.broad, 0, -1) if self.arena.runs_of_heat(self.search.raced(n)) <= room)
+        drop = self.screen.drop
+        fits = (n for n in range(self.search.broad, 0, -1) if self.arena.runs_of_heat(raced(n, drop)) <= room)
         count = next(fits, 0)
         return count if generation == 1 and count > self.search.candidates else 0
 
@@ -163,9 +164,13 @@ class Loop:
         return sum(trial.generation == generation and bool(trial.proposer) for trial in self.study.trials)
 
     async def _screen(self, candidates: Sequence[Candidate], generation: int) -> list[Verdict]:
-        sound = [candidate.policy for candidate in candidates if candidate.policy is not None]
-        verdicts = iter(await self.screen.screen(sound, self.study.trials, generation=generation))
-        return [Verdict(keep=True, reason="") if c.policy is None else next(verdicts) for c in candidates]
+        """Show the screen each new policy once; the check refuses the others."""
+        tried = {trial.policy for trial in self.study.trials if trial.generation < generation}
+        found = [one.policy for one in candidates if one.policy is not None and one.policy not in tried]
+        new = list(dict.fromkeys(found))
+        verdicts = dict(zip(new, await self.screen.screen(new, self.study.trials, generation=generation), strict=True))
+        unseen = Verdict(keep=True, reason="no new policy")
+        return [unseen if one.policy is None else verdicts.pop(one.policy, unseen) for one in candidates]
 
     async def _judge_seed(self, policy: MemoryPolicy) -> Trial:
         race = await self.arena.race(policy, [])

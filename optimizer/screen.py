@@ -38,6 +38,11 @@ class Verdict:
 class Screen(Protocol):
     """Looks at a generation's candidates before any episode is spent on them."""
 
+    @property
+    def drop(self) -> float:
+        """Share of a generation's candidates that it drops, in [0, 1)."""
+        ...
+
     async def screen(
         self, candidates: Sequence[MemoryPolicy], trials: Sequence[Trial], *, generation: int
     ) -> list[Verdict]:
@@ -51,6 +56,8 @@ class Screen(Protocol):
 
 class KeepAll:
     """The screen that drops nothing."""
+
+    drop: float = 0.0
 
     async def screen(
         self, candidates: Sequence[MemoryPolicy], trials: Sequence[Trial], *, generation: int
@@ -86,21 +93,17 @@ class ForecastScreen:
         if correlation < self.least_correlation:
             off = f"screening is off: its rank correlation is {correlation:.2f}, below {self.least_correlation:g}"
             return [Verdict(keep=True, reason=off) for _ in candidates]
-        earlier = {t.policy.key for t in trials if t.policy is not None and t.generation < generation}
         known = {t.policy.key: t.forecast for t in trials if t.policy is not None and not math.isnan(t.forecast)}
-        fresh = {one.key: one for one in candidates if one.key not in earlier}
-        new = [one for key, one in fresh.items() if key not in known]
+        new = [one for one in {one.key: one for one in candidates}.values() if one.key not in known]
         found = await side_by_side(self._forecast(one) for one in new)
         took = {one.key: spent for one, (_, spent) in zip(new, found, strict=True)}
         known |= {one.key: forecast for one, (forecast, _) in zip(new, found, strict=True)}
-        ranked = sorted((known[key], key) for key in fresh if not math.isnan(known[key]))
-        worst = {key for _, key in ranked[: int(self.drop * len(ranked))]}
+        ranked = sorted({(known[one.key], one.key) for one in candidates if not math.isnan(known[one.key])})
+        worst = {key for _, key in ranked[: len(ranked) - raced(len(ranked), self.drop)]}
         places = {key: f"{len(ranked) - i} of {len(ranked)}" for i, (_, key) in enumerate(ranked)}
 
         def verdict(key: str) -> Verdict:
             spent = took.pop(key, Ledger())
-            if key in earlier:
-                return Verdict(keep=True, reason="known already")
             if key not in places:
                 return Verdict(keep=True, reason="no forecast", took=spent)
             told = f"forecast {known[key]:.3f}, {places[key]}"
@@ -115,6 +118,11 @@ class ForecastScreen:
         took = Ledger()
         with on_account(took):
             return await self.forecaster.forecast(policy), took
+
+
+def raced(candidates: int, drop: float) -> int:
+    """Return how many of so many candidates race where a share of them is dropped and none is promoted."""
+    return candidates - int(drop * candidates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +157,11 @@ def rank_correlation(trials: Sequence[Trial]) -> float:
 
     Scores are those on what all of them played: the first users' first periods. NaN for fewer than ``MEASURED``.
     """
-    raced = [trial for trial in trials if trial.series and not math.isnan(trial.forecast)]
-    if len(raced) < MEASURED:
+    measured = [trial for trial in trials if trial.series and not math.isnan(trial.forecast)]
+    if len(measured) < MEASURED:
         return math.nan
-    users = set.intersection(*(set(trial.series) for trial in raced))
-    periods = min((len(trial.series[user]) for trial in raced for user in users), default=0)
-    scores = [nan_mean([nan_mean(trial.series[user][:periods]) for user in users]) for trial in raced]
-    pairs = np.array([(score, t.forecast) for score, t in zip(scores, raced, strict=True) if not math.isnan(score)])
+    users = set.intersection(*(set(trial.series) for trial in measured))
+    periods = min((len(trial.series[user]) for trial in measured for user in users), default=0)
+    scores = [nan_mean([nan_mean(trial.series[user][:periods]) for user in users]) for trial in measured]
+    pairs = np.array([(score, t.forecast) for score, t in zip(scores, measured, strict=True) if not math.isnan(score)])
     return spearman(pairs.reshape(-1, 2))

@@ -9,13 +9,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from .checkpoint import Card, CheckpointError
 from .render import whole
-from .rows import Row, read_records
+from .rows import Row, read_records, write_rows
 from .scoring import MemRM, Scores
 from .tokens import Ids, load_tokens
 
@@ -100,40 +99,39 @@ def _tokenizer_of(place: Path, base: str) -> Path:
 
 
 def write_memgym(path: Path, rows: Iterable[Row]) -> None:
-    """Write our rows in that format; the action that they have none of is the write itself."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as file:
-        for row in rows:
-            file.write(json.dumps(_as_memgym(row), ensure_ascii=False) + "\n")
+    """Write our rows in that format, all of them or none; the action that they have none of is the write itself."""
+    write_rows(path, map(_as_memgym, rows))
 
 
-def _as_memgym(row: Row) -> dict[str, Any]:
+def _as_memgym(row: Row) -> MemGymRow:
     text = whole(row.event)
     target = " Y" if row.label == "SAFE" else " N"
     name = re.sub(r"\W+", "-", f"{row.user}_{row.policy}")
     evicted = [{"role": message.role, "content": message.content} for message in row.evicted]
-    return {
-        "trajectory_id": name,
-        "instance_id": row.user,
-        "fork_event_id": f"{name}_{row.write}_none",
-        "source_dir": "",
-        "source_model": "",
-        "step": row.write,
-        "perturbation": "none",
-        "label": int(row.label == "SAFE"),
-        "completion": target,
-        "target": target,
-        "messages": evicted,
-        "prompt": text,
-        "input": text,
-        "recorded_action": "",
-        "predicted_action": "",
-        "diverged": row.label == "HARMFUL",
-        "n_compactions_active": 1,
-        "active_summary_chars": sum(map(len, row.after)),
-        "n_messages_in_view": len(row.evicted),
-        "original_msgs": len(row.evicted),
-        "filtered_msgs": 0,
-        "provenance": {"written_by": "mnemotune", "policy": row.policy, "period": row.period},
-        "split": "",
-    }
+    return MemGymRow.model_validate(
+        {
+            "trajectory_id": name,
+            "instance_id": row.user,
+            "fork_event_id": f"{name}_{row.write}_none",
+            "source_dir": "",
+            "source_model": "",
+            "step": row.write,
+            "perturbation": "none",
+            "label": int(row.label == "SAFE"),
+            "completion": target,
+            "target": target,
+            "messages": evicted,
+            "prompt": text,
+            "input": text,
+            "recorded_action": "",
+            "predicted_action": "",
+            "diverged": row.label == "HARMFUL",
+            "n_compactions_active": 1,
+            "active_summary_chars": sum(map(len, row.after)),
+            "n_messages_in_view": len(row.evicted),
+            "original_msgs": len(row.evicted),
+            "filtered_msgs": 0,
+            "provenance": {"written_by": "mnemotune", "policy": row.policy, "period": row.period},
+            "split": "",
+        }
+    )

@@ -110,7 +110,7 @@ class TransformersRunner:
 def load_runner(folder: Path, tokens: Tokens) -> Runner:
     """Load a checkpoint's model, on the GPU where there is one. Raises CheckpointError when it cannot be used."""
     if (folder / ADAPTER_CONFIG).is_file():
-        return TransformersRunner(load_adapter(folder).to(DEVICE), (tokens.safe, tokens.harmful))
+        return TransformersRunner(load_adapter(folder), (tokens.safe, tokens.harmful))
     return TorchRunner(load_qwen3(folder, tokens).to(DEVICE))
 
 
@@ -143,7 +143,10 @@ def read_shape(path: Path) -> Shape:
 
 
 def load_adapter(folder: Path, *, base: str | None = None) -> Any:
-    """Load a PEFT adapter on its base model, or on ``base``. Raises CheckpointError when either cannot be had."""
+    """Load a PEFT adapter on its base model, or on ``base``, to the GPU where there is one.
+
+    Raises CheckpointError when either cannot be had.
+    """
     check_safetensors(folder / ADAPTER)
     base = base or str(read_config(folder / ADAPTER_CONFIG).get("base_model_name_or_path"))
     from peft import PeftModel
@@ -151,6 +154,6 @@ def load_adapter(folder: Path, *, base: str | None = None) -> Any:
 
     try:
         model = AutoModelForCausalLM.from_pretrained(base, dtype="auto", use_safetensors=True)
-        return PeftModel.from_pretrained(model, str(folder))
+        return PeftModel.from_pretrained(model, str(folder)).to(DEVICE)
     except Exception as error:  # noqa: BLE001 - transformers, peft and the hub raise many types
         raise CheckpointError(f"{folder}: cannot load the adapter on {base!r}: {str(error).splitlines()[0]}") from None

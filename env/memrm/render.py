@@ -67,7 +67,8 @@ def statements(event: MemoryEvent) -> list[Statement]:
     if problem is not None:
         raise ValueError(f"this write cannot be judged: {problem}")
     now = [_known(line) for line in dict.fromkeys(event.after)]
-    new = "".join(f"\nnew: {words}" for words in [" ".join(_unheard(event))] if words)
+    unheard = " ".join(_unheard(event))
+    new = f"\nnew: {unheard}" if unheard else ""
     size = f"\nlines: {_about(len(event.before))} to {_about(len(event.after))}"
     found = []
     for place, sentence, text in _said(event):

@@ -97,7 +97,7 @@ class Row(Record):
         return MemoryEvent(evicted, tuple(self.before), tuple(self.after))
 
 
-def write_rows(path: Path, rows: Iterable[Record]) -> str:
+def write_rows(path: Path, rows: Iterable[BaseModel]) -> str:
     """Write rows or other records as JSON lines, all of them or none; return the SHA-256 of the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new, digest = path.with_name(f"{path.name}.new"), hashlib.sha256()

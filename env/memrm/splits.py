@@ -51,6 +51,11 @@ class Splits(Record):
         return held[0] if held else "train"
 
 
+def card_file(rows: Path) -> Path:
+    """Return where the data card of rows is."""
+    return rows.with_name(f"{rows.name}.card.json")
+
+
 def read_splits(card: Path) -> Splits:
     """Read the splits of a data card. Raises RowError when it is none."""
     try:
@@ -64,7 +69,7 @@ def read_splits(card: Path) -> Splits:
 def language_model_of(rows: Path) -> str | None:
     """Return the language model that the data card beside rows names; None where there is no such card."""
     try:
-        found = json.loads(Path(f"{rows}.card.json").read_bytes())["settings"]["model"]
+        found = json.loads(card_file(rows).read_bytes())["settings"]["model"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None

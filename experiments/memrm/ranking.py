@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--data", default="generated:20@6006")
-    parser.add_argument("--policies", nargs="+", default=["presets", "random:24", "damaged:12"])
+    parser.add_argument("--policies", nargs="+", default=["random:24", "damaged:12"])
     parser.add_argument("--seed", type=int, default=99)
     given = parser.parse_args()
     members = population(given.policies, seed=given.seed)

@@ -2,13 +2,14 @@
 
 python -m mnemotune.experiments.optimizers.compare OUT [--problem FILE] [--seeds N] [--set KEY=VALUE]...
 
-What is finished in OUT is not run again, and what was stopped goes on. Each optimizer searches with all calls and with
-a third of them; OUT gets a folder of results for each comparison.
+What is finished in OUT is not run again, and what was stopped goes on. Each optimizer searches with the problem's calls
+and with three times as many; OUT gets a folder of results for each comparison.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,32 +23,33 @@ from ...optimizer.models import protocol_of
 HERE = Path(__file__).parent
 COMPARISON = HERE / "comparison.yaml"
 OURS = "mnemotune"
-AT_A_THIRD = " at a third"
-"""What the name of an optimizer with a third of the calls ends with."""
+AT_3X = " at 3x"
+"""What the name of an optimizer with three times the calls ends with."""
 
 
-def with_thirds(ablation: Ablation, *, overrides: Sequence[str]) -> Ablation:
-    """Return an ablation in which each variant also has a third of the calls that the sealed test leaves to the search.
+def with_3x(ablation: Ablation, *, overrides: Sequence[str]) -> Ablation:
+    """Return an ablation in which each variant is also given three times the calls that the sealed test leaves.
 
-    Raises ConfigError where calls have no limit.
+    Rounded up to thousands. Raises ConfigError where calls have no limit.
     """
     config = load_config(HERE / ablation.config, overrides=overrides)
     allowance = Allowance.of(config, splits_of(config), protocol_of(config))
     calls = allowance.search.calls
     if calls is None:
-        raise ConfigError("search.budget.calls: without a limit there is no third of it")
-    third = {"search.budget.calls": (allowance.reserve + calls // 3) // 1000 * 1000}
-    variants = {name + AT_A_THIRD: {**changes, **third} for name, changes in ablation.variants.items()}
+        raise ConfigError("search.budget.calls: without a limit there is no three times as many")
+    thrice = {"search.budget.calls": math.ceil((allowance.reserve + 3 * calls) / 1000) * 1000}
+    variants = {name + AT_3X: {**changes, **thrice} for name, changes in ablation.variants.items()}
     return ablation.model_copy(update={"variants": {**ablation.variants, **variants}})
 
 
 def comparisons(names: Sequence[str]) -> Mapping[str, Sequence[str]]:
     """Return what is compared with what, by the name of its folder; the first of each is mnemotune."""
-    others = [name for name in names if name != OURS and not name.endswith(AT_A_THIRD)]
+    others = [name for name in names if name != OURS and not name.endswith(AT_3X)]
+    at_3x = [name + AT_3X for name in others]
     return {
-        "all calls": [OURS, *others],
-        "a third": [name + AT_A_THIRD for name in (OURS, *others)],
-        "a third against all calls": [OURS + AT_A_THIRD, OURS, *others],
+        "equal calls": [OURS, *others],
+        "three times the calls": [OURS + AT_3X, *at_3x, OURS],
+        "others at three times": [OURS, *at_3x],
     }
 
 
@@ -61,7 +63,7 @@ def main() -> None:
     given = parser.parse_args()
     ablation = load_ablation(COMPARISON, seeds=range(given.seeds)).model_copy(update={"config": given.problem})
     try:
-        ablation = with_thirds(ablation, overrides=given.set)
+        ablation = with_3x(ablation, overrides=given.set)
         runs = runs_of(ablation, beside=HERE, out=given.out / "runs", overrides=given.set)
     except ConfigError as error:
         parser.error(str(error))
@@ -76,7 +78,7 @@ def main() -> None:
     for name, compared in comparisons(list(found)).items():
         variants = compare_variants({variant: found[variant] for variant in compared})
         write_comparison(variants, given.out / name.replace(" ", "-"), about=about)
-        print(f"\nWith {name}:\n\n{markdown(variants)}")
+        print(f"\n{name.capitalize()}:\n\n{markdown(variants)}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from ...env.memrm.card import card
 from ...env.memrm.collect import Played, collect
 from ...env.memrm.rows import write_rows
 from ...env.memrm.shown import shown_file
-from ...env.memrm.splits import deal
+from ...env.memrm.splits import card_file, deal
 from ...policies.policy import MemoryPolicy
 from ..cores import collect_on, processes_to_collect
 from ..models import Models, open_models
@@ -102,7 +102,7 @@ def collect_command(
     }  # fmt: skip
     kinds = {m.policy.key: (m.name, " ".join(filter(None, [m.origin, m.prompt])), m.policy) for m in members}
     told = card(played, kinds, splits, settings=made, digest=digest)
-    write_json(Path(f"{out}.card.json"), told)
+    write_json(card_file(out), told)
     if as_json:
         typer.echo(json.dumps(told, ensure_ascii=False))
     _show(told, members, out, console)

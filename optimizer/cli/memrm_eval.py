@@ -21,7 +21,7 @@ from ...env.memrm.ranking import Ranking, rank
 from ...env.memrm.rows import RowError, read_rows
 from ...env.memrm.scoring import MemRM, folder_of, load_memrm
 from ...env.memrm.shown import read_showings, shown_file
-from ...env.memrm.splits import read_splits
+from ...env.memrm.splits import card_file, read_splits
 
 Part = Literal["train", "users", "policies", "topics"]
 NAMES = {
@@ -95,7 +95,7 @@ def _judge(reward: MemRM, data: Path, part: Part | None, threshold: float) -> tu
         return p_safe, np.array([row.label == 0 for row in given]), judge_memgym(p_safe, given, threshold=threshold)
     rows = list(read_rows(data))
     if part is not None:
-        splits = read_splits(Path(f"{data}.card.json"))
+        splits = read_splits(card_file(data))
         rows = [row for row in rows if splits.of(row) == part]
         if not rows:
             raise RowError(f"{data}: has no rows in the split {part!r}")

@@ -16,4 +16,4 @@ def export_command(
     out: Annotated[Path, typer.Option("--out", help="The JSONL file to write.")],
 ) -> None:
     """Write rows in the format of MemGym's training set: one prompt for the whole write, without actions."""
-    write_memgym(out, list(read_rows(rows)))
+    write_memgym(out, read_rows(rows))

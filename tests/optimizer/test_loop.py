@@ -322,6 +322,7 @@ class ScriptedScreen:
     """Drops what asks for more care than allowed, and remembers what it was shown."""
 
     most: int
+    drop: float = 0.5
 
     def __post_init__(self) -> None:
         self.shown: list[list[int]] = []
@@ -367,6 +368,22 @@ async def test_each_candidate_gets_its_own_verdict_whatever_stands_between_invar
         ["screen", "check", "validate", "check"],
     )
     assert screen.shown == [[90, 30]]
+
+
+async def test_the_screen_sees_each_new_candidate_once_and_none_that_was_tried_before_invariant_7(
+    kit: Any, make_rig: MakeRig
+) -> None:
+    """A known candidate would take the place of one that the screen could drop."""
+    cares = iter([90, 90, 30, 90, 30, 40])
+    screen = ScriptedScreen(most=50)
+    rig = make_rig(
+        screen=screen,
+        pupil=kit.pupil(propose=lambda _: kit.reply(f"Care {next(cares)}.\n{{query}}\n{{choices}}")),
+        search=searching(generations=2, candidates=3),
+    )
+    await rig.run(kit.policy(20))
+    rig.check()
+    assert screen.shown == [[90, 30], [40]]
 
 
 async def test_the_screen_accepts_nothing_by_itself(kit: Any, make_rig: MakeRig) -> None:

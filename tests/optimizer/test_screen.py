@@ -157,19 +157,6 @@ class TestForecastScreen(ScreenConformance):
             assert all(verdict.keep for verdict in verdicts[50:])
         assert 25 < kept < 75, "50 are expected of 500"
 
-    @pytest.mark.usefixtures("nobody_promoted")
-    async def test_what_an_earlier_generation_tried_takes_no_place(self, kit: Any) -> None:
-        known = Known()
-        trials = [raced(kit, number=1, care=95, forecast=0.95, score=0.5)]
-        verdicts = await screening(known).screen([kit.policy(c) for c in (95, 10, 20)], trials, generation=2)
-        assert [verdict.reason for verdict in verdicts] == [
-            "known already",
-            "forecast 0.100, 2 of 2",
-            "forecast 0.200, 1 of 2",
-        ]
-        assert [verdict.keep for verdict in verdicts] == [True, False, True]
-        assert len(known.asked) == 2
-
     async def test_a_forecast_is_made_once(self, kit: Any) -> None:
         known = Known()
         trials = [raced(kit, number=1, care=30, forecast=0.77, score=0.5)]
