@@ -154,6 +154,8 @@ def lines_beyond(lines: Sequence[str], others: Sequence[str]) -> list[str]:
 
 def places_beyond(lines: Sequence[str], others: Sequence[str]) -> list[int]:
     """Return the 0-based places of the lines that occur more often than in ``others``, the last of equal ones."""
+    if lines == others:
+        return []
     more = Counter(lines) - Counter(others)
     found = []
     for place in reversed(range(len(lines))):

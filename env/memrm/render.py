@@ -123,9 +123,11 @@ def _said(event: MemoryEvent) -> Iterator[tuple[int, int, str]]:
 
 def _unheard(event: MemoryEvent) -> Iterator[str]:
     """Yield the words of added lines that neither a message nor a removed line has; labels do not count."""
-    removed = lines_beyond(event.before, event.after)
+    removed, added = lines_beyond(event.before, event.after), lines_beyond(event.after, event.before)
+    if not added:
+        return
     heard = ROLES.union(*map(_known, [*(message.content for message in event.evicted), *removed]))
-    for line in lines_beyond(event.after, event.before):
+    for line in added:
         yield from (word for word in _LABEL.sub("", line).split() if not heard.issuperset(_content(word)))
 
 

@@ -102,10 +102,11 @@ class MemRM:
         """Return the prompts of each event as ids; None for an event that cannot be scored."""
         able = [i for i, event in enumerate(events) if unreadable(event) is None]
         prompts = [[one.prompt for one in statements(events[i])] for i in able]
-        encoded = iter(self.tokens.encode(prompt for some in prompts for prompt in some))
+        distinct = list(dict.fromkeys(prompt for some in prompts for prompt in some))
+        encoded = dict(zip(distinct, self.tokens.encode(distinct), strict=True))
         found: list[list[Ids] | None] = [None] * len(events)
         for i, some in zip(able, prompts, strict=True):
-            ids = [next(encoded) for _ in some]
+            ids = [encoded[prompt] for prompt in some]
             found[i] = ids if all(len(one.whole) <= self.card.window for one in ids) else None
         return found
 
