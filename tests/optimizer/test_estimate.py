@@ -14,7 +14,6 @@ from collections.abc import Callable
 import pytest
 
 from mnemotune.data import Splits
-from mnemotune.data.generator import generate_scenarios
 from mnemotune.env import Cast, Evaluator
 from mnemotune.optimizer import estimate as module
 from mnemotune.optimizer.allowance import splits_of
@@ -26,6 +25,7 @@ from mnemotune.policies.lm import CALL_ROLES
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import load_policy
 from mnemotune.policies.text import LexicalEmbedder
+from people import write_people
 
 Make = Callable[..., Config]
 
@@ -33,11 +33,7 @@ Make = Callable[..., Config]
 @pytest.fixture(scope="module")
 def configured(tmp_path_factory: pytest.TempPathFactory) -> Make:
     """Make the config of a small run on users whose lives are cut short."""
-    rows = [scenario.model_dump(mode="json") for scenario in generate_scenarios(users=14, seed=1)]
-    for row in rows:
-        row["periods"], row["qas"] = row["periods"][:3], row["qas"][:4]
-    people = tmp_path_factory.mktemp("people") / "people.json"
-    people.write_text(json.dumps(rows), encoding="utf-8")
+    people = write_people(tmp_path_factory.mktemp("people"), users=14, periods=3, questions=4)
     text = (
         f"{{data: {people}, splits: {{train: 6, validation: 4, test: 4}}, baselines: [native, awe], seed_policy: awi,"
         " search: {generations: 10, candidates: 4, race_block: 2}}"

@@ -26,12 +26,12 @@ import uvicorn
 from rich.console import Console
 from starlette.requests import ClientDisconnect
 
-from mnemotune.data.generator import generate_scenarios
 from mnemotune.optimizer.cli import main
 from mnemotune.optimizer.config import load_config
 from mnemotune.optimizer.run import evolve
 from mnemotune.policies.lm import Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from people import write_people
 
 PATIENCE_SECONDS = 10.0
 FOREIGN = (
@@ -140,12 +140,7 @@ def start() -> Callable[..., subprocess.Popen[str]]:
 @pytest.fixture(scope="session")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with eight generated users whose lives are cut short: ``user-1-000`` and so on."""
-    rows = [scenario.model_dump(mode="json") for scenario in generate_scenarios(users=8, seed=1)]
-    for row in rows:
-        row["periods"], row["qas"] = row["periods"][:2], row["qas"][:3]
-    path = tmp_path_factory.mktemp("people") / "people.json"
-    path.write_text(json.dumps(rows), encoding="utf-8")
-    return path
+    return write_people(tmp_path_factory.mktemp("people"), users=8, periods=2, questions=3)
 
 
 @pytest.fixture(scope="session")

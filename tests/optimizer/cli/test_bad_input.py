@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mnemotune.data.generator import generate_scenarios
+from people import short_lives
 
 Cli = Callable[..., Any]
 
@@ -22,9 +22,8 @@ ANN = "user-1-000"
 
 def rows_of_three() -> list[dict[str, Any]]:
     """Three users with two periods and four questions of four choices, right answers among them."""
-    rows = [life.model_dump(mode="json") for life in generate_scenarios(users=3, seed=1)]
+    rows = short_lives(users=3, periods=2, questions=4)
     for row in rows:
-        row["periods"], row["qas"] = row["periods"][:2], row["qas"][:4]
         for question in row["qas"]:
             states = [[period["state"][info] for info in question["required_info"]] for period in row["periods"]]
             right = [choice for choice in question["answer_choices"] if choice["state"] in states]

@@ -9,20 +9,15 @@ from typing import Any
 
 import pytest
 
-from mnemotune.data.generator import generate_scenarios
 from mnemotune.env.memrm.rows import read_rows
+from people import write_people
 
 Cli = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    lives = [life.model_dump(mode="json") for life in generate_scenarios(users=2, seed=3)]
-    for life in lives:
-        life["periods"], life["qas"] = life["periods"][:2], life["qas"][:4]
-    path = tmp_path_factory.mktemp("lives") / "data.json"
-    path.write_text(json.dumps(lives), encoding="utf-8")
-    return path
+    return write_people(tmp_path_factory.mktemp("people"), users=2, periods=2, questions=4, seed=3)
 
 
 @pytest.fixture

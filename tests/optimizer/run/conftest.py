@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mnemotune.data.generator import generate_scenarios
 from mnemotune.optimizer.config import Config, parse_config
 from mnemotune.optimizer.outcome import Outcome
+from people import write_people
 from running import TRIAL_2, Screen, Stop, go
 
 
 @pytest.fixture(scope="session")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve generated users whose lives are cut short, so that a run takes a second."""
-    rows = [scenario.model_dump(mode="json") for scenario in generate_scenarios(users=12, seed=1)]
-    for row in rows:
-        row["periods"], row["qas"] = row["periods"][:3], row["qas"][:4]
-    path = tmp_path_factory.mktemp("people") / "people.json"
-    path.write_text(json.dumps(rows), encoding="utf-8")
-    return path
+    return write_people(tmp_path_factory.mktemp("people"), users=12, periods=3, questions=4)
 
 
 @pytest.fixture(scope="session")

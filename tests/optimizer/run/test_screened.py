@@ -16,23 +16,19 @@ from pathlib import Path
 
 import pytest
 
-from mnemotune.data.generator import generate_scenarios
 from mnemotune.env.memrm.checkpoint import CheckpointError, read_card, write_card
 from mnemotune.env.memrm.scoring import TINY
 from mnemotune.env.memrm.tokens import Tokens
 from mnemotune.optimizer.config import Config, parse_config
 from mnemotune.optimizer.outcome import Outcome
+from people import write_people
 from running import Screen, Stop, go, go_on, smallest_budget
 
 
 @pytest.fixture(scope="session")
 def configured(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config]:
     """Make the config of a small run: users' lives are cut short."""
-    rows = [scenario.model_dump(mode="json") for scenario in generate_scenarios(users=8, seed=1)]
-    for row in rows:
-        row["periods"], row["qas"] = row["periods"][:3], row["qas"][:4]
-    people = tmp_path_factory.mktemp("screened") / "people.json"
-    people.write_text(json.dumps(rows), encoding="utf-8")
+    people = write_people(tmp_path_factory.mktemp("people"), users=8, periods=3, questions=4)
     text = (
         f"{{data: {people}, splits: {{train: 2, validation: 3, test: 2}}, baselines: [],"
         " seed_policy: awi, search: {seed: 2, generations: 2, candidates: 4, broad_start: 0,"
