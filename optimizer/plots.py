@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -30,6 +31,7 @@ SHARES = {"accuracy": "#2da44e", "utilisation": "#bf8700", "read": "#fb8f44", "w
 LINES = {"native": "#8c959f", "rag": "#bf8700", "awe": "#8250df", "awi": "#bf3989", SEED: INK, EVOLVED: ACCENT}
 OTHER_LINES = ("#1b7c83", "#953800", "#6639ba", "#4d2d00")
 LONGEST_NAME = 28
+MOST_TICKS = 6
 LABEL_PIXELS = 16
 RELIABILITY_BINS = 15
 STYLE = {
@@ -153,9 +155,12 @@ def variants_plot(variants: Sequence[Mapping[str, Any]]) -> str:
             _draw_score(scores, variant, y, color)
             _draw_score(differences, variant["difference"], y, color)
         differences.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
-        scores.set_yticks(range(len(variants)), [short(variant["name"], LONGEST_NAME) for variant in variants])
+        names = [fill(short(variant["name"], 2 * LONGEST_NAME), LONGEST_NAME) for variant in variants]
+        scores.set_yticks(range(len(variants)), names)
         scores.set_ylim(len(variants) - 0.4, -0.6)
         scores.set_xlabel("memory score, 95% interval; grey: each search")
+        for axes in (scores, differences):
+            axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS))
         differences.set_xlabel(f"difference from {short(variants[0]['name'], LONGEST_NAME)}, 95% interval")
         return _svg(figure)
 

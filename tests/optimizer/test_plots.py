@@ -199,3 +199,11 @@ def test_a_plot_of_variants_names_each_and_says_from_what_they_differ() -> None:
     svg = plots.variants_plot(variants)
     assert {"everything", "no racing", "nothing", "difference from everything, 95% interval"} <= set(texts(svg))
     assert svg == plots.variants_plot(variants)
+
+
+def test_long_names_of_variants_are_wrapped_so_that_they_stay_apart() -> None:
+    score = {"memory_score": 0.4, "interval": [0.3, 0.5], "difference": None, "searches": []}
+    names = ["screening, half of all the calls", "no screening, half of all the calls", "x" * 200]
+    told = texts(plots.variants_plot([{"name": name, **score} for name in names]))
+    assert {"screening, half of all the", "no screening, half of all"} <= set(told)
+    assert max(len(text) for text in told if "x" * 9 in text) <= plots.LONGEST_NAME
