@@ -100,3 +100,9 @@ def test_of_memgym_s_rows_the_trivial_baselines_are_told() -> None:
     assert 0.6 < found.baselines["equal actions"] < 0.95
     assert found.baselines["majority"] == found.figures["auroc"] == 0.5
     assert found.clusters == 6
+
+
+def test_a_perturbation_that_all_rows_share_tells_nothing() -> None:
+    rng = random.Random(0)
+    rows = [memgym_row(i, safe=rng.random() < 0.4, name="none", equal=True) for i in range(60)]
+    assert judge_memgym(np.full(60, 0.5), rows).baselines["perturbation"] == 0.5
