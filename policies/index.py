@@ -6,8 +6,14 @@ import asyncio
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .lm.base import Embedder, Vectors
+
+Matrix = NDArray[np.float64]
+
+ALIKE = 1e-6
+"""Similarities that differ by no more than this are a tie: how a machine rounds never decides what comes back."""
 
 
 class VectorIndex:
@@ -18,7 +24,7 @@ class VectorIndex:
         self._embedder = embedder
         self._vectors: dict[str, Vectors] = {}
         self._lock = asyncio.Lock()
-        self._last: tuple[tuple[str, ...], Vectors] | None = None
+        self._last: tuple[tuple[str, ...], Matrix] | None = None
 
     async def search(self, query: str, texts: Sequence[str], top_k: int) -> list[int]:
         """Return the positions of the ``top_k`` texts most similar to ``query``, best first; ties go to the newer."""
@@ -26,16 +32,17 @@ class VectorIndex:
             return []
         matrix = await self._matrix(tuple(texts))
         (vector,) = await self._embedder.embed([query])
-        similarity = matrix @ vector
-        positions = np.arange(len(texts))
-        order = np.lexsort((-positions, -np.round(similarity, 6)))
-        return [int(i) for i in order[:top_k]]
+        similarity = matrix @ vector.astype(np.float64)
+        order = np.argsort(-similarity)
+        rank = np.empty(len(texts), dtype=int)
+        rank[order] = np.cumsum(np.diff(-similarity[order], prepend=-np.inf) > ALIKE)
+        return [int(i) for i in np.lexsort((-np.arange(len(texts)), rank))[:top_k]]
 
-    async def _matrix(self, texts: tuple[str, ...]) -> Vectors:
+    async def _matrix(self, texts: tuple[str, ...]) -> Matrix:
         if self._last is None or self._last[0] != texts:
             async with self._lock:  # searches side by side would each embed the same new texts
                 await self._embed_new(texts)
-            self._last = texts, np.stack([self._vectors[text] for text in texts])
+            self._last = texts, np.stack([self._vectors[text] for text in texts], dtype=np.float64)
         return self._last[1]
 
     async def _embed_new(self, texts: tuple[str, ...]) -> None:

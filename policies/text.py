@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from zlib import crc32
@@ -71,20 +73,15 @@ class LexicalEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one row per text, of length 1 (or 0 for a text without content words)."""
-        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        for row, text in zip(vectors, texts, strict=True):
-            self._fill(row, text)
-        return vectors
+        rows = [self._row(text) for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(len(texts), self.dimensions)
 
-    def _fill(self, row: Vectors, text: str) -> None:
-        counts: dict[str, int] = {}
-        for word in stems(text):
-            counts[word] = counts.get(word, 0) + 1
-        for word, count in counts.items():
-            row[_slot(word, self.dimensions)] += 1.0 + np.log(count)
-        length = float(np.linalg.norm(row))
-        if length > 0:
-            row /= length
+    def _row(self, text: str) -> list[float]:
+        row = [0.0] * self.dimensions
+        for word, count in Counter(stems(text)).items():
+            row[_slot(word, self.dimensions)] += 1.0 + math.log(count)
+        length = math.hypot(*row) or 1.0
+        return [value / length for value in row]
 
 
 @lru_cache(maxsize=1 << 16)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..base import Message
-from .reading import Context, Reading, read_messages, weigh
+from .reading import Context, Reading, foremost, read_messages, weigh
 from .sentences import Sentence, Words, read_state_lines, words_of
 
 _CHOICE = re.compile(r"^(\d+): (.+)$", re.MULTILINE)
@@ -66,7 +66,7 @@ def answer_choices(choices: Choices, history: Sequence[Message], reading: Readin
         cue = _cue(_question_only(choices.query), words)
         told = "\n".join(m.content for m in history[:1] if m.role == "system")
         scores = weigh(read_messages(history), cue, words, _heed(choices.query, told, reading))
-    return _fenced({"answer": _best(scores) + 1})
+    return _fenced({"answer": foremost(scores) + 1})
 
 
 def fill_probe(schema: dict[str, tuple[str, ...]], text: str, history: Sequence[Message], reading: Reading) -> str:
@@ -78,7 +78,7 @@ def fill_probe(schema: dict[str, tuple[str, ...]], text: str, history: Sequence[
 
 def _choose_value(key: str, values: Sequence[str], query: str, context: Context, reading: Reading) -> str:
     words = [words_of(value) for value in values]
-    return values[_best(weigh(context, _cue(f"{query} {key}", words), words, reading))]
+    return values[foremost(weigh(context, _cue(f"{query} {key}", words), words, reading))]
 
 
 def _cue(text: str, options: Sequence[Words]) -> frozenset[str]:
@@ -110,10 +110,6 @@ def _heed(prompt: str, system: str, reading: Reading) -> Reading:
 def _question_only(text: str) -> str:
     """Return a prompt's first paragraph: what the user asks, without the instructions that follow."""
     return text.strip().split("\n\n", 1)[0]
-
-
-def _best(scores: Sequence[float]) -> int:
-    return max(range(len(scores)), key=lambda i: (scores[i], -i))
 
 
 def _fenced(value: object) -> str:

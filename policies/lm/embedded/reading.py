@@ -41,6 +41,8 @@ QUANTITY_WORTH = 2.0
 """Worth of a quantity that fits some options only, beside that of a word."""
 LOUD = 2.4
 """What a sentence says when it is half as loud as it can be, in words."""
+TIED = 1e-9
+"""Scores that differ by no more than this are a tie: how a machine rounds never decides an answer."""
 
 
 FRESH = 2.0
@@ -174,3 +176,9 @@ def weigh(context: Context, cue: frozenset[str], options: Sequence[Words], readi
     if not len(context):
         return [0.0] * len(options)
     return [float(score) for score in attend(context, cue, reading) @ votes(context, options, reading)]
+
+
+def foremost(scores: Sequence[float]) -> int:
+    """Return the place of the highest score, the first in a tie."""
+    top = max(scores)
+    return next(place for place, score in enumerate(scores) if score >= top - TIED)

@@ -9,7 +9,7 @@ from zlib import crc32
 from ...text import sentences, stem, stems
 from ..base import Message
 from .answering import find_schema
-from .reading import Reading, attend, read_messages
+from .reading import Reading, attend, foremost, read_messages
 from .sentences import OWN, about_self, words_of
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z'-]+")
@@ -108,11 +108,11 @@ def _brought_up(messages: Sequence[Message], last: Sequence[str], asked: str, re
     context = read_messages(messages)
     shares = attend(context, cue, reading)
     own = [
-        (share, -i, sentence.text)
-        for i, (share, sentence) in enumerate(zip(shares, context.sentences, strict=True))
+        (share, sentence.text)
+        for share, sentence in zip(shares, context.sentences, strict=True)
         if sentence.voice == OWN and len(sentence.words) >= TELLING and (sentence.words & cue or sentence.text in last)
     ]
-    return max(own)[2] if own else None
+    return own[foremost([share for share, _ in own])][1] if own else None
 
 
 def _stray(said: Sequence[str], replied: Sequence[str]) -> str | None:
