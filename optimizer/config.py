@@ -107,9 +107,9 @@ class SpaceConfig(Section):
         return self
 
 
-ProposerName = Literal["known", "spread", "reflective", "merge", "tpe", "random", "amemgym", "gepa"]
+ProposerName = Literal["known", "spread", "reflective", "merge", "gp", "tpe", "random", "amemgym", "gepa"]
 Objective = Literal["score", "score-per-token", "score-per-dollar", "score-per-call"]
-NUMBERS_ONLY, PROMPTS_ONLY = {"known", "spread", "tpe", "random"}, {"amemgym", "gepa"}
+NUMBERS_ONLY, PROMPTS_ONLY = {"known", "spread", "gp", "tpe", "random"}, {"amemgym", "gepa"}
 
 
 class Screening(Section):
@@ -140,7 +140,7 @@ class SearchConfig(Section):
         "known",
         "spread",
         "reflective",
-        "tpe",
+        "gp",
         "merge",
     )
     """Who makes candidates; those whose candidates come further make more of them."""

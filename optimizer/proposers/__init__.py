@@ -14,7 +14,7 @@ from .known import Known
 from .merge import Merge
 from .proposer import Playing, Proposer
 from .reflective import Reflective
-from .sampled import Random, Spread, Tpe
+from .sampled import Gp, Random, Spread, Tpe
 
 
 @contextmanager
@@ -26,6 +26,7 @@ def open_proposers(
     every: dict[str, Proposer] = {
         "reflective": Reflective(search, model),
         "merge": Merge(search),
+        "gp": Gp(search, templates),
         "tpe": Tpe(search, templates),
         "known": Known(search, templates),
         "random": Random(search, templates),

@@ -64,8 +64,7 @@ class NumberSampler:
 
     def tweak(self, here: Draw, *, free: int, rng: random.Random) -> Draw:
         """Draw a point that differs from ``here`` in at most ``free`` parameters and what depends on them."""
-        drawn = set(rng.sample(sorted(here.point), min(free, len(here.point))))
-        return self._ask({name: value for name, value in here.point.items() if name not in drawn})
+        return self._ask(_most_of(here, free, rng))
 
     def _ask(self, fixed: Point) -> Draw:
         with quiet_optuna():
@@ -82,17 +81,22 @@ def _shifted(point: Point, by: int) -> dict[str, Any]:
     return {name: value + by if name in BUFFER_SIZES else value for name, value in point.items()}
 
 
+def gains(trial: Trial, seed: Trial) -> list[float]:
+    """Return by how much a trial beat the seed for each train user, as far as both went; NaN is left out."""
+    found = [
+        nan_mean(scores) - nan_mean(seed.series[user][: len(scores)])
+        for user, scores in trial.series.items()
+        if seed.series.get(user)
+    ]
+    return [gain for gain in found if not math.isnan(gain)]
+
+
 def standing(trial: Trial, seed: Trial) -> float:
     """Return what a trial's mean over all train users would be if it went on as it began beside the seed's.
 
     A whole race's is its score; NaN where nothing was raced.
     """
-    gains = [
-        nan_mean(scores) - nan_mean(seed.series[user][: len(scores)])
-        for user, scores in trial.series.items()
-        if seed.series.get(user)
-    ]
-    return seed.score + nan_mean(gains)
+    return seed.score + nan_mean(gains(trial, seed))
 
 
 def _as_sampled(trial: Trial, value: float, space: SpaceConfig) -> FrozenTrial | None:
@@ -108,22 +112,31 @@ def _as_sampled(trial: Trial, value: float, space: SpaceConfig) -> FrozenTrial |
     return optuna.create_trial(value=value, params=_shifted(place.point, 1), distributions=distributions)
 
 
+def _most_of(here: Draw, free: int, rng: random.Random) -> Point:
+    """Return a point without ``free`` of its parameters, or without any where it has no more."""
+    left = set(rng.sample(sorted(here.point), min(free, len(here.point))))
+    return {name: value for name, value in here.point.items() if name not in left}
+
+
 class Dice:
     """Draws parameters at random, whole numbers on a log scale where asked: what Optuna takes milliseconds for."""
 
-    def __init__(self, rng: random.Random) -> None:
-        """Draw with ``rng``."""
+    def __init__(self, rng: random.Random, fixed: Point) -> None:
+        """Draw with ``rng`` what is not fixed."""
         self._rng = rng
+        self._fixed = fixed
         self.params: dict[str, Any] = {}
 
     def suggest_categorical(self, name: str, choices: Sequence[str]) -> str:
         """Draw one of the choices, each as likely."""
-        self.params[name] = self._rng.choice(choices)
+        self.params[name] = self._fixed[name] if name in self._fixed else self._rng.choice(choices)
         return str(self.params[name])
 
     def suggest_int(self, name: str, low: int, high: int, *, log: bool = False) -> int:
         """Draw from ``low`` to ``high``, both included."""
-        if not log:
+        if name in self._fixed:
+            self.params[name] = self._fixed[name]
+        elif not log:
             self.params[name] = self._rng.randint(low, high)
         else:
             drawn = math.exp(self._rng.uniform(math.log(low - 0.5), math.log(high + 0.5)))
@@ -133,7 +146,15 @@ class Dice:
 
 def anywhere(space: SpaceConfig, rng: random.Random) -> Draw:
     """Draw a point of the space at random."""
-    dice = Dice(rng)
+    return _rolled(Dice(rng, {}), space)
+
+
+def nearby(here: Draw, space: SpaceConfig, *, free: int, rng: random.Random) -> Draw:
+    """Draw a point that differs from ``here`` in at most ``free`` parameters and what depends on them, at random."""
+    return _rolled(Dice(rng, _shifted(_most_of(here, free, rng), 1)), space)
+
+
+def _rolled(dice: Dice, space: SpaceConfig) -> Draw:
     _walk(dice, space)
     point = _shifted(dice.params, -1)
     return Draw(point, _distributions(point, space))
@@ -142,7 +163,8 @@ def anywhere(space: SpaceConfig, rng: random.Random) -> Draw:
 def place_of(point: Point, space: SpaceConfig) -> list[float]:
     """Return a point's place for measuring distances: each parameter counts as much, numbers on a log scale.
 
-    A number that has no effect at the point is in the middle.
+    Between two choices there is a distance of 1, as between the ends of a range. A number that has no effect at the
+    point is in the middle.
     """
     place: list[float] = []
     for name, distribution in _distributions(EVERY, space).items():

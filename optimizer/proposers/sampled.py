@@ -1,7 +1,8 @@
-"""Numbers and structure: drawn by TPE, at random, or far from all that was tried."""
+"""Numbers and structure: by a Gaussian process or TPE, at random, or far from all that was tried."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +10,30 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from ...env.statistics import nan_mean
 from ...policies.policy import prompt_kinds
 from ...policies.prompts import Templates
 from ..config import SearchConfig
 from ..study import Trial
-from .numbers import Draw, NumberSampler, anywhere, place_of, point_of, values_at
+from .gaussian_process import TIED, Floats, GaussianProcess
+from .numbers import (
+    STARTUP_TRIALS,
+    Draw,
+    NumberSampler,
+    anywhere,
+    gains,
+    nearby,
+    place_of,
+    point_of,
+    standing,
+    values_at,
+)
 from .proposer import Candidate, candidate, inherit, pick_parent, policy_of
 
 JUMPS = 1 / 2
 """Share of TPE's draws that may be anywhere in the space; the others stay near the parent's."""
-DRAWN = 500
-"""Points of which the one farthest from all that were tried is taken."""
+DRAWN, NEARBY = 500, 200
+"""Points of which one is taken: drawn anywhere, and near the parent."""
 TWEAKED = 2
 """Most parameters that a step near the parent draws anew."""
 
@@ -37,6 +51,9 @@ class _Sampler:
         """Tell that it always is."""
         return True
 
+    def _places(self, drawn: Sequence[Draw]) -> Floats:
+        return np.array([place_of(one.point, self.search.space) for one in drawn])
+
 
 class Tpe(_Sampler):
     """Optuna's multivariate TPE over the conditional space, taught by all races; prompts are the parent's."""
@@ -51,6 +68,42 @@ class Tpe(_Sampler):
         return at_point(parent, drawn, search=self.search, templates=self.templates)
 
 
+class Gp(_Sampler):
+    """The point with the highest expected improvement by a Gaussian process, which all races teach.
+
+    It chooses among points drawn anywhere and near a parent, so that two slots rarely get the same; prompts are the
+    parent's, where they fit.
+    """
+
+    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+        """Draw points, and take the most promising; where too few were raced, any."""
+        space, parent = self.search.space, pick_parent(trials, rng)
+        here = point_of(policy_of(parent), space)
+        drawn = [anywhere(space, rng) for _ in range(DRAWN)]
+        if here is not None:
+            drawn += [nearby(here, space, free=rng.randint(1, TWEAKED), rng=rng) for _ in range(NEARBY)]
+        process = self._taught_by(trials)
+        place = 0 if process is None else process.most_promising(self._places(drawn))
+        return at_point(parent, drawn[place], search=self.search, templates=self.templates)
+
+    def _taught_by(self, trials: Sequence[Trial]) -> GaussianProcess | None:
+        raced = {trial.policy: trial for trial in trials if trial.policy is not None and gains(trial, trials[0])}
+        places = {policy: point_of(policy, self.search.space) for policy in raced}
+        known = [(raced[policy], place) for policy, place in places.items() if place is not None]
+        if len(known) < STARTUP_TRIALS:
+            return None
+        periods = np.array([sum(map(len, trial.series.values())) for trial, _ in known])
+        noise = nan_mean([_noise_of_a_period(trial, trials[0]) for trial, _ in known if trial is not trials[0]])
+        values = np.array([standing(trial, trials[0]) for trial, _ in known])
+        return GaussianProcess(self._places([place for _, place in known]), values, np.nan_to_num(noise) / periods)
+
+
+def _noise_of_a_period(trial: Trial, seed: Trial) -> float:
+    """Return the variance that a single period's gain over the seed would have; NaN where one user says too little."""
+    found, periods = gains(trial, seed), sum(map(len, trial.series.values()))
+    return float(np.var(found, ddof=1)) * periods / len(found) if len(found) > 1 else math.nan
+
+
 class Random(_Sampler):
     """Points drawn anywhere in the space; prompts are the parent's, where they fit."""
 
@@ -61,24 +114,28 @@ class Random(_Sampler):
 
 
 class Spread(_Sampler):
-    """The point farthest from all that were tried, of some drawn anywhere; prompts are the parent's, where they fit.
+    """The point that keeps most clear of all that were tried, of some drawn anywhere; prompts are the parent's.
 
-    A space-filling (maximin) design: the ends of each range, in each other's company, come first.
+    A space-filling design (Audze and Eglais 1977): the ends of each range, in each other's company, come first.
     """
 
     explores = True
 
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
-        """Draw points without looking at scores; take the one whose nearest that was tried is farthest."""
+        """Draw points without looking at scores; take the one with the least sum of inverse squared distances."""
         space, parent = self.search.space, pick_parent(trials, rng)
         policies = [trial.policy for trial in trials if trial.policy is not None]
-        tried = [place_of(here.point, space) for policy in policies if (here := point_of(policy, space)) is not None]
+        tried = [here for policy in policies if (here := point_of(policy, space)) is not None]
         drawn = [anywhere(space, rng) for _ in range(DRAWN)]
-        if tried:
-            places = np.array([place_of(one.point, space) for one in drawn])
-            nearest = cdist(places, np.array(tried)).min(axis=1)
-            drawn = [drawn[int(nearest.argmax())]]
-        return at_point(parent, drawn[0], search=self.search, templates=self.templates)
+        place = _clearest(self._places(drawn), self._places(tried)) if tried else 0
+        return at_point(parent, drawn[place], search=self.search, templates=self.templates)
+
+
+def _clearest(places: Floats, tried: Floats) -> int:
+    """Return the place with the least sum of inverse squared distances from what was tried; the first in a tie."""
+    with np.errstate(divide="ignore"):
+        crowding = (1 / cdist(places, tried, "sqeuclidean")).sum(axis=1)
+    return int(np.flatnonzero(crowding <= crowding.min() * (1 + TIED))[0])
 
 
 def at_point(parent: Trial, drawn: Draw, *, search: SearchConfig, templates: Templates) -> Candidate:

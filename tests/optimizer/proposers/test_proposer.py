@@ -44,7 +44,7 @@ from mnemotune.policies.policy import MemoryPolicy, prompt_kinds
 from mnemotune.policies.prompts import default_templates, missing_slots
 
 NAN = math.nan
-NAMES = ("known", "reflective", "merge", "tpe", "random", "amemgym", "gepa")
+NAMES = ("known", "spread", "reflective", "merge", "gp", "tpe", "random", "amemgym", "gepa")
 ASKING = ("reflective", "amemgym", "gepa")
 LIMITS: tuple[dict[str, Any], ...] = (
     {},
@@ -162,13 +162,13 @@ def test_every_proposer_makes_new_policies_of_a_study_with_every_kind_of_trial(b
         check(found, trials, SearchConfig())
 
 
-@pytest.mark.parametrize("name", ["known", "reflective", "merge", "tpe", "random", "amemgym"])
+@pytest.mark.parametrize("name", ["known", "spread", "reflective", "merge", "gp", "tpe", "random", "amemgym"])
 def test_another_random_state_gives_another_candidate(bench: Any, name: str) -> None:
     made = [bench.propose(name, bench.study(), seed=seed) for seed in range(10)]
     assert len({repr(found) for found in made}) > 1
 
 
-@pytest.mark.parametrize("name", ["known", "merge", "tpe", "random"])
+@pytest.mark.parametrize("name", ["known", "spread", "merge", "gp", "tpe", "random"])
 def test_crossing_and_drawing_cost_no_call(bench: Any, name: str) -> None:
     pupil = bench.kit.pupil()
     for seed in range(10):
@@ -246,7 +246,8 @@ def test_only_the_proposers_that_are_named_and_have_something_to_change_are_open
     assert opened() == list(SearchConfig().proposers)
     assert opened(proposers=NAMES) == list(NAMES)
     assert opened(proposers=NAMES, numbers=False) == ["reflective", "merge", "amemgym", "gepa"]
-    assert opened(proposers=NAMES, prompts=False) == ["known", "reflective", "merge", "tpe", "random"]
+    drawing = ["gp", "tpe", "random"]
+    assert opened(proposers=NAMES, prompts=False) == ["known", "spread", "reflective", "merge", *drawing]
 
 
 # What proposals are made of

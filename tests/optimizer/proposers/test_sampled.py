@@ -1,4 +1,4 @@
-"""Numbers and structure drawn by TPE or at random.
+"""Numbers and structure by a Gaussian process or TPE, at random, or far from all that was tried.
 
 Invariants:
 1. No prompt is edited: each is the parent's where it is of the same kind, and the given texts' where it is not.
@@ -7,21 +7,24 @@ Invariants:
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import pdist
 
 from mnemotune.optimizer.config import SpaceConfig
-from mnemotune.optimizer.proposers.numbers import point_of
+from mnemotune.optimizer.proposers.numbers import anywhere, place_of, point_of
 from mnemotune.optimizer.proposers.sampled import TWEAKED
 from mnemotune.optimizer.study import Trial
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
 
-BOTH = pytest.mark.parametrize("name", ["tpe", "random"])
+EACH = pytest.mark.parametrize("name", ["gp", "tpe", "random"])
 SPACE = SpaceConfig()
 
 
@@ -37,12 +40,12 @@ def point(policy: MemoryPolicy) -> dict[str, Any]:
     return place.point
 
 
-@BOTH
+@EACH
 def test_it_is_always_ready(bench: Any, name: str) -> None:
     assert bench.ready(name, [bench.trial(evidence=())])
 
 
-@BOTH
+@EACH
 def test_a_prompt_that_the_parent_has_not_is_the_one_of_the_texts_given_invariant_1(bench: Any, name: str) -> None:
     own = {"write_facts": "Mine: {conversation}", "merge": "{memories}{facts}", "reply_external": "{memories}"}
     texts = default_templates().model_copy(update=own)
@@ -52,7 +55,7 @@ def test_a_prompt_that_the_parent_has_not_is_the_one_of_the_texts_given_invarian
     assert policy.prompts.answer == bench.kit.policy().prompts.answer
 
 
-@BOTH
+@EACH
 def test_a_change_of_mode_keeps_the_prompts_that_still_fit_invariant_1(bench: Any, name: str) -> None:
     """The answer prompt goes along into every mode; a write prompt is made for one mode."""
     own = bench.facts(prompts={"write": "My facts: {conversation}"})
@@ -73,7 +76,7 @@ def test_a_change_of_mode_keeps_the_prompts_that_still_fit_invariant_1(bench: An
     assert modes == {"none", "verbatim", "facts", "profile"}
 
 
-@BOTH
+@EACH
 @settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 10_000))
 def test_the_change_names_the_numbers_that_differ(bench: Any, name: str, seed: int) -> None:
@@ -83,7 +86,7 @@ def test_the_change_names_the_numbers_that_differ(bench: Any, name: str, seed: i
     assert found.change == f"numbers: {', '.join(differ) or 'as they were'}"
 
 
-@BOTH
+@EACH
 def test_a_parent_outside_the_space_leads_back_into_it_invariant_2(bench: Any, name: str) -> None:
     outside = bench.facts(top_k=500)
     assert point_of(outside, SPACE) is None
@@ -91,7 +94,7 @@ def test_a_parent_outside_the_space_leads_back_into_it_invariant_2(bench: Any, n
         assert point(made(bench, name, [bench.trial(policy=outside)], seed=seed))
 
 
-@BOTH
+@EACH
 def test_a_reading_budget_stays_where_something_is_read(bench: Any, name: str) -> None:
     limited = bench.facts(read={"budget_tokens": 64})
     budgets = set()
@@ -122,7 +125,8 @@ def test_random_draws_anywhere_whatever_the_scores_say(bench: Any) -> None:
     assert all(4 <= modes[mode] <= 18 for mode in SPACE.modes)
 
 
-def test_tpe_learns_where_scores_are_high(bench: Any) -> None:
+@pytest.mark.parametrize("name", ["gp", "tpe"])
+def test_they_learn_where_scores_are_high(bench: Any, name: str) -> None:
     """The parent is always the seed, which is outside the space; what differs is which of two modes scored well."""
     space = {"modes": ["verbatim", "profile"]}
 
@@ -133,8 +137,40 @@ def test_tpe_learns_where_scores_are_high(bench: Any) -> None:
             policy = bench.kit.policy(mode=mode, update_every=2, buffer_size=number, store="context")
             score = 0.9 if mode == good else -0.9
             trials.append(bench.trial(number, policy=policy, train={"train0": score, "train1": score}))
-        return Counter(made(bench, "tpe", trials, seed=seed, space=space).write.mode for seed in range(60))
+        return Counter(made(bench, name, trials, seed=seed, space=space).write.mode for seed in range(60))
 
     for good, bad in [("profile", "verbatim"), ("verbatim", "profile")]:
         modes = drawn(good)
         assert modes[good] > 2 * modes[bad]
+
+
+def test_a_gaussian_process_puts_together_what_was_good_apart(bench: Any) -> None:
+    """Neither a large buffer nor verbatim notes were tried together, and each was better than its opposite."""
+    trials = [bench.trial(policy=bench.kit.policy(mode="profile", update_every=4, buffer_size=4, store="context"))]
+    tried = [(mode, size) for mode in ("facts", "profile") for size in (0, 8, 30)] + [("verbatim", 0), ("verbatim", 2)]
+    for number, (mode, size) in enumerate(tried, 1):
+        policy = bench.kit.policy(mode=mode, update_every=4, buffer_size=size, store="context")
+        score = size / 60 + 0.3 * (mode == "verbatim")
+        trials.append(bench.trial(number, policy=policy, train={"train0": score, "train1": score}))
+    policies = [made(bench, "gp", trials, seed=seed) for seed in range(10)]
+    assert all(policy.write.mode == "verbatim" and (policy.buffer_size or 0) >= 16 for policy in policies)
+
+
+def test_before_anything_is_known_a_gaussian_process_draws_anywhere(bench: Any) -> None:
+    trials = [bench.trial(), *(bench.trial(n, policy=bench.facts(n), train={"train0": 0.1 * n}) for n in (1, 2, 3))]
+    modes = Counter(made(bench, "gp", trials, seed=seed).write.mode for seed in range(80))
+    assert all(8 <= modes[mode] <= 36 for mode in SPACE.modes)
+
+
+def test_a_gaussian_process_proposes_also_where_all_scores_are_the_same(bench: Any) -> None:
+    trials = [bench.trial(), *(bench.trial(n, policy=bench.facts(n), train={"train0": 0.5}) for n in range(1, 12))]
+    assert len({made(bench, "gp", trials, seed=seed) for seed in range(5)}) > 1
+
+
+def test_points_spread_out_are_far_from_each_other_and_from_what_was_tried(bench: Any) -> None:
+    trials = [bench.trial(policy=bench.facts())]
+    for number in range(1, 9):
+        trials.append(bench.trial(number, policy=made(bench, "spread", trials, seed=number)))
+    places = np.array([place_of(point(trial.policy), SPACE) for trial in trials])
+    alike = np.array([place_of(anywhere(SPACE, random.Random(seed)).point, SPACE) for seed in range(9)])
+    assert pdist(places).min() > 1.5 * pdist(alike).min()
