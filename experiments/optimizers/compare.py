@@ -1,9 +1,10 @@
-"""Compare optimizers of memory policies at equal calls.
+"""Compare optimizers of memory policies at equal calls, and mnemotune with a third of what the best of the others has.
 
 python -m mnemotune.experiments.optimizers.compare OUT [--problem FILE] [--seeds N] [--set KEY=VALUE]...
 
-What is finished in OUT is not run again, and what was stopped goes on. Each optimizer searches with the problem's calls
-and with three times as many; OUT gets a folder of results for each comparison.
+What is finished in OUT is not run again, and what was stopped goes on. All optimizers search with the problem's calls;
+mnemotune and the one that then comes next search with three times as many too. OUT gets a folder of results for each
+comparison.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...env.statistics import nan_mean
 from ...optimizer.ablation import Ablation, carry_out, load_ablation, runs_of
 from ...optimizer.allowance import Allowance, splits_of
-from ...optimizer.comparison import compare_variants, markdown, read_searches, write_comparison
-from ...optimizer.config import ConfigError, load_config
+from ...optimizer.comparison import Finished, compare_variants, markdown, read_searches, write_comparison
+from ...optimizer.config import Config, ConfigError, load_config
 from ...optimizer.models import protocol_of
 
 HERE = Path(__file__).parent
@@ -27,29 +29,36 @@ AT_3X = " at 3x"
 """What the name of an optimizer with three times the calls ends with."""
 
 
-def with_3x(ablation: Ablation, *, overrides: Sequence[str]) -> Ablation:
-    """Return an ablation in which each variant is also given three times the calls that the sealed test leaves.
+def thrice(config: Config) -> int:
+    """Return a budget in calls that leaves the search three times what this config's leaves it, in thousands.
 
-    Rounded up to thousands. Raises ConfigError where calls have no limit.
+    Raises ConfigError where calls have no limit.
     """
-    config = load_config(HERE / ablation.config, overrides=overrides)
     allowance = Allowance.of(config, splits_of(config), protocol_of(config))
     calls = allowance.search.calls
     if calls is None:
         raise ConfigError("search.budget.calls: without a limit there is no three times as many")
-    thrice = {"search.budget.calls": math.ceil((allowance.reserve + 3 * calls) / 1000) * 1000}
-    variants = {name + AT_3X: {**changes, **thrice} for name, changes in ablation.variants.items()}
-    return ablation.model_copy(update={"variants": {**ablation.variants, **variants}})
+    return math.ceil((allowance.reserve + 3 * calls) / 1000) * 1000
 
 
-def comparisons(names: Sequence[str]) -> Mapping[str, Sequence[str]]:
+def with_calls(ablation: Ablation, names: Sequence[str], calls: int) -> Ablation:
+    """Return an ablation of these variants alone, each with so many calls, and with three times in its name."""
+    changes = {name + AT_3X: {**ablation.variants[name], "search.budget.calls": calls} for name in names}
+    return ablation.model_copy(update={"variants": changes})
+
+
+def best_baseline(found: Mapping[str, Sequence[Finished]]) -> str:
+    """Return which optimizer besides mnemotune ends highest, on the average of all its searches."""
+    others = [name for name in found if name != OURS]
+    return max(others, key=lambda name: nan_mean([search.mean for search in found[name]]))
+
+
+def comparisons(names: Sequence[str], best: str) -> Mapping[str, Sequence[str]]:
     """Return what is compared with what, by the name of its folder; the first of each is mnemotune."""
-    others = [name for name in names if name != OURS and not name.endswith(AT_3X)]
-    at_3x = [name + AT_3X for name in others]
     return {
-        "equal calls": [OURS, *others],
-        "three times the calls": [OURS + AT_3X, *at_3x, OURS],
-        "others at three times": [OURS, *at_3x],
+        "equal calls": names,
+        "a third of the calls": [OURS, best + AT_3X],
+        "three times the calls": [OURS + AT_3X, best + AT_3X],
     }
 
 
@@ -62,20 +71,27 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[])
     given = parser.parse_args()
     ablation = load_ablation(COMPARISON, seeds=range(given.seeds)).model_copy(update={"config": given.problem})
+
+    def searched(part: Ablation) -> dict[str, list[Finished]]:
+        runs = runs_of(part, beside=HERE, out=given.out / "runs", overrides=given.set)
+        carry_out(runs, finished=lambda run: print(f"finished: {run.folder}", flush=True))
+        return read_searches(runs)
+
     try:
-        ablation = with_3x(ablation, overrides=given.set)
-        runs = runs_of(ablation, beside=HERE, out=given.out / "runs", overrides=given.set)
+        calls = thrice(load_config(HERE / given.problem, overrides=given.set))
+        found = searched(ablation)
+        best = best_baseline(found)
+        found |= searched(with_calls(ablation, [OURS, best], calls))
     except ConfigError as error:
         parser.error(str(error))
-    carry_out(runs, finished=lambda run: print(f"finished: {run.folder}", flush=True))
-    found = read_searches(runs)
     about: Mapping[str, Any] = {
         "problem": given.problem,
         "seeds": list(ablation.seeds),
         "settings": given.set,
         "changes": ablation.variants,
+        "three_times_the_calls": calls,
     }
-    for name, compared in comparisons(list(found)).items():
+    for name, compared in comparisons(list(ablation.variants), best).items():
         variants = compare_variants({variant: found[variant] for variant in compared})
         write_comparison(variants, given.out / name.replace(" ", "-"), about=about)
         print(f"\n{name.capitalize()}:\n\n{markdown(variants)}")
