@@ -130,10 +130,10 @@ def test_an_object_comes_back_as_it_went_in_however_it_was_wrapped(
 
 @pytest.mark.parametrize("scrap", ["{", '{"a":', '{"a": [', "```{"])
 def test_the_longest_hostile_reply_is_done_with_soon(scrap: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ReplyError):
         read_json_object((scrap * LONGEST_REPLY)[:LONGEST_REPLY])
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_texts_stay_and_other_values_become_json() -> None:
