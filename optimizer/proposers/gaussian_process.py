@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
-from scipy.spatial.distance import cdist
 from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
@@ -14,39 +12,40 @@ TREND = 1 / 2
 """Share of a linear trend in the covariance; the rest is Matern's with nu 5/2 and a length of 1, a range's width."""
 LEAST_SIGNAL = 1 / 4
 """Share of the values' variance that the points account for at least, however much noise there seems to be."""
-TIED = 1e-9
-"""What counts as nothing: of two expected improvements, as a share of the higher; of a variance, as it is."""
+LEAST_VARIANCE = 1e-9
+"""Of signal and of noise: where all values are the same, or without noise, equations can still be solved."""
 
 
-class GaussianProcess:
-    """Kriging with a linear trend. Its lengths are not fitted: a few points say too little of them."""
+def expect(places: Floats, *, tried: Floats, values: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """Return the mean and the standard deviation that are to be expected at each place, both of shape ``(places,)``.
 
-    def __init__(self, places: Floats, values: Floats, variances: Floats) -> None:
-        """Learn from values, of shape (points,), at places, (points, dimensions), and from their noise's variances."""
-        self._places, self._middle, self._mean = places, places.mean(axis=0), float(values.mean())
-        spread = float(values.var())
-        self._scale = max(spread - float(variances.mean()), LEAST_SIGNAL * spread, TIED)
-        self._factor = cho_factor(self._covariance(places, places) + np.diag(variances + TIED))
-        self._weights = cho_solve(self._factor, values - self._mean)
+    ``places`` and ``tried`` are of shape ``(points, dimensions)``. What was tried has ``values``, with noise of these
+    ``variances``, each of shape ``(tried,)``. Nothing is fitted but scale and mean: a few points say too little of
+    lengths.
+    """
+    # imported late: scikit-learn takes a second that most commands do not need
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
 
-    def expect(self, places: Floats) -> tuple[Floats, Floats]:
-        """Return the mean and the standard deviation that are to be expected at each place."""
-        across = self._covariance(places, self._places)
-        prior = TREND * ((places - self._middle) ** 2).sum(axis=1) + 1 - TREND
-        explained = (across * cho_solve(self._factor, across.T).T).sum(axis=1)
-        return self._mean + across @ self._weights, np.sqrt(np.maximum(self._scale * prior - explained, TIED**2))
+    spread, middle, mean = float(values.var()), tried.mean(axis=0), float(values.mean())
+    scale = max(spread - float(variances.mean()), LEAST_SIGNAL * spread, LEAST_VARIANCE)
+    trend = ConstantKernel(scale * TREND, "fixed") * DotProduct(0.0, "fixed")
+    kernel = trend + ConstantKernel(scale * (1 - TREND), "fixed") * Matern(1.0, "fixed", nu=2.5)
+    process = GaussianProcessRegressor(kernel, alpha=variances + LEAST_VARIANCE, optimizer=None)
+    found, deviation = process.fit(tried - middle, values - mean).predict(places - middle, return_std=True)
+    return mean + found, deviation
 
-    def most_promising(self, places: Floats) -> int:
-        """Return which place improves most on the best point that was tried, by expectation; the first in a tie."""
-        mean, deviation = self.expect(places)
-        gain = mean - self.expect(self._places)[0].max()
-        far = gain / deviation
-        improvement = gain * ndtr(far) + deviation * np.exp(-(far**2) / 2) / np.sqrt(2 * np.pi)
-        return int(np.flatnonzero(improvement >= improvement.max() * (1 - TIED))[0])
 
-    def _covariance(self, a: Floats, b: Floats) -> Floats:
-        apart = np.sqrt(5) * cdist(a, b)
-        matern = (1 + apart + apart**2 / 3) * np.exp(-apart)
-        trend = (a - self._middle) @ (b - self._middle).T
-        covariance: Floats = self._scale * (TREND * trend + (1 - TREND) * matern)
-        return covariance
+def expected_improvement(places: Floats, *, tried: Floats, values: Floats, variances: Floats) -> Floats:
+    """Return by how much each place is expected to improve on the best that was tried, >= 0, of shape ``(places,)``.
+
+    What was tried counts as what is to be expected there, for what was found is noisy. Arguments are those of
+    ``expect``.
+    """
+    every = np.vstack([places, tried])
+    mean, deviation = expect(every, tried=tried, values=values, variances=variances)
+    gain = mean[: len(places)] - mean[len(places) :].max()
+    doubt = np.maximum(deviation[: len(places)], LEAST_VARIANCE)
+    density = np.exp(-((gain / doubt) ** 2) / 2) / np.sqrt(2 * np.pi)
+    improvement: Floats = gain * ndtr(gain / doubt) + doubt * density
+    return improvement

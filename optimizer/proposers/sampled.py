@@ -15,7 +15,7 @@ from ...policies.policy import prompt_kinds
 from ...policies.prompts import Templates
 from ..config import SearchConfig
 from ..study import Trial
-from .gaussian_process import TIED, Floats, GaussianProcess
+from .gaussian_process import Floats, expected_improvement
 from .numbers import (
     STARTUP_TRIALS,
     Draw,
@@ -36,6 +36,8 @@ DRAWN, NEARBY = 500, 200
 """Points of which one is taken: drawn anywhere, and near the parent."""
 TWEAKED = 2
 """Most parameters that a step near the parent draws anew."""
+TIED = 1e-9
+"""Share of the highest by which another may be lower and they still tie: how a machine rounds decides nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +84,21 @@ class Gp(_Sampler):
         drawn = [anywhere(space, rng) for _ in range(DRAWN)]
         if here is not None:
             drawn += [nearby(here, space, free=rng.randint(1, TWEAKED), rng=rng) for _ in range(NEARBY)]
-        process = self._taught_by(trials)
-        place = 0 if process is None else process.most_promising(self._places(drawn))
-        return at_point(parent, drawn[place], search=self.search, templates=self.templates)
-
-    def _taught_by(self, trials: Sequence[Trial]) -> GaussianProcess | None:
         raced = {trial.policy: trial for trial in trials if trial.policy is not None and gains(trial, trials[0])}
-        places = {policy: point_of(policy, self.search.space) for policy in raced}
-        known = [(raced[policy], place) for policy, place in places.items() if place is not None]
-        if len(known) < STARTUP_TRIALS:
-            return None
+        known = [(trial, place) for policy, trial in raced.items() if (place := point_of(policy, space)) is not None]
+        best = 0 if len(known) < STARTUP_TRIALS else self._most_promising(drawn, known, seed=trials[0])
+        return at_point(parent, drawn[best], search=self.search, templates=self.templates)
+
+    def _most_promising(self, drawn: Sequence[Draw], known: Sequence[tuple[Trial, Draw]], *, seed: Trial) -> int:
         periods = np.array([sum(map(len, trial.series.values())) for trial, _ in known])
-        noise = nan_mean([_noise_of_a_period(trial, trials[0]) for trial, _ in known if trial is not trials[0]])
-        values = np.array([standing(trial, trials[0]) for trial, _ in known])
-        return GaussianProcess(self._places([place for _, place in known]), values, np.nan_to_num(noise) / periods)
+        noise = nan_mean([_noise_of_a_period(trial, seed) for trial, _ in known if trial is not seed])
+        improvement = expected_improvement(
+            self._places(drawn),
+            tried=self._places([place for _, place in known]),
+            values=np.array([standing(trial, seed) for trial, _ in known]),
+            variances=np.nan_to_num(noise) / periods,
+        )
+        return _highest(improvement)
 
 
 def _noise_of_a_period(trial: Trial, seed: Trial) -> float:
@@ -132,10 +135,16 @@ class Spread(_Sampler):
 
 
 def _clearest(places: Floats, tried: Floats) -> int:
-    """Return the place with the least sum of inverse squared distances from what was tried; the first in a tie."""
+    """Return which place has the least sum of inverse squared distances from what was tried."""
     with np.errstate(divide="ignore"):
         crowding = (1 / cdist(places, tried, "sqeuclidean")).sum(axis=1)
-    return int(np.flatnonzero(crowding <= crowding.min() * (1 + TIED))[0])
+    return _highest(-crowding)
+
+
+def _highest(values: Floats) -> int:
+    """Return which value is the highest, the first in a tie."""
+    top = values.max()
+    return int(np.flatnonzero(values >= top - TIED * abs(top))[0])
 
 
 def at_point(parent: Trial, drawn: Draw, *, search: SearchConfig, templates: Templates) -> Candidate:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingClassifier
 
 from mnemotune.env.memrm.checkpoint import CheckpointError
 from mnemotune.env.memrm.forecast import (
@@ -68,12 +69,9 @@ def test_what_is_told_is_answered_rightly_more_often_invariant_2(forecast: Forec
 def test_the_trees_are_scikit_learns_invariant_1(
     forecast: Forecast, showings: list[Showing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ensemble = pytest.importorskip("sklearn.ensemble", reason="only who trains has scikit-learn")
     fitted = []
-    original = ensemble.GradientBoostingClassifier.fit
-    monkeypatch.setattr(
-        ensemble.GradientBoostingClassifier, "fit", lambda self, *a: fitted.append(self) or original(self, *a)
-    )
+    original = GradientBoostingClassifier.fit
+    monkeypatch.setattr(GradientBoostingClassifier, "fit", lambda self, *a: fitted.append(self) or original(self, *a))
     assert fit_forecast(showings, Told(TOLD), seed=0) == forecast
     found = [recalled(told, words) for told in np.linspace(0, 1, 11) for words in (0, 5, 25, 400)]
     expected = fitted[0].predict_proba(features_of(found).astype(np.float32))[:, 1]
