@@ -1,0 +1,38 @@
+"""Searches that are estimated, then carried out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mnemotune.experiments.optimizers.estimates import QUICK, SEARCHES, Row, compared, planned, table
+from mnemotune.optimizer.ablation import carry_out
+from people import write_people
+
+
+def test_every_search_has_a_folder_of_its_own_and_settings_that_are_read(tmp_path: Path) -> None:
+    runs = planned(tmp_path, SEARCHES)
+    assert len({run.folder for run in runs}) == len(SEARCHES)
+    assert [run.seed for run in runs if "seed 11" in run.variant] == [11]
+
+
+def test_a_search_is_carried_out_once_and_estimated_beside_what_it_spent(tmp_path: Path) -> None:
+    people = write_people(tmp_path, users=6, periods=2, questions=4)
+    smaller = [
+        f"data={people}",
+        "splits={train: 2, validation: 2, test: 2}",
+        "baselines=[rag]",
+        "search.generations=0",
+        "search.screening=null",
+    ]
+    runs = planned(tmp_path / "out", {"none": (QUICK, smaller)})
+    carry_out(runs, finished=lambda _: None)
+    [row] = map(compared, runs)
+    assert (row.name, row.ended_by) == ("none", "generations")
+    assert 0.85 < row.calls[0] / row.calls[1] < 1.15
+    carry_out(runs, finished=lambda _: None)
+    assert [compared(run) for run in runs] == [row]
+
+
+def test_the_error_is_what_an_estimate_is_above_what_was_spent() -> None:
+    [line] = table([Row("a", "calls", (11_000, 10_000), (3_000_000, 4_000_000))]).splitlines()[2:]
+    assert line == "| a | calls | 11,000 | 10,000 | +10.0% | 3M | 4M | -25.0% |"
