@@ -12,8 +12,8 @@ from ..env import Evaluation
 from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from .study import Trial
 
-ALPHA_AT_THE_END = 0.04
-"""Level of the last look, which every search has."""
+ALPHA_AT_THE_END = 0.025
+"""Level of the last look, which every search has: where it is met, the 95% interval of the gain lies above zero."""
 ALPHA_ON_THE_WAY = 0.01
 """Sum of the levels of all looks before it."""
 FEWEST_USERS = 5
@@ -33,7 +33,7 @@ def level(trials: Sequence[Trial], *, last: bool) -> float:
 
     The k-th look on the way gets ``ALPHA_ON_THE_WAY / (k (k + 1))``, and so do the last looks of a search that went on
     after its last look. So where no candidate is better than the seed policy, all looks together accept one with a
-    chance of 5% at most, however many there are.
+    chance of 3.5% at most, however many there are.
     """
     looks = [trial for trial in trials if trial.look]
     if last and not any(map(looked_last, looks)):

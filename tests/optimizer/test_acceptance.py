@@ -1,7 +1,7 @@
 """When a candidate is accepted.
 
 Invariants:
-1. The levels of all looks sum to 5% at most, however many there are; each look on the way makes the next dearer, and
+1. The levels of all looks sum to less than 5%, however many there are; each look on the way makes the next dearer, and
    nothing but a look does. The last look has a level of its own, once.
 2. Where no candidate is better than the seed policy, at most 5% of all searches accept one.
 3. A regression is a slice with an interval below zero, at a level that holds for all slices together; failure stages
@@ -66,11 +66,11 @@ def judged(kit: Any, fates: Sequence[str]) -> list[Trial]:
 
 
 @given(fates=fates)
-def test_the_levels_of_all_looks_sum_to_five_percent_at_most_invariant_1(kit: Any, fates: list[str]) -> None:
+def test_the_levels_of_all_looks_sum_to_less_than_five_percent_invariant_1(kit: Any, fates: list[str]) -> None:
     """Also where a search goes on after its last look, and looks last again."""
     paid = [trial.look["level"] for trial in judged(kit, fates) if trial.look]
     assert all(at > 0 for at in paid)
-    assert sum(paid) <= ALPHA_AT_THE_END + ALPHA_ON_THE_WAY <= 0.05
+    assert sum(paid) <= ALPHA_AT_THE_END + ALPHA_ON_THE_WAY < 0.05
     assert paid.count(ALPHA_AT_THE_END) == ("last" in fates)
 
 
@@ -87,7 +87,7 @@ def test_a_look_makes_the_next_dearer_and_nothing_else_does_invariant_1(kit: Any
 def test_the_levels_by_hand(kit: Any, looks: int, share: int) -> None:
     trials = judged(kit, ["on the way"] * looks)
     assert level(trials, last=False) == pytest.approx(0.01 / share)
-    assert level(trials, last=True) == 0.04
+    assert level(trials, last=True) == 0.025
     again = judged(kit, [*["on the way"] * looks, "last"])
     assert level(again, last=True) == level(again, last=False) == pytest.approx(0.01 / ((looks + 2) * (looks + 3)))
 
@@ -128,7 +128,7 @@ def test_where_candidates_are_better_most_searches_accept_one(kit: Any) -> None:
     searches = [searched(seed, rng, gain=0.4, looks=looks) for looks in (0, 11) for _ in range(100)]
     accepted = [trials[-1].accepted for trials in searches]
     assert sum(accepted[:100]) > 85
-    assert sum(accepted[100:]) > 95
+    assert sum(accepted[100:]) > 90
 
 
 # Before a look

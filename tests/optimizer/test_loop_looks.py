@@ -101,7 +101,7 @@ PETS = SEED | {"slices": {"topic pet": spread([1.4, 1.5, 1.4, 1.5, 1.4, 1.5], "v
             None,
             {},
             ("validate", False, r"not surely better than the seed policy \(p 0\.1\d+, needed 0\.0050\)"),
-            (False, r"not surely better than the seed policy \(p 0\.1\d+, needed 0\.0400\)"),
+            (False, r"not surely better than the seed policy \(p 0\.1\d+, needed 0\.0250\)"),
         ),
         (
             SEED,
@@ -183,7 +183,7 @@ async def test_each_look_makes_the_next_dearer_but_the_last(kit: Any, make_rig: 
         await rig.look_last()
         last = rig.study.trials[-1]
         assert last.accepted
-        assert last.look["level"] == (trial.look["level"] if accepted else 0.04)
+        assert last.look["level"] == (trial.look["level"] if accepted else ALPHA_AT_THE_END)
 
 
 async def test_the_last_look_is_taken_once(kit: Any, make_rig: MakeRig) -> None:
@@ -222,7 +222,7 @@ def led_by(kit: Any, rig: Any, *, policy: Any = None, **leader: Any) -> None:
 
 
 IN_VAIN = {"stage": "validate", "look": {"level": 0.005}}
-TAKEN = {"stage": "validate", "change": LAST_LOOK, "proposer": "", "look": {"level": 0.04}}
+TAKEN = {"stage": "validate", "change": LAST_LOOK, "proposer": "", "look": {"level": ALPHA_AT_THE_END}}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mnemotune.optimizer.acceptance import ALPHA_AT_THE_END
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.policies.lm import LanguageModelError
 
@@ -57,7 +58,7 @@ async def test_the_pick_is_looked_at_last_and_becomes_the_best(kit: Any, make_ri
     best = rig.study.best
     assert (best.number, best.parent, best.policy, best.stage) == (3, 2, kit.policy(95), "validate")
     assert best.change == "the most score-per-token"
-    assert best.look["over_seed"]["p"] < best.look["level"] == 0.04
+    assert best.look["over_seed"]["p"] < best.look["level"] == ALPHA_AT_THE_END
     assert best.validation.keys() == {user.id for user in rig.splits.validation}
 
 
@@ -75,7 +76,7 @@ async def test_where_validation_users_are_against_the_pick_the_leader_is_looked_
     assert (refused.accepted, refused.policy) == (False, kit.policy(1))
     assert "over the seed policy on validation" in refused.reason
     assert leader.change == "the leader, looked at last"
-    assert leader.look["level"] < 0.04
+    assert leader.look["level"] < ALPHA_AT_THE_END
 
 
 async def test_a_pick_that_was_accepted_on_the_way_takes_no_call(kit: Any, make_rig: MakeRig) -> None:
@@ -120,7 +121,7 @@ async def test_a_pick_whose_episodes_fail_is_not_accepted(kit: Any, make_rig: Ma
 async def test_a_pick_that_is_the_leader_is_looked_at_once(kit: Any, make_rig: MakeRig) -> None:
     rig = with_trials(make_rig, kit, searching(), [SEED | {"validation": 0.5}, CHEAP | {"care": 1}])
     await rig.look_last()
-    assert [trial.look["level"] for trial in rig.study.trials if trial.look] == [0.04]
+    assert [trial.look["level"] for trial in rig.study.trials if trial.look] == [ALPHA_AT_THE_END]
     assert rig.study.best.number == 0
 
 
