@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from ..data.resources import resource
 from ..env.compat import AMEMGYM, DEFECTS, Defect
@@ -19,7 +28,19 @@ from ..policies.lm.prices import Prices
 from ..policies.policy import MemoryPolicy, dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
 
+Name = TypeVar("Name")
+
+
+def _each_once(names: tuple[Name, ...]) -> tuple[Name, ...]:
+    if len(set(names)) < len(names):
+        raise ValueError("name each once")
+    return names
+
+
 Positive = Annotated[int, Field(ge=1)]
+NotNegative = Annotated[int, Field(ge=0)]
+Choice = Annotated[tuple[Name, ...], Field(min_length=1), AfterValidator(_each_once)]
+"""Some of the names there are, at least one."""
 
 
 class ConfigError(ValueError):
@@ -91,11 +112,11 @@ class BudgetLimits(Section):
 class SpaceConfig(Section):
     """Where numbers and structure are searched; bounds are inclusive, units are messages."""
 
-    modes: tuple[Literal["none", "verbatim", "facts", "profile"], ...] = ("none", "verbatim", "facts", "profile")
-    stores: tuple[Literal["context", "external"], ...] = ("context", "external")
+    modes: Choice[Literal["none", "verbatim", "facts", "profile"]] = ("none", "verbatim", "facts", "profile")
+    stores: Choice[Literal["context", "external"]] = ("context", "external")
     update_every: tuple[Positive, Positive] = (2, 16)
     """Below 2 the buffer grows: each round adds two messages, and one write a round evicts fewer."""
-    buffer_size: tuple[Annotated[int, Field(ge=0)], Positive] = (0, 32)
+    buffer_size: tuple[NotNegative, NotNegative] = (0, 32)
     top_k: tuple[Positive, Positive] = (2, 60)
 
     @model_validator(mode="after")
@@ -129,24 +150,18 @@ class SearchConfig(Section):
     """The evolution loop."""
 
     seed: int = 0
-    generations: Annotated[int, Field(ge=0)] = 10
+    generations: NotNegative = 10
     """0 searches nothing: the seed policy goes to the sealed test."""
     candidates: Positive = 3
     """Candidates per generation; the first has ``broad_start`` of them instead, where points are ``spread``."""
-    broad_start: Annotated[int, Field(ge=0)] = 16
+    broad_start: NotNegative = 16
     """Candidates of the first generation: they look everywhere, as what is good near the seed policy says little of
     the rest of the space, and race together; 0 does without."""
-    proposers: Annotated[tuple[ProposerName, ...], Field(min_length=1)] = (
-        "known",
-        "spread",
-        "reflective",
-        "gp",
-        "merge",
-    )
+    proposers: Choice[ProposerName] = ("known", "spread", "reflective", "gp", "merge")
     """Who makes candidates; those whose candidates come further make more of them."""
     prompts: bool = True
     """Whether prompts evolve."""
-    slots: tuple[Literal["write", "merge", "reply", "answer"], ...] = ("write", "merge", "reply", "answer")
+    slots: Choice[Literal["write", "merge", "reply", "answer"]] = ("write", "merge", "reply", "answer")
     """The prompts that may evolve, where a policy uses them."""
     numbers: bool = True
     """Whether numbers and structure evolve."""
@@ -194,8 +209,6 @@ class SearchConfig(Section):
 
     @model_validator(mode="after")
     def _check_proposers(self) -> SearchConfig:
-        if len(set(self.proposers)) < len(self.proposers):
-            raise ValueError("proposers: name each once")
         if not self.at_work or not (self.prompts or self.numbers):
             raise ValueError("proposers: none of them may change anything; allow `prompts` or `numbers`")
         return self

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic_core import ErrorDetails
 
 from ..data.resources import resource
 from .amemgym import is_agent_config, policy_values
@@ -339,13 +340,26 @@ def _policy(values: Any, *, where: str, templates: Templates | None) -> MemoryPo
 
 
 def policy_problems(error: ValidationError) -> list[str]:
-    """Return one line per problem, each naming the field."""
+    """Return one line per problem, each naming the field: not a list that is too short for what is wrong in it."""
+    found = error.errors()
+    inside = {e["loc"][:depth] for e in found for depth in range(len(e["loc"]))}
     lines = []
-    for e in error.errors():
+    for e in found:
+        if e["type"] == "too_short" and e["loc"] in inside:
+            continue
         place = ".".join(map(str, e["loc"]))
-        what = "no such field" if e["type"] == "extra_forbidden" else e["msg"].removeprefix("Value error, ")
-        lines.append(f"{place}: {what}" if place else what)
+        lines.append(f"{place}: {_said(e)}" if place else _said(e))
     return lines
+
+
+def _said(problem: ErrorDetails) -> str:
+    match problem["type"]:
+        case "extra_forbidden":
+            return "no such field"
+        case "too_short":
+            return "needs at least {min_length}, has {actual_length}".format(**problem["ctx"])
+        case _:
+            return problem["msg"].removeprefix("Value error, ")
 
 
 def dump_policy(policy: MemoryPolicy) -> str:

@@ -270,6 +270,24 @@ def test_a_wrong_value_is_named_with_its_file_and_key(override: str, key: str) -
     assert f"my.yaml: {key}: " in problem(LEAST, override)
 
 
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("search.proposers=[]", ["search.proposers: needs at least 1, has 0"]),
+        ("search.slots=[]", ["search.slots: needs at least 1, has 0"]),
+        ("search.space.modes=[]", ["search.space.modes: needs at least 1, has 0"]),
+        ("search.space.stores=[]", ["search.space.stores: needs at least 1, has 0"]),
+        ("search.space.stores=[context, context]", ["search.space.stores: name each once"]),
+        ("search.proposers=[bayes]", ["search.proposers.0: Input should be "]),
+        ("search.proposers=[bayes, gp, grid]", ["search.proposers.0: Input ", "search.proposers.2: Input "]),
+    ],
+)
+def test_a_list_is_said_to_be_too_short_only_where_it_is(override: str, told: list[str]) -> None:
+    lines = problem(LEAST, override).splitlines()
+    assert len(lines) == len(told)
+    assert all(line.startswith(f"my.yaml: {start}") for line, start in zip(lines, told, strict=True))
+
+
 @pytest.mark.parametrize("objective", ["score-per-token", "score-per-dollar", "score-per-call"])
 def test_off_policy_nothing_but_score_can_be_asked_for_since_no_reply_is_paid_for(objective: str) -> None:
     told = problem(LEAST, "search.off_policy=true", f"search.objective={objective}")
