@@ -98,7 +98,7 @@ class Gp(_Sampler):
             values=np.array([standing(trial, seed) for trial, _ in known]),
             variances=np.nan_to_num(noise) / periods,
         )
-        return _highest(improvement)
+        return highest(improvement)
 
 
 def _noise_of_a_period(trial: Trial, seed: Trial) -> float:
@@ -138,11 +138,11 @@ def _clearest(places: Floats, tried: Floats) -> int:
     """Return which place has the least sum of inverse squared distances from what was tried."""
     with np.errstate(divide="ignore"):
         crowding = (1 / cdist(places, tried, "sqeuclidean")).sum(axis=1)
-    return _highest(-crowding)
+    return highest(-crowding)
 
 
-def _highest(values: Floats) -> int:
-    """Return which value is the highest, the first in a tie."""
+def highest(values: Floats) -> int:
+    """Return which value, of shape ``(values,)``, is the highest; in a tie, the first."""
     top = values.max()
     return int(np.flatnonzero(values >= top - TIED * abs(top))[0])
 

@@ -3,6 +3,7 @@
 Invariants:
 1. No prompt is edited: each is the parent's where it is of the same kind, and the given texts' where it is not.
 2. What is drawn is inside the space, also where the parent is not.
+3. Rounding does not decide which point is taken: of those that differ by it alone, the first is.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from scipy.spatial.distance import pdist
 
 from mnemotune.optimizer.config import SpaceConfig
 from mnemotune.optimizer.proposers.numbers import anywhere, place_of, point_of
-from mnemotune.optimizer.proposers.sampled import TWEAKED
+from mnemotune.optimizer.proposers.sampled import TWEAKED, highest
 from mnemotune.optimizer.study import Trial
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
@@ -174,3 +175,18 @@ def test_points_spread_out_are_far_from_each_other_and_from_what_was_tried(bench
     places = np.array([place_of(point(trial.policy), SPACE) for trial in trials])
     alike = np.array([place_of(anywhere(SPACE, random.Random(seed)).point, SPACE) for seed in range(9)])
     assert pdist(places).min() > 1.5 * pdist(alike).min()
+
+
+@given(
+    values=st.lists(st.integers(-5, 5).map(lambda n: n / 3), min_size=1, max_size=8),
+    noise=st.lists(st.floats(-1e-13, 1e-13), min_size=8, max_size=8),
+)
+def test_rounding_decides_no_tie_invariant_3(values: list[float], noise: list[float]) -> None:
+    rounded = np.array(values) * (1 + np.array(noise[: len(values)]))
+    assert highest(rounded) == values.index(max(values))
+
+
+def test_what_is_clearly_higher_comes_before_what_is_first() -> None:
+    assert highest(np.array([0.5, 0.5001, 0.4])) == 1
+    assert highest(np.array([-2.0, -1.0, -np.inf])) == 1
+    assert highest(np.array([-np.inf, -np.inf])) == 0
