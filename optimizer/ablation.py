@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,11 +18,13 @@ import yaml
 from pydantic import Field, ValidationError
 from rich.console import Console
 
+from ..data import Splits
 from ..policies.lm.embedded.pool import end_with_parent
 from ..policies.policy import policy_problems
-from .config import Config, ConfigError, Section, load_config
+from .allowance import splits_of
+from .config import Config, ConfigError, Section, SplitSizes, load_config
 from .outcome import open_run
-from .run import evolve
+from .run import evolve, prepare
 from .sealed import EVOLVED
 
 SAME = ("data", "splits", "rounds")
@@ -108,8 +111,15 @@ def _config(base: str | Path, variant: str, overrides: Sequence[str]) -> Config:
     seeded = [override for override in overrides if override.startswith("search.seed=")]
     if seeded:
         raise ConfigError(f"variants.{variant}: {seeded[0]}: seeds are given by `seeds`, or --seeds")
-    try:
+    with _naming(variant):
         return load_config(base, overrides=overrides)
+
+
+@contextmanager
+def _naming(variant: str) -> Iterator[None]:
+    """Say of which variant a ConfigError is."""
+    try:
+        yield
     except ConfigError as error:
         raise ConfigError("\n".join(f"variants.{variant}: {line}" for line in str(error).splitlines())) from None
 
@@ -123,10 +133,12 @@ def carry_out(runs: Sequence[Run], *, finished: Callable[[Run], None]) -> None:
     """Do all searches that are not done yet, and go on with those that were stopped; ``finished`` hears of each.
 
     With the embedded model, one search on each core; else one after the other, for each asks the endpoint all it may.
-    Raises ConfigError when a folder holds another run, and what ``evolve`` raises.
+    Raises ConfigError before any search when a folder holds another run or a variant cannot be run, and what
+    ``evolve`` raises.
     """
     for run in runs:
         _check(run)
+    _check_variants([run for run in runs if not _is_begun(run)])
     left = []
     for run in runs:
         if _is_done(run):
@@ -171,6 +183,17 @@ def _as_they_end(executor: ProcessPoolExecutor, runs: Sequence[Run]) -> Iterator
 def _search(run: Run) -> None:
     begun = _is_begun(run)  # then the folder's config is the same, with the list prices that the run began with
     evolve(open_run(run.folder).config if begun else run.config, run.folder, console=Console(quiet=True))
+
+
+def _check_variants(runs: Sequence[Run]) -> None:
+    """Raise ConfigError naming the variant that cannot be run."""
+    dealt: dict[tuple[str, SplitSizes], Splits] = {}
+    for variant, config in {run.variant: run.config for run in runs}.items():
+        users = config.data, config.splits
+        with _naming(variant):
+            if users not in dealt:
+                dealt[users] = splits_of(config)
+            prepare(config, dealt[users])
 
 
 def _is_begun(run: Run) -> bool:

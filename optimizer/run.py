@@ -58,15 +58,24 @@ def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
 
     Raises ConfigError, ScenarioError or LanguageModelError before anything is spent when the run cannot work.
     """
-    config, splits = priced(config), splits_of(config)
-    check_objective(config)
-    allowance = Allowance.of(config, splits, protocol_of(config))
-    check_server(config.tracking.uri)
-    judge = None if config.search.screening is None else load_judge(config.search.screening.model)
+    splits = splits_of(config)
+    config, allowance, judge = prepare(config, splits)
     with open_models(config, folder=folder) as models, _alone_in(folder):
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
         outcome = Outcome(folder, config, open_study(folder))
         return asyncio.run(_Run(outcome, splits, models, allowance, console, judge).go())
+
+
+def prepare(config: Config, splits: Splits) -> tuple[Config, Allowance, Judge | None]:
+    """Return a config with its prices, how its budget is divided, and who screens.
+
+    Raises ConfigError or CheckpointError when the run cannot work.
+    """
+    config = priced(config)
+    check_objective(config)
+    allowance = Allowance.of(config, splits, protocol_of(config))
+    check_server(config.tracking.uri)
+    return config, allowance, None if config.search.screening is None else load_judge(config.search.screening.model)
 
 
 @contextmanager

@@ -162,3 +162,20 @@ def test_a_price_that_is_given_later_is_another_setting(begun: Run, searched: li
     with pytest.raises(ConfigError, match=r"holds a run with other settings \(endpoint\.prices\.gpt-4\.1-mini"):
         carry_out([run], finished=lambda run: None)
     assert searched == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"search.budget.calls": 3000}, r"variants\.bad: search\.budget\.calls: 3,000 is too small"),
+        ({"search.objective": "score-per-dollar"}, r"variants\.bad: search\.objective: score-per-dollar needs a price"),
+        ({"search.screening": {"model": "nowhere"}}, "nowhere"),
+    ],
+)
+def test_a_variant_that_cannot_be_run_is_refused_before_any_search(
+    written: Callable[..., Path], tmp_path: Path, searched: list[Config], changes: dict[str, Any], said: str
+) -> None:
+    path = written(seeds=[0], variants={"joint": {}, "bad": changes})
+    with pytest.raises(ValueError, match=said):
+        carry_out(runs_of(load_ablation(path), beside=tmp_path, out=tmp_path), finished=lambda run: None)
+    assert searched == []
