@@ -197,6 +197,11 @@ class SearchConfig(Section):
         return tuple(name for name in self.proposers if name not in idle)
 
     @property
+    def moves(self) -> bool:
+        """Whether anybody at work changes numbers and structure."""
+        return self.numbers and not PROMPTS_ONLY.issuperset(self.at_work)
+
+    @property
     def broad(self) -> int:
         """Candidates of a broad start; 0 where the first generation is as the others."""
         return self.broad_start if "spread" in self.at_work and self.broad_start > self.candidates else 0

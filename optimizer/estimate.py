@@ -21,8 +21,8 @@ from .models import price_of, protocol_of
 from .rehearsal import NOTHING, Rehearsal, Taken
 from .screen import PROMOTED, raced
 
-LOST_AT_FIRST = 0.4
-"""Share of candidates that are left after the first users' first periods; prompts alone hardly change those."""
+LOST_AT_FIRST, LOST_AT_FIRST_BY_PROMPTS = 0.4, 0.07
+"""Shares of candidates that are left after the first users' first periods; prompts alone hardly change those."""
 LOST_ON_THE_WAY = 0.2
 """Of the others, the share left after whole lives of fewer than half of the train users."""
 LOST_HALFWAY = 0.65
@@ -39,8 +39,13 @@ PROPOSAL = (1.0, 3000.0, 250.0)
 """Calls, input and output tokens of one proposal of the reflective proposer's."""
 TALKING: frozenset[CallRole] = frozenset({"reply", "user"})
 """The roles that nobody plays where recorded talks are listened to."""
-PROMPTS_GROW = 1.4
-"""How many times as many tokens a call takes with prompts that evolved alone: they make memories longer."""
+LEADING = 2 / 3
+"""Of the policies that were rehearsed, the better ones that stand for what is tried after a broad start, and found."""
+LATER, FOUND = 1.55, 1.8
+"""How many times as many input tokens later candidates take as those that stand for them, and the policy that is found:
+a search goes from a broad start to where more is kept and shown."""
+BY_PROMPTS = 1.35
+"""The same of both where prompts alone change: they make memories longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     if search.screening is not None and not knows(search.screening.model, config.model):
         search = search.model_copy(update={"screening": None})
     allowance = Allowance.of(config, splits, protocol_of(config))
-    seed, finalist = config.seed_policy, rehearsal.leading
+    seed = config.seed_policy
     judged = [*splits.train, *(splits.validation if search.acceptance == "validation" else [])]
     heard = np.array([[0.0 if search.off_policy and role in TALKING else 1.0] for role in CALL_ROLES])
     judging = rehearsal.takes(seed, judged)
@@ -116,12 +121,13 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     planned = search.planned
     candidates = heard * _candidates(search, splits, rehearsal, planned)
     looked = search.acceptance == "validation" and search.generations > 0
-    look = heard * rehearsal.mean(finalist, splits.validation) if looked else NOTHING
+    leading, _, found = _leading(search, rehearsal)
+    look = heard * found * rehearsal.mean(leading, splits.validation) if looked else NOTHING
     looks = (LOOKS if search.generations >= NO_LOOK_BEFORE else 0) * LOOK * look
     tested = {seed, *(load_policy(name, templates=config.templates) for name in config.baselines)}
     test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
     if search.generations:
-        test = test + rehearsal.mean(finalist, splits.test)
+        test = test + found * rehearsal.mean(leading, splits.test)
     money = _Money(config, rehearsal)
     start = money.fit(allowance.races, NOTHING, start)[0] * start
     share, limit = money.fit(allowance.races, start, candidates + looks)
@@ -140,14 +146,23 @@ def _candidates(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, plan
     drop = 0.0 if search.screening is None else search.screening.drop
     dropped, together = drop * (1 - PROMOTED), raced(first, drop)
     broad = race(search, splits, rehearsal, rehearsal.broad, together=together)
-    later = race(search, splits, rehearsal, rehearsal.leading)
+    leading, more, _ = _leading(search, rehearsal)
+    later = more * race(search, splits, rehearsal, leading)
     racing = together * broad + (1 - dropped) * (1 - KNOWN_ALREADY) * (planned - first) * later
-    if search.prompts and not search.numbers:
-        racing = racing * np.array([1.0, PROMPTS_GROW, 1.0])
     proposing = NOTHING.copy()
     if "reflective" in search.at_work:
         proposing[CALL_ROLES.index("propose")] = planned / len(search.at_work) * np.array(PROPOSAL)
     return racing + proposing + _screening(search, splits, rehearsal, planned)
+
+
+def _leading(search: SearchConfig, rehearsal: Rehearsal) -> tuple[Sequence[MemoryPolicy], Taken, Taken]:
+    """Return who stands for later candidates, and how many times as much these and the policy that is found take."""
+    policies, later, found = rehearsal.broad, 1.0, 1.0
+    if not search.moves:
+        later = found = BY_PROMPTS
+    elif search.broad:
+        policies, later, found = policies[: math.ceil(LEADING * len(policies))], LATER, FOUND
+    return policies, np.array([1.0, later, 1.0]), np.array([1.0, found, 1.0])
 
 
 def _screening(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, planned: int) -> Taken:
@@ -167,24 +182,31 @@ def race(
     *,
     together: int = 1,
 ) -> Taken:
-    """Return what the race of such a policy takes on the average, where so many race ``together``."""
+    """Return what the race of such a policy takes on the average; where some race ``together``, the best go on."""
     every, periods = len(splits.train), max(len(scenario.periods) for scenario in splits.train)
-    begun, whole = (rehearsal.mean(policies, splits.train, begun=begun) for begun in (True, False))
-    total = before = NOTHING
-    left = 1.0
-    for users, first in rungs(every, block=search.race_block if search.racing else every, periods=periods):
-        here = users / every * (whole if first is None else begun)
-        total, before = total + left * (here - before), here
+    steps = list(rungs(every, block=search.race_block if search.racing else every, periods=periods))
+    total, left = NOTHING, 1.0
+    for before, (users, first) in zip([None, *steps], steps, strict=False):
+        running = policies[: math.ceil(left * len(policies))] if together > 1 else policies
+        so_far = NOTHING if before is None else _until(*before, running, splits, rehearsal)
+        total = total + left * (_until(users, first, running, splits, rehearsal) - so_far)
         if together > 1:
             left = math.ceil(left * together / ONE_OF) / together
         else:
-            left *= 1 - _lost(users / every, whole=first is None, numbers=search.numbers)
+            left *= 1 - _lost(users / every, whole=first is None, moves=search.moves)
     return total
 
 
-def _lost(users: float, *, whole: bool, numbers: bool) -> float:
+def _until(
+    users: int, first: int | None, policies: Sequence[MemoryPolicy], splits: Splits, rehearsal: Rehearsal
+) -> Taken:
+    """Return what such a policy has taken on the average after so many train users, or their ``first`` periods."""
+    return users / len(splits.train) * rehearsal.mean(policies, splits.train, begun=first is not None)
+
+
+def _lost(users: float, *, whole: bool, moves: bool) -> float:
     if not whole:
-        return LOST_AT_FIRST if numbers else 0.0
+        return LOST_AT_FIRST if moves else LOST_AT_FIRST_BY_PROMPTS
     return LOST_HALFWAY if users >= 0.5 else LOST_ON_THE_WAY
 
 

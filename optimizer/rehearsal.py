@@ -25,9 +25,6 @@ from .proposers.proposer import inherit
 
 DRAWN = 4
 """Policies drawn for each way to write; they stand for the candidates that the search begins with."""
-LEADING = 3
-"""Of all policies played, those with the best scores stand for what the search goes on with."""
-
 Taken = NDArray[np.float64]
 """Calls, input and output tokens by role: shape ``(len(CALL_ROLES), 3)``."""
 NOTHING: Taken = np.zeros((len(CALL_ROLES), 3))
@@ -45,9 +42,7 @@ class Rehearsal:
     """The same, up to where the first look at a race is."""
     upper_bound: Taken
     broad: tuple[MemoryPolicy, ...]
-    """Stand for the candidates that a search begins with: no policy is among them that it cannot find."""
-    leading: tuple[MemoryPolicy, ...]
-    """Stand for those that it goes on with, and for the policy that it ends with."""
+    """Stand for the candidates that a search begins with, the best first: none is among them that it cannot find."""
     seconds: float
     """Of one call on this machine, once the user's texts have been read."""
 
@@ -74,7 +69,7 @@ async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]
     evaluator = Evaluator(Cast(*models, LexicalEmbedder(), protocol))
     baselines = [load_policy(name, templates=config.templates) for name in config.baselines]
     findable = [policy for policy in baselines if not policy.oracle and policy.evolution is None]
-    broad = tuple(dict.fromkeys([*findable, *_drawn(config)])) if config.search.numbers else (config.seed_policy,)
+    broad = tuple(dict.fromkeys([*findable, *_drawn(config)])) if config.search.moves else (config.seed_policy,)
     bound = (await evaluator.evaluate(config.seed_policy, [user], periods=0)).ledger
     taken, begun, scores, seconds = {}, {}, {}, []
     for policy in dict.fromkeys([config.seed_policy, *baselines, *broad]):
@@ -85,9 +80,7 @@ async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]
         scores[policy] = whole.memory_score.mean
         seconds.append((clock() - start) / whole.ledger.total.calls)
     ranked = sorted(broad, key=lambda policy: math.inf if math.isnan(scores[policy]) else -scores[policy])
-    return Rehearsal(
-        protocol, user, taken, begun, taken_of(bound), broad, leading=tuple(ranked[:LEADING]), seconds=min(seconds)
-    )
+    return Rehearsal(protocol, user, taken, begun, taken_of(bound), broad=tuple(ranked), seconds=min(seconds))
 
 
 def taken_of(ledger: Ledger) -> Taken:

@@ -9,46 +9,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ...optimizer.ablation import Run, carry_out, slug
 from ...optimizer.allowance import splits_of
-from ...optimizer.config import load_config
+from ...optimizer.config import Config, load_config
 from ...optimizer.estimate import estimate
 from ...optimizer.outcome import open_run
 from ...optimizer.rehearsal import rehearse
 
-SEARCH, QUICK = "configs/search.yaml", "configs/quickstart.yaml"
-SEARCHES: Mapping[str, tuple[str, Sequence[str]]] = {
-    "`search.yaml`, calls 40,000": (SEARCH, ["search.budget.calls=40000"]),
-    "`search.yaml`, calls 80,000": (SEARCH, ["search.budget.calls=80000"]),
-    "`search.yaml`, calls 60,000, seed 11": (SEARCH, ["search.budget.calls=60000", "search.seed=11"]),
-    "`search.yaml`, calls 70,000, seed 3": (SEARCH, ["search.budget.calls=70000", "search.seed=3"]),
-    "`search.yaml`, 4 + 4 + 4 users, 8 generations": (
-        SEARCH,
-        ["splits.train=4", "splits.validation=4", "splits.test=4", "search.generations=8"],
-    ),
-    "`search.yaml`, 6 + 6 + 8 users, seed 4, 12 generations": (
-        SEARCH,
-        ["splits.train=6", "splits.validation=6", "splits.test=8", "search.seed=4", "search.generations=12"],
-    ),
-    "`search.yaml`, prompts only, 6 generations": (SEARCH, ["search.numbers=false", "search.generations=6"]),
-    "`search.yaml`, prompts only, seed 5, 8 generations": (
-        SEARCH,
-        ["search.numbers=false", "search.seed=5", "search.generations=8"],
-    ),
-    "`search.yaml`, numbers only, 8 generations": (SEARCH, ["search.prompts=false", "search.generations=8"]),
-    "`search.yaml`, seed 7, 10 generations": (SEARCH, ["search.seed=7", "search.generations=10"]),
-    "`search.yaml`, seed 3, 25 generations": (SEARCH, ["search.seed=3", "search.generations=25"]),
-    "`quickstart.yaml`": (QUICK, []),
-    "`quickstart.yaml`, seed 5, 5 generations": (QUICK, ["search.seed=5", "search.generations=5"]),
-    "`quickstart.yaml` without screening": (QUICK, ["search.screening=null", "search.budget.calls=400000"]),
-}
-"""By name, a bundled config and what is changed in it."""
+SEARCHES = Path(__file__).with_suffix(".yaml")
+CONFIG = "search.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +41,14 @@ class Row:
     tokens: tuple[int, int]
 
 
-def planned(out: Path, searches: Mapping[str, tuple[str, Sequence[str]]]) -> list[Run]:
-    """Return what is to be carried out."""
-    configs = {name: load_config(config, overrides=changes) for name, (config, changes) in searches.items()}
+def planned(out: Path, searches: Mapping[str, Mapping[str, Any]]) -> list[Run]:
+    """Return what is to be carried out: searches by name, with what is changed in a config."""
+    configs = {name: _changed(**changes) for name, changes in searches.items()}
     return [Run(name, config.search.seed, config, out / slug(name)) for name, config in configs.items()]
+
+
+def _changed(*, config: str = CONFIG, **changes: Any) -> Config:
+    return load_config(config, overrides=[f"{key}={json.dumps(value)}" for key, value in changes.items()])
 
 
 def compared(run: Run) -> Row:
@@ -99,7 +81,7 @@ def main() -> None:
     """Carry out what is missing, estimate all, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    runs = planned(parser.parse_args().out, SEARCHES)
+    runs = planned(parser.parse_args().out, yaml.safe_load(SEARCHES.read_text(encoding="utf-8")))
     carry_out(runs, finished=lambda run: print(f"finished: {run.folder}", flush=True))
     print(table([compared(run) for run in runs]))
 

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mnemotune.experiments.optimizers.estimates import QUICK, SEARCHES, Row, compared, planned, table
+import yaml
+
+from mnemotune.experiments.optimizers.estimates import SEARCHES, Row, compared, planned, table
 from mnemotune.optimizer.ablation import carry_out
 from people import write_people
 
 
 def test_every_search_has_a_folder_of_its_own_and_settings_that_are_read(tmp_path: Path) -> None:
-    runs = planned(tmp_path, SEARCHES)
-    assert len({run.folder for run in runs}) == len(SEARCHES)
+    searches = yaml.safe_load(SEARCHES.read_text(encoding="utf-8"))
+    runs = planned(tmp_path, searches)
+    assert len({run.folder for run in runs}) == len(searches)
     assert [run.seed for run in runs if "seed 11" in run.variant] == [11]
 
 
 def test_a_search_is_carried_out_once_and_estimated_beside_what_it_spent(tmp_path: Path) -> None:
     people = write_people(tmp_path, users=6, periods=2, questions=4)
-    smaller = [
-        f"data={people}",
-        "splits={train: 2, validation: 2, test: 2}",
-        "baselines=[rag]",
-        "search.generations=0",
-        "search.screening=null",
-    ]
-    runs = planned(tmp_path / "out", {"none": (QUICK, smaller)})
+    smaller = {
+        "config": "quickstart.yaml",
+        "data": str(people),
+        "splits": {"train": 2, "validation": 2, "test": 2},
+        "baselines": ["rag"],
+        "search.generations": 0,
+        "search.screening": None,
+    }
+    runs = planned(tmp_path / "out", {"none": smaller})
     carry_out(runs, finished=lambda _: None)
     [row] = map(compared, runs)
     assert (row.name, row.ended_by) == ("none", "generations")
