@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from lives import life
 from mnemotune.data import Scenario, load_scenarios
 from mnemotune.data.generator import generate_scenarios
 from mnemotune.env import Cast, Protocol
@@ -204,40 +205,15 @@ def _scenario(
     answer. All values start low. ``changes`` gives the values that change, by period.
     """
     infos = [f"{kind}_{q}" for q in range(questions) for kind in kinds]
-    state: dict[str, str] = {}
-    periods = []
-    for p, count in enumerate(sessions):
-        new = dict.fromkeys(infos, "low") if p == 0 else {}
-        new |= (changes or {}).get(p, {})
-        updates = {info: {"old": state.get(info), "new": value} for info, value in new.items()}
-        state = state | new
-        day = f"{2021 + p:04d}-01-01"
-        told = " ".join(f"{info} is {value}." for info, value in new.items())
-        periods.append(
-            {
-                "period_start": None if p == 0 else f"{2020 + p:04d}-01-01",
-                "period_end": day,
-                "sessions": [
-                    {
-                        "exposed_states": new if s == 0 else {},
-                        "query": f"{user} in period {p}, session {s}. {told if s == 0 else 'Nothing new.'}",
-                        "session_time": f"{day} 20:00:{s:02d}",
-                    }
-                    for s in range(count)
-                ],
-                "state": state,
-                "updates": updates,
-            }
-        )
-    return Scenario.parse(
-        {
-            "id": user,
-            "start_time": "2021-01-01",
-            "user_profile": {"formatted_str": f"name: {user}\nage: 41"},
-            "state_schema": {info: list(VALUES) for info in infos},
-            "periods": periods,
-            "qas": [_question(user, q, kinds) for q in range(questions)],
-        }
+    given = changes or {}
+    return life(
+        user,
+        sessions=sessions,
+        news=[(dict.fromkeys(infos, "low") if p == 0 else {}) | dict(given.get(p, {})) for p in range(len(sessions))],
+        says=lambda p, s: f"{user} in period {p}, session {s}.",
+        values=VALUES,
+        qas=[_question(user, q, kinds) for q in range(questions)],
+        profile="\nage: 41",
     )
 
 

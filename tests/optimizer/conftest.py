@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
+from lives import life
 from mnemotune.data import Scenario
 from mnemotune.data.splits import Splits
 from mnemotune.env import Cast, Episode, Evaluator, Protocol
@@ -63,48 +64,23 @@ _OWN = re.compile(r"^The prompt `\w+`, at present:\n\n(.*?)\n\nFeedback on the l
 def make_life(user: str = "ann", *, questions: int = QUESTIONS, sessions: Sequence[int] = (1, 1)) -> Scenario:
     """Make a life in which question q is about ``pet_q``; some values change in each later period."""
     infos = [f"pet_{q}" for q in range(questions)]
-    state: dict[str, str] = {}
-    periods = []
-    for p, count in enumerate(sessions):
-        new = dict.fromkeys(infos, "low") if p == 0 else dict.fromkeys(infos[p % 2 :: 2], ("mid", "low")[p % 2 - 1])
-        updates = {info: {"old": state.get(info), "new": value} for info, value in new.items()}
-        state = state | new
-        day = f"{2021 + p:04d}-01-01"
-        told = " ".join(f"{info} is {value}." for info, value in new.items())
-        periods.append(
+    later = [dict.fromkeys(infos[p % 2 :: 2], ("mid", "low")[p % 2 - 1]) for p in range(1, len(sessions))]
+    return life(
+        user,
+        sessions=sessions,
+        news=[dict.fromkeys(infos, "low"), *later],
+        says=lambda p, s: f"This is {user}.",
+        values=("low", "mid"),
+        qas=[
             {
-                "period_start": None if p == 0 else f"{2020 + p:04d}-01-01",
-                "period_end": day,
-                "sessions": [
-                    {
-                        "exposed_states": new if s == 0 else {},
-                        "query": f"This is {user}. {told if s == 0 else 'Nothing new.'}",
-                        "session_time": f"{day} 20:00:{s:02d}",
-                    }
-                    for s in range(count)
+                "query": f"{user} asks question {q}?",
+                "required_info": [f"pet_{q}"],
+                "answer_choices": [
+                    {"state": [value], "answer": f"Fit for pet_{q} at {value}"} for value in ("low", "mid")
                 ],
-                "state": state,
-                "updates": updates,
             }
-        )
-    return Scenario.parse(
-        {
-            "id": user,
-            "start_time": "2021-01-01",
-            "user_profile": {"formatted_str": f"name: {user}"},
-            "state_schema": {info: ["low", "mid"] for info in infos},
-            "periods": periods,
-            "qas": [
-                {
-                    "query": f"{user} asks question {q}?",
-                    "required_info": [f"pet_{q}"],
-                    "answer_choices": [
-                        {"state": [value], "answer": f"Fit for pet_{q} at {value}"} for value in ("low", "mid")
-                    ],
-                }
-                for q in range(questions)
-            ],
-        }
+            for q in range(questions)
+        ],
     )
 
 

@@ -11,10 +11,8 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +20,10 @@ from typing import Any
 
 import fastapi
 import pytest
-import uvicorn
 from rich.console import Console
 from starlette.requests import ClientDisconnect
 
+from loopback import on_loopback
 from mnemotune.optimizer.cli import main
 from mnemotune.optimizer.config import load_config
 from mnemotune.optimizer.run import evolve
@@ -33,7 +31,6 @@ from mnemotune.policies.lm import Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from people import write_people
 
-PATIENCE_SECONDS = 10.0
 FOREIGN = (
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
@@ -217,18 +214,8 @@ class Server:
 
 @pytest.fixture(scope="session")
 def loopback() -> Iterator[Server]:
-    with socket.socket(proto=socket.IPPROTO_TCP) as listener:  # without the protocol asyncio leaves Nagle's delay on
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(128)  # from here on connections are held, also while the server is still starting
-        served = Server(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", [])
-        app = fastapi.FastAPI()
-        app.add_api_route("/{path:path}", served.handle, methods=["POST"], response_model=None)
-        running = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
+    with on_loopback(lambda url: Server(url, [])) as served:
         yield served
-        running.should_exit = True
-        thread.join(PATIENCE_SECONDS)
 
 
 @pytest.fixture

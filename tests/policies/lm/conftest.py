@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import queue
-import socket
 import threading
 import time
 from collections import deque
@@ -20,16 +19,14 @@ from typing import Any
 
 import fastapi
 import pytest
-import uvicorn
 
+from loopback import PATIENCE_SECONDS, on_loopback
 from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.endpoint import Clock
 from mnemotune.policies.lm.openai import OpenAIModel
 from mnemotune.policies.lm.serving import Served, listening
 from mnemotune.policies.text import LexicalEmbedder
-
-PATIENCE_SECONDS = 10.0
 
 Connect = Callable[..., OpenAIModel]
 
@@ -127,18 +124,8 @@ class Loopback:
 
 @pytest.fixture(scope="session")
 def loopback() -> Iterator[Loopback]:
-    with socket.socket(proto=socket.IPPROTO_TCP) as listener:  # without the protocol asyncio leaves Nagle's delay on
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(128)  # from here on connections are held, also while the server is still starting
-        served = Loopback(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
-        app = fastapi.FastAPI()
-        app.add_api_route("/{path:path}", served.handle, methods=["POST"], response_model=None)
-        running = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
+    with on_loopback(Loopback) as served:
         yield served
-        running.should_exit = True
-        thread.join(PATIENCE_SECONDS)
 
 
 @pytest.fixture
