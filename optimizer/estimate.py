@@ -40,12 +40,12 @@ PROPOSAL = (1.0, 3000.0, 250.0)
 TALKING: frozenset[CallRole] = frozenset({"reply", "user"})
 """The roles that nobody plays where recorded talks are listened to."""
 LEADING = 2 / 3
-"""Of the policies that were rehearsed, the better ones that stand for what is tried after a broad start, and found."""
-LATER, FOUND = 1.55, 1.8
-"""How many times as many input tokens later candidates take as those that stand for them, and the policy that is found:
-a search goes from a broad start to where more is kept and shown."""
+"""Of the policies that were rehearsed, the better ones that stand for those that a search tries, and finds."""
+BROAD, LATER, FOUND = 1.3, 1.75, 2.0
+"""How many times as many input tokens as those that stand for them take the candidates of a broad start that race, of
+which the better go on, later ones, and the policy that is found: a search goes to where more is kept and shown."""
 BY_PROMPTS = 1.35
-"""The same of both where prompts alone change: they make memories longer."""
+"""The same of later candidates and what is found where prompts alone change: they make memories longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,60 +118,79 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
         start = start + judging  # its talks are recorded first
     elif search.screening is not None:
         start = start + rehearsal.takes(seed, splits.train[: search.screening.users])
-    planned = search.planned
-    candidates = heard * _candidates(search, splits, rehearsal, planned)
+    planned, first = search.planned, search.broad if search.generations else 0
     looked = search.acceptance == "validation" and search.generations > 0
-    leading, _, found = _leading(search, rehearsal)
-    look = heard * found * rehearsal.mean(leading, splits.validation) if looked else NOTHING
+    policies, more = _settled(search, rehearsal, FOUND)
+    look = heard * more * rehearsal.mean(policies, splits.validation) if looked else NOTHING
     looks = (LOOKS if search.generations >= NO_LOOK_BEFORE else 0) * LOOK * look
+    broad = heard * _broad(search, splits, rehearsal, first)
+    later = heard * _later(search, splits, rehearsal, planned - first) + looks
+    money = _Money(config, rehearsal)
+    start = money.fit(allowance.races, NOTHING, start)[0] * start
+    of_broad, limit = money.fit(allowance.races, start, broad)
+    parts = {"search": start + of_broad * broad}
+    of_later = 0.0
+    if of_broad == 1:
+        of_later, limit = money.fit(allowance.races, parts["search"], later)
+        parts["search"] = parts["search"] + of_later * later
+    if search.moves and not of_later:
+        policies, more = rehearsal.broad, _reading(1.0)
+    last = LAST_LOOK * heard * more * rehearsal.mean(policies, splits.validation) if looked else NOTHING
+    parts["last look"] = money.fit(allowance.search, parts["search"], last)[0] * last
     tested = {seed, *(load_policy(name, templates=config.templates) for name in config.baselines)}
     test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
     if search.generations:
-        test = test + found * rehearsal.mean(leading, splits.test)
-    money = _Money(config, rehearsal)
-    start = money.fit(allowance.races, NOTHING, start)[0] * start
-    share, limit = money.fit(allowance.races, start, candidates + looks)
-    parts = {"search": start + share * (candidates + looks)}
-    parts["last look"] = money.fit(allowance.search, parts["search"], LAST_LOOK * look)[0] * LAST_LOOK * look
+        test = test + more * rehearsal.mean(policies, splits.test)
     gone = parts["search"] + parts["last look"]
     parts["sealed test"] = money.fit(allowance.whole, gone, test)[0] * test
     total = gone + parts["sealed test"]
     usd = {role: money.usd_of(i, total) for i, role in enumerate(CALL_ROLES) if total[i, 0] > 0.5}
-    return Estimate(parts, round(share * planned), planned, limit, usd, money.seconds(total))
+    tried = round(of_broad * first + of_later * (planned - first))
+    return Estimate(parts, tried, planned, limit, usd, money.seconds(total))
 
 
-def _candidates(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, planned: int) -> Taken:
-    """Return what proposing and racing all candidates takes: broad ones first, then such as lead."""
-    first = search.broad if planned else 0
-    drop = 0.0 if search.screening is None else search.screening.drop
-    dropped, together = drop * (1 - PROMOTED), raced(first, drop)
-    broad = race(search, splits, rehearsal, rehearsal.broad, together=together)
-    leading, more, _ = _leading(search, rehearsal)
-    later = more * race(search, splits, rehearsal, leading)
-    racing = together * broad + (1 - dropped) * (1 - KNOWN_ALREADY) * (planned - first) * later
+def _broad(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
+    """Return what a broad start of so many candidates takes; nobody asks a language model for them."""
+    together = raced(candidates, 0.0 if search.screening is None else search.screening.drop)
+    one = race(search, splits, rehearsal, _leading(rehearsal), together=together)
+    return together * _reading(BROAD if search.racing else 1.0) * one + _screening(
+        search, splits, rehearsal, candidates
+    )
+
+
+def _later(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
+    """Return what it takes to propose, screen and race so many candidates one by one."""
+    dropped = 0.0 if search.screening is None else search.screening.drop * (1 - PROMOTED)
+    policies, more = _settled(search, rehearsal, LATER)
+    racing = (1 - dropped) * (1 - KNOWN_ALREADY) * candidates * more * race(search, splits, rehearsal, policies)
     proposing = NOTHING.copy()
     if "reflective" in search.at_work:
-        proposing[CALL_ROLES.index("propose")] = planned / len(search.at_work) * np.array(PROPOSAL)
-    return racing + proposing + _screening(search, splits, rehearsal, planned)
+        proposing[CALL_ROLES.index("propose")] = candidates / len(search.at_work) * np.array(PROPOSAL)
+    return racing + proposing + _screening(search, splits, rehearsal, candidates)
 
 
-def _leading(search: SearchConfig, rehearsal: Rehearsal) -> tuple[Sequence[MemoryPolicy], Taken, Taken]:
-    """Return who stands for later candidates, and how many times as much these and the policy that is found take."""
-    policies, later, found = rehearsal.broad, 1.0, 1.0
+def _leading(rehearsal: Rehearsal) -> Sequence[MemoryPolicy]:
+    return rehearsal.broad[: math.ceil(LEADING * len(rehearsal.broad))]
+
+
+def _settled(search: SearchConfig, rehearsal: Rehearsal, times: float) -> tuple[Sequence[MemoryPolicy], Taken]:
+    """Return who stands for what a search comes to, and how much more that takes: after a broad start ``times``."""
     if not search.moves:
-        later = found = BY_PROMPTS
-    elif search.broad:
-        policies, later, found = policies[: math.ceil(LEADING * len(policies))], LATER, FOUND
-    return policies, np.array([1.0, later, 1.0]), np.array([1.0, found, 1.0])
+        return rehearsal.broad, _reading(BY_PROMPTS)
+    return (_leading(rehearsal), _reading(times)) if search.broad else (rehearsal.broad, _reading(1.0))
 
 
-def _screening(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, planned: int) -> Taken:
-    """Return what it takes that all candidates write while they listen to the screen's talks."""
+def _reading(times: float) -> Taken:
+    return np.array([1.0, times, 1.0])
+
+
+def _screening(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
+    """Return what it takes that so many candidates write while they listen to the screen's talks."""
     if search.screening is None:
         return NOTHING
     listening = rehearsal.mean(rehearsal.broad, splits.train[: search.screening.users])
     writing: Taken = listening * np.array([[float(role == "write")] for role in CALL_ROLES])
-    return planned * writing
+    return candidates * writing
 
 
 def race(
@@ -182,26 +201,19 @@ def race(
     *,
     together: int = 1,
 ) -> Taken:
-    """Return what the race of such a policy takes on the average; where some race ``together``, the best go on."""
+    """Return what the race of such a policy takes on the average, where so many race ``together``."""
     every, periods = len(splits.train), max(len(scenario.periods) for scenario in splits.train)
-    steps = list(rungs(every, block=search.race_block if search.racing else every, periods=periods))
-    total, left = NOTHING, 1.0
-    for before, (users, first) in zip([None, *steps], steps, strict=False):
-        running = policies[: math.ceil(left * len(policies))] if together > 1 else policies
-        so_far = NOTHING if before is None else _until(*before, running, splits, rehearsal)
-        total = total + left * (_until(users, first, running, splits, rehearsal) - so_far)
+    begun, whole = (rehearsal.mean(policies, splits.train, begun=begun) for begun in (True, False))
+    total = before = NOTHING
+    left = 1.0
+    for users, first in rungs(every, block=search.race_block if search.racing else every, periods=periods):
+        here = users / every * (whole if first is None else begun)
+        total, before = total + left * (here - before), here
         if together > 1:
             left = math.ceil(left * together / ONE_OF) / together
         else:
             left *= 1 - _lost(users / every, whole=first is None, moves=search.moves)
     return total
-
-
-def _until(
-    users: int, first: int | None, policies: Sequence[MemoryPolicy], splits: Splits, rehearsal: Rehearsal
-) -> Taken:
-    """Return what such a policy has taken on the average after so many train users, or their ``first`` periods."""
-    return users / len(splits.train) * rehearsal.mean(policies, splits.train, begun=first is not None)
 
 
 def _lost(users: float, *, whole: bool, moves: bool) -> float:

@@ -23,7 +23,7 @@ from mnemotune.optimizer.estimate import Estimate, estimate, race
 from mnemotune.optimizer.rehearsal import NOTHING, Rehearsal, rehearse, taken_of
 from mnemotune.policies.lm import CALL_ROLES
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.policy import MemoryPolicy, load_policy
+from mnemotune.policies.policy import load_policy
 from mnemotune.policies.text import LexicalEmbedder
 from people import write_people
 
@@ -85,14 +85,16 @@ def test_where_prompts_alone_change_the_seed_policy_stands_for_all(
     assert played.broad == (config.seed_policy,)
 
 
-def test_of_a_heat_the_best_go_on(configured: Make, splits: Splits, rehearsal: Rehearsal) -> None:
-    short, long = (load_policy(name) for name in ("awe", "native"))
-
-    def tokens_of(*best_first: MemoryPolicy, together: int) -> float:
-        return float(race(configured().search, splits, rehearsal, best_first, together=together)[:, 1:].sum())
-
-    assert tokens_of(long, short, together=4) > tokens_of(short, long, together=4)
-    assert tokens_of(long, short, together=1) == pytest.approx(tokens_of(short, long, together=1))
+def test_a_search_that_ends_in_its_broad_start_has_found_nothing_that_takes_more(
+    configured: Make, splits: Splits, rehearsal: Rehearsal
+) -> None:
+    """Of a budget in calls, a broad start has all before later candidates have any."""
+    few, more = (estimate(configured(f"search.budget.calls={calls}"), splits, rehearsal) for calls in (4500, 9000))
+    assert few.candidates < 16 < more.candidates
+    test = sum((rehearsal.takes(load_policy(name), splits.test) for name in ("native", "awe", "awi")), NOTHING)
+    found = few.parts["sealed test"] - test - rehearsal.bounds(splits.test)
+    assert found == pytest.approx(rehearsal.mean(rehearsal.broad, splits.test))
+    assert tokens(more) / calls(more) > tokens(few) / calls(few)
 
 
 def test_without_a_broad_start_all_that_was_rehearsed_stands_for_later_candidates(
