@@ -22,7 +22,7 @@ from ..data import Splits
 from ..policies.lm.embedded.pool import end_with_parent
 from ..policies.policy import policy_problems
 from .allowance import splits_of
-from .config import Config, ConfigError, Section, SplitSizes, load_config
+from .config import Choice, Config, ConfigError, NotNegative, Section, SplitSizes, load_config
 from .outcome import open_run
 from .run import evolve, prepare
 from .sealed import EVOLVED
@@ -36,7 +36,7 @@ class Ablation(Section):
 
     config: str
     """The config that the variants are made from, looked for beside the file first."""
-    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
+    seeds: Choice[NotNegative] = (0, 1, 2, 3, 4)
     """The searches' seeds; each variant is run once with each."""
     variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     """By name, what is changed: dotted keys of a config and their values. The others are compared with the first."""
@@ -64,12 +64,9 @@ def load_ablation(path: Path, *, seeds: Sequence[int] = ()) -> Ablation:
             "`variants: {as it is: {}, no racing: {search.racing: false}}`"
         )
     try:
-        ablation = Ablation.model_validate(values | ({"seeds": list(seeds)} if seeds else {}))
+        return Ablation.model_validate(values | ({"seeds": list(seeds)} if seeds else {}))
     except ValidationError as error:
         raise ConfigError("\n".join(f"{path}: {line}" for line in policy_problems(error))) from None
-    if len(set(ablation.seeds)) < len(ablation.seeds):
-        raise ConfigError(f"{path}: seeds: name each once")
-    return ablation
 
 
 def runs_of(ablation: Ablation, *, beside: Path, out: Path, overrides: Sequence[str] = ()) -> list[Run]:
@@ -80,7 +77,9 @@ def runs_of(ablation: Ablation, *, beside: Path, out: Path, overrides: Sequence[
     near = beside / ablation.config
     base = near if near.is_file() else ablation.config
     first, *others = ablation.variants
-    configs = {name: _config(base, name, [*overrides, *_set(changes)]) for name, changes in ablation.variants.items()}
+    configs = {
+        name: _config(base, name, [*overrides, *as_overrides(changes)]) for name, changes in ablation.variants.items()
+    }
     for name in others:
         changed = [part for part in SAME if getattr(configs[name], part) != getattr(configs[first], part)]
         if changed:
@@ -103,7 +102,8 @@ def runs_of(ablation: Ablation, *, beside: Path, out: Path, overrides: Sequence[
     ]
 
 
-def _set(changes: Mapping[str, Any]) -> list[str]:
+def as_overrides(changes: Mapping[str, Any]) -> list[str]:
+    """Return changes by dotted key as ``load_config`` takes them."""
     return [f"{key}={json.dumps(value)}" for key, value in changes.items()]
 
 
@@ -133,8 +133,8 @@ def carry_out(runs: Sequence[Run], *, finished: Callable[[Run], None]) -> None:
     """Do all searches that are not done yet, and go on with those that were stopped; ``finished`` hears of each.
 
     With the embedded model, one search on each core; else one after the other, for each asks the endpoint all it may.
-    Raises ConfigError before any search when a folder holds another run or a variant cannot be run, and what
-    ``evolve`` raises.
+    Raises ConfigError, ScenarioError or CheckpointError before any search when a folder holds another run or a variant
+    cannot be run, and then what ``evolve`` raises.
     """
     for run in runs:
         _check(run)
@@ -186,7 +186,7 @@ def _search(run: Run) -> None:
 
 
 def _check_variants(runs: Sequence[Run]) -> None:
-    """Raise ConfigError naming the variant that cannot be run."""
+    """Raise ConfigError, which names the variant, ScenarioError or CheckpointError when one cannot be run."""
     dealt: dict[tuple[str, SplitSizes], Splits] = {}
     for variant, config in {run.variant: run.config for run in runs}.items():
         users = config.data, config.splits

@@ -28,19 +28,19 @@ from ..policies.lm.prices import Prices
 from ..policies.policy import MemoryPolicy, dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
 
-Name = TypeVar("Name")
+Item = TypeVar("Item")
 
 
-def _each_once(names: tuple[Name, ...]) -> tuple[Name, ...]:
-    if len(set(names)) < len(names):
+def _each_once(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    if len(set(items)) < len(items):
         raise ValueError("name each once")
-    return names
+    return items
 
 
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
-Choice = Annotated[tuple[Name, ...], Field(min_length=1), AfterValidator(_each_once)]
-"""Some of the names there are, at least one."""
+Choice = Annotated[tuple[Item, ...], Field(min_length=1), AfterValidator(_each_once)]
+"""One at least, each once."""
 
 
 class ConfigError(ValueError):
@@ -197,8 +197,8 @@ class SearchConfig(Section):
         return tuple(name for name in self.proposers if name not in idle)
 
     @property
-    def moves(self) -> bool:
-        """Whether anybody at work changes numbers and structure."""
+    def changes_numbers(self) -> bool:
+        """Whether any proposer at work changes numbers and structure."""
         return self.numbers and not PROMPTS_ONLY.issuperset(self.at_work)
 
     @property

@@ -109,15 +109,14 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     if search.screening is not None and not knows(search.screening.model, config.model):
         search = search.model_copy(update={"screening": None})
     allowance = Allowance.of(config, splits, protocol_of(config))
-    seed = config.seed_policy
     judged = [*splits.train, *(splits.validation if search.acceptance == "validation" else [])]
     heard = np.array([[0.0 if search.off_policy and role in TALKING else 1.0] for role in CALL_ROLES])
-    judging = rehearsal.takes(seed, judged)
+    judging = rehearsal.takes(config.seed_policy, judged)
     start = rehearsal.bounds(judged) + heard * judging
     if search.off_policy:
         start = start + judging  # its talks are recorded first
     elif search.screening is not None:
-        start = start + rehearsal.takes(seed, splits.train[: search.screening.users])
+        start = start + rehearsal.takes(config.seed_policy, splits.train[: search.screening.users])
     planned, first = search.planned, search.broad if search.generations else 0
     looked = search.acceptance == "validation" and search.generations > 0
     policies, more = _settled(search, rehearsal, FOUND)
@@ -133,11 +132,12 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     if of_broad == 1:
         of_later, limit = money.fit(allowance.races, parts["search"], later)
         parts["search"] = parts["search"] + of_later * later
-    if search.moves and not of_later:
+    tried = round(of_broad * first + of_later * (planned - first))
+    if search.broad and tried <= first:
         policies, more = rehearsal.broad, _reading(1.0)
     last = LAST_LOOK * heard * more * rehearsal.mean(policies, splits.validation) if looked else NOTHING
     parts["last look"] = money.fit(allowance.search, parts["search"], last)[0] * last
-    tested = {seed, *(load_policy(name, templates=config.templates) for name in config.baselines)}
+    tested = {config.seed_policy, *(load_policy(name, templates=config.templates) for name in config.baselines)}
     test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
     if search.generations:
         test = test + more * rehearsal.mean(policies, splits.test)
@@ -145,17 +145,15 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     parts["sealed test"] = money.fit(allowance.whole, gone, test)[0] * test
     total = gone + parts["sealed test"]
     usd = {role: money.usd_of(i, total) for i, role in enumerate(CALL_ROLES) if total[i, 0] > 0.5}
-    tried = round(of_broad * first + of_later * (planned - first))
     return Estimate(parts, tried, planned, limit, usd, money.seconds(total))
 
 
 def _broad(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
     """Return what a broad start of so many candidates takes; nobody asks a language model for them."""
     together = raced(candidates, 0.0 if search.screening is None else search.screening.drop)
-    one = race(search, splits, rehearsal, _leading(rehearsal), together=together)
-    return together * _reading(BROAD if search.racing else 1.0) * one + _screening(
-        search, splits, rehearsal, candidates
-    )
+    more = _reading(BROAD if search.racing else 1.0)
+    racing = together * more * race(search, splits, rehearsal, _leading(rehearsal), together=together)
+    return racing + _screening(search, splits, rehearsal, candidates)
 
 
 def _later(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
@@ -175,7 +173,7 @@ def _leading(rehearsal: Rehearsal) -> Sequence[MemoryPolicy]:
 
 def _settled(search: SearchConfig, rehearsal: Rehearsal, times: float) -> tuple[Sequence[MemoryPolicy], Taken]:
     """Return who stands for what a search comes to, and how much more that takes: after a broad start ``times``."""
-    if not search.moves:
+    if not search.changes_numbers:
         return rehearsal.broad, _reading(BY_PROMPTS)
     return (_leading(rehearsal), _reading(times)) if search.broad else (rehearsal.broad, _reading(1.0))
 
@@ -212,13 +210,13 @@ def race(
         if together > 1:
             left = math.ceil(left * together / ONE_OF) / together
         else:
-            left *= 1 - _lost(users / every, whole=first is None, moves=search.moves)
+            left *= 1 - _lost(users / every, whole=first is None, numbers=search.changes_numbers)
     return total
 
 
-def _lost(users: float, *, whole: bool, moves: bool) -> float:
+def _lost(users: float, *, whole: bool, numbers: bool) -> float:
     if not whole:
-        return LOST_AT_FIRST if moves else LOST_AT_FIRST_BY_PROMPTS
+        return LOST_AT_FIRST if numbers else LOST_AT_FIRST_BY_PROMPTS
     return LOST_HALFWAY if users >= 0.5 else LOST_ON_THE_WAY
 
 

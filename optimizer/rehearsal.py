@@ -25,6 +25,7 @@ from .proposers.proposer import inherit
 
 DRAWN = 4
 """Policies drawn for each way to write; they stand for the candidates that the search begins with."""
+
 Taken = NDArray[np.float64]
 """Calls, input and output tokens by role: shape ``(len(CALL_ROLES), 3)``."""
 NOTHING: Taken = np.zeros((len(CALL_ROLES), 3))
@@ -69,7 +70,9 @@ async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]
     evaluator = Evaluator(Cast(*models, LexicalEmbedder(), protocol))
     baselines = [load_policy(name, templates=config.templates) for name in config.baselines]
     findable = [policy for policy in baselines if not policy.oracle and policy.evolution is None]
-    broad = tuple(dict.fromkeys([*findable, *_drawn(config)])) if config.search.moves else (config.seed_policy,)
+    broad = (
+        tuple(dict.fromkeys([*findable, *_drawn(config)])) if config.search.changes_numbers else (config.seed_policy,)
+    )
     bound = (await evaluator.evaluate(config.seed_policy, [user], periods=0)).ledger
     taken, begun, scores, seconds = {}, {}, {}, []
     for policy in dict.fromkeys([config.seed_policy, *baselines, *broad]):

@@ -56,7 +56,8 @@ validation scores be missing."""
 def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
     """Run the config's evolution in ``folder``, or go on with the one that is there.
 
-    Raises ConfigError, ScenarioError or LanguageModelError before anything is spent when the run cannot work.
+    Raises ConfigError, ScenarioError, CheckpointError or LanguageModelError before anything is spent when the run
+    cannot work.
     """
     splits = splits_of(config)
     config, allowance, judge = prepare(config, splits)

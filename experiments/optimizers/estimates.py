@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from ...optimizer.ablation import Run, carry_out, slug
+from ...optimizer.ablation import Run, as_overrides, carry_out, slug
 from ...optimizer.allowance import splits_of
 from ...optimizer.config import Config, load_config
 from ...optimizer.estimate import estimate
@@ -26,7 +25,6 @@ from ...optimizer.outcome import open_run
 from ...optimizer.rehearsal import rehearse
 
 SEARCHES = Path(__file__).with_suffix(".yaml")
-CONFIG = "search.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +45,8 @@ def planned(out: Path, searches: Mapping[str, Mapping[str, Any]]) -> list[Run]:
     return [Run(name, config.search.seed, config, out / slug(name)) for name, config in configs.items()]
 
 
-def _changed(*, config: str = CONFIG, **changes: Any) -> Config:
-    return load_config(config, overrides=[f"{key}={json.dumps(value)}" for key, value in changes.items()])
+def _changed(*, config: str = "search.yaml", **changes: Any) -> Config:
+    return load_config(config, overrides=as_overrides(changes))
 
 
 def compared(run: Run) -> Row:
