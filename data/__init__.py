@@ -1,7 +1,7 @@
 """Scenarios: simulated users' lives, how they are loaded, split and generated."""
 
-from .load import load_scenarios
-from .scenario import Scenario, ScenarioError
+from .dialogue.load import load_scenarios
+from .dialogue.scenario import Scenario, ScenarioError
 from .splits import Splits, split_by_user
 
 __all__ = ["Scenario", "ScenarioError", "Splits", "load_scenarios", "split_by_user"]

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .scenario import Scenario
+from .dialogue.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..data.scenario import Question
+from ..data.dialogue.scenario import Question
 from ..policies.lm import Ledger
 from ..policies.memory import MemoryEvent
 

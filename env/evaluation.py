@@ -11,20 +11,20 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from ..data.scenario import Question, Scenario
+from ..data.dialogue.scenario import Question, Scenario
 from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Message, Metered, Request
 from ..policies.lm.base import Spend, merged
 from ..policies.lm.chain import NO_CALLS, Chain, chain
 from ..policies.policy import MemoryPolicy
-from .compat import NONE, SEED, Compat, guess_unread, guess_unread_bounds
 from .concurrency import both, side_by_side
 from .cost import turn_cost
+from .dialogue.compat import NONE, SEED, Compat, guess_unread, guess_unread_bounds
+from .dialogue.protocol import read_answer, upper_bound_prompt
+from .dialogue.rollout import Cast, Rollout
+from .dialogue.scoring import METRICS, Level, Metric, PeriodScore, UserScore, score_episode
+from .dialogue.transcript import Transcript, transcript_of
 from .episode import Answer, Episode, UpperBound, answer_of
-from .protocol import read_answer, upper_bound_prompt
-from .rollout import Cast, Rollout
-from .scoring import METRICS, Level, Metric, PeriodScore, UserScore, score_episode
 from .statistics import Estimate, estimate, nan_mean
-from .transcript import Transcript, transcript_of
 
 SHARES = ("write", "read", "utilisation")
 

@@ -20,9 +20,9 @@ from pydantic import (
 )
 
 from ..data.resources import resource
-from ..env.compat import AMEMGYM, DEFECTS, Defect
-from ..env.generation.plan import GenerationPlan, plan_values
-from ..env.generation.texts import GenerationTexts, complete_texts, default_texts, load_texts
+from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
+from ..env.dialogue.generation.plan import GenerationPlan, plan_values
+from ..env.dialogue.generation.texts import GenerationTexts, complete_texts, default_texts, load_texts
 from ..policies.lm.openai import check_extra_body
 from ..policies.lm.prices import Prices
 from ..policies.policy import MemoryPolicy, dump_yaml, load_policy, policy_problems, read_policy

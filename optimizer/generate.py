@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..env.generation import Generated, Progress, Recipe, expected_calls, generate, most_calls
-from ..env.generation.folder import write_json
+from ..env.dialogue.generation import Generated, Progress, Recipe, expected_calls, generate, most_calls
+from ..env.dialogue.generation.folder import write_json
 from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits, Metered
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache

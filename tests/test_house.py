@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mnemotune.env.compat import DEFECTS
-from mnemotune.env.generation import GenerationPlan
-from mnemotune.env.generation.texts import OPTIONAL_SLOTS
-from mnemotune.env.generation.texts import REQUIRED_SLOTS as GENERATION_SLOTS
+from mnemotune.env.dialogue.compat import DEFECTS
+from mnemotune.env.dialogue.generation import GenerationPlan
+from mnemotune.env.dialogue.generation.texts import OPTIONAL_SLOTS
+from mnemotune.env.dialogue.generation.texts import REQUIRED_SLOTS as GENERATION_SLOTS
 from mnemotune.optimizer.config import GenerationConfig, load_config, parse_config
 from mnemotune.policies import text
 from mnemotune.policies.lm.embedded import instructions, writing
@@ -73,7 +73,9 @@ def test_the_wheel_holds_nothing_else(wheel: set[str]) -> None:
     assert wheel - tree() == set()
 
 
-@pytest.mark.parametrize("folder", ["data", "data/bundled", "env", "optimizer", "policies/lm", "experiments", "tests"])
+@pytest.mark.parametrize(
+    "folder", ["data", "data/dialogue/bundled", "env", "optimizer", "policies/lm", "experiments", "tests"]
+)
 def test_no_folder_of_code_is_ignored_by_git(folder: str) -> None:
     assert git("check-ignore", "--no-index", f"{folder}/new_module.py", f"{folder}/new.json") == []
 

@@ -6,14 +6,14 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...data.scenario import Scenario
+from ...data.dialogue.scenario import Scenario
 from ...policies.lm import EndpointDown, LanguageModelError
 from ...policies.policy import MemoryPolicy
 from ..concurrency import side_by_side
+from ..dialogue.rollout import Cast
+from ..dialogue.transcript import talks_of
 from ..episode import Episode
 from ..evaluation import Evaluator
-from ..rollout import Cast
-from ..transcript import talks_of
 from .labels import Labelled, Labeller
 from .rows import Row
 from .shown import Replies, Showing, showing_of, shown_before

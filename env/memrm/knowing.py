@@ -12,13 +12,13 @@ from functools import cached_property
 from itertools import product
 from typing import Literal
 
-from ...data.scenario import Scenario
+from ...data.dialogue.scenario import Scenario
 from ...policies.lm import Message, Request
 from ...policies.lm.base import LanguageModel
 from ...policies.memory import MemoryEvent
 from ...policies.prompts import Templates, render
 from ..concurrency import side_by_side
-from ..protocol import read_probe
+from ..dialogue.protocol import read_probe
 from .rows import topic
 
 Told = tuple[str, str]

@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...data.scenario import Scenario
+from ...data.dialogue.scenario import Scenario
 from ...policies.lm.base import LanguageModel, Message
 from ...policies.memory import MemoryEvent
 from ...policies.policy import MemoryPolicy

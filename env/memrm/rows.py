@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ...data.scenario import Record
+from ...data.dialogue.scenario import Record
 from ...policies.lm import Message
 from ...policies.memory import MemoryEvent
 from ..episode import lines_beyond

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...data.scenario import Record, Scenario
+from ...data.dialogue.scenario import Record, Scenario
 from ...policies.lm import Message
 from ...policies.lm.base import Completion, Embedder, LanguageModel, Request, Usage
 from ...policies.memory import Memory, MemoryEvent
 from ...policies.policy import MemoryPolicy
-from ..evolution import told_schema
-from ..protocol import Protocol, answer_prompt
-from ..transcript import Transcript
+from ..dialogue.evolution import told_schema
+from ..dialogue.protocol import Protocol, answer_prompt
+from ..dialogue.transcript import Transcript
 from .rows import read_records
 
 

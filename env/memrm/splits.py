@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from ...data.scenario import Record
+from ...data.dialogue.scenario import Record
 from .rows import Row, RowError
 
 Split = Literal["train", "users", "policies", "topics", "mixed"]

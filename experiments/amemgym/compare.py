@@ -23,8 +23,8 @@ import numpy as np
 
 from ...data import Scenario, load_scenarios
 from ...env import Cast, Evaluation, Evaluator, Protocol
-from ...env.compat import DEFECTS
-from ...env.interchange import BOUND, read_results, write_results
+from ...env.dialogue.compat import DEFECTS
+from ...env.dialogue.interchange import BOUND, read_results, write_results
 from ...policies import load_policy
 from ...policies.lm.openai import OpenAIModel
 from ...policies.prompts import Templates, complete_templates

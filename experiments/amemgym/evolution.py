@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...data.load import load_scenarios
-from ...data.scenario import Scenario
+from ...data.dialogue.load import load_scenarios
+from ...data.dialogue.scenario import Scenario
 from ...env import Cast, Evaluation, Evaluator, Protocol
-from ...env.compat import DEFECTS
+from ...env.dialogue.compat import DEFECTS
 from ...policies.lm.openai import OpenAIModel
 from ...policies.policy import load_policy
 from ...policies.prompts import Templates, complete_templates

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 from ...data import Scenario
-from ...data.generator import generate_scenarios
+from ...data.dialogue.generator import generate_scenarios
 from ...env import Cast, Evaluator, Protocol
 from ...policies import load_policy
 from ...policies.lm.openai import OpenAIModel

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from ...data.generator import generate_scenarios
+from ...data.dialogue.generator import generate_scenarios
 from ...env import Cast, Evaluation, Evaluator, Protocol
 from ...policies import load_policy
 from ...policies.lm.openai import OpenAIModel

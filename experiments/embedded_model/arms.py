@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from ...data.load import load_scenarios
+from ...data.dialogue.load import load_scenarios
 from ...env import Cast, Evaluation, Evaluator, Protocol
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.embedded.reading import Reading

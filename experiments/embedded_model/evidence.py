@@ -10,9 +10,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
-from ...data.load import load_scenarios
-from ...data.scenario import Question, Scenario
-from ...env.protocol import Protocol, answer_prompt, gold_choice, probe_prompt, read_answer, read_probe
+from ...data.dialogue.load import load_scenarios
+from ...data.dialogue.scenario import Question, Scenario
+from ...env.dialogue.protocol import Protocol, answer_prompt, gold_choice, probe_prompt, read_answer, read_probe
 from ...policies.lm.base import Message, Request
 from ...policies.lm.embedded import EmbeddedModel
 

@@ -9,7 +9,7 @@ import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
 
-from ...data.load import load_scenarios
+from ...data.dialogue.load import load_scenarios
 from ...env.statistics import estimate
 from ...optimizer.population import KINDS
 from ...policies.policy import MemoryPolicy, load_policy

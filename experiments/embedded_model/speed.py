@@ -10,10 +10,10 @@ import sys
 import time
 from statistics import median
 
-from ...data.generator import Shape, generate_scenarios
-from ...data.load import load_scenarios
-from ...env.protocol import Protocol, probe_prompt
-from ...optimizer.cores import evaluate_on, processes_for
+from ...data.dialogue.generator import Shape, generate_scenarios
+from ...data.dialogue.load import load_scenarios
+from ...env.dialogue.protocol import Protocol, probe_prompt
+from ...optimizer.search.cores import evaluate_on, processes_for
 from ...policies.lm.base import Message, Request
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.policy import load_policy

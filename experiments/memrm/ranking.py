@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.load import load_scenarios
-from ...data.scenario import Scenario
+from ...data.dialogue.load import load_scenarios
+from ...data.dialogue.scenario import Scenario
+from ...env.dialogue.transcript import Transcript, talks_of
 from ...env.evaluation import Evaluator
 from ...env.memrm.metrics import interval, resampled
 from ...env.memrm.ranking import spearman
-from ...env.transcript import Transcript, talks_of
-from ...optimizer.forecasting import Judge, TalkForecaster, load_judge
 from ...optimizer.population import Member, population
+from ...optimizer.search.forecasting import Judge, TalkForecaster, load_judge
 from ...policies.lm.budget import Metered
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.policy import load_policy

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from ...env.statistics import nan_mean
-from ...optimizer.ablation import Ablation, carry_out, load_ablation, runs_of
-from ...optimizer.allowance import Allowance, splits_of
-from ...optimizer.comparison import Finished, compare_variants, markdown, read_searches, write_comparison
 from ...optimizer.config import Config, ConfigError, load_config
 from ...optimizer.models import protocol_of
+from ...optimizer.search.ablation import Ablation, carry_out, load_ablation, runs_of
+from ...optimizer.search.allowance import Allowance, splits_of
+from ...optimizer.search.comparison import Finished, compare_variants, markdown, read_searches, write_comparison
 
 HERE = Path(__file__).parent
 COMPARISON = HERE / "comparison.yaml"

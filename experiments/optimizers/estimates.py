@@ -17,12 +17,12 @@ from typing import Any
 
 import yaml
 
-from ...optimizer.ablation import Run, as_overrides, carry_out, slug
-from ...optimizer.allowance import splits_of
 from ...optimizer.config import Config, load_config
-from ...optimizer.estimate import estimate
-from ...optimizer.outcome import open_run
-from ...optimizer.rehearsal import rehearse
+from ...optimizer.search.ablation import Run, as_overrides, carry_out, slug
+from ...optimizer.search.allowance import splits_of
+from ...optimizer.search.estimate import estimate
+from ...optimizer.search.outcome import open_run
+from ...optimizer.search.rehearsal import rehearse
 
 SEARCHES = Path(__file__).with_suffix(".yaml")
 

@@ -25,17 +25,17 @@ from typing import Any
 from scipy.stats import binomtest
 
 from ... import __version__
-from ...data.generator import generate_scenarios
-from ...data.scenario import Scenario
+from ...data.dialogue.generator import generate_scenarios
+from ...data.dialogue.scenario import Scenario
 from ...data.splits import Splits
 from ...env import Cast, Evaluator, Protocol
 from ...env.episode import UpperBound, answer_of
-from ...optimizer.arena import Arena
 from ...optimizer.config import SearchConfig
-from ...optimizer.loop import Loop
 from ...optimizer.proposers import open_proposers
-from ...optimizer.screen import KeepAll
-from ...optimizer.study import Study
+from ...optimizer.search.arena import Arena
+from ...optimizer.search.loop import Loop
+from ...optimizer.search.screen import KeepAll
+from ...optimizer.search.study import Study
 from ...policies.lm import Budget, Completion, LanguageModel, Limits, Metered, Request, Usage
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.policy import load_policy

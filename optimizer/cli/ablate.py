@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from ..config import ConfigError
-from ..table import number, people
+from ..views.table import number, people
 
 
 def ablate_command(
@@ -28,8 +28,8 @@ def ablate_command(
 
     What is finished is not run again, and what was stopped goes on.
     """
-    from ..ablation import Run, carry_out, load_ablation, runs_of  # imported late: Optuna takes a while
-    from ..comparison import Finished, compare_variants, comparison_table, read_searches, write_comparison
+    from ..search.ablation import Run, carry_out, load_ablation, runs_of  # imported late: Optuna takes a while
+    from ..search.comparison import Finished, compare_variants, comparison_table, read_searches, write_comparison
 
     ablation = load_ablation(config, seeds=[] if seeds is None else _seeds(seeds))
     folder = out or Path("runs") / config.stem

@@ -9,14 +9,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ...data.personas import PersonaError
-from ...data.scenario import ScenarioError
-from ...env.generation import GenerationError
-from ...env.interchange import InterchangeError
+from ...data.dialogue.personas import PersonaError
+from ...data.dialogue.scenario import ScenarioError
+from ...env.dialogue.generation import GenerationError
+from ...env.dialogue.interchange import InterchangeError
+from ...env.dialogue.transcript import TranscriptError
 from ...env.memrm.checkpoint import CheckpointError
 from ...env.memrm.recipe import RecipeError
 from ...env.memrm.rows import RowError
-from ...env.transcript import TranscriptError
 from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
 from ...policies.policy import PolicyError

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from ...data.load import load_scenarios
-from ...data.sizes import SIZES, Size
-from ...env.generation import Progress
-from ...env.generation.folder import write_json
+from ...data.dialogue.load import load_scenarios
+from ...data.dialogue.sizes import SIZES, Size
+from ...env.dialogue.generation import Progress
+from ...env.dialogue.generation.folder import write_json
 from ...policies.lm import Ledger
 from ..config import Config, GenerationConfig
 from ..generate import Order, Outcome, make_users, parts_of

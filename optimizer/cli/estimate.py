@@ -15,10 +15,10 @@ from rich.table import Table
 
 from ..config import Config, load_config
 from ..models import priced, told_prices
-from ..table import count
+from ..views.table import count
 
 if TYPE_CHECKING:
-    from ..estimate import Estimate
+    from ..search.estimate import Estimate
 
 
 def estimate_command(
@@ -27,9 +27,9 @@ def estimate_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Say what `evolve` will spend, before it spends anything."""
-    from ..allowance import splits_of  # imported late: Optuna takes a while that other commands do not need
-    from ..estimate import estimate
-    from ..rehearsal import rehearse
+    from ..search.allowance import splits_of  # imported late: Optuna takes a while that other commands do not need
+    from ..search.estimate import estimate
+    from ..search.rehearsal import rehearse
 
     chosen = priced(load_config(config, overrides=settings or []))
     splits = splits_of(chosen)
@@ -76,7 +76,7 @@ def _parts(found: Estimate) -> str:
 
 
 def _time(found: Estimate, config: Config) -> str:
-    from ..progress import clock_text  # imported late, as above
+    from ..views.progress import clock_text  # imported late, as above
 
     if found.seconds is None:
         return "How long it takes is not known: that is the endpoint's to say."

@@ -11,17 +11,17 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from ...data.load import load_scenarios
-from ...data.scenario import Scenario
+from ...data.dialogue.load import load_scenarios
+from ...data.dialogue.scenario import Scenario
 from ...env import Episode, Evaluation, Evaluator
+from ...env.dialogue.interchange import write_results
+from ...env.dialogue.transcript import Transcript, read_transcripts
 from ...env.episode import write_episodes
-from ...env.interchange import write_results
-from ...env.transcript import Transcript, read_transcripts
 from ...policies.policy import MemoryPolicy, load_policy
 from ..config import Config, load_config, parse_config
-from ..cores import evaluate_on, processes_for
 from ..models import Models, open_models, priced, protocol_of
-from ..table import people, score_table
+from ..search.cores import evaluate_on, processes_for
+from ..views.table import people, score_table
 
 
 def evaluate_command(

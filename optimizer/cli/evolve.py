@@ -13,11 +13,11 @@ import typer
 from rich.console import Console
 
 from ..config import ConfigError, default_uri, load_config
-from ..sealed import SEED
-from ..table import score_table, with_interval
+from ..search.sealed import SEED
+from ..views.table import score_table, with_interval
 
 if TYPE_CHECKING:
-    from ..outcome import Outcome
+    from ..search.outcome import Outcome
 
 
 def evolve_command(
@@ -33,7 +33,7 @@ def evolve_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Evolve a memory policy, and score it on users that the search never saw."""
-    from ..run import evolve, resume  # imported late: Optuna takes a while that other commands do not need
+    from ..search.run import evolve, resume  # imported late: Optuna takes a while that other commands do not need
 
     given = {"search.seed": seed, "search.objective": objective}
     overrides = [*(settings or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]

@@ -12,17 +12,17 @@ import typer
 from rich.console import Console
 
 from ... import __version__
-from ...data.load import load_scenarios
-from ...data.scenario import Scenario
-from ...env.generation.folder import write_json
+from ...data.dialogue.load import load_scenarios
+from ...data.dialogue.scenario import Scenario
+from ...env.dialogue.generation.folder import write_json
 from ...env.memrm.card import card
 from ...env.memrm.collect import Played, collect
 from ...env.memrm.rows import write_rows
 from ...env.memrm.shown import shown_file
 from ...env.memrm.splits import card_file, deal
 from ...policies.policy import MemoryPolicy
-from ..cores import collect_on, processes_to_collect
 from ..models import Models, open_models
+from ..search.cores import collect_on, processes_to_collect
 from .evaluate import settings_of
 from .memrm_eval import eval_command
 from .memrm_export import export_command

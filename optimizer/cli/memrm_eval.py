@@ -59,7 +59,7 @@ def eval_command(
     if ranking is not None:
         told["rank"] = _rank_as_json(ranking)
     if plot is not None:
-        from ..plots import reliability_plot  # imported late: matplotlib takes a while
+        from ..views.plots import reliability_plot  # imported late: matplotlib takes a while
 
         plot.parent.mkdir(parents=True, exist_ok=True)
         plot.write_text(reliability_plot(p_safe, harmful) + "\n", encoding="utf-8")

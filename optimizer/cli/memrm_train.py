@@ -29,7 +29,7 @@ def train_command(
     tracking_uri: Annotated[str, typer.Option("--tracking", help="MLflow's store.")] = "sqlite:///mlflow.db",
 ) -> None:
     """Train a reward model on labelled writes, from scratch or as an adapter."""
-    from ..tracking import logged_run  # imported late: Optuna takes a while
+    from ..views.tracking import logged_run  # imported late: Optuna takes a while
 
     given: dict[str, Any] = {"rows": tuple(rows)} if rows else {}
     given |= {} if seed is None else {"seed": seed}

@@ -14,15 +14,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...data.load import load_scenarios
-from ...data.scenario import Scenario
+from ...data.dialogue.load import load_scenarios
+from ...data.dialogue.scenario import Scenario
 from ...env import Evaluation, Evaluator
-from ...env.transcript import Transcript, read_transcripts, talks_of
+from ...env.dialogue.transcript import Transcript, read_transcripts, talks_of
 from ...policies.policy import MemoryPolicy, load_policy
 from ..config import ConfigError
 from ..models import Models, open_models
-from ..ranks import Ranked, rank
-from ..table import LONGEST_NAME, number, people, short, with_interval
+from ..search.ranks import Ranked, rank
+from ..views.table import LONGEST_NAME, number, people, short, with_interval
 from .evaluate import settings_of
 
 Ways = tuple[dict[str, Evaluation], dict[str, Evaluation]]

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ...data.load import load_scenarios
+from ...data.dialogue.load import load_scenarios
 from ...env import Evaluation
-from ...env.interchange import find_runs, find_upper_bound, policy_of, read_results
-from ..table import people, score_table
+from ...env.dialogue.interchange import find_runs, find_upper_bound, policy_of, read_results
+from ..views.table import people, score_table
 
 
 def results_command(

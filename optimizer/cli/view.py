@@ -13,7 +13,7 @@ from ..config import ConfigError, default_uri
 
 def report_command(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
     """Write a run's report again and bring MLflow up to date, from the run's study alone."""
-    from ..run import refresh
+    from ..search.run import refresh
 
     typer.echo(refresh(run, tell=partial(typer.echo, err=True)).folder / "report.html")
 
@@ -26,7 +26,7 @@ def ui_command(
     """Open MLflow's pages on the runs."""
     if uri is None and not Path("runs/mlflow.db").is_file():
         raise ConfigError("runs/mlflow.db: no such file here; run `mnemotune evolve` first, or pass --uri")
-    from ..tracking import serve
+    from ..views.tracking import serve
 
     typer.echo(f"MLflow's pages: http://{host}:{port} (up in a few seconds; Ctrl-C ends them)", err=True)
     serve(uri or default_uri(Path("runs")), host=host, port=port)

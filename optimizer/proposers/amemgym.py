@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...policies.policy import MemoryPolicy
 from ..config import SearchConfig
-from ..study import Trial
+from ..search.study import Trial
 from .proposer import Candidate, Playing, candidate, pick_parent, policy_of, raced
 
 EVOLUTION = {"feedback": "complete", "targets": ["write"]}

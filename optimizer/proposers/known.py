@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ...policies.policy import load_policy
 from ...policies.prompts import Templates
 from ..config import SearchConfig
-from ..study import Trial
+from ..search.study import Trial
 from .numbers import Draw, point_of
 from .proposer import Candidate, leader
 from .sampled import at_point

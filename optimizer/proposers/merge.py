@@ -10,7 +10,7 @@ from typing import Any
 
 from ...policies.policy import MemoryPolicy
 from ..config import SearchConfig
-from ..study import Trial
+from ..search.study import Trial
 from .proposer import Candidate, candidate, pick_parent, policy_of, raced
 
 PARTS = {

@@ -15,7 +15,7 @@ from optuna.trial import FrozenTrial
 from ...env.statistics import nan_mean
 from ...policies.policy import MemoryPolicy
 from ..config import SpaceConfig
-from ..study import Trial, quiet_optuna
+from ..search.study import Trial, quiet_optuna
 
 STARTUP_TRIALS = 6
 """Random draws before the sampler trusts its model."""

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ...policies.lm import Ledger
 from ...policies.policy import MemoryPolicy, policy_problems
 from ...policies.prompts import Templates
-from ..study import Played, Trial
+from ..search.study import Played, Trial
 
 
 @dataclass(frozen=True, slots=True)

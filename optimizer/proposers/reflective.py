@@ -13,8 +13,8 @@ from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel, Message
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import REQUIRED_SLOTS
 from ..config import SearchConfig, SpaceConfig
-from ..evidence import Stage, without_stage
-from ..study import Evidence, Trial
+from ..search.evidence import Stage, without_stage
+from ..search.study import Evidence, Trial
 from .numbers import ORDERS, ROLES, point_of
 from .proposer import Candidate, candidate, pick_parent, policy_of, raced
 

@@ -14,7 +14,7 @@ from ...env.statistics import nan_mean
 from ...policies.policy import prompt_kinds
 from ...policies.prompts import Templates
 from ..config import SearchConfig
-from ..study import Trial
+from ..search.study import Trial
 from .gaussian_process import Floats, expected_improvement
 from .numbers import (
     STARTUP_TRIALS,

@@ -19,7 +19,7 @@ import pytest
 
 from lives import life
 from mnemotune.data import Scenario, load_scenarios
-from mnemotune.data.generator import generate_scenarios
+from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, Protocol
 from mnemotune.env.episode import Answer, Episode, PeriodRecord, Probe
 from mnemotune.policies.lm import CallRole, Completion, Embedder, LanguageModel, Request, Usage

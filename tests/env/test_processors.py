@@ -23,7 +23,7 @@ print((numbers @ numbers[0]).tobytes().hex(), [math.exp(x) for x in numbers.rave
 """
 EPISODE = """
 import asyncio
-from mnemotune.data.load import load_scenarios
+from mnemotune.data.dialogue.load import load_scenarios
 from mnemotune.env import Cast, Evaluator, Protocol
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm.embedded import EmbeddedModel

@@ -23,11 +23,12 @@ import grimp
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.data.scenario import Question
-from mnemotune.env import Cast, Episode, Evaluator, Protocol, rollout
+from mnemotune.data.dialogue.scenario import Question
+from mnemotune.env import Cast, Episode, Evaluator, Protocol
+from mnemotune.env.dialogue import rollout
+from mnemotune.env.dialogue.protocol import read_answer
+from mnemotune.env.dialogue.scoring import score_episode
 from mnemotune.env.episode import answer_of
-from mnemotune.env.protocol import read_answer
-from mnemotune.env.scoring import score_episode
 from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm import CALL_ROLES, Completion, LanguageModel, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mnemotune.optimizer.ablation import Run, load_ablation, runs_of
 from mnemotune.optimizer.config import load_config
+from mnemotune.optimizer.search.ablation import Run, load_ablation, runs_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(ROOT.glob("experiments/*/*.yaml"))

@@ -23,16 +23,16 @@ from lives import life
 from mnemotune.data import Scenario
 from mnemotune.data.splits import Splits
 from mnemotune.env import Cast, Episode, Evaluator, Protocol
-from mnemotune.optimizer import loop
-from mnemotune.optimizer.acceptance import level, look, promising
-from mnemotune.optimizer.arena import Arena, compare
 from mnemotune.optimizer.config import SearchConfig
-from mnemotune.optimizer.loop import GENERATIONS_BETWEEN_LOOKS, LAST_LOOK, Loop
 from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.numbers import Draw, point_of
 from mnemotune.optimizer.proposers.proposer import leader
-from mnemotune.optimizer.screen import KeepAll, Screen
-from mnemotune.optimizer.study import Study, Trial
+from mnemotune.optimizer.search import loop
+from mnemotune.optimizer.search.acceptance import level, look, promising
+from mnemotune.optimizer.search.arena import Arena, compare
+from mnemotune.optimizer.search.loop import GENERATIONS_BETWEEN_LOOKS, LAST_LOOK, Loop
+from mnemotune.optimizer.search.screen import KeepAll, Screen
+from mnemotune.optimizer.search.study import Study, Trial
 from mnemotune.policies.lm import (
     Budget,
     Completion,
@@ -406,7 +406,7 @@ def make_storage(empty_study: Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def early_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let searches of a generation or two look on the way."""
-    monkeypatch.setattr("mnemotune.optimizer.loop.NO_LOOK_BEFORE", 1)
+    monkeypatch.setattr("mnemotune.optimizer.search.loop.NO_LOOK_BEFORE", 1)
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemotune.env.generation import GenerationPlan
-from mnemotune.env.generation.texts import default_texts
+from mnemotune.env.dialogue.generation import GenerationPlan
+from mnemotune.env.dialogue.generation.texts import default_texts
 from mnemotune.optimizer.config import Config, ConfigError, default_uri, dump_config, load_config, parse_config
 from mnemotune.policies.policy import load_policy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mnemotune.data.scenario import Scenario
+from mnemotune.data.dialogue.scenario import Scenario
 
 
 def life(

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mnemotune.data.generator import generate_scenarios
+from mnemotune.data.dialogue.generator import generate_scenarios
 
 
 def short_lives(*, users: int, periods: int, questions: int, seed: int = 1) -> list[dict[str, Any]]:

@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from mnemotune.data import load_scenarios, split_by_user
-from mnemotune.optimizer.allowance import Allowance
 from mnemotune.optimizer.config import Config, ConfigError
-from mnemotune.optimizer.loop import Loop
 from mnemotune.optimizer.models import protocol_of
-from mnemotune.optimizer.outcome import Outcome
-from mnemotune.optimizer.run import evolve, resume
+from mnemotune.optimizer.search.allowance import Allowance
+from mnemotune.optimizer.search.loop import Loop
+from mnemotune.optimizer.search.outcome import Outcome
+from mnemotune.optimizer.search.run import evolve, resume
 from mnemotune.policies.lm import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.data.generator import generate_scenarios
-from mnemotune.env import Cast, Episode, Protocol, rollout
+from mnemotune.data.dialogue.generator import generate_scenarios
+from mnemotune.env import Cast, Episode, Protocol
+from mnemotune.env.dialogue import rollout
 from mnemotune.env.episode import PeriodRecord
 from mnemotune.env.memrm.knowing import Line, Reader, trace
 from mnemotune.env.memrm.labels import Labelled, Labeller

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.data.generator import generate_scenarios
-from mnemotune.env import Cast, Episode, Protocol, rollout
+from mnemotune.data.dialogue.generator import generate_scenarios
+from mnemotune.env import Cast, Episode, Protocol
+from mnemotune.env.dialogue import rollout
+from mnemotune.env.dialogue.transcript import Transcript, talks_of
 from mnemotune.env.memrm.rows import RowError, write_rows
 from mnemotune.env.memrm.shown import Replies, Shown, read_showings, showing_of, shown_before, shown_file
-from mnemotune.env.transcript import Transcript, talks_of
 from mnemotune.policies.lm.base import LanguageModel
 from mnemotune.policies.lm.budget import Metered
 from mnemotune.policies.lm.embedded import EmbeddedModel

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mnemotune.data.generator import generate_scenarios
+from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, Protocol
 from mnemotune.env.memrm.collect import collect
 from mnemotune.env.memrm.forecast import read_forecast

@@ -16,11 +16,11 @@ from mnemotune.experiments.optimizers.compare import (
     thrice,
     with_calls,
 )
-from mnemotune.optimizer.ablation import load_ablation, runs_of
-from mnemotune.optimizer.allowance import Allowance, splits_of
-from mnemotune.optimizer.comparison import Finished
 from mnemotune.optimizer.config import Config, ConfigError, load_config
 from mnemotune.optimizer.models import protocol_of
+from mnemotune.optimizer.search.ablation import load_ablation, runs_of
+from mnemotune.optimizer.search.allowance import Allowance, splits_of
+from mnemotune.optimizer.search.comparison import Finished
 
 
 def calls_of(config: Config) -> int:

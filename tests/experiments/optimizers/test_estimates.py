@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from mnemotune.experiments.optimizers.estimates import SEARCHES, Row, compared, planned, table
-from mnemotune.optimizer.ablation import carry_out
+from mnemotune.optimizer.search.ablation import carry_out
 from people import write_people
 
 

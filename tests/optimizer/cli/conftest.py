@@ -26,7 +26,7 @@ from starlette.requests import ClientDisconnect
 from loopback import on_loopback
 from mnemotune.optimizer.cli import main
 from mnemotune.optimizer.config import load_config
-from mnemotune.optimizer.run import evolve
+from mnemotune.optimizer.search.run import evolve
 from mnemotune.policies.lm import Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from people import write_people

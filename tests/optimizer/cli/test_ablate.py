@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mnemotune.optimizer.outcome import open_run
+from mnemotune.optimizer.search.outcome import open_run
 
 Cli = Callable[..., Any]
 

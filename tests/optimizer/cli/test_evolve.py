@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from mnemotune.optimizer.config import load_config
-from mnemotune.optimizer.outcome import open_run
-from mnemotune.optimizer.table import cells, with_interval
+from mnemotune.optimizer.search.outcome import open_run
+from mnemotune.optimizer.views.table import cells, with_interval
 from mnemotune.policies.policy import load_policy
 
 Cli = Callable[..., Any]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from mnemotune.optimizer.outcome import open_run
+from mnemotune.optimizer.search.outcome import open_run
 
 Cli = Callable[..., Any]
 COMMANDS = ["evolve", "evaluate", "report", "serve", "ui", "data"]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.optimizer.arena import Arena
+from mnemotune.optimizer.search.arena import Arena
 from mnemotune.policies.lm import LanguageModelError
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import MemoryPolicy, load_policy

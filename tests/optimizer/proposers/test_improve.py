@@ -25,7 +25,7 @@ from mnemotune.optimizer.proposers.reflective import (
     Edit,
     improve,
 )
-from mnemotune.optimizer.study import Evidence
+from mnemotune.optimizer.search.study import Evidence
 from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Metered, Request
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel

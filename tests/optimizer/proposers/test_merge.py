@@ -17,7 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mnemotune.optimizer.proposers.merge import PARTS
-from mnemotune.optimizer.study import Trial
+from mnemotune.optimizer.search.study import Trial
 from mnemotune.policies.policy import MemoryPolicy
 
 SHAPES: tuple[dict[str, Any], ...] = (

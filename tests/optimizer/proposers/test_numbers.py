@@ -32,7 +32,7 @@ from mnemotune.optimizer.proposers.numbers import (
     point_of,
     standing,
 )
-from mnemotune.optimizer.study import Trial
+from mnemotune.optimizer.search.study import Trial
 from mnemotune.policies.policy import MemoryPolicy, load_policy, presets
 
 MODES, STORES = ("none", "verbatim", "facts", "profile"), ("context", "external")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.optimizer.study import Evidence
+from mnemotune.optimizer.search.study import Evidence
 
 STAGES = ("write", "read", "utilisation")
 

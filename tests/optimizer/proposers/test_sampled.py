@@ -21,7 +21,7 @@ from scipy.spatial.distance import pdist
 from mnemotune.optimizer.config import SpaceConfig
 from mnemotune.optimizer.proposers.numbers import anywhere, place_of, point_of
 from mnemotune.optimizer.proposers.sampled import TWEAKED, highest
-from mnemotune.optimizer.study import Trial
+from mnemotune.optimizer.search.study import Trial
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
 

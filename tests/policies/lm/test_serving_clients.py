@@ -13,7 +13,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from mnemotune.data.generator import generate_scenarios
+from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, Evaluation, Evaluator, Protocol
 from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemotune.env.generation.checks import giveaways
-from mnemotune.env.generation.texts import REQUIRED_SLOTS, default_texts
+from mnemotune.env.dialogue.generation.checks import giveaways
+from mnemotune.env.dialogue.generation.texts import REQUIRED_SLOTS, default_texts
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded.composing import compose
 from mnemotune.policies.lm.embedded.facets import FACETS

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.data import Scenario, load_scenarios
-from mnemotune.data.generator import generate_scenarios
-from mnemotune.env.protocol import (
+from mnemotune.data.dialogue.generator import generate_scenarios
+from mnemotune.env.dialogue.protocol import (
     answer_prompt,
     probe_prompt,
     read_answer,

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from mnemotune.data.library import load_library
+from mnemotune.data.dialogue.library import load_library
 from mnemotune.data.resources import resource
 from mnemotune.policies.lm.embedded.lexicon import KIN_SIGN, LONGEST_PHRASE, examples, family, kin
 from mnemotune.policies.lm.embedded.quantities import DEGREES, LEVELS

@@ -1,0 +1,136 @@
+"""Load scenarios from a bundled set, a file, a folder, the generator or the Hugging Face hub."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from ..resources import resource
+from .generator import generate_scenarios
+from .scenario import Scenario, ScenarioError
+
+
+def load_scenarios(source: str | Path, *, users: Iterable[str] | None = None) -> list[Scenario]:
+    """Load the scenarios that ``source`` names.
+
+    ``source`` is one of
+
+    - a bundled set's name, for example ``base``;
+    - ``generated:USERS`` or ``generated:USERS@SEED``: made on the spot, always the same for the same numbers;
+    - ``hf:OWNER/NAME``, ``hf:OWNER/NAME@REVISION`` or ``hf:OWNER/NAME/FILE``: a dataset on the Hugging Face hub
+      (needs a network; the file defaults to ``v1.base/data.json``);
+    - a JSON file with a list of rows, or a folder: its ``data.json``, or else every ``*.json`` in it.
+
+    ``users`` keeps these ids only, in the order of the data.
+    Raises ScenarioError naming the file, user, period and field.
+    """
+    scenarios = _load(str(source))
+    twice = sorted(user for user, count in Counter(scenario.id for scenario in scenarios).items() if count > 1)
+    if twice:
+        raise ScenarioError(f"{source}: users {', '.join(twice)} occur more than once; ids must be distinct")
+    if users is None:
+        return scenarios
+    wanted = set(users)
+    unknown = sorted(wanted - {scenario.id for scenario in scenarios})
+    if unknown:
+        raise ScenarioError(f"{source}: no user {', '.join(unknown)}; there are {', '.join(s.id for s in scenarios)}")
+    return [scenario for scenario in scenarios if scenario.id in wanted]
+
+
+def bundled_sets() -> list[str]:
+    """Return the names of the scenario sets that ship with the package."""
+    return sorted(entry.name.removesuffix(".json") for entry in _bundled().iterdir())
+
+
+def _bundled() -> Traversable:
+    return resource("data", "dialogue", "bundled")
+
+
+def _load(source: str) -> list[Scenario]:
+    if source.startswith("generated:"):
+        return _generate(source)
+    if source.startswith("hf:"):
+        return _parse_text(_download(source), where=source)
+    path = Path(source)
+    if path.is_dir():
+        return _load_folder(path)
+    if path.is_file():
+        return _read(path)
+    if source in bundled_sets():
+        return _parse_text(
+            resource("data", "dialogue", "bundled", f"{source}.json").read_text(encoding="utf-8"), where=source
+        )
+    raise ScenarioError(
+        f"{source}: no such file, folder or bundled set; bundled: {', '.join(bundled_sets())}; "
+        "or generated:USERS@SEED, hf:OWNER/NAME"
+    )
+
+
+def _generate(source: str) -> list[Scenario]:
+    count, _, seed = source.removeprefix("generated:").partition("@")
+    if not count.isdecimal() or int(count) < 1 or not (seed or "0").isdecimal():
+        raise ScenarioError(f"{source}: write generated:USERS or generated:USERS@SEED, for example generated:40@7")
+    return generate_scenarios(users=int(count), seed=int(seed or 0))
+
+
+def _load_folder(folder: Path) -> list[Scenario]:
+    whole = folder / "data.json"
+    files = [whole] if whole.is_file() else sorted(folder.glob("*.json"))
+    if not files:
+        raise ScenarioError(f"{folder}: holds neither data.json nor any other *.json file")
+    return [scenario for file in files for scenario in _read(file)]
+
+
+def _read(path: Path) -> list[Scenario]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: is not UTF-8 text ({error})") from None
+    return _parse_text(text, where=str(path))
+
+
+def _parse_text(text: str, *, where: str) -> list[Scenario]:
+    try:
+        rows: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ScenarioError(f"{where}: is not JSON: {error}") from None
+    if isinstance(rows, dict):
+        rows = [rows]
+    if not isinstance(rows, list) or not rows:
+        raise ScenarioError(f"{where}: must be a list of users, as AMemGym's data.json, with at least one")
+    scenarios, problems = [], []
+    for position, row in enumerate(rows):
+        try:
+            scenarios.append(Scenario.parse(row, position=position))
+        except ScenarioError as error:
+            problems += [f"{where}: {line}" for line in str(error).splitlines()]
+    if problems:
+        raise ScenarioError("\n".join(problems))
+    return scenarios
+
+
+def _download(source: str) -> str:
+    from huggingface_hub import hf_hub_download  # imported late: half a second that most runs do not need
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    name, _, revision = source.removeprefix("hf:").partition("@")
+    owner, _, rest = name.partition("/")
+    dataset, _, file = rest.partition("/")
+    if not owner or not dataset:
+        raise ScenarioError(
+            f"{source}: write hf:OWNER/NAME, optionally with @REVISION, for example hf:AGI-Eval/AMemGym"
+        )
+    try:
+        path = hf_hub_download(
+            f"{owner}/{dataset}", file or "v1.base/data.json", repo_type="dataset", revision=revision or None
+        )
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
+        raise ScenarioError(
+            f"{source}: could not be fetched ({type(error).__name__}: {error}); check the network, the name and the "
+            "revision, or download the file and pass its path"
+        ) from None
+    return Path(path).read_text(encoding="utf-8")

@@ -1,0 +1,144 @@
+"""Users side by side, each from its last finished stage on; one that fails touches no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ....data.dialogue.personas import made_up_person, read_personas
+from ....data.dialogue.scenario import Scenario
+from ....policies.lm import LanguageModel
+from ...concurrency import side_by_side
+from ..compat import NONE, Compat
+from .asking import Desk, Dropped
+from .folder import GenerationError, claim, digest, open_user, write_json
+from .plan import GenerationPlan
+from .texts import GenerationTexts, default_texts
+from .user import Somebody, make_user
+
+USERS_AT_ONCE = 16
+"""Users under way at once: the fewer, the more are finished when a budget ends the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedUser:
+    """A user that could not be made."""
+
+    user: str
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The users that were made, in their order, and those that were not."""
+
+    scenarios: tuple[Scenario, ...]
+    dropped: tuple[DroppedUser, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What users are made from, besides the model."""
+
+    plan: GenerationPlan = field(default_factory=GenerationPlan)
+    texts: GenerationTexts | None = None
+    """None is the bundled set."""
+    personas: Path | None = None
+    """A file; None makes people up."""
+    compat: Compat = NONE
+    """AMemGym's defects that are reproduced."""
+
+    def people(self) -> list[Somebody]:
+        """Return who the users are to be. Raises PersonaError."""
+        plan = self.plan
+        if self.personas is None:
+            return [Somebody(*made_up_person(seed=plan.seed, index=index)) for index in range(plan.users)]
+        drawn = read_personas(self.personas, count=plan.users, seed=plan.seed, exclude=plan.exclude_ids)
+        return [Somebody(persona.id, persona) for persona in drawn]
+
+    def settings(self, model: str) -> dict[str, object]:
+        """Return what decides about the users, to be compared when a run goes on."""
+        return {
+            **self.plan.model_dump(mode="json"),
+            "model": model,
+            "texts": (self.texts or default_texts()).digest,
+            "personas": None if self.personas is None else digest(self.personas.read_bytes()),
+            "compat": sorted(self.compat & {"unshuffled_choices", "final_update_counts"}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a generation is."""
+
+    users: int
+    """Made or dropped."""
+    stages: int
+    """Finished in this run or before, over all users."""
+
+
+async def generate(
+    recipe: Recipe,
+    model: LanguageModel,
+    parts: Path,
+    *,
+    model_name: str | None = None,
+    tell: Callable[[Progress], None] = lambda _: None,
+) -> Generated:
+    """Make the users of a plan; ``parts`` keeps what is finished, so that the same call goes on after an interruption.
+
+    A user whose replies cannot be used, or one of whose calls fails, is dropped; the same call tries it again.
+    Raises GenerationError when ``parts`` holds users made from other settings or is in use, PersonaError, and
+    EndpointDown and BudgetExhausted, which end the run; what is finished stays.
+    """
+    people = recipe.people()
+    try:
+        with _alone(parts):
+            claim(parts, recipe.settings(model_name or model.name))
+            made = await _make_all(recipe, model, parts, people, tell)
+            dropped = [one for one in made if isinstance(one, DroppedUser)]
+            write_json(parts / "dropped.json", [asdict(one) for one in dropped])
+    except Timeout:
+        raise GenerationError(f"{parts}: another run is making users there; wait for it, or name another") from None
+    return Generated(tuple(one for one in made if isinstance(one, Scenario)), tuple(dropped))
+
+
+def _alone(parts: Path) -> FileLock:
+    parts.mkdir(parents=True, exist_ok=True)
+    return FileLock(parts / ".lock", timeout=0)
+
+
+async def _make_all(
+    recipe: Recipe, model: LanguageModel, parts: Path, people: Sequence[Somebody], tell: Callable[[Progress], None]
+) -> list[Scenario | DroppedUser]:
+    free = asyncio.Semaphore(USERS_AT_ONCE)
+    users = stages = 0
+
+    def finished_stage(_: str) -> None:
+        nonlocal stages
+        stages += 1
+        tell(Progress(users, stages))
+
+    async def make(index: int, who: Somebody) -> Scenario | DroppedUser:
+        nonlocal users
+        async with free:
+            folder = open_user(parts, index, who.user)
+            desk = Desk(model, recipe.plan, recipe.texts or default_texts(), folder, finished_stage)
+            made: Scenario | DroppedUser
+            try:
+                made = await make_user(desk, who, compat=recipe.compat)
+            except Dropped as error:
+                folder.drop(stage=error.stage, reason=error.reason, replied=error.replied)
+                made = DroppedUser(who.user, error.stage, error.reason)
+            else:
+                folder.finish()
+            users += 1
+            tell(Progress(users, stages))
+            return made
+
+    return await side_by_side(make(index, who) for index, who in enumerate(people))

@@ -1,0 +1,166 @@
+"""What follows from a life without asking anybody: dates, answers to choose from, counts, and the scenario itself."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from itertools import accumulate, product
+from typing import Any, Literal
+
+from ....data.dialogue.scenario import Scenario, ScenarioError, State, UserProfile
+from ..compat import Compat
+from .checks import Change, Draft, Event, Opening
+from .plan import GenerationPlan
+from .problems import Schema
+
+EARLIEST, LATEST = 19 * 3600, 22 * 3600
+"""When sessions begin, in seconds of the day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A combination of a question's states."""
+
+    state: tuple[str, ...]
+    lived: bool
+    """Whether it occurs in the user's life."""
+
+
+@dataclass(slots=True)
+class Life:
+    """A user in the making, as far as it is known."""
+
+    user: str
+    profile: UserProfile
+    drafts: list[Draft]
+    """The questions; their info types have the names of the schema."""
+    schema: Schema
+    initial: State
+    changes: list[Change] = field(default_factory=list)
+
+    @property
+    def states(self) -> list[State]:
+        """The full state after each period."""
+        return list(accumulate((change.updated for change in self.changes), _updated, initial=self.initial))
+
+    @property
+    def changed(self) -> Counter[str]:
+        """How often each state has changed so far."""
+        return Counter(info for change in self.changes for info in change.updated)
+
+
+def _updated(state: State, updated: State) -> State:
+    return state | updated
+
+
+def variants_of(life: Life, q: int, plan: GenerationPlan) -> list[Variant]:
+    """Return the combinations of a question's states that get an answer: those lived, in their order, then fillers."""
+    infos = list(life.drafts[q].infos)
+    lived = list(dict.fromkeys(tuple(state[info] for info in infos) for state in life.states))
+    others = [state for state in product(*(life.schema[info] for info in infos)) if state not in set(lived)]
+    missing = min(max(0, plan.min_variants - len(lived)), len(others))
+    fillers = random.Random(f"fillers:{plan.seed}:{life.user}:{q}").sample(others, missing)
+    return [*(Variant(state, lived=True) for state in lived), *(Variant(state, lived=False) for state in fillers)]
+
+
+def shuffled(count: int, *, seed: int, user: str, q: int, compat: Compat) -> list[int]:
+    """Return the order in which a question's choices stand."""
+    if "unshuffled_choices" in compat:
+        return list(range(count))
+    return random.Random(f"choices:{seed}:{user}:{q}").sample(range(count), count)
+
+
+def session_times(count: int, end: date, *, seed: int, user: str, period: int) -> list[str]:
+    """Return when the sessions of a period begin: on its last days, one a day, in the evening."""
+    rng = random.Random(f"times:{seed}:{user}:{period}")
+    times = []
+    for s in range(count):
+        day, second = end - timedelta(days=count - 1 - s), rng.randint(EARLIEST, LATEST)
+        times.append(f"{day.isoformat()} {second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}")
+    return times
+
+
+def update_counts(life: Life, period: int, compat: Compat) -> dict[str, int]:
+    """Return how often each state has changed up to a period, the initial values left out."""
+    until = len(life.changes) if "final_update_counts" in compat else period
+    counts = Counter(info for change in life.changes[:until] for info in change.updated)
+    return {info: counts[info] for info in life.schema}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """All that was told about a life: its events, its opening messages and the answers to its questions."""
+
+    events: Sequence[Sequence[Event]]
+    """By period; the initial one has none."""
+    openings: Sequence[Sequence[Opening]]
+    """By period."""
+    answers: Sequence[Sequence[str]]
+    """By question, aligned with its variants."""
+
+
+def scenario_of(life: Life, told: Told, plan: GenerationPlan, compat: Compat) -> Scenario:
+    """Put a scenario together. Raises ScenarioError when it is not sound."""
+    states = life.states
+    row = {
+        "id": life.user,
+        "start_time": plan.start_date.isoformat(),
+        "user_profile": life.profile.model_dump(mode="json"),
+        "state_schema": {info: list(choices) for info, choices in life.schema.items()},
+        "periods": [_period(life, told, p, states, plan, compat) for p in range(len(states))],
+        "qas": [_question(life, told.answers[q], q, plan, compat) for q in range(len(life.drafts))],
+    }
+    scenario = Scenario.parse(row)
+    for p, period in enumerate(scenario.periods):
+        for q, question in enumerate(scenario.qas):
+            if question.gold(period.state) is None:
+                raise ScenarioError(f"user {life.user}: period {p}: qas[{q}] has no answer for the state")
+    return scenario
+
+
+def _period(
+    life: Life, told: Told, p: int, states: Sequence[State], plan: GenerationPlan, compat: Compat
+) -> dict[str, Any]:
+    end, openings = plan.period_end(p), told.openings[p]
+    changed = life.changes[p - 1].updated if p else life.initial
+    times = session_times(len(openings), end, seed=plan.seed, user=life.user, period=p)
+    events: list[str | None] = [event.text for event in told.events[p]] if p else [None] * len(openings)
+    return {
+        "period_start": plan.period_end(p - 1).isoformat() if p else None,
+        "period_end": end.isoformat(),
+        "period_summary": life.changes[p - 1].summary if p else None,
+        "sessions": [
+            {
+                "event": event,
+                "exposed_states": opening.exposed,
+                "query": opening.query,
+                "messages": [],
+                "session_time": time,
+            }
+            for event, opening, time in zip(events, openings, times, strict=True)
+        ],
+        "state": states[p],
+        "updates": {info: {"old": states[p - 1][info] if p else None, "new": new} for info, new in changed.items()},
+        "update_cnts": update_counts(life, p, compat),
+    }
+
+
+def _question(life: Life, answers: Sequence[str], q: int, plan: GenerationPlan, compat: Compat) -> dict[str, Any]:
+    draft, variants = life.drafts[q], variants_of(life, q, plan)
+    choices = [
+        {"state": list(variant.state), "answer": answer, "type": _kind(variant)}
+        for variant, answer in zip(variants, answers, strict=True)
+    ]
+    order = shuffled(len(choices), seed=plan.seed, user=life.user, q=q, compat=compat)
+    return {
+        "query": draft.question,
+        "required_info": list(draft.infos),
+        "answer_choices": [choices[i] for i in order],
+    }
+
+
+def _kind(variant: Variant) -> Literal["experience", "random"]:
+    return "experience" if variant.lived else "random"

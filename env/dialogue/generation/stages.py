@@ -1,0 +1,154 @@
+"""The stages of one user, from the person to the first and the later states."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ....data.dialogue.personas import Persona, profile_of
+from ....data.dialogue.scenario import State, UserProfile
+from .asking import Desk, Prompt
+from .checks import (
+    Change,
+    Draft,
+    Event,
+    check_change,
+    check_choices,
+    check_drafts,
+    check_events,
+    check_initial,
+    check_merge,
+    check_person,
+)
+from .life import Life
+from .problems import Schema
+
+
+def as_json(value: Any) -> str:
+    """Return how a value stands in a prompt."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def schema_lines(schema: Mapping[str, Sequence[str]], separator: str = ",\n") -> str:
+    """Return the choices of each info type, one a line."""
+    return separator.join(
+        f"{json.dumps(info, ensure_ascii=False)}: {json.dumps(list(choices), ensure_ascii=False)}"
+        for info, choices in schema.items()
+    )
+
+
+def braced_schema(schema: Schema) -> str:
+    """Return a schema as a JSON object with a line for each info type."""
+    return f"{{\n{schema_lines(schema)}\n}}"
+
+
+async def describe(desk: Desk, persona: Persona) -> UserProfile:
+    """Stage 0: a name and a description for a persona."""
+    slots = {"persona": persona.text, "language": desk.plan.language}
+    name, profile = await desk.stage("profile", Prompt("profile", slots), check_person)
+    return profile_of(persona, name=name, description=profile)
+
+
+async def think_of_questions(desk: Desk, profile: UserProfile) -> list[Draft]:
+    """Stage 1: the questions, each with its info types and their choices."""
+    plan = desk.plan
+    slots = {
+        "profile": profile.formatted_str,
+        "start_date": plan.start_date.isoformat(),
+        "questions": str(plan.questions),
+        "states": str(plan.states_per_question),
+        "choices": str(plan.choices_per_state),
+        "language": plan.language,
+    }
+    return await desk.stage(
+        "questions", Prompt("questions", slots, creative=True), lambda reply: check_drafts(reply, plan)
+    )
+
+
+async def merge_schema(desk: Desk, drafts: Sequence[Draft]) -> list[Draft]:
+    """Stages 2 and 3: info types of the same meaning become one, with choices that serve all their questions."""
+    asked = [{"question": d.question, "info_types": {k: list(v) for k, v in d.infos.items()}} for d in drafts]
+    renamed = await desk.stage(
+        "schema",
+        Prompt("merge_schema", {"questions": as_json(asked)}),
+        lambda reply: check_merge(reply, drafts),
+    )
+    sources: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for draft in drafts:
+        for old, choices in draft.infos.items():
+            sources.setdefault(renamed[old], []).append((draft.question, choices))
+    schema = {new: found[0][1] for new, found in sources.items()}
+    differing = {new: found for new, found in sources.items() if len({choices for _, choices in found}) > 1}
+    if differing:
+        shown = {
+            new: [{"question": question, "choices": list(choices)} for question, choices in found]
+            for new, found in differing.items()
+        }
+        schema |= await desk.stage(
+            "choices",
+            Prompt("unify_choices", {"types": as_json(shown), "choices": str(desk.plan.choices_per_state)}),
+            lambda reply: check_choices(reply, differing, desk.plan),
+        )
+    return [Draft(d.question, {renamed[old]: schema[renamed[old]] for old in d.infos}) for d in drafts]
+
+
+async def begin(desk: Desk, profile: UserProfile, schema: Schema) -> State:
+    """Stage 4: the initial state."""
+    slots = {
+        "profile": profile.formatted_str,
+        "schema": braced_schema(schema),
+        "start_date": desk.plan.start_date.isoformat(),
+    }
+    return await desk.stage("initial", Prompt("initial_state", slots), lambda reply: check_initial(reply, schema))
+
+
+async def change(desk: Desk, life: Life) -> Change:
+    """Stage 5, one period: what changes next."""
+    plan, period, state, changed = desk.plan, len(life.changes) + 1, life.states[-1], life.changed
+    history = [
+        {"until": plan.period_end(p).isoformat(), "summary": past.summary, "updated": past.updated}
+        for p, past in enumerate(life.changes, 1)
+    ]
+    slots = {
+        **dates(desk, period),
+        "profile": life.profile.formatted_str,
+        "schema": braced_schema(life.schema),
+        "state": as_json(state),
+        "counts": as_json({info: changed[info] for info in life.schema}),
+        "history": as_json(history),
+        "changes": str(min(plan.changes_per_period, len(life.schema))),
+        "most": str(plan.changes_per_state),
+        "language": plan.language,
+    }
+    check = partial(check_change, state=state, schema=life.schema, changed=changed, plan=plan)
+    return await desk.stage(f"update-{period:02d}", Prompt("update", slots, creative=True), check)
+
+
+async def tell_events(desk: Desk, life: Life, period: int) -> list[Event]:
+    """Stage 5, one period: the events behind what changes."""
+    past = life.changes[period - 1]
+    slots = {
+        **dates(desk, period),
+        "profile": life.profile.formatted_str,
+        "summary": past.summary,
+        "updates": as_json(_old_and_new(life, period)),
+        "language": desk.plan.language,
+    }
+    return await desk.stage(
+        f"events-{period:02d}", Prompt("events", slots), lambda reply: check_events(reply, past.updated)
+    )
+
+
+def dates(desk: Desk, period: int) -> dict[str, str]:
+    """Return the slots that say when a period is."""
+    return {
+        "period_start": desk.plan.period_end(period - 1).isoformat(),
+        "period_end": desk.plan.period_end(period).isoformat(),
+    }
+
+
+def _old_and_new(life: Life, period: int) -> dict[str, dict[str, str]]:
+    before = life.states[period - 1]
+    return {info: {"old": before[info], "new": new} for info, new in life.changes[period - 1].updated.items()}

@@ -1,0 +1,315 @@
+"""AMemGym's result files: written from an evaluation, and read as one.
+
+Layout, under a folder: for a policy ``NAME/NAME.json``, the agent config, and ``NAME/USER/`` with
+``interactions/period_XX.json``, ``overall_results.json``, ``overall_metrics.json``, ``diagnosis_results.json`` and
+``diagnosis_metrics.json``; for the upper bound ``MODEL/`` with ``utilization_results.json`` and
+``utilization_metrics.json``; and ``random_metrics.json``. Metrics are aligned: [user][period][question].
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...data.dialogue.scenario import Question, Scenario
+from ...policies.amemgym import agent_config, is_agent_config, policy_values
+from ...policies.policy import MemoryPolicy
+from ..episode import Answer, Episode, PeriodRecord, Probe, UpperBound, answer_of
+from ..evaluation import Evaluation
+from .compat import DEFECTS, Compat
+from .protocol import Protocol, gold_choice, probe_prompt
+from .scoring import last_change, score_episode, similarity
+from .transcript import Transcript, read_transcripts
+
+RANDOM, BOUND, BOUND_METRICS = "random_metrics.json", "utilization_results.json", "utilization_metrics.json"
+OVERALL, OVERALL_METRICS = "overall_results.json", "overall_metrics.json"
+DIAGNOSIS, DIAGNOSIS_METRICS = "diagnosis_results.json", "diagnosis_metrics.json"
+NATIVE: Mapping[str, Any] = {"type": "native"}
+
+
+class InterchangeError(ValueError):
+    """Say which of AMemGym's result files is missing or cannot be read."""
+
+
+def write_results(
+    folder: Path, evaluation: Evaluation, scenarios: Sequence[Scenario], *, name: str, model: str, protocol: Protocol
+) -> None:
+    """Write the complete episodes of an evaluation. What was left unscored is NaN."""
+    by_id = {scenario.id: scenario for scenario in scenarios}
+    episodes = [episode for episode in evaluation.episodes if episode.failure is None]
+    lives = [by_id[episode.user] for episode in episodes]
+    _write(folder / name / f"{name}.json", agent_config(evaluation.policy, name=name, model=model))
+    for episode, life in zip(episodes, lives, strict=True):
+        _write_user(folder / name / life.id, episode, life, protocol)
+    bounds = [evaluation.upper_bounds[life.id] for life in lives]
+    _write(folder / model / BOUND, [_bound_json(bound, life) for bound, life in zip(bounds, lives, strict=True)])
+    metrics = [_bound_metrics(bound, life) for bound, life in zip(bounds, lives, strict=True)]
+    _write(folder / model / BOUND_METRICS, {"accuracy": metrics})
+    _write(folder / RANDOM, {"accuracy": [_chances(life) for life in lives]})
+
+
+def find_runs(folder: Path) -> dict[str, Path]:
+    """Return the folders of runs at any depth by their names: those that hold ``USER/overall_results.json``.
+
+    Raises InterchangeError when there is none, or two have one name.
+    """
+    runs: dict[str, Path] = {}
+    for run in sorted({file.parent.parent for file in folder.rglob(OVERALL)}):
+        if run.resolve().name in runs:
+            raise InterchangeError(f"{folder}: two runs are called {run.name}: {runs[run.name]} and {run}")
+        runs[run.resolve().name] = run
+    if not runs:
+        raise InterchangeError(f"{folder}: holds no results of AMemGym's: there is no NAME/USER/{OVERALL} in it")
+    return runs
+
+
+def find_upper_bound(folder: Path, run: Path) -> Path | None:
+    """Return the file with the upper bound of a run's model; None where there is none.
+
+    With the bounds of several models in ``folder`` the run's agent config says which. Raises InterchangeError when it
+    does not.
+    """
+    found = {file.parent.name: file for file in sorted(folder.rglob(BOUND))}
+    if len(found) < 2:
+        return next(iter(found.values()), None)
+    model = (_agent_config(run) or {}).get("llm_config", {}).get("llm_model")
+    if model not in found:
+        raise InterchangeError(f"{run}: ran on {model!r}, and there are upper bounds of {', '.join(found)} only")
+    return found[model]
+
+
+def policy_of(run: Path) -> MemoryPolicy:
+    """Return the policy that a run's agent config asks for; native where it has none, or one that is no policy."""
+    config = _agent_config(run)
+    try:
+        return MemoryPolicy.model_validate(policy_values(config if config is not None else NATIVE))
+    except ValueError:
+        return MemoryPolicy.model_validate(policy_values(NATIVE))
+
+
+def _agent_config(run: Path) -> Mapping[str, Any] | None:
+    files = [*sorted(run.glob("*.json")), *sorted(run.glob("*/agent_config.json"))]
+    return next((config for file in files if is_agent_config(config := _read(file))), None)
+
+
+def read_results(
+    run: Path, scenarios: Sequence[Scenario], *, upper_bound: Path | None, policy: MemoryPolicy
+) -> Evaluation:
+    """Read a run of AMemGym's, or an exported one, scored as its own code does (``compat: amemgym``).
+
+    Users without results are left out; unfinished ones are failures. Without an upper bound there is no memory score,
+    without diagnosis there are no shares. Raises InterchangeError or TranscriptError when a file cannot be used.
+    """
+    compat: Compat = frozenset(DEFECTS)
+    lives = [life for life in scenarios if (run / life.id / OVERALL).is_file()]
+    talks = read_transcripts(run) if any(run.glob("*/interactions")) else {}
+    episodes = [_read_user(run / life.id, life, policy, talks.get(life.id)) for life in lives]
+    bounds = _read_bounds(upper_bound, lives, scenarios)
+    return Evaluation(
+        policy=policy,
+        users=tuple(
+            score_episode(episode, life, bounds[life.id], compat=compat)
+            for episode, life in zip(episodes, lives, strict=True)
+            if episode.failure is None
+        ),
+        episodes=tuple(episodes),
+        upper_bounds=bounds if upper_bound is not None else {},
+        compat=compat,
+    )
+
+
+def _read_bounds(file: Path | None, lives: Sequence[Scenario], scenarios: Sequence[Scenario]) -> dict[str, UpperBound]:
+    """Return the upper bound of each user with results; the file has no ids, only the order of the data."""
+    if file is None:
+        return {life.id: _no_bound(life) for life in lives}
+    rows = _read(file)
+    if len(rows) not in {len(lives), len(scenarios)}:
+        raise InterchangeError(f"{file}: has {len(rows)} users, and there are {len(scenarios)}")
+    ids = [life.id for life in (scenarios if len(rows) == len(scenarios) else lives)]
+    by_id = dict(zip(ids, rows, strict=True))
+    try:
+        return {life.id: _read_bound(by_id[life.id], life) for life in lives}
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InterchangeError(f"{file}: does not suit the scenarios: {error!r}") from None
+
+
+def _no_bound(life: Scenario) -> UpperBound:
+    unknown = Answer("", None, None, math.nan)
+    return tuple((unknown,) * len(question.answer_choices) for question in life.qas)
+
+
+# Writing
+
+
+def _write_user(folder: Path, episode: Episode, life: Scenario, protocol: Protocol) -> None:
+    for p, period in enumerate(episode.periods):
+        sessions = [
+            [
+                {"role": role, "content": text}
+                for turn in turns
+                for role, text in (("user", turn.user), ("assistant", turn.assistant))
+            ]
+            for turns in period.sessions
+        ]
+        _write(folder / "interactions" / f"period_{p:02d}.json", sessions)
+    answers = [[_answer_json(a, q) for a, q in zip(p.answers, life.qas, strict=True)] for p in episode.periods]
+    _write(folder / OVERALL, answers)
+    _write(folder / OVERALL_METRICS, {"accuracy": [[answer.score for answer in p.answers] for p in episode.periods]})
+    probes = [
+        [_probe_json(probe, q, p, life, protocol) for q, probe in enumerate(period.probes)]
+        for p, period in enumerate(episode.periods)
+    ]
+    _write(folder / DIAGNOSIS, probes)
+    _write(folder / DIAGNOSIS_METRICS, _diagnosis_metrics(probes))
+
+
+def _answer_json(answer: Answer, question: Question) -> dict[str, Any]:
+    gold = None if answer.gold is None else question.answer_choices[answer.gold]
+    chosen = None if answer.choice is None else question.answer_choices[answer.choice]
+    return {
+        "query": question.query,
+        "answer": answer.gold,
+        "answer_state": gold and gold.state,
+        "answer_choice": gold and gold.answer,
+        "raw_response": answer.raw,
+        "response": None if answer.choice is None else answer.choice + 1,
+        "response_state": chosen and chosen.state,
+        "response_choice": chosen and chosen.answer,
+        "json_error": answer.choice is None or answer.guessed,
+        "llm_usage_statistics": {},
+        "scores": {"accuracy": answer.score},
+    }
+
+
+def _probe_json(probe: Probe, q: int, p: int, life: Scenario, protocol: Protocol) -> dict[str, Any]:
+    question = life.qas[q]
+    named = probe.values or {}
+    results = [
+        {
+            "info_type": info,
+            "json_error": info not in named,
+            "answer_state": life.periods[p].state[info],
+            "response_state": named.get(info),
+            "write_pos": last_change(life, info, p),
+            "read_pos": p,
+            "score": float(probe.right[info]),
+        }
+        for info in question.required_info
+    ]
+    query = probe_prompt(protocol.templates.probe, question, life)
+    return {"query": query, "raw_response": probe.raw, "results": results}
+
+
+def _diagnosis_metrics(probes: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, list[list[int]]]:
+    """Count, for each period and question, the states lost in writing and in reading, and whether all are known."""
+    found: dict[str, list[list[int]]] = {name: [] for name in ("write_failure", "read_failure", "memory_success")}
+    for period in probes:
+        rows = [_count_failures(probes, q, cell["results"]) for q, cell in enumerate(period)]
+        for name, column in zip(found, zip(*rows, strict=True), strict=True):
+            found[name].append(list(column))
+    return found
+
+
+def _count_failures(
+    probes: Sequence[Sequence[Mapping[str, Any]]], q: int, results: Sequence[Mapping[str, Any]]
+) -> tuple[int, int, int]:
+    lost = [(i, result) for i, result in enumerate(results) if result["score"] == 0]
+    write = sum(probes[result["write_pos"]][q]["results"][i]["score"] == 0 for i, result in lost)
+    return write, len(lost) - write, int(not lost)
+
+
+def _bound_json(bound: UpperBound, life: Scenario) -> list[list[dict[str, Any]]]:
+    return [
+        [_answer_json(answer, question) | {"answer": c + 1} for c, answer in enumerate(answers)]
+        for answers, question in zip(bound, life.qas, strict=True)
+    ]
+
+
+def _bound_metrics(bound: UpperBound, life: Scenario) -> list[list[float]]:
+    return [
+        [
+            math.nan if (gold := question.gold(period.state)) is None else answers[gold].score
+            for answers, question in zip(bound, life.qas, strict=True)
+        ]
+        for period in life.periods
+    ]
+
+
+def _chances(life: Scenario) -> list[list[float]]:
+    return [[_chance(question, period.state) for question in life.qas] for period in life.periods]
+
+
+def _chance(question: Question, state: Mapping[str, str]) -> float:
+    now = [state[info] for info in question.required_info]
+    alike = [similarity(now, choice.state, "accuracy") for choice in question.answer_choices]
+    return sum(alike) / len(alike)
+
+
+def _write(file: Path, value: object) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(value, ensure_ascii=False, indent=2), encoding="utf-8")
+
+
+# Reading
+
+
+def _read_user(folder: Path, life: Scenario, policy: MemoryPolicy, talk: Transcript | None) -> Episode:
+    answers = _read(folder / OVERALL)
+    probes = _read(folder / DIAGNOSIS) if (folder / DIAGNOSIS).is_file() else [[]] * len(life.periods)
+    try:
+        if any(cell is None for row in (*answers, *probes) for cell in row):
+            return Episode(life.id, policy.key, (), failure="its results are not finished")
+        periods = tuple(
+            PeriodRecord(
+                sessions=() if talk is None else talk[p],
+                events=(),
+                answers=tuple(
+                    _read_answer(cell, q, period.state) for cell, q in zip(answers[p], life.qas, strict=True)
+                ),
+                probes=tuple(_read_probe(cell) for cell in probes[p]),
+            )
+            for p, period in enumerate(life.periods)
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InterchangeError(f"{folder}: does not suit user {life.id}'s scenario: {error!r}") from None
+    return Episode(life.id, policy.key, periods)
+
+
+def _read_answer(cell: Mapping[str, Any], question: Question, state: Mapping[str, str]) -> Answer:
+    gold = gold_choice(question, state, compat=frozenset(DEFECTS))
+    return answer_of(cell["raw_response"], _place(cell, question), gold, question, guessed=cell["json_error"])
+
+
+def _place(cell: Mapping[str, Any], question: Question) -> int | None:
+    """Return the 0-based choice of a result; 0 and below count from the end there."""
+    response = cell["response"]
+    if response is None:
+        return None
+    return int(response - 1) % len(question.answer_choices)
+
+
+def _read_probe(cell: Mapping[str, Any]) -> Probe:
+    values = {r["info_type"]: r["response_state"] for r in cell["results"] if isinstance(r["response_state"], str)}
+    return Probe(cell["raw_response"], values, {r["info_type"]: r["score"] == 1 for r in cell["results"]})
+
+
+def _read_bound(rows: Sequence[Sequence[Mapping[str, Any]]], life: Scenario) -> UpperBound:
+    return tuple(
+        tuple(
+            answer_of(cell["raw_response"], _place(cell, question), c, question, guessed=cell["json_error"])
+            for c, cell in enumerate(cells)
+        )
+        for cells, question in zip(rows, life.qas, strict=True)
+    )
+
+
+def _read(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InterchangeError(f"{file}: {error.strerror}") from None
+    except ValueError as error:
+        raise InterchangeError(f"{file}: is not JSON: {error}") from None

@@ -1,0 +1,150 @@
+"""The numbers and texts of the dialogue track's protocol."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...data.dialogue.scenario import Question, Scenario
+from ...policies.policy import MemoryPolicy
+from ...policies.prompts import Templates, default_templates, render
+from ...policies.replies import ReplyError, read_json_object
+from .compat import NONE, Compat, parse_strictly
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How an episode runs; the defaults are those of AMemGym's v1.base."""
+
+    rounds_init: int = 1
+    """Rounds of each session of period 0."""
+    rounds_update: int = 2
+    """Rounds of each later session."""
+    templates: Templates = field(default_factory=default_templates)
+    compat: Compat = NONE
+    """AMemGym's defects that are reproduced."""
+
+    def rounds(self, period: int) -> int:
+        """Return the rounds of each session of a period."""
+        return self.rounds_init if period == 0 else self.rounds_update
+
+    def evolves_after(self, period: int, scenario: Scenario) -> bool:
+        """Tell whether an evolving policy rewrites its prompts after a period; after the last it has no effect."""
+        return period < len(scenario.periods) - 1 or "evolution_after_the_end" in self.compat
+
+    def episode_calls(self, scenario: Scenario, policy: MemoryPolicy) -> int:
+        """Return the most calls that one episode can take, upper bound calls left out."""
+        rounds = sum(self.rounds(p) * len(period.sessions) for p, period in enumerate(scenario.periods))
+        follow_ups = rounds - sum(len(period.sessions) for period in scenario.periods)
+        questions = 2 * len(scenario.periods) * len(scenario.qas)
+        targets = () if policy.evolution is None else policy.evolution.targets
+        rewrites = len(targets) * sum(self.evolves_after(p, scenario) for p in range(len(scenario.periods)))
+        return rounds + follow_ups + questions + rewrites + _most_writes(policy, messages=2 * rounds)
+
+
+def _most_writes(policy: MemoryPolicy, *, messages: int) -> int:
+    calls = {"none": 0, "verbatim": 0, "profile": 1, "facts": 2}[policy.write.mode]
+    if not calls or policy.update_every is None or policy.buffer_size is None:
+        return 0
+    return calls * min(messages // 2, max(0, messages - policy.buffer_size) // policy.update_every)
+
+
+def upper_bound_calls(scenario: Scenario) -> int:
+    """Return the calls that a scenario's upper bound takes: one for each choice of each question."""
+    return sum(len(question.answer_choices) for question in scenario.qas)
+
+
+def answer_prompt(template: str, question: Question, *, compat: Compat = NONE) -> str:
+    """Return how a question is put to the assistant."""
+    return render(template, query=question.query, choices=_numbered(question, compat))
+
+
+def upper_bound_prompt(template: str, question: Question, state: Mapping[str, str], *, compat: Compat = NONE) -> str:
+    """Return how a question is put with the states behind it given."""
+    return render(template, query=question.query, choices=_numbered(question, compat), state=_indented(state))
+
+
+def probe_prompt(template: str, question: Question, scenario: Scenario) -> str:
+    """Return how the assistant is asked for the states behind a question."""
+    schema = {info: scenario.state_schema[info] for info in question.required_info}
+    return render(template, query=question.query, schema=_schema_lines(schema, ",\n"), schema_json=_indented(schema))
+
+
+def user_prompt(template: str, scenario: Scenario, period: int, opening: str, exchange: tuple[str, str]) -> str:
+    """Return how the simulated user is asked for the next message; states are not told, only forbidden to tell."""
+    said, replied = exchange
+    return render(
+        template,
+        start_date=scenario.start_time.isoformat(),
+        profile=scenario.user_profile.formatted_str,
+        current_date=scenario.periods[period].period_end.isoformat(),
+        query=opening,
+        exchange=f"User: {said}\nAssistant: {replied}",
+        schema=_schema_lines(scenario.state_schema, "\n"),
+        schema_json=_indented(scenario.state_schema),
+    )
+
+
+def read_answer(reply: str, question: Question, *, compat: Compat = NONE) -> int | None:
+    """Return the 0-based choice that a reply names; None when it names none."""
+    number = (_read_object(reply, compat) or {}).get("answer")
+    count = len(question.answer_choices)
+    if isinstance(number, str) and "strict_replies" not in compat and re.fullmatch(r"\s*[0-9]{1,9}\s*", number):
+        number = int(number)
+    if isinstance(number, bool) or not isinstance(number, int):
+        return None
+    if "counted_from_the_end" in compat and -count < number <= 0:
+        return count + number - 1
+    return number - 1 if 1 <= number <= count else None
+
+
+def read_probe(reply: str, *, compat: Compat = NONE) -> dict[str, str] | None:
+    """Return the values that a reply names; None when it cannot be read."""
+    values = _read_object(reply, compat)
+    return None if values is None else {key: value for key, value in values.items() if isinstance(value, str)}
+
+
+def gold_choice(question: Question, state: Mapping[str, str], *, compat: Compat = NONE) -> int | None:
+    """Return the 0-based choice that is right in a state; None when none is."""
+    gold = question.gold(state)
+    if gold is None and "last_choice_gold" in compat and question.answer_choices:
+        return len(question.answer_choices) - 1
+    return gold
+
+
+def read_object(reply: str, compat: Compat) -> dict[str, Any]:
+    """Return the JSON object in a reply. Raises ReplyError when there is none."""
+    if "strict_replies" not in compat:
+        return read_json_object(reply)
+    value = parse_strictly(reply)
+    if isinstance(value, dict):
+        return value
+    raise ReplyError("the reply is no JSON object, neither whole nor in a ```json fence")
+
+
+def _read_object(reply: str, compat: Compat) -> dict[str, Any] | None:
+    try:
+        return read_object(reply, compat)
+    except ReplyError:
+        return None
+
+
+def _numbered(question: Question, compat: Compat) -> str:
+    as_shown = str if "choices_with_line_breaks" in compat else _one_line
+    return "\n".join(f"{i}: {as_shown(choice.answer)}" for i, choice in enumerate(question.answer_choices, 1))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split("\n"))
+
+
+def _schema_lines(schema: Mapping[str, Sequence[str]], separator: str) -> str:
+    lines = (f"{json.dumps(info)}: {json.dumps(values, ensure_ascii=False)}" for info, values in schema.items())
+    return separator.join(lines)
+
+
+def _indented(value: Mapping[str, object]) -> str:
+    return json.dumps(dict(value), ensure_ascii=False, indent=2)

@@ -1,0 +1,219 @@
+"""Run one policy in one scenario: an assistant with memory talks to a simulated user, and is questioned on the way."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...data.dialogue.scenario import Period, Question, Scenario
+from ...policies.assistant import Assistant
+from ...policies.lm import Embedder, EndpointDown, LanguageModel, LanguageModelError, Ledger, Message, Metered, Request
+from ...policies.lm.base import merged
+from ...policies.memory import Memory, MemoryEvent
+from ...policies.policy import MemoryPolicy
+from ..concurrency import Running, both, end, side_by_side, start
+from ..episode import Answer, Episode, PeriodRecord, Probe, Revision, Turn, answer_of
+from .compat import guess_answers
+from .evolution import Exam, rewrite, told_schema
+from .protocol import Protocol, answer_prompt, gold_choice, probe_prompt, read_answer, read_probe, user_prompt
+from .transcript import Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who takes part in every episode."""
+
+    assistant: LanguageModel
+    user: LanguageModel
+    embedder: Embedder
+    protocol: Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class _Talk:
+    sessions: tuple[tuple[Turn, ...], ...]
+    events: tuple[MemoryEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Questioning:
+    """A period's questions and probes, under way on a copy of the memory."""
+
+    assistant: Assistant
+    answers: Running[tuple[Answer, ...]]
+    probes: Running[tuple[Probe, ...]]
+
+
+class Rollout:
+    """One episode under way, which can stop after any period and go on later.
+
+    Off-policy, where a talk is ``replayed``: the assistant listens, and is questioned all the same. A period's
+    questions and probes run on a copy of the memory while the next period's talk goes on; an evolving policy waits for
+    the answers. ``guesses`` stand in at once for answers that cannot be read (``compat: guessed_answers``).
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        policy: MemoryPolicy,
+        cast: Cast,
+        *,
+        replayed: Transcript | None = None,
+        guesses: random.Random | None = None,
+    ) -> None:
+        """Begin with the first period."""
+        self.replayed = replayed
+        self.guesses = guesses
+        self.scenario = scenario
+        self.policy = policy
+        self.protocol = cast.protocol
+        self.model = Metered(cast.assistant)
+        self.user = Metered(cast.user)
+        self.assistant = Assistant(self.model, Memory(told_schema(policy, scenario), self.model, cast.embedder))
+        self._records: list[PeriodRecord] = []
+        self._failure: str | None = None
+
+    @property
+    def periods_run(self) -> int:
+        """Periods that are over, questions included."""
+        return len(self._records)
+
+    async def run(self, periods: int | None = None) -> Episode:
+        """Go on until this many periods are over, or all where there are fewer; return the episode so far.
+
+        A language model that fails for good ends the episode: its ``failure`` says why, and what was recorded until
+        then is kept. Raises BudgetExhausted when the budget ends it.
+        """
+        if self._failure is None:
+            whole = len(self.scenario.periods)
+            await self._go_on(whole if periods is None else min(periods, whole))
+        return Episode(self.scenario.id, self.policy.key, tuple(self._records), self._ledger(), self._failure)
+
+    async def _go_on(self, end: int) -> None:
+        talks: list[_Talk] = []
+        exams: list[_Questioning] = []
+        revisions: list[tuple[Revision, ...]] = []
+        failures: list[str] = []
+        try:
+            for p in range(len(self._records), end):
+                period = self.scenario.periods[p]
+                talks.append(await (self._talk(p, period) if self.replayed is None else self._listen(self.replayed[p])))
+                exams.append(self._question(period))
+                evolves = self.policy.evolution is not None and self.protocol.evolves_after(p, self.scenario)
+                revisions.append(await self._evolve(period, exams[-1]) if evolves else ())
+        except BaseException as error:
+            if not _ends_one_episode(error):
+                await _end(exams)
+                raise
+            failures.append(str(error))
+            revisions += [()] * (len(exams) - len(revisions))
+        try:
+            for talk, exam, revised in zip(talks, exams, revisions, strict=True):
+                answers, probes = await exam.answers.result(), await exam.probes.result()
+                self._records.append(PeriodRecord(talk.sessions, talk.events, answers, probes, revised))
+        except LanguageModelError as error:
+            if not _ends_one_episode(error):
+                raise
+            failures.insert(0, str(error))
+        finally:
+            await _end(exams)
+        self._failure = failures[0] if failures else None
+
+    def _ledger(self) -> Ledger:
+        return merged([self.model.ledger, self.user.ledger])
+
+    async def _talk(self, p: int, period: Period) -> _Talk:
+        sessions: list[tuple[Turn, ...]] = []
+        events: list[MemoryEvent] = []
+        for session in period.sessions:
+            turns: list[Turn] = []
+            text = session.opening
+            for more in reversed(range(self.protocol.rounds(p))):
+                reply = await self.assistant.respond(text)
+                turns.append(Turn(text, reply))
+                writing = self.assistant.remember(text, reply)
+                if more:  # the simulated user does not wait for what the assistant writes down
+                    written, text = await both(writing, self._follow_up(p, session.opening, turns[-1]))
+                else:
+                    written = await writing
+                events += written
+            sessions.append(tuple(turns))
+        return _Talk(tuple(sessions), tuple(events))
+
+    async def _listen(self, sessions: Sequence[tuple[Turn, ...]]) -> _Talk:
+        events = [
+            event
+            for turns in sessions
+            for turn in turns
+            for event in await self.assistant.remember(turn.user, turn.assistant)
+        ]
+        return _Talk(tuple(sessions), tuple(events))
+
+    async def _follow_up(self, p: int, opening: str, turn: Turn) -> str:
+        prompt = user_prompt(self.protocol.templates.user, self.scenario, p, opening, (turn.user, turn.assistant))
+        completion = await self.user.complete(Request((Message("user", prompt),), role="user", temperature=0.2))
+        return completion.text.strip()
+
+    def _question(self, period: Period) -> _Questioning:
+        assistant = self.assistant.fork()
+        return _Questioning(assistant, start(self._answers(period, assistant)), start(self._probes(period, assistant)))
+
+    async def _answers(self, period: Period, assistant: Assistant) -> tuple[Answer, ...]:
+        questions = self.scenario.qas
+        answers = await side_by_side(self._answer(question, period, assistant) for question in questions)
+        return tuple(answers) if self.guesses is None else guess_answers(answers, questions, self.guesses)
+
+    async def _probes(self, period: Period, assistant: Assistant) -> tuple[Probe, ...]:
+        return tuple(await side_by_side(self._probe(question, period, assistant) for question in self.scenario.qas))
+
+    async def _evolve(self, period: Period, exam: _Questioning) -> tuple[Revision, ...]:
+        asked = [self._put(question) for question in self.scenario.qas]
+        memories = [await exam.assistant.memory.listing(prompt) for prompt in asked]
+        told = Exam(self.scenario.qas, await exam.answers.result(), memories)
+        memory = self.assistant.memory
+        memory.policy, revisions = await rewrite(memory.policy, period, told, model=self.model, protocol=self.protocol)
+        return revisions
+
+    def _put(self, question: Question) -> str:
+        template = self.policy.prompts.answer or self.protocol.templates.answer
+        return answer_prompt(template, question, compat=self.protocol.compat)
+
+    async def _answer(self, question: Question, period: Period, assistant: Assistant) -> Answer:
+        compat = self.protocol.compat
+        raw = await assistant.answer(self._put(question))
+        gold = gold_choice(question, period.state, compat=compat)
+        return answer_of(raw, read_answer(raw, question, compat=compat), gold, question)
+
+    async def _probe(self, question: Question, period: Period, assistant: Assistant) -> Probe:
+        prompt = probe_prompt(self.protocol.templates.probe, question, self.scenario)
+        if "unread_external_probes" in self.protocol.compat and self.policy.store == "external":
+            assistant = assistant.fork(memories=False)
+        raw = await assistant.answer(prompt, role="probe")
+        values = read_probe(raw, compat=self.protocol.compat)
+        if "unread_evolved_probes" in self.protocol.compat and self.policy.evolution is not None:
+            values = None
+        right = {info: (values or {}).get(info) == period.state[info] for info in question.required_info}
+        return Probe(raw, values, right)
+
+
+async def rollout(
+    scenario: Scenario,
+    policy: MemoryPolicy,
+    cast: Cast,
+    *,
+    replayed: Transcript | None = None,
+    guesses: random.Random | None = None,
+) -> Episode:
+    """Run one whole episode, as ``Rollout`` has it."""
+    return await Rollout(scenario, policy, cast, replayed=replayed, guesses=guesses).run()
+
+
+async def _end(exams: Sequence[_Questioning]) -> None:
+    """Cancel what is under way and wait until it is gone."""
+    await end([running for exam in exams for running in (exam.answers, exam.probes)])
+
+
+def _ends_one_episode(error: BaseException) -> bool:
+    """Tell a failed call, which is data, from the end of everything."""
+    return isinstance(error, LanguageModelError) and not isinstance(error, EndpointDown)

@@ -1,0 +1,1 @@
+"""The search: the study, the loop, what it is judged on, and what it may spend."""

@@ -1,0 +1,101 @@
+"""How a run's budget is divided: the sealed test's share is put aside before the search starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...data import Splits, load_scenarios, split_by_user
+from ...env.dialogue.protocol import Protocol, upper_bound_calls
+from ...policies.lm import Limits
+from ...policies.policy import load_policy
+from ..config import BudgetLimits, Config, ConfigError
+from .sealed import most_test_calls
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What the search and the sealed test may spend."""
+
+    budget: BudgetLimits
+    reserve: int
+    """Calls put aside for the sealed test: the most that it can take."""
+    look: int
+    """Calls put aside for the last look at the validation users: the most that it can take."""
+    start: int
+    """Calls that judging the seed policy can take."""
+
+    @classmethod
+    def of(cls, config: Config, splits: Splits, protocol: Protocol) -> Allowance:
+        """Divide a config's budget. Raises ConfigError when it is too small to learn anything."""
+        policies = [config.seed_policy, *(load_policy(name, templates=config.templates) for name in config.baselines)]
+        searched, given = config.search.space.update_every[0], config.seed_policy.update_every
+        lowest = searched if given is None else min(searched, given)
+        reserve = most_test_calls(splits.test, policies, protocol, finalist_writes=lowest)
+        looked = splits.validation if config.search.acceptance == "validation" else ()
+        users = [*splits.train, *looked]
+        start = sum(protocol.episode_calls(s, config.seed_policy) + upper_bound_calls(s) for s in users)
+        look = most_test_calls(looked, [], protocol, finalist_writes=lowest)
+        if config.search.objective != "score":  # where its pick is refused, the leader is looked at too
+            look = 2 * look - sum(upper_bound_calls(scenario) for scenario in looked)
+        heard = 0 if config.search.screening is None else config.search.screening.users
+        recorded = users if config.search.off_policy else splits.train[:heard]
+        once = start + sum(protocol.episode_calls(s, config.seed_policy) + upper_bound_calls(s) for s in recorded)
+        smallest, calls = reserve + look + once + start, config.search.budget.calls
+        if calls is not None and calls < smallest:
+            raise ConfigError(
+                f"search.budget.calls: {calls:,} is too small to learn anything: the sealed test can take "
+                f"{reserve:,} calls, the last look {look:,}, and the seed policy with one candidate {once + start:,}; "
+                f"the smallest sensible budget is {smallest:,}, or use fewer users in `splits`"
+            )
+        if config.search.budget.usd is not None:
+            named = {name.removeprefix("openai:") for name in config.models.values() if name != "embedded"}
+            unpriced = sorted(named - config.endpoint.prices.keys())
+            if unpriced:
+                missing = ", ".join(unpriced)
+                raise ConfigError(
+                    f"search.budget.usd: set endpoint.prices for {missing}, or nobody knows when it is spent"
+                )
+        return cls(config.search.budget, reserve, look, start)
+
+    @property
+    def races(self) -> Limits:
+        """The search's share less the last look's: all the calls that it can take, a fifth of everything else."""
+        search = self.search
+        return Limits(
+            calls=None if search.calls is None else search.calls - self.look,
+            tokens=None if search.tokens is None else search.tokens * 4 // 5,
+            usd=None if search.usd is None else search.usd * 4 / 5,
+            seconds=None if search.seconds is None else search.seconds * 4 / 5,
+        )
+
+    @property
+    def search(self) -> Limits:
+        """The whole budget less the sealed test's share: all the calls that it can take, half of everything else."""
+        budget = self.budget
+        return Limits(
+            calls=None if budget.calls is None else budget.calls - self.reserve,
+            tokens=None if budget.tokens is None else budget.tokens // 2,
+            usd=None if budget.usd is None else budget.usd / 2,
+            seconds=None if budget.seconds is None else budget.seconds / 2,
+        )
+
+    @property
+    def whole(self) -> Limits:
+        """The whole budget, which the search and the sealed test share."""
+        budget = self.budget
+        return Limits(budget.calls, budget.tokens, budget.usd, budget.seconds)
+
+
+def splits_of(config: Config) -> Splits:
+    """Deal a config's users to its splits. Raises ScenarioError, or ConfigError when there are too few."""
+    sizes = config.splits
+    try:
+        return split_by_user(
+            load_scenarios(config.data),
+            train=sizes.train,
+            validation=sizes.validation,
+            test=sizes.test,
+            seed=sizes.seed,
+        )
+    except ValueError as error:
+        raise ConfigError(f"data: {error}") from None

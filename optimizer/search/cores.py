@@ -1,0 +1,125 @@
+"""Evaluations and labels with the embedded model on all cores: its users are dealt to processes."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+
+from ...data.dialogue.scenario import Scenario
+from ...env import Cast, Episode, Evaluation, Evaluator
+from ...env.dialogue.transcript import Transcript
+from ...env.memrm.collect import Played, collect
+from ...policies.lm.base import merged
+from ...policies.lm.embedded import EmbeddedModel
+from ...policies.lm.embedded.pool import end_with_parent
+from ...policies.policy import MemoryPolicy
+from ...policies.text import LexicalEmbedder
+
+USERS_A_PROCESS = 4
+"""Users from which on a process of its own is worth its start."""
+EPISODES_A_PROCESS = 12
+"""The same in episodes to be played and labelled."""
+
+
+def processes_for(cast: Cast, users: int) -> int:
+    """Return how many processes are worth while; 1 where something besides the embedded model is asked.
+
+    AMemGym's guesses go on from user to user and cannot be dealt out.
+    """
+    if not _is_local(cast) or "guessed_answers" in cast.protocol.compat:
+        return 1
+    return max(1, min(os.cpu_count() or 1, users // USERS_A_PROCESS))
+
+
+def evaluate_on(
+    processes: int,
+    cast: Cast,
+    policy: MemoryPolicy,
+    scenarios: Sequence[Scenario],
+    *,
+    transcripts: Mapping[str, Transcript] | None = None,
+    done: Callable[[Episode], None] = lambda _: None,
+) -> Evaluation:
+    """Evaluate like ``Evaluator``, with the same result; seconds are those of the process that took longest.
+
+    ``done`` hears of a process's episodes when all of them are finished. Raises what ``Evaluator.evaluate`` raises.
+    """
+    shares = [scenarios[i::processes] for i in range(processes)]
+    parts = []
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
+        for running in [executor.submit(_evaluate, cast, policy, share, transcripts) for share in shares]:
+            parts.append(running.result())
+            for episode in parts[-1].episodes:
+                done(episode)
+    return _joined(parts, [scenario.id for scenario in scenarios])
+
+
+def collect_on(
+    processes: int,
+    cast: Cast,
+    policies: Mapping[str, Mapping[str, MemoryPolicy]],
+    scenarios: Sequence[Scenario],
+    *,
+    seed: int,
+    writes: int | None = None,
+    done: Callable[[Sequence[Played]], None] = lambda _: None,
+) -> list[Played]:
+    """Collect like ``collect``, user by user, in the users' order; ``policies`` are each user's, by key.
+
+    ``done`` hears of each user that is finished.
+    """
+    found: list[Played] = []
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
+        running = [executor.submit(_collect, cast, policies[one.id], one, seed, writes) for one in scenarios]
+        try:
+            for one in running:
+                found += one.result()
+                done(found)
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
+    return found
+
+
+def processes_to_collect(cast: Cast, *, users: int, episodes: int) -> int:
+    """Return how many processes are worth while; 1 where something besides the embedded model is asked."""
+    worth = episodes // EPISODES_A_PROCESS
+    return max(1, min(os.cpu_count() or 1, users, worth)) if _is_local(cast) else 1
+
+
+def _is_local(cast: Cast) -> bool:
+    local = all(isinstance(model, EmbeddedModel) for model in (cast.assistant, cast.user))
+    return local and isinstance(cast.embedder, LexicalEmbedder)
+
+
+def _collect(
+    cast: Cast, policies: Mapping[str, MemoryPolicy], scenario: Scenario, seed: int, writes: int | None
+) -> list[Played]:
+    return asyncio.run(collect(scenario, policies, cast, seed=seed, writes=writes))
+
+
+def _evaluate(
+    cast: Cast, policy: MemoryPolicy, scenarios: Sequence[Scenario], transcripts: Mapping[str, Transcript] | None
+) -> Evaluation:
+    return asyncio.run(Evaluator(cast).evaluate(policy, scenarios, transcripts=transcripts))
+
+
+def _joined(parts: Sequence[Evaluation], users: Sequence[str]) -> Evaluation:
+    scores = {score.user: score for part in parts for score in part.users}
+    episodes = {episode.user: episode for part in parts for episode in part.episodes}
+    bounds = {user: bound for part in parts for user, bound in part.upper_bounds.items()}
+    return replace(
+        parts[0],
+        users=tuple(scores[user] for user in users if user in scores),
+        episodes=tuple(episodes[user] for user in users),
+        upper_bounds={user: bounds[user] for user in users if user in bounds},
+        ledger=merged([part.ledger for part in parts]),
+        wall_s=max(part.wall_s for part in parts),
+        critical_path=max((part.critical_path for part in parts), key=lambda path: path.calls),
+    )

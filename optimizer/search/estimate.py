@@ -1,0 +1,262 @@
+"""What a run will spend, before it spends anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...data import Splits
+from ...policies.lm import CALL_ROLES, CallRole, Limits
+from ...policies.policy import MemoryPolicy, load_policy
+from ..config import Config, SearchConfig
+from ..models import price_of, protocol_of
+from .allowance import Allowance
+from .arena import ONE_OF, rungs
+from .forecasting import knows
+from .loop import NO_LOOK_BEFORE
+from .rehearsal import NOTHING, Rehearsal, Taken
+from .screen import PROMOTED, raced
+
+LOST_AT_FIRST, LOST_AT_FIRST_BY_PROMPTS = 0.4, 0.07
+"""Shares of candidates that are left after the first users' first periods; prompts alone hardly change those."""
+LOST_ON_THE_WAY = 0.2
+"""Of the others, the share left after whole lives of fewer than half of the train users."""
+LOST_HALFWAY = 0.65
+"""Of the others, the share left after half of the train users or more."""
+KNOWN_ALREADY = 0.2
+"""Share of proposals that are no new policies, once the broad start is over or where prompts alone change."""
+LOOKS = 1
+"""At validation users on the way, where generations enough come."""
+LOOK = 0.9
+"""Share of the validation users that a look takes in on the average."""
+LAST_LOOK = 0.8
+"""Share of searches whose leader is not accepted already at their end."""
+PROPOSAL = (1.0, 3000.0, 250.0)
+"""Calls, input and output tokens of one proposal of the reflective proposer's."""
+TALKING: frozenset[CallRole] = frozenset({"reply", "user"})
+"""The roles that nobody plays where recorded talks are listened to."""
+LEADING = 2 / 3
+"""Of the policies that were rehearsed, the better ones that stand for those that a search tries, and finds."""
+BROAD, LATER, FOUND = 1.3, 1.75, 2.0
+"""How many times as many input tokens as those that stand for them take the candidates of a broad start that race, of
+which the better go on, later ones, and the policy that is found: a search goes to where more is kept and shown."""
+BY_PROMPTS = 1.35
+"""The same of later candidates and what is found where prompts alone change: they make memories longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run will spend on the average: its parts, and what ends its search."""
+
+    parts: Mapping[str, Taken]
+    """``search``, ``last look`` and ``sealed test``."""
+    candidates: int
+    """How many the search is expected to try."""
+    planned: int
+    """How many it tries where no budget ends it."""
+    ended_by: str
+    """``generations``, or the limit of the budget that ends the search."""
+    usd: Mapping[CallRole, float | None]
+    """US dollars by role; None where the price is not known."""
+    seconds: float | None
+    """Very roughly, on this machine; None where there is nothing to go by."""
+
+    @property
+    def total(self) -> Taken:
+        """The sum of the parts."""
+        return sum(self.parts.values(), NOTHING)
+
+    @property
+    def total_usd(self) -> float | None:
+        """US dollars of all roles; None where one is not known."""
+        known = [cost for cost in self.usd.values() if cost is not None]
+        return sum(known) if len(known) == len(self.usd) else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        total, part_calls = self.total, {name: round(float(part[:, 0].sum())) for name, part in self.parts.items()}
+        return {
+            "calls": {role: round(float(total[i, 0])) for i, role in enumerate(CALL_ROLES) if role in self.usd},
+            "tokens": {
+                role: {"input": round(float(total[i, 1])), "output": round(float(total[i, 2]))}
+                for i, role in enumerate(CALL_ROLES)
+                if role in self.usd
+            },
+            "usd": dict(self.usd),
+            "total": {
+                "calls": round(float(total[:, 0].sum())),
+                "tokens": round(float(total[:, 1:].sum())),
+                "usd": self.total_usd,
+                "seconds": None if self.seconds is None else round(self.seconds),
+            },
+            "parts": part_calls,
+            "candidates": self.candidates,
+            "planned_candidates": self.planned,
+            "ended_by": self.ended_by,
+        }
+
+
+def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
+    """Estimate what the run of a priced config will spend.
+
+    Raises ConfigError, as the run would, when its budget is too small, and CheckpointError when it cannot screen.
+    """
+    search = config.search
+    if search.screening is not None and not knows(search.screening.model, config.model):
+        search = search.model_copy(update={"screening": None})
+    allowance = Allowance.of(config, splits, protocol_of(config))
+    judged = [*splits.train, *(splits.validation if search.acceptance == "validation" else [])]
+    heard = np.array([[0.0 if search.off_policy and role in TALKING else 1.0] for role in CALL_ROLES])
+    judging = rehearsal.takes(config.seed_policy, judged)
+    start = rehearsal.bounds(judged) + heard * judging
+    if search.off_policy:
+        start = start + judging  # its talks are recorded first
+    elif search.screening is not None:
+        start = start + rehearsal.takes(config.seed_policy, splits.train[: search.screening.users])
+    planned, first = search.planned, search.broad if search.generations else 0
+    looked = search.acceptance == "validation" and search.generations > 0
+    policies, more = _settled(search, rehearsal, FOUND)
+    look = heard * more * rehearsal.mean(policies, splits.validation) if looked else NOTHING
+    looks = (LOOKS if search.generations >= NO_LOOK_BEFORE else 0) * LOOK * look
+    broad = heard * _broad(search, splits, rehearsal, first)
+    later = heard * _later(search, splits, rehearsal, planned - first) + looks
+    money = _Money(config, rehearsal)
+    start = money.fit(allowance.races, NOTHING, start)[0] * start
+    of_broad, limit = money.fit(allowance.races, start, broad)
+    parts = {"search": start + of_broad * broad}
+    of_later = 0.0
+    if of_broad == 1:
+        of_later, limit = money.fit(allowance.races, parts["search"], later)
+        parts["search"] = parts["search"] + of_later * later
+    tried = round(of_broad * first + of_later * (planned - first))
+    if search.broad and tried <= first:
+        policies, more = rehearsal.broad, _reading(1.0)
+    last = LAST_LOOK * heard * more * rehearsal.mean(policies, splits.validation) if looked else NOTHING
+    parts["last look"] = money.fit(allowance.search, parts["search"], last)[0] * last
+    tested = {config.seed_policy, *(load_policy(name, templates=config.templates) for name in config.baselines)}
+    test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
+    if search.generations:
+        test = test + more * rehearsal.mean(policies, splits.test)
+    gone = parts["search"] + parts["last look"]
+    parts["sealed test"] = money.fit(allowance.whole, gone, test)[0] * test
+    total = gone + parts["sealed test"]
+    usd = {role: money.usd_of(i, total) for i, role in enumerate(CALL_ROLES) if total[i, 0] > 0.5}
+    return Estimate(parts, tried, planned, limit, usd, money.seconds(total))
+
+
+def _broad(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
+    """Return what a broad start of so many candidates takes; nobody asks a language model for them."""
+    together = raced(candidates, 0.0 if search.screening is None else search.screening.drop)
+    more = _reading(BROAD if search.racing else 1.0)
+    racing = together * more * race(search, splits, rehearsal, _leading(rehearsal), together=together)
+    return racing + _screening(search, splits, rehearsal, candidates)
+
+
+def _later(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
+    """Return what it takes to propose, screen and race so many candidates one by one."""
+    dropped = 0.0 if search.screening is None else search.screening.drop * (1 - PROMOTED)
+    policies, more = _settled(search, rehearsal, LATER)
+    racing = (1 - dropped) * (1 - KNOWN_ALREADY) * candidates * more * race(search, splits, rehearsal, policies)
+    proposing = NOTHING.copy()
+    if "reflective" in search.at_work:
+        proposing[CALL_ROLES.index("propose")] = candidates / len(search.at_work) * np.array(PROPOSAL)
+    return racing + proposing + _screening(search, splits, rehearsal, candidates)
+
+
+def _leading(rehearsal: Rehearsal) -> Sequence[MemoryPolicy]:
+    return rehearsal.broad[: math.ceil(LEADING * len(rehearsal.broad))]
+
+
+def _settled(search: SearchConfig, rehearsal: Rehearsal, times: float) -> tuple[Sequence[MemoryPolicy], Taken]:
+    """Return who stands for what a search comes to, and how much more that takes: after a broad start ``times``."""
+    if not search.changes_numbers:
+        return rehearsal.broad, _reading(BY_PROMPTS)
+    return (_leading(rehearsal), _reading(times)) if search.broad else (rehearsal.broad, _reading(1.0))
+
+
+def _reading(times: float) -> Taken:
+    return np.array([1.0, times, 1.0])
+
+
+def _screening(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
+    """Return what it takes that so many candidates write while they listen to the screen's talks."""
+    if search.screening is None:
+        return NOTHING
+    listening = rehearsal.mean(rehearsal.broad, splits.train[: search.screening.users])
+    writing: Taken = listening * np.array([[float(role == "write")] for role in CALL_ROLES])
+    return candidates * writing
+
+
+def race(
+    search: SearchConfig,
+    splits: Splits,
+    rehearsal: Rehearsal,
+    policies: Sequence[MemoryPolicy],
+    *,
+    together: int = 1,
+) -> Taken:
+    """Return what the race of such a policy takes on the average, where so many race ``together``."""
+    every, periods = len(splits.train), max(len(scenario.periods) for scenario in splits.train)
+    begun, whole = (rehearsal.mean(policies, splits.train, begun=begun) for begun in (True, False))
+    total = before = NOTHING
+    left = 1.0
+    for users, first in rungs(every, block=search.race_block if search.racing else every, periods=periods):
+        here = users / every * (whole if first is None else begun)
+        total, before = total + left * (here - before), here
+        if together > 1:
+            left = math.ceil(left * together / ONE_OF) / together
+        else:
+            left *= 1 - _lost(users / every, whole=first is None, numbers=search.changes_numbers)
+    return total
+
+
+def _lost(users: float, *, whole: bool, numbers: bool) -> float:
+    if not whole:
+        return LOST_AT_FIRST if numbers else LOST_AT_FIRST_BY_PROMPTS
+    return LOST_HALFWAY if users >= 0.5 else LOST_ON_THE_WAY
+
+
+@dataclass(frozen=True, slots=True)
+class _Money:
+    """What calls and tokens come to in each unit that a budget can be given in."""
+
+    config: Config
+    rehearsal: Rehearsal
+
+    def usd_of(self, role: int, taken: Taken) -> float | None:
+        """Return the US dollars of one role; None where its model's price is not known."""
+        part = {"user": "user", "propose": "proposer"}.get(CALL_ROLES[role], "assistant")
+        price = price_of(self.config.models[part], self.config)
+        return None if price is None else price.cost(float(taken[role, 1]), float(taken[role, 2]))
+
+    def usd(self, taken: Taken) -> float:
+        """Return the US dollars of all roles, as far as they are known."""
+        return sum(self.usd_of(role, taken) or 0.0 for role in range(len(CALL_ROLES)))
+
+    def seconds(self, taken: Taken) -> float | None:
+        """Return the seconds: those of the embedded model, or the fewest that an endpoint allows."""
+        pace = self.config.endpoint.requests_per_minute
+        if set(self.config.models.values()) == {"embedded"}:
+            return float(taken[:, 0].sum()) * self.rehearsal.seconds
+        return None if pace is None else float(taken[:, 0].sum()) * 60 / pace
+
+    def fit(self, limits: Limits, gone: Taken, more: Taken) -> tuple[float, str]:
+        """Return how much of ``more`` fits into the limits after what is ``gone``, and which limit cuts it off."""
+        spent: dict[str, tuple[float, float, float | None]] = {
+            "calls": (gone[:, 0].sum(), more[:, 0].sum(), limits.calls),
+            "tokens": (gone[:, 1:].sum(), more[:, 1:].sum(), limits.tokens),
+            "usd": (self.usd(gone), self.usd(more), limits.usd),
+            "seconds": (self.seconds(gone) or 0.0, self.seconds(more) or 0.0, limits.seconds),
+        }
+        fits = {
+            what: max(0.0, limit - before) / now
+            for what, (before, now, limit) in spent.items()
+            if limit is not None and now > 0
+        }
+        tightest = min(fits, key=fits.__getitem__, default="generations")
+        share = fits.get(tightest, math.inf)
+        return (1.0, "generations") if share >= 1 else (share, tightest)

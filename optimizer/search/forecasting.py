@@ -1,0 +1,78 @@
+"""Forecasts of candidates: they listen to recorded talks and write, and MemRM tells what they would still know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...data.dialogue.scenario import Scenario
+from ...env import Cast
+from ...env.concurrency import side_by_side
+from ...env.dialogue.transcript import Transcript
+from ...env.memrm.checkpoint import read_card
+from ...env.memrm.forecast import Forecast, read_forecast
+from ...env.memrm.recalling import recall
+from ...env.memrm.scoring import MemRM, folder_of, load_memrm
+from ...env.memrm.shown import Shown, shown_before
+from ...env.statistics import nan_mean
+from ...policies.lm import EndpointDown, LanguageModelError
+from ...policies.policy import MemoryPolicy
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A reward model, and the forecast that was fitted with it."""
+
+    reward: MemRM
+    expected: Forecast
+
+    def score(self, shown: Sequence[Shown]) -> float:
+        """Return the share of right answers to expect, in [0, 1]; NaN where it cannot tell."""
+        return self.expected.score(recall(shown, self.reward))
+
+    def is_foreign(self, talks: Iterable[Transcript]) -> bool:
+        """Tell whether users talk unlike those that the model learned from."""
+        said = [turn.user for talk in talks for sessions in talk for turns in sessions for turn in turns]
+        return self.reward.is_foreign(said)
+
+
+def knows(checkpoint: str, model: str) -> bool:
+    """Tell whether a checkpoint learned from this language model, as far as it says. Raises CheckpointError."""
+    return read_card(folder_of(checkpoint)).language_model in {None, model}
+
+
+def load_judge(checkpoint: str) -> Judge:
+    """Load a checkpoint that can rank policies. Raises CheckpointError."""
+    return Judge(load_memrm(checkpoint), read_forecast(folder_of(checkpoint)))
+
+
+@dataclass(frozen=True)
+class TalkForecaster:
+    """Forecasts from recorded talks: the only calls are those with which a policy writes."""
+
+    judge: Judge
+    users: Sequence[Scenario]
+    talks: Mapping[str, Transcript]
+    """By user."""
+    cast: Cast
+
+    async def forecast(self, policy: MemoryPolicy) -> float:
+        """Return the share of right answers to expect, in [0, 1]; NaN where it cannot tell."""
+        return nan_mean(await side_by_side(self._of(policy, user) for user in self.users))
+
+    async def _of(self, policy: MemoryPolicy, user: Scenario) -> float:
+        try:
+            shown = await shown_before(
+                policy,
+                user,
+                self.talks[user.id],
+                model=self.cast.assistant,
+                embedder=self.cast.embedder,
+                protocol=self.cast.protocol,
+            )
+        except EndpointDown:
+            raise
+        except LanguageModelError:
+            return math.nan
+        return self.judge.score(shown)

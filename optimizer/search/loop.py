@@ -1,0 +1,361 @@
+"""The loop: propose, check, screen, race, validate, write down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
+
+from ...policies.lm import BudgetExhausted, LanguageModelError, Ledger, Limits
+from ...policies.lm.base import merged
+from ...policies.lm.prices import Prices
+from ...policies.policy import MemoryPolicy
+from ..config import SearchConfig
+from ..proposers.mix import propose
+from ..proposers.numbers import point_of
+from ..proposers.proposer import Candidate, Proposer, leader
+from .acceptance import level, look, looked_last, promising
+from .arena import Arena, Race, Validation, compare, mean_scores, told
+from .front import cost_in, pick
+from .screen import Screen, Verdict, raced
+from .study import Stage, Study, Trial
+
+NO_LOOK_BEFORE = 5
+"""The first generation with a look on the way: what leads before is soon overtaken."""
+GENERATIONS_BETWEEN_LOOKS = 5
+"""On the way: each look makes the next one dearer, and what leads is looked at in the end."""
+FOR_BROAD_START = 2 / 3
+"""Of what is left after the seed policy, the share that a broad start may take if its candidates cost as much."""
+LAST_LOOK = "the leader, looked at last"
+"""The change of a trial that is no candidate of its generation."""
+
+
+@dataclass
+class Loop:
+    """Everything that the loop works with."""
+
+    study: Study
+    arena: Arena
+    screen: Screen
+    proposers: Mapping[str, Proposer]
+    search: SearchConfig
+    tell: Callable[[Trial], None]
+    """Hears of every finished trial."""
+    limits: Limits
+    """How far the search may go; what it spends is counted elsewhere."""
+    prices: Prices | None = None
+    """What the assistant's tokens cost, where an objective asks for dollars."""
+
+    async def run(self, seed_policy: MemoryPolicy) -> str:
+        """Evolve until the generations are done, nothing is left to propose or the budget is spent; return which.
+
+        Goes on where the study stands. A candidate is compared with its parent and with the leader on the same train
+        users; who leads there clearly is looked at, now and then, on users that no proposal has seen.
+        """
+        try:
+            if not self.study.trials:
+                self._append(await self._judge_seed(seed_policy))
+            self.arena.order(self.study.trials[0].train)
+            for generation in range(self._next_generation(), self.search.generations + 1):
+                earlier = [trial for trial in self.study.trials if trial.generation < generation]
+                size, broad = self._size(generation), bool(self._broad(generation))
+                made = await propose(
+                    self.proposers, earlier, generation=generation, count=size, seed=self.search.seed, broad=broad
+                )
+                if not made:
+                    return f"none of the proposers ({', '.join(self.proposers)}) has anything to make a candidate from"
+                entrants = self._checked(made, await self._screen([one for _, one in made], generation), generation)
+                together = len(entrants) if broad and self.search.racing else 1
+                for first in range(0, len(entrants), together):
+                    heat = entrants[first : first + together]
+                    if self._judged(generation) < first + len(heat):
+                        await self._judge(heat)
+        except BudgetExhausted as end:
+            return f"the search's share of the budget is used up ({end})"
+        return f"all {self.search.generations} generations are done"
+
+    async def look_last(self) -> None:
+        """Look at the leader on the validation users, unless it is accepted already. Raises BudgetExhausted.
+
+        Where the objective is not the score alone, its pick comes first, and nothing more is looked at if it is good.
+        """
+        if self.search.objective != "score" and await self._settle():
+            return
+        first = leader(self.study.trials)
+        twins = [trial for trial in self.study.trials if trial.policy == first.policy]
+        done = any(trial.accepted or trial.change == LAST_LOOK or looked_last(trial) for trial in twins)
+        if self.search.acceptance == "train" or done or first.policy is None:
+            return
+        again = self._again(first, LAST_LOOK)
+        self._append(await self._look(again, first.policy, last=True))
+
+    async def _settle(self) -> bool:
+        """Accept the objective's pick last, unless validation users are against it; tell whether there is one.
+
+        A search that was stopped after that goes on from there.
+        """
+        change = f"the most {self.search.objective}"
+        settled = next((trial for trial in self.study.trials if trial.change == change and not trial.proposer), None)
+        if settled is not None:
+            return settled.accepted
+        picked, best = pick(self.study.trials, cost_in(self.search.objective, self.prices)), self.study.best
+        policy = None if picked is None else picked.policy
+        if picked is None or policy is None or policy == best.policy:
+            return picked is not None
+        trial = self._again(picked, change)
+        known = next((twin for twin in self.study.trials if twin.policy == policy and twin.accepted), None)
+        if known is not None or self.search.acceptance == "train":
+            trial = trial if known is None else replace(trial, validation=known.validation, slices=known.slices)
+            settled = _ended(trial, "race", change, accepted=True)
+        else:
+            found = await self.arena.validate(policy)
+            trial = _with_look(trial, found)
+            at = level(self.study.trials, last=True)
+            seen = look(found.scores, found.slices, seed=self.study.trials[0], best=best, level=at)
+            trial = replace(trial, look=seen.as_json())
+            told_of = f"{told(seen.over_seed.gain)} over the seed policy on validation (p {seen.over_seed.p:.4f})"
+            broken = _broken(found, best)
+            reason = f"{told_of}, needed {at:.4f}" + (f"; {_told_of(broken)}" if broken else "")
+            settled = _ended(trial, "validate", reason, accepted=seen.sure and not broken)
+        self._append(settled)
+        return settled.accepted
+
+    def _again(self, trial: Trial, change: str) -> Trial:
+        """Return a trial as the next one, which is no candidate."""
+        return replace(
+            trial,
+            number=len(self.study.trials),
+            generation=self.study.trials[-1].generation,
+            parent=trial.number,
+            change=change,
+            proposer="",
+            forecast=math.nan,
+            led=False,
+            look={},
+            ledger=Ledger(),
+            calls=0,
+            periods=0,
+        )
+
+    def _next_generation(self) -> int:
+        last = self.study.trials[-1].generation
+        return last + 1 if last == 0 or self._judged(last) >= self._size(last) else last
+
+    def _size(self, generation: int) -> int:
+        """Return how many candidates a generation has."""
+        return self._broad(generation) or self.search.candidates
+
+    def _broad(self, generation: int) -> int:
+        """Return how many candidates look everywhere and race together: none but in the first generation.
+
+        There are fewer where the budget is small, and none where it has no room for more than a usual generation.
+        """
+        seed = self.study.trials[0]
+        share = len(seed.series) / (len(seed.series) + len(seed.validation))
+        room = FOR_BROAD_START * self.limits.room_for(seed.ledger.total) / share
+        drop = self.screen.drop
+        fits = (n for n in range(self.search.broad, 0, -1) if self.arena.runs_of_heat(raced(n, drop)) <= room)
+        count = next(fits, 0)
+        return count if generation == 1 and count > self.search.candidates else 0
+
+    def _judged(self, generation: int) -> int:
+        """Count the candidates of a generation that are in the study."""
+        return sum(trial.generation == generation and bool(trial.proposer) for trial in self.study.trials)
+
+    async def _screen(self, candidates: Sequence[Candidate], generation: int) -> list[Verdict]:
+        """Show the screen each new policy once; the check refuses the others."""
+        tried = {trial.policy for trial in self.study.trials if trial.generation < generation}
+        found = [one.policy for one in candidates if one.policy is not None and one.policy not in tried]
+        new = list(dict.fromkeys(found))
+        verdicts = dict(zip(new, await self.screen.screen(new, self.study.trials, generation=generation), strict=True))
+        unseen = Verdict(keep=True, reason="no new policy")
+        return [unseen if one.policy is None else verdicts.pop(one.policy, unseen) for one in candidates]
+
+    async def _judge_seed(self, policy: MemoryPolicy) -> Trial:
+        race = await self.arena.race(policy, [])
+        found = Validation({}, {}) if self.search.acceptance == "train" else await self.arena.validate(policy)
+        known = [score for score in found.scores.values() if not math.isnan(score)]
+        lacking = self.search.acceptance != "train" and (len(known) < 2 or found.headroom <= 0)
+        if all(map(math.isnan, race.scores.values())) or lacking:
+            reasons = [failure["reason"] for failure in race.summary["failures"]] + list(found.failures.values())
+            cannot = (
+                "the upper bound is not above chance: the model cannot do the task, even when told the user's state"
+            )
+            raise LanguageModelError(
+                f"the seed policy has no score to compare with: {reasons[0] if reasons else cannot}"
+            )
+        seed = Trial(
+            number=0,
+            generation=0,
+            policy=policy,
+            parent=None,
+            change="the seed policy",
+            stage="seed",
+            accepted=True,
+            reason="where the search starts",
+        )
+        return _with_look(_with_race(self._placed(seed), race), found)
+
+    def _checked(
+        self, made: Sequence[tuple[str, Candidate]], verdicts: Sequence[Verdict], generation: int
+    ) -> list[Trial]:
+        """Return a generation's candidates as trials: those whose stage is ``race`` are to race."""
+        found = [trial for trial in self.study.trials if trial.generation < generation]
+        written = [trial.number for trial in self.study.trials if trial.generation == generation and trial.proposer]
+        numbers = chain(written, count(len(self.study.trials)))
+        first = len(found)
+        for (proposer, candidate), verdict, number in zip(made, verdicts, numbers, strict=False):
+            trial = Trial(
+                number=number,
+                generation=generation,
+                policy=candidate.policy,
+                parent=candidate.parent,
+                proposer=proposer,
+                change=candidate.change,
+                stage="race",
+                accepted=False,
+                reason="",
+                ledger=merged([candidate.took, verdict.took]),
+                forecast=verdict.forecast,
+            )
+            trial = self._placed(trial)
+            twin = next((earlier for earlier in found if earlier.policy == candidate.policy), None)
+            if candidate.policy is None:
+                trial = _ended(trial, "check", candidate.problem)
+            elif twin is not None:
+                trial = _ended(trial, "check", f"the same policy as trial {twin.number}")
+            elif not verdict.keep:
+                trial = _ended(trial, "screen", verdict.reason)
+            found.append(trial)
+        return found[first:]
+
+    async def _judge(self, heat: Sequence[Trial]) -> None:
+        """Race candidates together, decide on each of them, and write down those that are not in the study yet."""
+        entrants = [(trial, trial.policy) for trial in heat if trial.stage == "race" and trial.policy is not None]
+        first = leader(self.study.trials[: heat[0].number])
+        rivals = [list(dict.fromkeys([self._parent(trial).number, first.number])) for trial, _ in entrants]
+        races = await self.arena.heat(
+            [policy for _, policy in entrants], [[self.study.trials[number] for number in those] for those in rivals]
+        )
+        found = {trial.number: (policy, race) for (trial, policy), race in zip(entrants, races, strict=True)}
+        for trial in heat[sum(trial.number < len(self.study.trials) for trial in heat) :]:
+            self._append(await self._decide(trial, *found[trial.number]) if trial.number in found else trial)
+
+    async def _decide(self, trial: Trial, policy: MemoryPolicy, race: Race) -> Trial:
+        """Decide on a candidate after its race; every way out says why."""
+        trial, parent, first = _with_race(trial, race), self._parent(trial), leader(self.study.trials)
+        lost = self._lost(trial, race, parent, first)
+        if lost:
+            return _ended(trial, "race", lost)
+        trial = replace(trial, led=promising(race.scores, first.train))
+        ahead = f"{told(compare(race.scores, first.train))} over trial {first.number}"
+        if self.search.acceptance == "train":
+            return _ended(trial, "race", f"{ahead}: the best mean on train users", accepted=True)
+        if not promising(race.scores, self.study.best.train):
+            return _ended(trial, "race", f"{ahead}: it leads, but not clearly over trial {self.study.best.number}")
+        looks = [earlier.generation for earlier in self.study.trials if earlier.stage == "validate"]
+        if trial.generation < (looks[-1] + GENERATIONS_BETWEEN_LOOKS if looks else NO_LOOK_BEFORE):
+            when = (
+                f"the last look was in generation {looks[-1]}"
+                if looks
+                else f"no look before generation {NO_LOOK_BEFORE}"
+            )
+            return _ended(trial, "race", f"{ahead}: it leads; {when}")
+        return await self._look(trial, policy, last=False)
+
+    def _parent(self, trial: Trial) -> Trial:
+        return self.study.trials[trial.parent or 0]
+
+    def _lost(self, trial: Trial, race: Race, parent: Trial, first: Trial) -> str:
+        """Say why a candidate does not lead; empty when it does."""
+        periods = None if race.scores else max(map(len, race.series.values()), default=0)
+        scores = mean_scores(race.series, periods)
+        gain, over_first = (compare(scores, mean_scores(rival.series, periods)) for rival in (parent, first))
+        against = f"{told(gain)} over its parent, trial {parent.number}"
+        if not race.finished:
+            ahead = f", {told(over_first)} over trial {first.number}" if first != parent else ""
+            whole = max(map(len, parent.series.values()))
+            after = f"{len(scores)} train users" + (f" and {periods} of {whole} periods" if periods else "")
+            after += ", behind others of its heat" if race.outrun else ""
+            failed = f"; {_told_of(race.failures)}" if race.failures else ""
+            return f"{against}{ahead}: left after {after}{failed}"
+        if len(race.failures) > len(parent.summary["failures"]):
+            return f"more than its parent's: {_told_of(race.failures)}"
+        if not gain.mean > 0:  # also when there is nothing to compare
+            return f"{against}: no better"
+        if trial.score <= first.score:
+            return f"{against}: better, but not than trial {first.number}"
+        return ""
+
+    async def _look(self, trial: Trial, policy: MemoryPolicy, *, last: bool) -> Trial:
+        """Decide on the validation users."""
+        seed, best = self.study.trials[0], self.study.best
+        found = await self.arena.validate(policy, best)
+        seen = look(found.scores, found.slices, seed=seed, best=best, level=level(self.study.trials, last=last))
+        trial = replace(_with_look(trial, found), look=seen.as_json())
+        broken = _broken(found, best)
+        told_of = f"{told(seen.over_best.gain)} over trial {best.number} on validation"
+        if broken:
+            reason = f"but {_told_of(broken)}"
+        elif not found.finished:
+            reason = f"no better on the first {len(found.scores)} users"
+        elif not seen.sure:
+            reason = f"not surely better than the seed policy (p {seen.over_seed.p:.4f}, needed {seen.level:.4f})"
+        elif not seen.likely:
+            reason = f"too little (p {seen.over_best.p:.2f})"
+        elif self.search.veto and seen.regressions:
+            worst = seen.regressions[0]
+            reason = f"but worse on {worst}, {told(seen.slices[worst])}"
+        else:
+            return _ended(trial, "validate", f"{told_of}: better", accepted=True)
+        return _ended(trial, "validate", f"{told_of}: {reason}")
+
+    def _placed(self, trial: Trial) -> Trial:
+        """Note where a trial's policy stands in the space of numbers, if it does."""
+        place = None if trial.policy is None else point_of(trial.policy, self.search.space)
+        return trial if place is None else replace(trial, params=place.point, distributions=place.distributions)
+
+    def _append(self, trial: Trial) -> None:
+        self.study.append(trial)
+        self.tell(trial)
+
+
+def _calls(spent: Ledger) -> int:
+    """Count calls but those for upper bounds, which a run that goes on finds anew."""
+    return sum(spend.calls for role, spend in spent.by_role.items() if role != "upper_bound")
+
+
+def _broken(found: Validation, best: Trial) -> dict[str, str]:
+    """Return why episodes failed with users that the best policy has a score for."""
+    known = {user for user, score in best.validation.items() if not math.isnan(score)}
+    return {user: failure for user, failure in found.failures.items() if user in known}
+
+
+def _told_of(failures: Mapping[str, str]) -> str:
+    """Say how many episodes failed, and why the first one did."""
+    return f"{len(failures)} episodes failed, for example: {next(iter(failures.values()))}"
+
+
+def _with_race(trial: Trial, race: Race) -> Trial:
+    return replace(
+        _charged(trial, race.took, race.periods),
+        train=race.scores,
+        series=race.series,
+        summary=race.summary,
+        evidence=race.evidence,
+    )
+
+
+def _with_look(trial: Trial, found: Validation) -> Trial:
+    return replace(_charged(trial, found.took, found.periods), validation=found.scores, slices=found.slices)
+
+
+def _charged(trial: Trial, took: Ledger, periods: int) -> Trial:
+    """Add what was spent on a trial, and what for."""
+    calls = trial.calls + (_calls(took) if trial.proposer else 0)
+    return replace(trial, ledger=merged([trial.ledger, took]), calls=calls, periods=trial.periods + periods)
+
+
+def _ended(trial: Trial, stage: Stage, reason: str, *, accepted: bool = False) -> Trial:
+    return replace(trial, stage=stage, reason=reason, accepted=accepted)

@@ -1,0 +1,134 @@
+"""What a run leaves behind in its folder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...env.cost import TurnCost
+from ...env.statistics import nan_mean
+from ...policies.lm import Consumed, Ledger
+from ...policies.lm.base import merged
+from ...policies.lm.prices import Prices
+from ..config import Config, ConfigError, default_uri, load_config
+from ..models import price_of
+from .front import Placed, dollars, front, placed, users_won
+from .screen import screened
+from .sealed import EVOLVED, SEED, SealedTest
+from .study import Study
+
+STUDY = "evolution"
+CONSUMED, SEARCH_SPEND, TEST_SPEND, TEST, ENDED = "consumed", "search_spend", "test_spend", "test", "ended"
+WARNED = "warned"
+"""What the study keeps beside its trials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run, finished or not; everything is read from its config and its study."""
+
+    folder: Path
+    config: Config
+    study: Study
+
+    @property
+    def test(self) -> SealedTest:
+        """The sealed test, as far as it went."""
+        noted = self.study.noted(TEST)
+        return SealedTest({}) if noted is None else SealedTest(**noted)
+
+    @property
+    def consumed(self) -> Consumed:
+        """How much of the budget is gone: what was answered, and what a server may have billed without an answer."""
+        return Consumed(**(self.study.noted(CONSUMED) or {}))
+
+    @property
+    def search_spend(self) -> Ledger:
+        """What the search's answered calls took."""
+        noted = Ledger.from_json(self.study.noted(SEARCH_SPEND) or {})
+        written = merged([trial.ledger for trial in self.study.trials])
+        return max(noted, written, key=lambda ledger: ledger.total.calls)  # a killed run notes no more
+
+    @property
+    def test_spend(self) -> Ledger:
+        """What the sealed test's answered calls took."""
+        return Ledger.from_json(self.study.noted(TEST_SPEND) or {})
+
+    @property
+    def ended(self) -> str | None:
+        """Why the search ended; None when it has not."""
+        noted: str | None = self.study.noted(ENDED)
+        return noted
+
+    @property
+    def tracking_uri(self) -> str:
+        """Where MLflow keeps its view of the run."""
+        return self.config.tracking.uri or default_uri(self.folder.parent)
+
+    @property
+    def front(self) -> list[dict[str, Any]]:
+        """The raced policies that no other beats in score and tokens a turn, the cheapest first, as JSON values."""
+        price = price_of(self.config.model, self.config)
+        places = placed(self.study.trials, lambda cost: cost.tokens)
+        won = users_won(places)
+        validation = {trial.policy: trial.validation for trial in self.study.trials if trial.validation}
+        return [
+            _front_json(one, price, won.get(one.trial.number, []), validation.get(one.trial.policy, {}))
+            for one in front(places)
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the run's result as plain JSON values."""
+        ledger, test = merged([self.search_spend, self.test_spend]), self.test
+        return {
+            "run": str(self.folder),
+            "policy_file": str(self.folder / "best_policy.yaml"),
+            "seed_policy": test.rows.get(SEED),
+            "best_policy": test.rows.get(EVOLVED),
+            "baselines": {name: row for name, row in test.rows.items() if name not in {SEED, EVOLVED}},
+            "difference": test.difference,
+            "objective": self.config.search.objective,
+            "front": self.front,
+            "trials": len(self.study.trials),
+            "periods": sum(trial.periods for trial in self.study.trials),
+            "accepted": sum(trial.accepted for trial in self.study.trials[1:]),
+            "screening": None if (found := screened(self.study.trials)) is None else found.as_json(),
+            "ended": self.ended,
+            "problem": test.problem or None,
+            "calls": {role: spend.calls for role, spend in ledger.by_role.items()},
+            "budget": {
+                "limits": self.config.search.budget.model_dump(),
+                "spent": asdict(self.consumed),
+            },
+        }
+
+
+def _front_json(
+    one: Placed, price: Prices | None, users: list[str], by_validation_user: Mapping[str, float]
+) -> dict[str, Any]:
+    trial, per_turn = one.trial, TurnCost(**one.trial.summary["per_turn"])
+    validation = nan_mean(list(by_validation_user.values()))
+    return {
+        "trial": trial.number,
+        "policy": "" if trial.policy is None else trial.policy.label,
+        "train": round(trial.score, 6),
+        "validation": None if math.isnan(validation) else round(validation, 6),
+        "per_turn": per_turn.as_json() | {"usd": dollars(per_turn, price)},
+        "best_for": users,
+    }
+
+
+def open_run(folder: Path) -> Outcome:
+    """Open the run in ``folder``. Raises ConfigError when there is none."""
+    for name in ("config.yaml", "study.db"):
+        if not (folder / name).is_file():
+            raise ConfigError(f"{folder}: is no run folder: it has no {name}")
+    return Outcome(folder, load_config(folder / "config.yaml"), open_study(folder))
+
+
+def open_study(folder: Path) -> Study:
+    """Open the study in ``folder``, or start it."""
+    return Study(f"sqlite:///{folder / 'study.db'}", name=STUDY)

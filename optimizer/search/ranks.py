@@ -1,0 +1,61 @@
+"""On-policy against off-policy: whether recorded talks of one policy rank others as their own talks do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...env import Evaluation
+from ...env.statistics import Estimate, paired_difference
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One policy in both rankings; rank 1 has the highest memory score, equal scores share a rank."""
+
+    policy: str
+    on_policy: Estimate
+    off_policy: Estimate
+    on_rank: int
+    off_rank: int
+    difference: Estimate
+    """Off-policy minus on-policy, paired by user."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values; what is not known is null."""
+        scores = {"on_policy": self.on_policy, "off_policy": self.off_policy, "difference": self.difference}
+        told = {name: _score_json(score) for name, score in scores.items()}
+        return {"policy": self.policy, "on_rank": self.on_rank, "off_rank": self.off_rank, **told}
+
+
+def _score_json(score: Estimate) -> dict[str, Any]:
+    return {"memory_score": _known(score.mean), "interval": [_known(score.low), _known(score.high)]}
+
+
+def rank(on_policy: Mapping[str, Evaluation], off_policy: Mapping[str, Evaluation]) -> list[Ranked]:
+    """Rank the same policies both ways, the best on-policy first. Policies without a score come last."""
+    on_places, off_places = _places(on_policy), _places(off_policy)
+    ranked = [
+        Ranked(
+            policy=name,
+            on_policy=found.memory_score,
+            off_policy=off_policy[name].memory_score,
+            on_rank=on_places[name],
+            off_rank=off_places[name],
+            difference=paired_difference(off_policy[name].by_user, found.by_user),
+        )
+        for name, found in on_policy.items()
+    ]
+    return sorted(ranked, key=lambda one: one.on_rank)
+
+
+def _places(evaluations: Mapping[str, Evaluation]) -> dict[str, int]:
+    means = {name: evaluation.memory_score.mean for name, evaluation in evaluations.items()}
+    scores = {name: -math.inf if math.isnan(mean) else mean for name, mean in means.items()}
+    return {name: 1 + sum(other > score for other in scores.values()) for name, score in scores.items()}
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 6)

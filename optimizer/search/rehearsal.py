@@ -1,0 +1,105 @@
+"""What episodes take: a few policies played on one train user with the embedded model, which costs nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...data import Splits
+from ...data.dialogue.scenario import Scenario
+from ...env import Cast, Evaluator, Protocol
+from ...env.dialogue.protocol import upper_bound_calls
+from ...policies.lm import CALL_ROLES, Ledger
+from ...policies.lm.embedded import EmbeddedModel
+from ...policies.policy import MemoryPolicy, load_policy, prompt_kinds
+from ...policies.text import LexicalEmbedder
+from ..config import Config
+from ..models import protocol_of
+from ..proposers.numbers import NumberSampler, apply_point
+from ..proposers.proposer import inherit
+from .arena import first_look
+
+DRAWN = 4
+"""Policies drawn for each way to write; they stand for the candidates that the search begins with."""
+
+Taken = NDArray[np.float64]
+"""Calls, input and output tokens by role: shape ``(len(CALL_ROLES), 3)``."""
+NOTHING: Taken = np.zeros((len(CALL_ROLES), 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What episodes take, as far as one user can tell of the others."""
+
+    protocol: Protocol
+    user: Scenario
+    episodes: Mapping[MemoryPolicy, Taken]
+    """By policy, what one episode with the user took."""
+    beginnings: Mapping[MemoryPolicy, Taken]
+    """The same, up to where the first look at a race is."""
+    upper_bound: Taken
+    broad: tuple[MemoryPolicy, ...]
+    """Stand for the candidates that a search begins with, the best first: none is among them that it cannot find."""
+    seconds: float
+    """Of one call on this machine, once the user's texts have been read."""
+
+    def takes(self, policy: MemoryPolicy, scenarios: Sequence[Scenario], *, begun: bool = False) -> Taken:
+        """Return what episodes of a policy that was played take, whole or begun: as much more as their calls are."""
+        calls = sum(self.protocol.episode_calls(scenario, policy) for scenario in scenarios)
+        played = (self.beginnings if begun else self.episodes)[policy]
+        return played * (calls / self.protocol.episode_calls(self.user, policy))
+
+    def mean(self, policies: Sequence[MemoryPolicy], scenarios: Sequence[Scenario], *, begun: bool = False) -> Taken:
+        """Return the mean of what policies take."""
+        return sum((self.takes(policy, scenarios, begun=begun) for policy in policies), NOTHING) / len(policies)
+
+    def bounds(self, scenarios: Sequence[Scenario]) -> Taken:
+        """Return what finding the upper bounds takes."""
+        calls = sum(upper_bound_calls(scenario) for scenario in scenarios)
+        return self.upper_bound * (calls / upper_bound_calls(self.user))
+
+
+async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]) -> Rehearsal:
+    """Play seed policy, baselines and a few policies of the space on one train user; ``clock`` is in seconds."""
+    protocol, user = protocol_of(config), splits.train[0]
+    models = EmbeddedModel(), EmbeddedModel()
+    evaluator = Evaluator(Cast(*models, LexicalEmbedder(), protocol))
+    baselines = [load_policy(name, templates=config.templates) for name in config.baselines]
+    findable = [policy for policy in baselines if not policy.oracle and policy.evolution is None]
+    broad = (
+        tuple(dict.fromkeys([*findable, *_drawn(config)])) if config.search.changes_numbers else (config.seed_policy,)
+    )
+    bound = (await evaluator.evaluate(config.seed_policy, [user], periods=0)).ledger
+    taken, begun, scores, seconds = {}, {}, {}, []
+    for policy in dict.fromkeys([config.seed_policy, *baselines, *broad]):
+        start = clock()
+        first = await evaluator.evaluate(policy, [user], periods=first_look(len(user.periods)))
+        whole = await evaluator.evaluate(policy, [user])
+        begun[policy], taken[policy] = taken_of(first.ledger), taken_of(whole.ledger)
+        scores[policy] = whole.memory_score.mean
+        seconds.append((clock() - start) / whole.ledger.total.calls)
+    ranked = sorted(broad, key=lambda policy: math.inf if math.isnan(scores[policy]) else -scores[policy])
+    return Rehearsal(protocol, user, taken, begun, taken_of(bound), broad=tuple(ranked), seconds=min(seconds))
+
+
+def taken_of(ledger: Ledger) -> Taken:
+    """Return what a ledger holds."""
+    spends = [ledger.by_role.get(role) for role in CALL_ROLES]
+    return np.array([(0, 0, 0) if s is None else (s.calls, s.input_tokens, s.output_tokens) for s in spends], float)
+
+
+def _drawn(config: Config) -> list[MemoryPolicy]:
+    """Draw policies in the space, as many for each way to write, with the seed policy's prompts where they fit."""
+    space, seed = config.search.space, 0
+    drawn: dict[str, list[MemoryPolicy]] = {mode: [] for mode in space.modes}
+    while any(len(policies) < DRAWN for policies in drawn.values()):
+        point = NumberSampler(space, [], seed=seed).jump().point
+        seed += 1
+        if len(drawn[point["mode"]]) < DRAWN:
+            kinds = prompt_kinds(point["mode"], point.get("store"))
+            drawn[point["mode"]].append(apply_point(point, inherit(config.seed_policy, kinds, config.templates)))
+    return [policy for policies in drawn.values() for policy in policies]

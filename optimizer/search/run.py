@@ -1,0 +1,384 @@
+"""One evolution run from its config to its report."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict
+from functools import reduce
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from rich.console import Console
+
+from ...data import Splits
+from ...data.dialogue.scenario import Scenario
+from ...env import Episode, Evaluation, Evaluator
+from ...env.concurrency import end, start
+from ...env.dialogue.transcript import Transcript, read_transcripts
+from ...env.episode import UpperBound, write_episodes
+from ...env.statistics import nan_mean
+from ...policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits
+from ...policies.lm.base import merged
+from ...policies.policy import dump_policy, load_policy
+from ..config import Config, ConfigError, Screening, SearchConfig, dump_config, load_config
+from ..models import MeteredModels, Models, check_objective, open_models, price_of, priced, protocol_of, told_prices
+from ..proposers import open_proposers
+from ..proposers.proposer import Proposer
+from ..views.progress import Progress
+from ..views.report import write_report
+from ..views.tracking import Tracker, check_server
+from .allowance import Allowance, splits_of
+from .arena import Arena
+from .forecasting import Judge, TalkForecaster, knows, load_judge
+from .loop import Loop
+from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
+from .screen import ForecastScreen, KeepAll, Screen
+from .sealed import EVOLVED, SEED, SealedTest, open_test
+from .study import Trial
+from .warnings import due_warnings
+
+TALKS = "talks"
+"""The folder of the recorded talks in a run's folder."""
+NOTE_EVERY_SECONDS = 1.0
+"""Between two notes of what each role has spent; the budget itself forgets nothing."""
+FIXED = (
+    *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
+    *("model", "user_model", "rounds", "templates", "compat", "seed_policy", "search.seed", "search.acceptance"),
+    *("search.off_policy", "search.broad_start", "search.screening"),
+)
+"""What stays when a run goes on: otherwise users that the search has learned from could come into the sealed test, or
+validation scores be missing."""
+
+
+def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
+    """Run the config's evolution in ``folder``, or go on with the one that is there.
+
+    Raises ConfigError, ScenarioError, CheckpointError or LanguageModelError before anything is spent when the run
+    cannot work.
+    """
+    splits = splits_of(config)
+    config, allowance, judge = prepare(config, splits)
+    with open_models(config, folder=folder) as models, _alone_in(folder):
+        (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+        outcome = Outcome(folder, config, open_study(folder))
+        return asyncio.run(_Run(outcome, splits, models, allowance, console, judge).go())
+
+
+def prepare(config: Config, splits: Splits) -> tuple[Config, Allowance, Judge | None]:
+    """Return a config with its prices, how its budget is divided, and who screens.
+
+    Raises ConfigError or CheckpointError when the run cannot work.
+    """
+    config = priced(config)
+    check_objective(config)
+    allowance = Allowance.of(config, splits, protocol_of(config))
+    check_server(config.tracking.uri)
+    return config, allowance, None if config.search.screening is None else load_judge(config.search.screening.model)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a run. Raises ConfigError when one is in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise ConfigError(f"{folder}: another process is at work on this run") from None
+
+
+def resume(folder: Path, *, overrides: Sequence[str] = (), console: Console) -> Outcome:
+    """Go on with the run in ``folder``, under its own config, of which ``overrides`` may change how far it goes.
+
+    Raises ConfigError when there is none, or when it could not be the same run any more.
+    """
+    before = open_run(folder)
+    config = load_config(folder / "config.yaml", overrides=overrides)
+    if before.test.done and config != before.config:
+        raise ConfigError(f"{folder}: this run is over, and its config stays as it is; start another run")
+    changed = [name for name in FIXED if _value(config, name) != _value(before.config, name)]
+    if changed:
+        raise ConfigError(f"{folder}: a run goes on with what it began with, so {', '.join(changed)} cannot change")
+    if before.ended is not None:
+        _check_search_is_the_same(folder, config.search, before.config.search)
+    return evolve(config, folder, console=console)
+
+
+def _check_search_is_the_same(folder: Path, now: SearchConfig, before: SearchConfig) -> None:
+    """Raise ConfigError when more than the budget of a search that is over was changed: it would be told, not done."""
+    names = [name for name in SearchConfig.model_fields if getattr(now, name) != getattr(before, name)]
+    changed = ", ".join(f"search.{name}" for name in names if name != "budget")
+    if changed:
+        raise ConfigError(
+            f"{folder}: the search of this run is over and only its sealed test is left, so that {changed} cannot "
+            "change any more; --resume it without, or start another run"
+        )
+
+
+def _value(config: Config, name: str) -> object:
+    return reduce(getattr, name.split("."), config)
+
+
+def refresh(folder: Path, *, tell: Callable[[str], None]) -> Outcome:
+    """Write a run's report again and bring MLflow up to date, from its study alone.
+
+    ``tell`` hears when MLflow's view falls behind. Raises ConfigError when there is no run, or MLflow's store cannot be
+    used.
+    """
+    outcome = open_run(folder)
+    tracker = Tracker(outcome, tell=tell)
+    tracker.start()
+    _publish(outcome, tracker)
+    return outcome
+
+
+def _publish(outcome: Outcome, tracker: Tracker) -> None:
+    """Write everything that is made from the study."""
+    best = outcome.study.best.policy if outcome.study.trials else None
+    if best is not None:
+        (outcome.folder / "best_policy.yaml").write_text(dump_policy(best), encoding="utf-8")
+    result = json.dumps(outcome.as_json(), indent=2, ensure_ascii=False)
+    (outcome.folder / "result.json").write_text(result + "\n", encoding="utf-8")
+    write_report(outcome)
+    tracker.finish()
+
+
+class _Run:
+    def __init__(
+        self,
+        outcome: Outcome,
+        splits: Splits,
+        models: Models,
+        allowance: Allowance,
+        console: Console,
+        judge: Judge | None,
+    ) -> None:
+        self.outcome = outcome
+        self.config = outcome.config
+        self.study = outcome.study
+        self.splits = splits
+        self.models = models
+        self.allowance = allowance
+        self.earlier = outcome.search_spend
+        self.search = models.within(self._budget(allowance.races))
+        self.progress = Progress(console, self.search.budget)
+        self.tracker = Tracker(outcome, tell=self.progress.say)
+        self.talks: Mapping[str, Transcript] | None = None
+        self.judge = judge
+        self.screen: Screen = KeepAll()
+
+    async def go(self) -> Outcome:
+        try:
+            return await self._go()
+        finally:
+            await self.models.aclose()
+
+    async def _go(self) -> Outcome:
+        self.tracker.start()
+        try:
+            with self.progress:
+                if self.outcome.ended is None:
+                    await self._evolve()
+                if not self.outcome.test.done:
+                    await self._test()
+        except BaseException:
+            self.tracker.abort()
+            raise
+        _publish(self.outcome, self.tracker)
+        return self.outcome
+
+    async def _evolve(self) -> None:
+        search = self.config.search
+        self.progress.say(self._introduction())
+        for line in told_prices(self.config):
+            self.progress.say(line)
+        self.progress.heading()
+        self.progress.standing.planned_trials = search.planned + 1
+        for trial in self.study.trials:
+            self.progress.trial(trial)
+        self._stand()
+        evaluator = Evaluator(self.search.cast)
+        model, templates = self.search.proposer, self.config.templates
+        async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
+            try:
+                if search.off_policy:
+                    asked = search.acceptance == "validation"
+                    self.talks = await self._recorded(
+                        evaluator, [*self.splits.train, *(self.splits.validation if asked else ())]
+                    )
+                arena = self._arena(evaluator)
+                if search.screening is not None and self.judge is not None:
+                    self.screen = await self._open_screen(search.screening, self.judge, evaluator)
+            except BudgetExhausted as end:
+                raise ConfigError(
+                    f"search.budget: too small even for the seed policy's talks ({end}); raise it and --resume"
+                ) from None
+            with open_proposers(search, model=model, templates=templates, arena=arena) as proposers:
+                ended = await self._loop(self.search, arena, proposers).run(self.config.seed_policy)
+        if not self.study.trials:
+            raise ConfigError(f"search.budget: too small even for the seed policy ({ended}); raise it and --resume")
+        await self._look_last(evaluator.upper_bounds)
+        self.study.note(ENDED, ended)
+        self.progress.say(f"The search is over: {ended}.")
+
+    async def _open_screen(self, screening: Screening, judge: Judge, evaluator: Evaluator) -> Screen:
+        """Record the talks that candidates listen to; where they are of no use, nothing is dropped."""
+        if not knows(screening.model, self.config.model):
+            self.progress.say(f"Every candidate races, as {screening.model} learned from another model's memories")
+            return KeepAll()
+        users = self.splits.train[: screening.users]
+        try:
+            talks = self.talks or await self._recorded(evaluator, users)
+        except LanguageModelError as error:
+            self.progress.say(f"Every candidate races, as none can be screened: {error}")
+            return KeepAll()
+        if judge.is_foreign(talks[user.id] for user in users):
+            self.progress.say(f"Every candidate races, as {screening.model} learned from texts unlike these users'")
+            return KeepAll()
+        forecaster = TalkForecaster(judge, users, talks, self.search.cast)
+        return ForecastScreen(forecaster, screening.drop, screening.least_correlation, self.config.search.seed)
+
+    async def _recorded(self, evaluator: Evaluator, users: Sequence[Scenario]) -> Mapping[str, Transcript]:
+        """Return the seed policy's talks with these users, recorded once.
+
+        Raises LanguageModelError when one cannot be had, and BudgetExhausted.
+        """
+        folder = self.outcome.folder / TALKS
+        if not folder.is_dir():
+            found = await evaluator.evaluate(self.config.seed_policy, users, done=lambda _: self.progress.tick())
+            for user, reason in found.failures.items():
+                raise LanguageModelError(f"the seed policy's talk with {user} could not be recorded: {reason}")
+            unfinished = folder.with_suffix(".unfinished")
+            write_episodes(unfinished, found.episodes)
+            unfinished.rename(folder)
+        return read_transcripts(folder)
+
+    async def _look_last(self, upper_bounds: Mapping[str, UpperBound]) -> None:
+        """Take the last look with what was put aside for it."""
+        models = self.models.within(self._budget(self.allowance.search))
+        self.progress.follow(models.budget, phase="last look at the validation users")
+        loop = self._loop(models, self._arena(Evaluator(models.cast, upper_bounds=upper_bounds)), {})
+        async with self._noted(models, SEARCH_SPEND, earlier=self.outcome.search_spend):
+            try:
+                await loop.look_last()
+            except BudgetExhausted as end:
+                self.progress.say(f"The last look could not be finished: {end}")
+
+    def _arena(self, evaluator: Evaluator) -> Arena:
+        search = self.config.search
+        return Arena(
+            self.splits,
+            evaluator,
+            seed=search.seed,
+            block=search.race_block,
+            racing=search.racing,
+            talks=self.talks,
+            done=lambda _: self.progress.tick(),
+        )
+
+    def _loop(self, models: MeteredModels, arena: Arena, proposers: Mapping[str, Proposer]) -> Loop:
+        return Loop(
+            study=self.study,
+            arena=arena,
+            screen=self.screen,
+            proposers=proposers,
+            search=self.config.search,
+            tell=self._trial_done,
+            limits=self.allowance.races,
+            prices=price_of(self.config.model, self.config),
+        )
+
+    async def _test(self) -> None:
+        best = self.study.best.policy or self.config.seed_policy
+        policies = {name: load_policy(name, templates=self.config.templates) for name in self.config.baselines}
+        policies |= {SEED: self.config.seed_policy, EVOLVED: best}
+        before = self.outcome.test
+        final = self.models.within(self._budget(self.allowance.whole))
+        self.progress.follow(final.budget, phase=f"sealed test on {len(self.splits.test)} users")
+        self.progress.standing.calls_ahead = sum(
+            self.models.cast.protocol.episode_calls(scenario, policy)
+            for scenario in self.splits.test
+            for name, policy in policies.items()
+            if name not in before.rows
+        )
+
+        def keep(so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
+            self.study.note(TEST, so_far.as_json())
+            if name in {SEED, EVOLVED}:
+                write_episodes(self.outcome.folder / "test" / name, evaluation.episodes)
+
+        async with self._noted(final, TEST_SPEND, earlier=self.outcome.test_spend):
+            test = await open_test(
+                policies, self.splits.test, Evaluator(final.cast), before=before, done=self._tested, keep=keep
+            )
+        self.study.note(TEST, test.as_json())
+
+    def _budget(self, limits: Limits) -> Budget:
+        """Return a budget that goes on where the run stands, and that a killed process cannot forget."""
+        earlier = self.outcome.consumed
+        return Budget(limits, earlier=earlier, write_ahead=lambda ahead: self.study.note(CONSUMED, asdict(ahead)))
+
+    @asynccontextmanager
+    async def _noted(self, models: MeteredModels, name: str, *, earlier: Ledger) -> AsyncIterator[None]:
+        """Note what the models take as time goes by and, whatever happens, at the end."""
+
+        def note() -> None:
+            self.study.note(name, merged([earlier, models.ledger]).as_json())
+            self._warn(models.budget.consumed)
+
+        async def keep_noting() -> None:
+            while True:
+                await asyncio.sleep(NOTE_EVERY_SECONDS)
+                note()
+                models.budget.cover()
+
+        noting = start(keep_noting())
+        try:
+            yield
+        finally:
+            await end([noting])
+            note()
+            self.study.note(CONSUMED, asdict(models.budget.consumed))
+
+    def _warn(self, gone: Consumed) -> None:
+        """Say once, over all stops of the run, that a limit comes near."""
+        said = self.study.noted(WARNED) or []
+        due = due_warnings(gone, self.config.search.budget, said)
+        if due:
+            self.study.note(WARNED, [*said, *due])
+        for warning in filter(None, due.values()):
+            self.progress.say(warning)
+
+    def _tested(self, episode: Episode) -> None:
+        standing = self.progress.standing
+        standing.calls_ahead = max(0, standing.calls_ahead - episode.ledger.total.calls)
+        self.progress.tick()
+
+    def _trial_done(self, trial: Trial) -> None:
+        self.progress.trial(trial)
+        self.tracker.trial(trial)
+        self._stand()
+
+    def _stand(self) -> None:
+        """Bring the progress line up to date."""
+        standing, trials = self.progress.standing, self.study.trials
+        standing.phase, standing.trials = "searching", len(trials)
+        standing.calls_ahead = standing.planned_trials * self.allowance.start // 2 + self.allowance.reserve
+        if trials:
+            standing.best = nan_mean(list(self.study.best.validation.values()))
+            mean_calls = merged([trial.ledger for trial in trials]).total.calls / len(trials)
+            ahead = max(0, standing.planned_trials - len(trials)) * mean_calls + self.allowance.reserve
+            limit = self.config.search.budget.calls
+            left = ahead if limit is None else min(ahead, limit - self.search.budget.calls)
+            standing.calls_ahead = round(left)
+
+    def _introduction(self) -> str:
+        splits, limit = self.splits, self.config.search.budget.calls
+        allowed = "no limit on calls" if limit is None else f"at most {limit:,} calls"
+        return (
+            f"{len(splits.train)} train, {len(splits.validation)} validation and {len(splits.test)} sealed test users; "
+            f"{allowed}, {self.allowance.reserve:,} of them kept for the sealed test; model: {self.config.model}"
+        )

@@ -1,0 +1,167 @@
+"""Screening: a cheap look at candidates that may rank and drop them, never accept one."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...env.concurrency import side_by_side
+from ...env.memrm.ranking import spearman
+from ...env.statistics import nan_mean
+from ...policies.lm import Ledger
+from ...policies.lm.budget import on_account
+from ...policies.policy import MemoryPolicy
+from .study import Trial
+
+PROMOTED = 0.1
+"""Of what would be dropped, the share that races all the same: whom a screen never sees race it cannot be wrong on."""
+MEASURED = 12
+"""Raced candidates from which on a screen is judged by its rank correlation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the screen says of one candidate."""
+
+    keep: bool
+    reason: str
+    forecast: float = math.nan
+    """What it was ranked by, higher is better; NaN where there is nothing."""
+    took: Ledger = field(default_factory=Ledger, compare=False)
+
+
+class Screen(Protocol):
+    """Looks at a generation's candidates before any episode is spent on them."""
+
+    @property
+    def drop(self) -> float:
+        """Share of a generation's candidates that it drops, in [0, 1)."""
+        ...
+
+    async def screen(
+        self, candidates: Sequence[MemoryPolicy], trials: Sequence[Trial], *, generation: int
+    ) -> list[Verdict]:
+        """Return one verdict per candidate, aligned.
+
+        ``trials`` are all so far, this generation's first ones too where it was stopped and goes on. Raises
+        BudgetExhausted or EndpointDown.
+        """
+        ...
+
+
+class KeepAll:
+    """The screen that drops nothing."""
+
+    drop: float = 0.0
+
+    async def screen(
+        self, candidates: Sequence[MemoryPolicy], trials: Sequence[Trial], *, generation: int
+    ) -> list[Verdict]:
+        """Keep every candidate."""
+        return [Verdict(keep=True, reason="not screened") for _ in candidates]
+
+
+class Forecaster(Protocol):
+    """Tells how good a policy will be, roughly and cheaply."""
+
+    async def forecast(self, policy: MemoryPolicy) -> float:
+        """Return a number, higher is better; NaN where it cannot tell. Raises BudgetExhausted or EndpointDown."""
+        ...
+
+
+@dataclass(frozen=True)
+class ForecastScreen:
+    """Drops the candidates of a generation with the worst forecasts, and measures itself on those that race."""
+
+    forecaster: Forecaster
+    drop: float
+    """Share of a generation's candidates, in [0, 1)."""
+    least_correlation: float
+    """Rank correlation of forecasts and raced scores below which it drops nothing more."""
+    seed: int
+
+    async def screen(
+        self, candidates: Sequence[MemoryPolicy], trials: Sequence[Trial], *, generation: int
+    ) -> list[Verdict]:
+        """Drop the worst, but for a random tenth of them; keep what there is no forecast for."""
+        correlation = rank_correlation([trial for trial in trials if trial.generation < generation])
+        if correlation < self.least_correlation:
+            off = f"screening is off: its rank correlation is {correlation:.2f}, below {self.least_correlation:g}"
+            return [Verdict(keep=True, reason=off) for _ in candidates]
+        known = {t.policy.key: t.forecast for t in trials if t.policy is not None and not math.isnan(t.forecast)}
+        new = [one for one in {one.key: one for one in candidates}.values() if one.key not in known]
+        found = await side_by_side(self._forecast(one) for one in new)
+        took = {one.key: spent for one, (_, spent) in zip(new, found, strict=True)}
+        known |= {one.key: forecast for one, (forecast, _) in zip(new, found, strict=True)}
+        ranked = sorted({(known[one.key], one.key) for one in candidates if not math.isnan(known[one.key])})
+        worst = {key for _, key in ranked[: len(ranked) - raced(len(ranked), self.drop)]}
+        places = {key: f"{len(ranked) - i} of {len(ranked)}" for i, (_, key) in enumerate(ranked)}
+
+        def verdict(key: str) -> Verdict:
+            spent = took.pop(key, Ledger())
+            if key not in places:
+                return Verdict(keep=True, reason="no forecast", took=spent)
+            told = f"forecast {known[key]:.3f}, {places[key]}"
+            promoted = random.Random(f"screen:{self.seed}:{generation}:{key}").random() < PROMOTED
+            if key in worst and promoted:
+                return Verdict(True, f"{told}: raced all the same, to measure the screen", known[key], spent)
+            return Verdict(key not in worst, told, known[key], spent)
+
+        return [verdict(one.key) for one in candidates]
+
+    async def _forecast(self, policy: MemoryPolicy) -> tuple[float, Ledger]:
+        took = Ledger()
+        with on_account(took):
+            return await self.forecaster.forecast(policy), took
+
+
+def raced(candidates: int, drop: float) -> int:
+    """Return how many of so many candidates race where a share of them is dropped and none is promoted."""
+    return candidates - int(drop * candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """What a screen did in a search."""
+
+    forecasts: int
+    """Candidates that it ranked."""
+    dropped: int
+    measured: int
+    """Of those that it ranked, those that raced."""
+    rank_correlation: float
+    """Of forecasts and scores of the measured, in [-1, 1]; NaN for fewer than ``MEASURED``."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        known = not math.isnan(self.rank_correlation)
+        return asdict(self) | {"rank_correlation": round(self.rank_correlation, 6) if known else None}
+
+
+def screened(trials: Sequence[Trial]) -> Screened | None:
+    """Return what the screen did so far; None where nothing was ranked."""
+    ranked = [trial for trial in trials if not math.isnan(trial.forecast)]
+    if not ranked:
+        return None
+    dropped, measured = (sum(t.stage == "screen" for t in ranked), sum(bool(t.series) for t in ranked))
+    return Screened(len(ranked), dropped, measured, rank_correlation(ranked))
+
+
+def rank_correlation(trials: Sequence[Trial]) -> float:
+    """Return the rank correlation of forecasts and scores of the candidates that raced, in [-1, 1].
+
+    Scores are those on what all of them played: the first users' first periods. NaN for fewer than ``MEASURED``.
+    """
+    measured = [trial for trial in trials if trial.series and not math.isnan(trial.forecast)]
+    if len(measured) < MEASURED:
+        return math.nan
+    users = set.intersection(*(set(trial.series) for trial in measured))
+    periods = min((len(trial.series[user]) for trial in measured for user in users), default=0)
+    scores = [nan_mean([nan_mean(trial.series[user][:periods]) for user in users]) for trial in measured]
+    pairs = np.array([(score, t.forecast) for score, t in zip(scores, measured, strict=True) if not math.isnan(score)])
+    return spearman(pairs.reshape(-1, 2))

@@ -1,0 +1,112 @@
+"""The sealed test: the finalist, the seed and the baselines on users that the search never saw, once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...data.dialogue.scenario import Scenario
+from ...env import Episode, Evaluation, Evaluator
+from ...env.dialogue.protocol import Protocol, upper_bound_calls
+from ...env.statistics import paired_difference
+from ...policies.lm import BudgetExhausted
+from ...policies.policy import MemoryPolicy
+
+SEED, EVOLVED = "seed", "evolved"
+
+
+@dataclass(frozen=True, slots=True)
+class SealedTest:
+    """The result, made of plain JSON values that the study keeps."""
+
+    rows: Mapping[str, Mapping[str, Any]]
+    """Each policy's evaluation by the policy's name, as ``Evaluation.as_json`` gives it."""
+    problem: str = ""
+    """Why policies are missing; empty when all were tested."""
+    done: bool = False
+    """Whether every policy was tested, so that the test is never opened again."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as plain JSON values."""
+        return asdict(self)
+
+    @property
+    def difference(self) -> dict[str, Any]:
+        """Evolved minus seed, as ``difference_from`` gives it."""
+        return self.difference_from(SEED)
+
+    @property
+    def best_baseline(self) -> str | None:
+        """The baseline with the highest memory score, oracles left out; None when none has one."""
+        fair = {n: r for n, r in self.rows.items() if n not in {SEED, EVOLVED} and not r.get("oracle")}
+        scores = {name: row["memory_score"] for name, row in fair.items()}
+        scores = {name: score for name, score in scores.items() if score is not None}
+        return max(scores, key=scores.__getitem__) if scores else None
+
+    def difference_from(self, other: str) -> dict[str, Any]:
+        """Evolved minus another policy: ``memory_score`` and its ``interval``, paired by user; None where not known."""
+        if other not in self.rows or EVOLVED not in self.rows:
+            return {"memory_score": None, "interval": [None, None]}
+        gain = paired_difference(_scores(self.rows[EVOLVED]), _scores(self.rows[other]))
+        values = [None if math.isnan(value) else round(value, 6) for value in (gain.mean, gain.low, gain.high)]
+        return {"memory_score": values[0], "interval": values[1:]}
+
+
+def _scores(row: Mapping[str, Any]) -> dict[str, float]:
+    return {user: math.nan if value is None else value for user, value in row["by_user"].items()}
+
+
+def most_test_calls(
+    scenarios: Sequence[Scenario], policies: Sequence[MemoryPolicy], protocol: Protocol, *, finalist_writes: int
+) -> int:
+    """Return the most calls that the sealed test can take.
+
+    The finalist is not known yet: it is taken to write facts every ``finalist_writes`` messages without a buffer.
+    """
+    dearest = MemoryPolicy.model_validate(
+        {"write": {"mode": "facts"}, "update_every": finalist_writes, "buffer_size": 0, "store": "external", "top_k": 1}
+    )
+    episodes = sum(protocol.episode_calls(s, policy) for s in scenarios for policy in {*policies, dearest})
+    return episodes + sum(upper_bound_calls(scenario) for scenario in scenarios)
+
+
+async def open_test(
+    policies: Mapping[str, MemoryPolicy],
+    scenarios: Sequence[Scenario],
+    evaluator: Evaluator,
+    *,
+    before: SealedTest,
+    done: Callable[[Episode], None],
+    keep: Callable[[SealedTest, str, Evaluation], None],
+) -> SealedTest:
+    """Evaluate every policy on the test users, those left out that ``before`` has; equal policies are run once.
+
+    ``done`` hears of every episode, ``keep`` of every policy's evaluation and the result so far. When the budget ends
+    the test, the policies done so far are kept and ``problem`` says why the others are missing.
+    """
+    rows = {name: {**row, "policy": name} for name in policies if (row := _row_of_equal(name, before, policies))}
+    found: dict[MemoryPolicy, Evaluation] = {}
+    problem = ""
+    try:
+        for name in sorted(policies.keys() - rows.keys(), key=_urgency):
+            policy = policies[name]
+            if policy not in found:
+                found[policy] = await evaluator.evaluate(policy, scenarios, done=done)
+            rows[name] = found[policy].as_json(name)
+            keep(SealedTest(dict(rows)), name, found[policy])
+    except BudgetExhausted as end:
+        missing = ", ".join(name for name in policies if name not in rows)
+        problem = f"{missing} could not be tested: {end}"
+    return SealedTest({name: rows[name] for name in policies if name in rows}, problem, done=not problem)
+
+
+def _row_of_equal(name: str, before: SealedTest, policies: Mapping[str, MemoryPolicy]) -> Mapping[str, Any] | None:
+    """Return the row that an equal policy has already, so that equal policies never differ by chance."""
+    return next((row for other, row in before.rows.items() if policies.get(other) == policies[name]), None)
+
+
+def _urgency(name: str) -> tuple[bool, bool, str]:
+    """Order policies so that the comparison asked for comes first, should the budget end."""
+    return name != EVOLVED, name != SEED, name

@@ -1,0 +1,198 @@
+"""The append-only log of one evolution, kept in Optuna's storage: the single source of truth."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+from uuid import uuid4
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.trial import FrozenTrial, TrialState
+
+from ...env.episode import Revision
+from ...policies.lm import Ledger
+from ...policies.policy import MemoryPolicy
+
+Stage = Literal["seed", "check", "screen", "race", "validate"]
+"""The stage of the loop at which a trial's fate was decided."""
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Keep Optuna's notices off the user's screen."""
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One wrong answer, told so that a proposer can learn from it."""
+
+    stage: Literal["write", "read", "utilisation"]
+    text: str
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """How a policy did with one user."""
+
+    score: float
+    """Memory score; NaN when the episode failed."""
+    evidence: tuple[Evidence, ...]
+    revisions: tuple[Revision, ...] = ()
+    """How the policy rewrote its own prompts, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One candidate and what became of it."""
+
+    number: int
+    generation: int
+    """0 is the seed policy's."""
+    policy: MemoryPolicy | None
+    """None when the proposal was no valid policy."""
+    parent: int | None
+    """The number of the trial that it was made from."""
+    change: str
+    """What the proposer did, in words."""
+    stage: Stage
+    accepted: bool
+    reason: str
+    """Why it was accepted or dropped."""
+    train: Mapping[str, float] = field(default_factory=dict)
+    """Memory score by train user, as far as the race went; whole episodes only."""
+    series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Memory score by train user and period, as far as the race went."""
+    validation: Mapping[str, float] = field(default_factory=dict)
+    """Memory score by validation user; empty when it did not come that far."""
+    slices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Scores on parts of what validation users are asked, by user."""
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    """Accuracy, shares and the like over the train users."""
+    evidence: tuple[Evidence, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
+    """What it took, proposing included."""
+    calls: int = 0
+    """Calls that its race and its look took, upper bounds aside: the same where a run was stopped and went on."""
+    periods: int = 0
+    """Periods of episodes that its race and its look ran."""
+    proposer: str = ""
+    """Who made it; empty for the seed policy, and for a candidate that is looked at again."""
+    forecast: float = math.nan
+    """What the screen ranked it by; NaN where there was nothing."""
+    led: bool = False
+    """Whether it was clearly better than all before it on train users."""
+    look: Mapping[str, Any] = field(default_factory=dict)
+    """What acceptance was decided on, as ``Look.as_json`` gives it; empty when it did not come that far."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """Optuna's view of the numbers and the structure."""
+    distributions: Mapping[str, BaseDistribution] = field(default_factory=dict)
+
+    @property
+    def score(self) -> float:
+        """Mean memory score over the train users; NaN without any."""
+        known = [value for value in self.train.values() if not math.isnan(value)]
+        return sum(known) / len(known) if known else math.nan
+
+    @property
+    def finished_race(self) -> bool:
+        """Whether it was evaluated on every train user."""
+        return bool(self.summary)
+
+    def as_optuna(self) -> FrozenTrial:
+        """Return the trial as Optuna keeps it; its record travels as user attributes."""
+        complete = self.finished_race and not math.isnan(self.score)
+        state = TrialState.COMPLETE if complete else TrialState.PRUNED if self.series else TrialState.FAIL
+        record = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"number", "params", "distributions"}
+        }
+        record["policy"] = None if self.policy is None else self.policy.model_dump()
+        record["ledger"] = self.ledger.as_json()
+        record["evidence"] = [[evidence.stage, evidence.text, evidence.user] for evidence in self.evidence]
+        return optuna.create_trial(
+            state=state,
+            value=self.score if complete else None,
+            params=dict(self.params),
+            distributions=dict(self.distributions),
+            intermediate_values={i: v for i, v in enumerate(self.train.values()) if not math.isnan(v)},
+            user_attrs={name: json.dumps(value, ensure_ascii=False) for name, value in record.items()},
+        )
+
+    @classmethod
+    def from_optuna(cls, frozen: FrozenTrial) -> Trial:
+        """Read a trial back from Optuna's storage."""
+        record = {name: json.loads(value) for name, value in frozen.user_attrs.items()}
+        policy = record["policy"]
+        record["policy"] = None if policy is None else MemoryPolicy.model_validate(policy)
+        record["ledger"] = Ledger.from_json(record["ledger"])
+        record["series"] = {user: tuple(scores) for user, scores in record["series"].items()}
+        record["evidence"] = tuple(Evidence(*told) for told in record["evidence"])
+        return cls(number=frozen.number, params=frozen.params, distributions=frozen.distributions, **record)
+
+
+class Study:
+    """Every trial of one evolution, in order; only finished trials are ever written."""
+
+    def __init__(self, storage: str | None, *, name: str) -> None:
+        """Open the study of this name in an Optuna storage URL, or start it; None keeps it in memory alone."""
+        with quiet_optuna():
+            self._study = optuna.create_study(
+                storage=storage, study_name=name, direction="maximize", load_if_exists=True
+            )
+        self._trials = [Trial.from_optuna(frozen) for frozen in self._study.get_trials(deepcopy=False)]
+
+    @property
+    def identity(self) -> str:
+        """What tells this study apart from every other, for as long as its storage lives."""
+        known = self.noted("identity")
+        if known is None:
+            known = uuid4().hex
+            self.note("identity", known)
+        return str(known)
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All trials so far."""
+        return tuple(self._trials)
+
+    def append(self, trial: Trial) -> None:
+        """Write a finished trial for good. Raises ValueError when it is not the next one."""
+        if trial.number != len(self._trials):
+            raise ValueError(f"trial {trial.number} cannot be appended after {len(self._trials)} trials")
+        stored = len(self._study.get_trials(deepcopy=False))
+        if stored != len(self._trials):
+            raise ValueError(f"another process has written to this study: it holds {stored} trials, not {trial.number}")
+        self._study.add_trial(trial.as_optuna())
+        self._trials.append(trial)
+
+    @property
+    def best(self) -> Trial:
+        """The policy accepted last: the seed's trial until a better one is accepted."""
+        return next(trial for trial in reversed(self._trials) if trial.accepted)
+
+    def find(self, policy: MemoryPolicy) -> Trial | None:
+        """Return the trial of an equal policy."""
+        return next((trial for trial in self._trials if trial.policy == policy), None)
+
+    def note(self, name: str, value: Any) -> None:
+        """Keep a JSON value beside the trials, for example the sealed test's result."""
+        self._study.set_user_attr(name, json.dumps(value, ensure_ascii=False))
+
+    def noted(self, name: str) -> Any:
+        """Return a value kept by ``note``; None when there is none."""
+        text = self._study.user_attrs.get(name)
+        return None if text is None else json.loads(text)

@@ -1,0 +1,1 @@
+"""What people look at: tables, plots, the report, MLflow, progress on a terminal."""

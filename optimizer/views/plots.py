@@ -1,0 +1,262 @@
+"""The report's plots, as SVG text."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import fill
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from numpy.typing import NDArray
+
+from ...env.statistics import nan_mean
+from ..proposers.numbers import standing
+from ..search.front import Placed, front
+from ..search.sealed import EVOLVED, SEED
+from ..search.study import Trial
+from .table import short
+
+Rows = Mapping[str, Mapping[str, Any]]
+"""Evaluations by policy, as ``Evaluation.as_json`` gives them."""
+
+INK, FAINT, ACCENT = "#24292f", "#8c959f", "#0969da"
+SHARES = {"accuracy": "#2da44e", "utilisation": "#bf8700", "read": "#fb8f44", "write": "#cf222e"}
+LINES = {"native": "#8c959f", "rag": "#bf8700", "awe": "#8250df", "awi": "#bf3989", SEED: INK, EVOLVED: ACCENT}
+OTHER_LINES = ("#1b7c83", "#953800", "#6639ba", "#4d2d00")
+LONGEST_NAME = 28
+MOST_TICKS = 6
+LABEL_PIXELS = 16
+RELIABILITY_BINS = 15
+STYLE = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "mnemotune",
+    "text.parse_math": False,
+}
+
+
+def scores_plot(rows: Rows) -> str:
+    """Draw each policy's memory score with its 95% interval."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _axes(7.2, 0.42 * len(rows) + 0.9)
+        for y, (name, row) in enumerate(rows.items()):
+            _draw_score(axes, row, y, _color(name))
+        axes.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
+        axes.set_yticks(range(len(rows)), [short(name, LONGEST_NAME) for name in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlabel("memory score (0 = chance, 1 = upper bound), 95% interval over users")
+        return _svg(figure)
+
+
+def shares_plot(rows: Rows) -> str:
+    """Draw how each policy's answers divide into right ones and the three failure shares."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _axes(7.2, 0.42 * len(rows) + 1.2)
+        left = [0.0] * len(rows)
+        for share, color in SHARES.items():
+            widths = [{"accuracy": row["accuracy"], **row["shares"]}[share] or 0.0 for row in rows.values()]
+            axes.barh(range(len(rows)), widths, left=left, color=color, label=share, height=0.62)
+            for y, (start, width) in enumerate(zip(left, widths, strict=True)):
+                if width > 0.04:
+                    text = f"{width:.2f}"
+                    axes.text(start + width / 2, y, text, ha="center", va="center", color="white", fontsize=9)
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.set_yticks(range(len(rows)), [short(name, LONGEST_NAME) for name in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlim(0, 1)
+        axes.set_xlabel("share of answers")
+        axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        return _svg(figure)
+
+
+def periods_plot(rows: Rows) -> str:
+    """Draw each policy's memory score period by period."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _axes(7.2, 3.6)
+        others = iter(OTHER_LINES * len(rows))
+        for name, row in rows.items():
+            series = [math.nan if p["memory_score"] is None else p["memory_score"] for p in row["periods"]]
+            strong = name in {SEED, EVOLVED}
+            color = LINES.get(name) or next(others)
+            axes.plot(
+                range(len(series)),
+                series,
+                label=short(name, LONGEST_NAME),
+                color=color,
+                linewidth=2.4 if strong else 1.2,
+            )
+        axes.axhline(0, color=FAINT, linewidth=0.8, linestyle=":")
+        axes.set_xlabel("period")
+        axes.set_ylabel("memory score")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return _svg(figure)
+
+
+def search_plot(trials: Sequence[Trial]) -> str:
+    """Draw every trial's memory score on the train users, and the best policy's on the validation users."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _axes(7.2, 3.4)
+        groups: dict[tuple[str, str, str], dict[int, float]] = {
+            ("raced", FAINT, "o"): {t.number: t.score for t in trials if t.finished_race and not t.accepted},
+            ("lost the race early", FAINT, "x"): {
+                t.number: standing(t, trials[0]) for t in trials if t.series and not t.finished_race
+            },
+            ("accepted", ACCENT, "o"): {t.number: t.score for t in trials if t.accepted},
+        }
+        for (label, color, marker), group in groups.items():
+            if group:
+                axes.plot([*group], [*group.values()], marker, color=color, label=label, markersize=5)
+        steps = list(_best_so_far(trials))
+        if steps:
+            axes.step(
+                range(len(steps)),
+                steps,
+                where="post",
+                color=ACCENT,
+                linewidth=1.6,
+                label="best so far, validation users",
+            )
+        axes.set_xlabel("trial")
+        axes.set_ylabel("memory score")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
+        return _svg(figure)
+
+
+def variants_plot(variants: Sequence[Mapping[str, Any]]) -> str:
+    """Draw each variant's memory score, with a faint point for each search, and its difference from the first.
+
+    ``variants`` are as ``Variant.as_json`` gives them.
+    """
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9.0, 0.42 * len(variants) + 1.0), layout="constrained")
+        scores, differences = figure.subplots(1, 2, sharey=True)
+        for y, variant in enumerate(variants):
+            color = ACCENT if variant["difference"] else INK
+            means = [search["memory_score"] for search in variant["searches"]]
+            known = [mean for mean in means if mean is not None]
+            scores.plot(known, [y + 0.25] * len(known), "o", color=FAINT, markersize=3)
+            _draw_score(scores, variant, y, color)
+            _draw_score(differences, variant["difference"], y, color)
+        differences.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
+        names = [fill(short(variant["name"], 2 * LONGEST_NAME), LONGEST_NAME) for variant in variants]
+        scores.set_yticks(range(len(variants)), names)
+        scores.set_ylim(len(variants) - 0.4, -0.6)
+        scores.set_xlabel("memory score, 95% interval; grey: each search")
+        for axes in (scores, differences):
+            axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS))
+        differences.set_xlabel(f"difference from {short(variants[0]['name'], LONGEST_NAME)}, 95% interval")
+        return _svg(figure)
+
+
+def reliability_plot(p_safe: NDArray[np.float64], harmful: NDArray[np.bool_]) -> str:
+    """Draw how often writes are SAFE against P(safe), in bins of one size, over where the scores lie."""
+    known = ~np.isnan(p_safe)
+    order = np.flatnonzero(known)[np.argsort(p_safe[known], kind="stable")]
+    bins = [one for one in np.array_split(order, min(RELIABILITY_BINS, len(order))) if len(one)]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(4.8, 4.8), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
+        above.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, linestyle=":")
+        said, are = ([float(values[one].mean()) for one in bins] for values in (p_safe, ~harmful))
+        above.plot(said, are, marker="o", markersize=4, color=ACCENT)
+        above.set_ylabel("share of SAFE")
+        above.set_ylim(-0.03, 1.03)
+        below.hist(p_safe[known], bins=np.linspace(0, 1, 21), color=FAINT)
+        below.set_xlabel("P(safe)")
+        below.set_ylabel("writes")
+        return _svg(figure)
+
+
+def _draw_score(axes: Axes, row: Mapping[str, Any] | None, y: float, color: str) -> None:
+    """Draw a score with its interval, where there is one."""
+    if row is None or row["memory_score"] is None:
+        return
+    if row["interval"][0] is not None:
+        axes.plot(row["interval"], [y, y], color=color, linewidth=2)
+    axes.plot([row["memory_score"]], [y], "o", color=color)
+
+
+def front_plot(places: Sequence[Placed], best: Trial) -> str:
+    """Draw each raced policy's memory score on the train users against its tokens a turn, and the front."""
+    with mpl.rc_context(STYLE):
+        figure, axes = _axes(7.2, 3.4)
+        line = front(places)
+        axes.plot([p.cost for p in places], [p.score for p in places], "o", color=FAINT, markersize=4, label="raced")
+        axes.step(
+            [p.cost for p in line], [p.score for p in line], "o-", where="post", color=INK, markersize=5, label="front"
+        )
+        marks = {"seed": (INK, "s", [p for p in places if p.trial.number == 0])}
+        marks["evolved"] = (ACCENT, "D", [p for p in places if p.trial.policy == best.policy and p.trial.number])
+        for name, (color, marker, found) in marks.items():
+            if found:
+                axes.plot([p.cost for p in found], [p.score for p in found], marker, color=color, label=name)
+        if places:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+            axes.xaxis.set_minor_locator(NullLocator())
+            low, high = min(p.cost for p in places), max(p.cost for p in places)
+            axes.set_xlim(low / 1.5, high * 1.5)
+            axes.margins(y=0.15)
+        for group in _neighbours(line, axes):
+            told, last = ", ".join(str(p.trial.number) for p in group), group[-1]
+            axes.annotate(told, (last.cost, last.score), (0, 7), textcoords="offset points", ha="center")
+        axes.set_xlabel("tokens a turn")
+        axes.set_ylabel("memory score, train users")
+        axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
+        return _svg(figure)
+
+
+def _neighbours(line: Sequence[Placed], axes: Axes) -> list[list[Placed]]:
+    """Group places that are so near each other on the drawing that their labels would overlap."""
+    groups: list[list[Placed]] = []
+    for one in line:
+        if groups:
+            there, here = axes.transData.transform([(p.cost, p.score) for p in (groups[-1][-1], one)])
+            if max(abs(there - here)) < LABEL_PIXELS:
+                groups[-1].append(one)
+                continue
+        groups.append([one])
+    return groups
+
+
+def _best_so_far(trials: Sequence[Trial]) -> Iterator[float]:
+    best = math.nan
+    for trial in trials:
+        if trial.accepted:
+            best = nan_mean(list(trial.validation.values()))
+        yield best
+
+
+def _color(name: str) -> str:
+    return ACCENT if name == EVOLVED else INK if name == SEED else FAINT
+
+
+def _axes(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _svg(figure: Figure) -> str:
+    """Return the drawing as an inline SVG element, the same bytes for the same data."""
+    file = io.StringIO()
+    FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
+    text = file.getvalue()
+    return text[text.index("<svg") :]

@@ -1,0 +1,123 @@
+"""What a run says while it runs: a live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from ...policies.lm import Budget
+from ..search.study import Trial
+
+
+@dataclass
+class Standing:
+    """Where a run stands."""
+
+    phase: str = "starting"
+    trials: int = 0
+    planned_trials: int = 0
+    best: float | None = None
+    """Validation memory score of the best policy so far."""
+    calls_ahead: int = 0
+    """Calls that the rest of the run is expected to ask for."""
+
+
+class Progress:
+    """Shows spend, the best policy so far and the time left."""
+
+    def __init__(self, console: Console, budget: Budget, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Write to ``console``; ``clock`` is in seconds."""
+        self.console = console
+        self.standing = Standing()
+        self._budget = budget
+        self._clock = clock
+        self._start = clock()
+        self._calls_at_start = budget.calls
+        self._last_plain = clock()
+        self._live = Live(console=console, get_renderable=self._line, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Progress:
+        """Start showing."""
+        if self.console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop showing."""
+        self._live.stop()
+
+    def follow(self, budget: Budget, *, phase: str) -> None:
+        """Go on with the next phase and its budget."""
+        self.standing.phase = phase
+        self._budget = budget
+        self._start = self._clock()
+        self._calls_at_start = budget.calls
+
+    def tick(self) -> None:
+        """Show that something was finished; without a terminal, a line every 15 seconds."""
+        if not self.console.is_terminal and self._clock() - self._last_plain >= 15:
+            self._last_plain = self._clock()
+            self._print(self._line())
+
+    def heading(self) -> None:
+        """Print what stands above the trials."""
+        self._print(Text(_columns("trial", "", "train", "policy", "why"), style="dim"))
+
+    def trial(self, trial: Trial) -> None:
+        """Say what became of a candidate."""
+        verdict = "accepted" if trial.accepted else "dropped"
+        lost = trial.series and not trial.finished_race
+        score = "lost" if lost else "-" if math.isnan(trial.score) else f"{trial.score:.3f}"
+        label = trial.policy.label if trial.policy else "not valid"
+        style = "green" if trial.accepted else ""
+        self._print(Text(_columns(str(trial.number), verdict, score, label, trial.reason), style=style))
+
+    def say(self, text: str) -> None:
+        """Print one line."""
+        self._print(Text(text), wrap=True)
+
+    def _print(self, text: Text, *, wrap: bool = False) -> None:
+        """Keep lines whole in files; cut them off at the edge of a terminal."""
+        terminal = self.console.is_terminal
+        self.console.print(
+            text, soft_wrap=not terminal, no_wrap=not wrap or None, overflow="ellipsis" if terminal else "ignore"
+        )
+
+    def _line(self) -> Text:
+        standing, budget = self.standing, self._budget
+        spend = f"{budget.calls:,} calls, {budget.tokens / 1e6:.1f}M tokens"
+        if budget.usd is None:
+            spend += ", $ not known"
+        elif budget.usd:
+            spend += f", ${budget.usd:.2f}"
+        best = "-" if standing.best is None or math.isnan(standing.best) else f"{standing.best:.3f}"
+        trials = f"trial {standing.trials}/{standing.planned_trials}" if standing.planned_trials else ""
+        parts = [standing.phase, trials, f"spent {spend}", f"best on validation {best}", f"ETA {self._eta()}"]
+        return Text(" · ".join(part for part in parts if part))
+
+    def _eta(self) -> str:
+        elapsed = self._clock() - self._start
+        done = self._budget.calls - self._calls_at_start
+        if done <= 0 or elapsed <= 0 or self.standing.calls_ahead <= 0:
+            return "-"
+        return clock_text(self.standing.calls_ahead * elapsed / done)
+
+
+def _columns(number: str, verdict: str, score: str, label: str, why: str) -> str:
+    return f"{number:>5}  {verdict:<8}  {score:>6}  {label:<26}  {why}"
+
+
+def clock_text(seconds: float) -> str:
+    """Write a duration as ``m:ss`` or ``h:mm:ss``."""
+    whole = max(0, round(seconds))
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"

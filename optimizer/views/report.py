@@ -1,0 +1,300 @@
+"""The report of a run: one self-contained HTML page, made from the study alone."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from ...data.resources import resource
+from ...env.cost import TurnCost, turn_cost_of
+from ...env.statistics import nan_mean
+from ...policies.lm.base import Spend, merged
+from ...policies.lm.prices import Prices
+from ...policies.policy import MemoryPolicy, dump_policy
+from ...policies.prompts import Templates
+from ..config import dump_config
+from ..models import price_of
+from ..search.front import dollars, placed
+from ..search.outcome import Outcome
+from ..search.screen import screened
+from ..search.sealed import EVOLVED, SEED
+from ..search.study import Trial
+from .table import cells, cost_cells, count, number, with_interval
+from .tracking import policy_params
+
+ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
+"""How far a candidate comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """One line of a comparison of two texts."""
+
+    kind: str
+    """``same``, ``added`` or ``removed``."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptChange:
+    """How one prompt differs from the text that it started from."""
+
+    slot: str
+    origin: str
+    """Whose text it started from."""
+    lines: tuple[DiffLine, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether it differs at all."""
+        return any(line.kind != "same" for line in self.lines)
+
+
+def write_report(outcome: Outcome) -> Path:
+    """Write ``report.html`` into the run's folder; return its path."""
+    path = outcome.folder / "report.html"
+    path.write_text(render_report(outcome), encoding="utf-8")
+    return path
+
+
+def render_report(outcome: Outcome) -> str:
+    """Return the report's HTML; it loads nothing from anywhere."""
+    from . import plots  # matplotlib takes half a second that most commands do not need
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    template = environment.from_string(resource("optimizer", "views", "report.html").read_text(encoding="utf-8"))
+    trials, test = outcome.study.trials, outcome.test
+    drawn = {}
+    if test.rows:
+        drawn = {
+            "scores": plots.scores_plot(test.rows),
+            "shares": plots.shares_plot(test.rows),
+            "periods": plots.periods_plot(test.rows),
+        }
+    if trials:
+        drawn["search"] = plots.search_plot(trials)
+        drawn["front"] = plots.front_plot(placed(trials, lambda cost: cost.tokens), outcome.study.best)
+    config = outcome.config
+    price = price_of(config.model, config)
+    return template.render(
+        name=outcome.folder.name,
+        config=config,
+        embedded="embedded" in {config.model, config.user_model, config.proposer_model},
+        headline=_headline(outcome),
+        rows=[(*cells(name, row), _dollars(row, price)) for name, row in test.rows.items()],
+        best_number=str(_first_of(outcome)) if trials else "",
+        front=[_front_row(row) for row in outcome.front],
+        evolved=EVOLVED,
+        problem=test.problem,
+        opened=test.done,
+        ended=outcome.ended,
+        plots=drawn,
+        trials=[_trial_row(trial) for trial in trials],
+        counts=_counts(trials),
+        screening=_screening(trials),
+        proposers=_proposers(trials),
+        looks=[_look_row(trial) for trial in trials if trial.look],
+        shrinkage=_shrinkage(outcome),
+        numbers=_compare_numbers(outcome),
+        prompts=_compare_prompts(outcome),
+        best_policy=dump_policy(best) if trials and (best := outcome.study.best.policy) else "",
+        spend=_spend(outcome),
+        settings=dump_config(config),
+    )
+
+
+def _dollars(row: Mapping[str, Any], price: Prices | None) -> str:
+    """Write what 1,000 turns cost."""
+    cost = turn_cost_of(row)
+    usd = None if cost is None else dollars(cost, price)
+    return "-" if cost is None else _thousand_turns(usd)
+
+
+def _first_of(outcome: Outcome) -> int:
+    """Return the first trial of the best policy."""
+    best = outcome.study.best
+    return next(trial.number for trial in outcome.study.trials if trial.policy == best.policy)
+
+
+def _thousand_turns(usd: float | None) -> str:
+    return "not known" if usd is None else f"${1000 * usd:.2f}"
+
+
+def _front_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    per_turn, users = dict(row["per_turn"]), row["best_for"]
+    usd = per_turn.pop("usd")
+    return (
+        str(row["trial"]),
+        row["policy"],
+        number(row["train"]),
+        number(row["validation"]),
+        *cost_cells(TurnCost(**per_turn)),
+        _thousand_turns(usd),
+        ", ".join(users) or "nobody",
+    )
+
+
+def _headline(outcome: Outcome) -> dict[str, Any] | None:
+    gain, rows = outcome.test.difference, outcome.test.rows
+    if gain["memory_score"] is None:
+        return None
+    low, high = gain["interval"]
+    best = outcome.test.best_baseline
+    return {
+        "gain": _told(gain),
+        "seed": number(rows[SEED]["memory_score"]),
+        "evolved": number(rows[EVOLVED]["memory_score"]),
+        "sure": low is not None and low > 0,
+        "worse": high is not None and high < 0,
+        "best_baseline": best,
+        "over_baseline": None if best is None else _told(outcome.test.difference_from(best)),
+    }
+
+
+def _told(difference: Mapping[str, Any]) -> str:
+    return with_interval(difference["memory_score"], difference["interval"])
+
+
+def _counts(trials: tuple[Trial, ...]) -> dict[str, int]:
+    """Count the candidates by how far they came."""
+    ends = Counter(_end_of(trial, trials) for trial in trials if trial.proposer)
+    return {"proposed": ends.total(), **{end: ends[end] for end in ENDS}}
+
+
+def _screening(trials: tuple[Trial, ...]) -> dict[str, Any] | None:
+    found = screened(trials)
+    if found is None:
+        return None
+    known = not math.isnan(found.rank_correlation)
+    return asdict(found) | {"correlation": f"{found.rank_correlation:.2f}" if known else ""}
+
+
+def _end_of(trial: Trial, trials: tuple[Trial, ...]) -> str:
+    """Say how far a candidate came, looks at it later on included."""
+    refused, screened, lost, looked_at, accepted = ENDS
+    if trial.stage in {"check", "screen"}:
+        return refused if trial.stage == "check" else screened
+    twins = [twin for twin in trials if twin.policy == trial.policy]
+    return accepted if any(t.accepted for t in twins) else looked_at if any(t.look for t in twins) else lost
+
+
+def _proposers(trials: tuple[Trial, ...]) -> list[tuple[str, ...]]:
+    """Count what came of each proposer's candidates."""
+    rows, accepted = [], {trial.policy for trial in trials if trial.accepted}
+    for name in dict.fromkeys(trial.proposer for trial in trials if trial.proposer):
+        made = [trial for trial in trials if trial.proposer == name]
+        counts = [
+            len(made),
+            sum(trial.finished_race for trial in made),
+            sum(trial.led for trial in made),
+            len(accepted.intersection(trial.policy for trial in made)),
+            sum(trial.ledger.total.calls for trial in made),
+        ]
+        rows.append((name, *(f"{n:,}" for n in counts)))
+    return rows
+
+
+def _look_row(trial: Trial) -> tuple[str, ...]:
+    look = trial.look
+    over_best, over_seed = look["over_best"], look["over_seed"]
+    return (
+        str(trial.number),
+        with_interval(over_best["gain"][0], over_best["gain"][1:]),
+        number(over_best["effect"]),
+        _p(over_best["p"]),
+        with_interval(over_seed["gain"][0], over_seed["gain"][1:]),
+        _p(over_seed["p"]),
+        _p(look["level"]),
+        ", ".join(look["regressions"]) or "none",
+    )
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else "<0.0001" if value < 1e-4 else f"{value:.2g}"
+
+
+def _shrinkage(outcome: Outcome) -> list[tuple[str, str]]:
+    """Tell the evolved policy's score where it was chosen, where it was confirmed and where it was never seen."""
+    test, trials = outcome.test, outcome.study.trials
+    if not trials or EVOLVED not in test.rows:
+        return []
+    best = outcome.study.best
+    found = [("train", best.score), ("validation", nan_mean(list(best.validation.values())))]
+    return [*((name, number(value)) for name, value in found), ("test", number(test.rows[EVOLVED]["memory_score"]))]
+
+
+def _trial_row(trial: Trial) -> dict[str, Any]:
+    validation = nan_mean(list(trial.validation.values()))
+    return {
+        "number": trial.number,
+        "generation": trial.generation,
+        "parent": "" if trial.parent is None else trial.parent,
+        "policy": "not valid" if trial.policy is None else trial.policy.label,
+        "stage": trial.stage,
+        "accepted": trial.accepted,
+        "train": number(trial.score) if trial.finished_race else "",
+        "validation": number(validation),
+        "calls": f"{trial.ledger.total.calls:,}",
+        "proposer": trial.proposer,
+        "change": trial.change,
+        "reason": trial.reason,
+    }
+
+
+def _compare_numbers(outcome: Outcome) -> list[tuple[str, Any, Any]]:
+    if not outcome.study.trials or outcome.study.best.policy is None:
+        return []
+    before, after = policy_params(outcome.config.seed_policy), policy_params(outcome.study.best.policy)
+    return [(name, before.get(name, "-"), after.get(name, "-")) for name in {**before, **after} if name != "key"]
+
+
+def _compare_prompts(outcome: Outcome) -> list[PromptChange]:
+    """Compare each prompt of the best policy with the text that it started from."""
+    if not outcome.study.trials or outcome.study.best.policy is None:
+        return []
+    seed, best = outcome.config.seed_policy, outcome.study.best.policy
+    templates = outcome.config.templates
+    changes = []
+    for slot, text in best.prompts.model_dump().items():
+        if text is not None and slot in best.prompt_kinds:
+            before, origin = _origin(slot, seed, best, templates)
+            changes.append(PromptChange(slot, origin, tuple(_diff(before, text))))
+    return changes
+
+
+def _origin(slot: str, seed: MemoryPolicy, best: MemoryPolicy, templates: Templates) -> tuple[str, str]:
+    """Return the seed's prompt where the best policy uses the same kind, and the template's elsewhere."""
+    given: str | None = getattr(seed.prompts, slot)
+    if given is not None and seed.prompt_kinds[slot] == best.prompt_kinds[slot]:
+        return given, "the seed policy's"
+    return templates.starting(best.prompt_kinds[slot]), f"the one that {best.write.mode} starts from"
+
+
+def _diff(before: str, after: str) -> Iterator[DiffLine]:
+    kinds = {"  ": "same", "+ ": "added", "- ": "removed"}
+    for line in difflib.ndiff(before.splitlines(), after.splitlines()):
+        if line[:2] in kinds:
+            yield DiffLine(kinds[line[:2]], line[2:])
+
+
+def _spend(outcome: Outcome) -> list[tuple[str, ...]]:
+    ledger = merged([outcome.search_spend, outcome.test_spend])
+    spends: list[tuple[str, Spend]] = [*ledger.by_role.items(), ("total", ledger.total)]
+    return [
+        (
+            role,
+            f"{spend.calls:,}",
+            f"{spend.cached:,}",
+            count(spend.input_tokens),
+            count(spend.output_tokens),
+            "not known" if spend.cost_usd is None else f"${spend.cost_usd:.2f}",
+        )
+        for role, spend in spends
+    ]

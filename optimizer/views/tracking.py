@@ -1,0 +1,337 @@
+"""MLflow's view of a study: the parent run is the study, each child run a trial. It can be rebuilt at any time."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from filelock import FileLock
+
+from ...env.statistics import nan_mean
+from ...policies.policy import MemoryPolicy, dump_policy
+from ..config import ConfigError
+from ..search.outcome import Outcome
+from ..search.screen import rank_correlation
+from ..search.study import Trial
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+STUDY_TAG, TRIAL_TAG, PARENT_TAG = "mnemotune.study", "mnemotune.trial", "mlflow.parentRunId"
+NOTE_TAG = "mlflow.note.content"
+FILES = ("config.yaml", "best_policy.yaml", "report.html", "result.json")
+"""Files of the run folder that the parent run keeps as artifacts."""
+
+
+class Tracker:
+    """Shows a run in MLflow; what is there already is found again, so that nothing is ever logged twice."""
+
+    def __init__(
+        self, outcome: Outcome, *, tell: Callable[[str], None], clock: Callable[[], float] = time.time
+    ) -> None:
+        """Track ``outcome``; nothing is opened yet. ``clock`` is in seconds since 1970.
+
+        Once opened, the view never ends a run: ``tell`` hears when it falls behind.
+        """
+        self.outcome = outcome
+        self._tell = tell
+        self._clock = clock
+        self._shown: set[int] = set()
+        self._ended: int | None = None
+        self._behind = False
+
+    def start(self) -> None:
+        """Open the parent run, or find it again, and add the trials it lacks.
+
+        Raises ConfigError when MLflow's store cannot be used.
+        """
+        tracking = self.outcome.config.tracking
+        try:
+            with _quiet(), _alone_at(self.outcome.tracking_uri):
+                self._client = _client(self.outcome.tracking_uri)
+                self._experiment = self._find_experiment(tracking.experiment)
+                self._parent = self._find_parent()
+                children = self._search(f"tags.`{PARENT_TAG}` = '{self._parent}'")
+                for run in children:
+                    if TRIAL_TAG in run.data.tags:
+                        self._shown.add(int(run.data.tags[TRIAL_TAG]))
+                    else:
+                        self._client.delete_run(run.info.run_id)
+                for trial in self.outcome.study.trials:
+                    self._add(trial)
+        except Exception as error:
+            raise _unusable(self.outcome.tracking_uri, error) from error
+
+    def trial(self, trial: Trial) -> None:
+        """Add one trial's child run and the parent's curves, once."""
+        self._write(lambda: self._add(trial))
+
+    def finish(self) -> None:
+        """Log what the sealed test said and the run's files, and end the parent run, or say that it was stopped."""
+        self._write(self._end)
+
+    def abort(self) -> None:
+        """Say that the run was stopped; it can go on."""
+        self._write(lambda: self._client.set_terminated(self._parent, status="KILLED", end_time=self._now()))
+
+    def _write(self, write: Callable[[], None]) -> None:
+        if self._behind:
+            return
+        try:
+            with _quiet():
+                write()
+        except Exception as error:  # noqa: BLE001 - MLflow and its stores fail in many types
+            self._behind = True
+            again = f"`mnemotune report {self.outcome.folder}` brings it up to date"
+            self._tell(f"MLflow's view is behind from here on ({type(error).__name__}: {error}); {again}")
+
+    def _add(self, trial: Trial) -> None:
+        if trial.number in self._shown:
+            return
+        label = "not valid" if trial.policy is None else trial.policy.label
+        tags = {
+            PARENT_TAG: self._parent,
+            "stage": trial.stage,
+            "accepted": str(trial.accepted).lower(),
+            NOTE_TAG: f"**{trial.change}**\n\n{trial.reason}",
+        }
+        name = f"{trial.number:03d} {label}"
+        run = self._client.create_run(self._experiment, tags=tags, run_name=name, start_time=self._now())
+        child = run.info.run_id
+        self._log(child, metrics=_metrics(trial), params=_params(trial))
+        if trial.policy is not None:
+            self._client.log_text(child, dump_policy(trial.policy), "policy.yaml")
+        status = "FINISHED" if trial.stage != "check" else "FAILED"
+        self._client.set_terminated(child, status=status, end_time=self._now())
+        self._log(self._parent, metrics=self._curves(trial), step=trial.number)
+        self._client.set_tag(child, TRIAL_TAG, str(trial.number))  # last: a child without it was not finished
+        self._shown.add(trial.number)
+
+    def _end(self) -> None:
+        scores: dict[str, float | None] = {}
+        for name, row in self.outcome.test.rows.items():
+            scores |= {f"test/{name}/{figure}": row[figure] for figure in ("memory_score", "accuracy")}
+            scores |= {f"test/{name}/{share}": value for share, value in row["shares"].items()}
+        gain = self.outcome.test.difference
+        scores |= {"test/gain": gain["memory_score"]}
+        scores |= dict(zip(("test/gain_low", "test/gain_high"), gain["interval"], strict=True))
+        known = self._client.get_run(self._parent).data.metrics
+        self._log(self._parent, metrics={name: score for name, score in scores.items() if known.get(name) != score})
+        for file in FILES:
+            if (self.outcome.folder / file).is_file():
+                self._client.log_artifact(self._parent, str(self.outcome.folder / file))
+        status = "FINISHED" if self.outcome.test.done else "KILLED"
+        self._client.set_terminated(self._parent, status=status, end_time=self._ended or self._now())
+
+    def _find_experiment(self, name: str) -> str:
+        found = self._client.get_experiment_by_name(name)
+        if found is not None:
+            return str(found.experiment_id)
+        database = self.outcome.tracking_uri.removeprefix("sqlite:///")
+        local = database != self.outcome.tracking_uri
+        place = (Path(database).resolve().parent / "mlartifacts").as_uri() if local else None
+        return str(self._client.create_experiment(name, artifact_location=place))
+
+    def _find_parent(self) -> str:
+        study = self.outcome.study.identity
+        found = self._search(f"tags.`{STUDY_TAG}` = '{study}'")
+        if found:
+            info = found[0].info
+            self._ended = info.end_time if self.outcome.test.done else None
+            self._client.update_run(info.run_id, status="RUNNING")
+            return str(info.run_id)
+        config = self.outcome.config
+        tags = {STUDY_TAG: study, NOTE_TAG: f"Evolution of a memory policy in `{self.outcome.folder}`"}
+        name = self.outcome.folder.name
+        run = self._client.create_run(self._experiment, tags=tags, run_name=name, start_time=self._now())
+        run_id = str(run.info.run_id)
+        params = {
+            "data": config.data,
+            "model": config.model,
+            **{f"users.{split}": getattr(config.splits, split) for split in ("train", "validation", "test")},
+            **{name: getattr(config.search, name) for name in ("seed", "generations", "candidates")},
+        }
+        self._log(run_id, params=params)
+        return run_id
+
+    def _search(self, query: str) -> list[Any]:
+        return list(self._client.search_runs([self._experiment], filter_string=query, max_results=5000))
+
+    def _curves(self, trial: Trial) -> dict[str, float]:
+        trials = self.outcome.study.trials[: trial.number + 1]
+        best = next(t for t in reversed(trials) if t.accepted)
+        return {
+            "best/validation_memory_score": nan_mean(list(best.validation.values())),
+            "best/train_memory_score": best.score,
+            "trial/train_memory_score": trial.score if trial.finished_race else math.nan,
+            "spent/calls": sum(t.ledger.total.calls for t in trials),
+            "screen/rank_correlation": rank_correlation(trials),
+        }
+
+    def _log(
+        self,
+        run_id: str,
+        *,
+        metrics: Mapping[str, float | None] | None = None,
+        params: Mapping[str, Any] | None = None,
+        step: int = 0,
+    ) -> None:
+        from mlflow.entities import Metric, Param
+
+        known = {k: v for k, v in (metrics or {}).items() if v is not None and not math.isnan(v)}
+        self._client.log_batch(
+            run_id,
+            metrics=[Metric(key, value, self._now(), step) for key, value in known.items()],
+            params=[Param(key, str(value)[:500]) for key, value in (params or {}).items()],
+        )
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
+
+
+@contextmanager
+def logged_run(
+    uri: str, *, experiment: str, name: str, params: Mapping[str, Any], clock: Callable[[], float] = time.time
+) -> Iterator[Callable[[Mapping[str, float], int], None]]:
+    """Open a run in MLflow and yield what logs figures at a step; the run ends as what happens inside does.
+
+    Figures that are NaN are left out. Raises ConfigError when the store cannot be used.
+    """
+    from mlflow.entities import Metric, Param
+
+    def now() -> int:
+        return int(clock() * 1000)
+
+    with _quiet():
+        try:
+            with _alone_at(uri):
+                client = _client(uri)
+                found = client.get_experiment_by_name(experiment)
+                place = client.create_experiment(experiment) if found is None else found.experiment_id
+                run = client.create_run(place, run_name=name, start_time=now()).info.run_id
+            client.log_batch(run, params=[Param(key, str(value)[:500]) for key, value in params.items()])
+        except Exception as error:
+            raise _unusable(uri, error) from error
+
+        def log(figures: Mapping[str, float], step: int) -> None:
+            known = {name: value for name, value in figures.items() if not math.isnan(value)}
+            client.log_batch(run, metrics=[Metric(name, value, now(), step) for name, value in known.items()])
+
+        try:
+            yield log
+        except BaseException:
+            client.set_terminated(run, status="FAILED", end_time=now())
+            raise
+        client.set_terminated(run, status="FINISHED", end_time=now())
+
+
+def check_server(uri: str | None) -> None:
+    """Raise ConfigError when ``uri`` is a server's and it does not answer; files are not looked at."""
+    if uri is not None and uri.startswith("http"):
+        try:
+            with _quiet():
+                _client(uri).search_experiments(max_results=1)
+        except Exception as error:
+            raise _unusable(uri, error) from error
+
+
+def _client(uri: str) -> MlflowClient:
+    _stay_local()
+    from mlflow import MlflowClient  # imported late: a second that most commands do not need
+
+    # MLflow's own patience with a server that does not answer is minutes.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+    return MlflowClient(tracking_uri=uri)
+
+
+def _stay_local() -> None:
+    """Keep MLflow from asking the internet for anything; without a network some of that hangs."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+
+def _unusable(uri: str, error: Exception) -> ConfigError:
+    first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return ConfigError(f"tracking.uri: MLflow cannot use {uri}: {first_line}")
+
+
+def serve(uri: str, *, host: str, port: int) -> NoReturn:
+    """Become MLflow's server, so that what ends this process ends it too."""
+    _stay_local()
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", host]
+    command += ["--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level warning"]
+    os.execve(sys.executable, command, environment)  # noqa: S606 - our own command line
+
+
+def _metrics(trial: Trial) -> dict[str, float | None]:
+    total = trial.ledger.total
+    summary = trial.summary
+    return {
+        "train_memory_score": trial.score if trial.finished_race else None,
+        "validation_memory_score": nan_mean(list(trial.validation.values())),
+        **{name: summary[name] for name in ("accuracy", "upper_bound") if name in summary},
+        **{f"share/{name}": value for name, value in summary.get("shares", {}).items()},
+        "forecast": trial.forecast,
+        "users_raced": len(trial.series),
+        "calls": total.calls,
+        "tokens": total.input_tokens + total.output_tokens,
+        "cost_usd": total.cost_usd,
+    }
+
+
+def _params(trial: Trial) -> dict[str, Any]:
+    """Return a policy's numbers and structure; they are the same names for every trial, so that runs compare."""
+    made = {"generation": trial.generation, "parent": "-" if trial.parent is None else trial.parent}
+    return made if trial.policy is None else made | policy_params(trial.policy)
+
+
+def policy_params(policy: MemoryPolicy) -> dict[str, Any]:
+    """Return a policy's numbers and structure by name; what it does not use is left out."""
+    params = {
+        "write.mode": policy.write.mode,
+        "write.roles": policy.write.roles,
+        "update_every": policy.update_every,
+        "buffer_size": policy.buffer_size,
+        "store": policy.store,
+        "top_k": policy.top_k,
+        "read.order": policy.read.order,
+        "key": policy.key,
+    }
+    return {name: value for name, value in params.items() if value is not None}
+
+
+@contextmanager
+def _alone_at(uri: str) -> Iterator[None]:
+    """Keep other runs waiting: two that make the same new database, or the same experiment, break each other."""
+    database = Path(uri.removeprefix("sqlite:///"))
+    with FileLock(database.with_name(f".{database.name}.lock")) if uri.startswith("sqlite:///") else nullcontext():
+        yield
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the notices of MLflow and of its database migrations off the user's screen."""
+    _stay_local()
+    import mlflow  # noqa: F401 - sets its loggers' levels when it is first imported
+
+    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,68 @@
+"""The texts by which a model is asked for new users."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mnemotune.data.resources import resource
+from mnemotune.env.dialogue.generation.texts import OPTIONAL_SLOTS, REQUIRED_SLOTS, default_texts, load_texts
+
+
+def test_the_bundled_texts_use_the_slots_that_there_are_and_all_of_them() -> None:
+    texts = default_texts().model_dump()
+    assert texts.keys() == REQUIRED_SLOTS.keys()
+    for kind, text in texts.items():
+        used = set(re.findall(r"\{([a-z_]+)\}", text))
+        assert used == {*REQUIRED_SLOTS[kind], *OPTIONAL_SLOTS.get(kind, ())}, kind
+
+
+def test_every_bundled_text_but_the_repair_says_which_json_is_wanted() -> None:
+    for kind, text in default_texts().model_dump().items():
+        if kind != "repair":
+            assert "JSON" in text
+            assert text.rstrip().splitlines()[-1].startswith("{")
+
+
+def test_a_file_replaces_the_texts_that_it_names(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("repair: 'Mend this: {problems} {\"a\": 1}'", encoding="utf-8")
+    texts = load_texts(path)
+    assert texts.repair == 'Mend this: {problems} {"a": 1}'
+    assert texts.events == default_texts().events
+    assert texts.digest != default_texts().digest
+
+
+@pytest.mark.parametrize("kind", REQUIRED_SLOTS)
+def test_a_text_that_lacks_a_slot_is_refused_by_name(kind: str, tmp_path: Path) -> None:
+    slot = REQUIRED_SLOTS[kind][-1]
+    bundled = yaml.safe_load(resource("configs", "templates", "generation.yaml").read_text(encoding="utf-8"))
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({kind: bundled[kind].replace(f"{{{slot}}}", "")}), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"mine\.yaml: .*{kind}: lacks \{{{slot}\}}"):
+        load_texts(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[1, 2]", "texts"),
+        ("just text", "texts"),
+        ("a: [", "must be a mapping"),
+        ("other: x", "other"),
+        ("repair: 3", "repair"),
+    ],
+)
+def test_a_file_that_is_no_set_of_texts_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"mine\.yaml: .*{told}"):
+        load_texts(path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"none\.yaml: No such file"):
+        load_texts(tmp_path / "none.yaml")

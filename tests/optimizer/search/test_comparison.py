@@ -1,0 +1,78 @@
+"""Searches side by side: what is paired with what, and how it is told."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemotune.env.statistics import estimate_repeated
+from mnemotune.optimizer.search.comparison import Finished, compare_variants, markdown, write_comparison
+
+
+def search(seed: int = 0, by_user: dict[str, float | None] | None = None, **values: Any) -> Finished:
+    scores = {"ann": 0.2, "bob": 0.4} if by_user is None else by_user
+    given = {"candidates": 8, "accepted": 1, "periods": 90, "calls": 4000, "seconds": 10.0}
+    return Finished(**{"seed": seed, "run": f"out/{seed}", "by_user": scores} | given | values)
+
+
+def raised(by: float, seed: int) -> Finished:
+    return search(seed, {"ann": 0.2 + by, "bob": 0.4 + by})
+
+
+def test_a_difference_is_paired_by_user_and_seed() -> None:
+    base = [search(0, {"ann": 0.9, "bob": 0.1}), search(1, {"ann": 0.0, "bob": 0.6})]
+    better = [search(1, {"bob": 0.7, "ann": 0.1}), search(0, {"ann": 1.0, "bob": 0.2})]
+    _, variant = compare_variants({"base": base, "better": better})
+    assert variant.difference is not None
+    assert (variant.difference.low, variant.difference.high) == pytest.approx((0.1, 0.1))
+
+
+def test_the_first_variant_has_no_difference() -> None:
+    (first,) = compare_variants({"base": [search()]})
+    assert first.difference is None
+    assert first.score == estimate_repeated([{"ann": 0.2, "bob": 0.4}])
+
+
+def test_seeds_that_only_one_of_two_has_are_left_out_of_their_difference() -> None:
+    _, variant = compare_variants({"base": [search(0)], "more": [raised(0.1, 0), raised(0.5, 1)]})
+    assert variant.difference is not None
+    assert variant.difference.mean == pytest.approx(0.1)
+    assert variant.score.mean == pytest.approx(0.6)
+
+
+def test_a_user_without_a_score_and_a_search_without_a_test_are_left_out() -> None:
+    found = {"base": [search(0), search(1)], "other": [search(0, {"ann": None, "bob": 0.5}), search(1, {})]}
+    _, variant = compare_variants(found)
+    assert variant.difference is not None
+    assert variant.difference.mean == pytest.approx(0.1)
+    told = variant.as_json()
+    assert told["difference"]["interval"] == [None, None]
+    assert [one["memory_score"] for one in told["searches"]] == [0.5, None]
+
+
+def test_what_a_variant_took_is_the_mean_over_its_searches() -> None:
+    (variant,) = compare_variants({"base": [search(calls=10, accepted=0), search(1, calls=20)]})
+    assert (variant.mean("calls"), variant.mean("accepted")) == (15, 0.5)
+
+
+def test_the_table_has_a_line_for_each_variant() -> None:
+    head, rule, first, second = markdown(compare_variants({"base": [search()], "more": [raised(0.1, 0)]})).splitlines()
+    assert head == "| variant | memory score | difference | candidates | accepted | periods | calls | seconds |"
+    assert rule.count("---") == 8
+    assert first == "| base | 0.300 [-0.971, 1.571] |  | 8 | 1.0 | 90 | 4.0k | 10 |"
+    assert second.startswith("| more | 0.400 [-0.871, 1.671] | 0.100 [0.100, 0.100] |")
+
+
+def test_results_are_strict_json_beside_table_and_plot(tmp_path: Path) -> None:
+    variants = compare_variants({"base": [search()], "none": [search(0, {})]})
+    told = write_comparison(variants, tmp_path / "out", about={"model": "embedded"})
+    text = (tmp_path / "out" / "results.json").read_text(encoding="utf-8")
+    assert json.loads(text, parse_constant=lambda name: pytest.fail(name)) == told
+    assert told["model"] == "embedded"
+    assert math.isclose(told["variants"][0]["memory_score"], 0.3)
+    assert (tmp_path / "out" / "table.md").read_text(encoding="utf-8") == markdown(variants)
+    assert (tmp_path / "out" / "plot.svg").read_text(encoding="utf-8").startswith("<svg")

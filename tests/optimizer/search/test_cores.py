@@ -1,0 +1,52 @@
+"""Evaluations on all cores.
+
+Invariant: the result is that of one process, whatever the number of processes; only the time differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from mnemotune.data.dialogue.load import load_scenarios
+from mnemotune.env import Cast, Evaluator, Protocol
+from mnemotune.env.dialogue.transcript import TranscriptError
+from mnemotune.optimizer.search.cores import USERS_A_PROCESS, evaluate_on, processes_for
+from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.openai import OpenAIModel
+from mnemotune.policies.policy import load_policy
+from mnemotune.policies.text import LexicalEmbedder
+
+MODEL = EmbeddedModel()
+CAST = Cast(MODEL, MODEL, LexicalEmbedder(), Protocol())
+
+
+def test_users_dealt_to_processes_score_as_in_one() -> None:
+    users = load_scenarios("small")[:3]
+    heard: list[str] = []
+    awi = load_policy("awi")
+    one = asyncio.run(Evaluator(CAST).evaluate(awi, users)).as_json("awi")
+    two = evaluate_on(2, CAST, awi, users, done=lambda episode: heard.append(episode.user)).as_json("awi")
+    assert {name for name in one if one[name] != two[name]} <= {"wall_s", "critical_path_s"}
+    assert sorted(heard) == sorted(user.id for user in users)
+
+
+def test_a_problem_in_a_process_is_the_problem_of_the_evaluation() -> None:
+    with pytest.raises(TranscriptError):
+        evaluate_on(2, CAST, load_policy("awi"), load_scenarios("small")[:2], transcripts={})
+
+
+def test_a_process_of_its_own_is_for_several_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert processes_for(CAST, 1) == 1
+    assert processes_for(CAST, 2 * USERS_A_PROCESS) == 2
+    assert processes_for(CAST, 1000) == 8
+
+
+def test_where_something_else_is_asked_or_guesses_go_on_there_is_one_process() -> None:
+    remote = OpenAIModel("m", base_url="http://localhost:1/v1")
+    assert processes_for(replace(CAST, user=remote), 1000) == 1
+    guessing = replace(CAST, protocol=Protocol(compat=frozenset({"guessed_answers"})))
+    assert processes_for(guessing, 1000) == 1

@@ -1,0 +1,111 @@
+"""Forecasts from recorded talks.
+
+1. A candidate costs the calls with which it writes, and no other.
+2. What keeps more of what questions need is forecast higher.
+3. A candidate that fails has no forecast; what would end the search does end it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mnemotune.data import Scenario
+from mnemotune.data.dialogue.generator import generate_scenarios
+from mnemotune.env import Cast, Protocol
+from mnemotune.env.dialogue import rollout
+from mnemotune.env.dialogue.transcript import Transcript, talks_of
+from mnemotune.env.memrm.forecast import Forecast, Tree
+from mnemotune.env.memrm.render import statements
+from mnemotune.env.memrm.scoring import Scores
+from mnemotune.optimizer.search.forecasting import Judge, TalkForecaster
+from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModelError, Limits
+from mnemotune.policies.lm.base import Completion, Request
+from mnemotune.policies.lm.budget import Metered
+from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.memory import MemoryEvent
+from mnemotune.policies.policy import MemoryPolicy, load_policy
+from mnemotune.policies.text import LexicalEmbedder
+
+TOLD = Tree(feature=[0, -1, -1], threshold=[0.5, 0.0, 0.0], left=[1, 0, 0], right=[2, 0, 0], value=[0.0, -2.0, 2.0])
+
+
+class Words:
+    """A reward model that believes in words: P(safe) is the share of statements of which all words are there."""
+
+    def score(self, events: Sequence[MemoryEvent]) -> Scores:
+        return np.array([self._one(event) for event in events], dtype=np.float64)
+
+    def _one(self, event: MemoryEvent) -> float:
+        told = [statement.prompt.suffix.split() for statement in statements(event)]
+        return float(np.mean([words[0] == words[2] for words in told]))
+
+
+class Failing(EmbeddedModel):
+    """Fails as it is told."""
+
+    def __init__(self, error: LanguageModelError) -> None:
+        super().__init__()
+        self._error = error
+
+    async def complete(self, request: Request) -> Completion:
+        raise self._error
+
+
+@pytest.fixture(scope="module")
+def life() -> Scenario:
+    [scenario] = generate_scenarios(users=1, seed=3)
+    return scenario.model_copy(update={"periods": scenario.periods[:3]})
+
+
+@pytest.fixture
+async def forecaster(life: Scenario) -> Callable[..., TalkForecaster]:
+    cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(), Protocol())
+    talks: dict[str, Transcript] = talks_of([await rollout(life, load_policy("native"), cast)])
+    judge = Judge(Words(), Forecast(start=0.0, trees=[TOLD]))
+    return lambda model: TalkForecaster(judge, [life], talks, replace(cast, assistant=model))
+
+
+def changed(policy: MemoryPolicy, **values: object) -> MemoryPolicy:
+    return MemoryPolicy.model_validate(policy.model_dump() | values)
+
+
+@pytest.mark.parametrize(("name", "roles"), [("native", set()), ("rag", set()), ("awe", {"write"}), ("awi", {"write"})])
+async def test_a_candidate_costs_the_calls_with_which_it_writes_invariant_1(
+    name: str, roles: set[str], forecaster: Callable[..., TalkForecaster]
+) -> None:
+    model = Metered(EmbeddedModel())
+    assert 0 < await forecaster(model).forecast(load_policy(name)) < 1
+    assert set(model.ledger.by_role) == roles
+
+
+async def test_what_keeps_more_is_forecast_higher_invariant_2(forecaster: Callable[..., TalkForecaster]) -> None:
+    rag, listener = load_policy("rag"), forecaster(EmbeddedModel())
+    forgetful, keen, everything = [
+        await listener.forecast(policy)
+        for policy in (changed(rag, top_k=2), changed(rag, top_k=60), load_policy("native"))
+    ]
+    assert forgetful < keen <= everything
+
+
+async def test_a_candidate_whose_model_fails_has_no_forecast_invariant_3(
+    forecaster: Callable[..., TalkForecaster],
+) -> None:
+    failing = Failing(LanguageModelError("the reply was refused"))
+    assert math.isnan(await forecaster(failing).forecast(load_policy("awi")))
+
+
+@pytest.mark.parametrize("kind", ["endpoint", "budget"])
+async def test_what_would_end_the_search_ends_it_invariant_3(
+    kind: str, forecaster: Callable[..., TalkForecaster]
+) -> None:
+    model = {
+        "endpoint": Failing(EndpointDown("nobody is there")),
+        "budget": Metered(EmbeddedModel(), budget=Budget(Limits(calls=3))),
+    }[kind]
+    with pytest.raises(EndpointDown if kind == "endpoint" else BudgetExhausted):
+        await forecaster(model).forecast(load_policy("awi"))

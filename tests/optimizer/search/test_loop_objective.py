@@ -1,0 +1,157 @@
+"""What goes to the sealed test where the objective is score for what a turn costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from mnemotune.optimizer.config import SearchConfig
+from mnemotune.optimizer.search.acceptance import ALPHA_AT_THE_END
+from mnemotune.policies.lm import LanguageModelError
+
+pytestmark = pytest.mark.usefixtures("early_looks")
+
+MakeRig = Callable[..., Any]
+
+
+def searching(objective: str = "score-per-token", **search: Any) -> SearchConfig:
+    return SearchConfig.model_validate(
+        {"generations": 1, "candidates": 1, "numbers": False, "objective": objective} | search
+    )
+
+
+def spread(kind: str, score: float, users: int) -> dict[str, float]:
+    return {f"{kind}{i}": score + 0.01 * (i % 2) for i in range(users)}
+
+
+def told(cost: float) -> dict[str, Any]:
+    shares = {"write": 0.1, "read": 0.1, "utilisation": 0.3}
+    per_turn = {"calls": 1.0, "input_tokens": cost, "output_tokens": 0.0}
+    return {"accuracy": 0.5, "shares": shares, "failures": [], "per_turn": per_turn}
+
+
+def with_trials(make_rig: MakeRig, kit: Any, search: SearchConfig, rows: Sequence[dict[str, Any]], **rig: Any) -> Any:
+    """Make a rig whose study holds a seed policy and candidates of made-up scores and costs."""
+    made = make_rig(search=search, splits=kit.splits(validation=6), **rig)
+    for number, row in enumerate(rows):
+        values = {
+            "policy": kit.policy(row["care"]),
+            "accepted": number == 0 or row.get("accepted", False),
+            "train": spread("train", row["train"], 4),
+            "validation": spread("valid", row["validation"], 6) if "validation" in row else {},
+            "summary": told(row["cost"]),
+        }
+        made.study.append(kit.trial(number, **values))
+    return made
+
+
+SEED = {"care": 0, "train": 0.0, "validation": 0.0, "cost": 500}
+DEAR = {"care": 100, "train": 0.9, "cost": 5000}
+CHEAP = {"care": 95, "train": 0.8, "cost": 600}
+
+
+async def test_the_pick_is_looked_at_last_and_becomes_the_best(kit: Any, make_rig: MakeRig) -> None:
+    rig = with_trials(make_rig, kit, searching(), [SEED, DEAR, CHEAP])
+    await rig.look_last()
+    best = rig.study.best
+    assert (best.number, best.parent, best.policy, best.stage) == (3, 2, kit.policy(95), "validate")
+    assert best.change == "the most score-per-token"
+    assert best.look["over_seed"]["p"] < best.look["level"] == ALPHA_AT_THE_END
+    assert best.validation.keys() == {user.id for user in rig.splits.validation}
+
+
+async def test_for_score_alone_the_leader_is_looked_at_whatever_it_costs(kit: Any, make_rig: MakeRig) -> None:
+    rig = with_trials(make_rig, kit, searching("score"), [SEED, DEAR, CHEAP])
+    await rig.look_last()
+    assert rig.study.best.policy == kit.policy(100)
+    assert rig.study.best.change == "the leader, looked at last"
+
+
+async def test_where_validation_users_are_against_the_pick_the_leader_is_looked_at(kit: Any, make_rig: MakeRig) -> None:
+    rig = with_trials(make_rig, kit, searching(), [SEED | {"validation": 0.5}, DEAR, CHEAP | {"care": 1}])
+    await rig.look_last()
+    refused, leader = rig.study.trials[3:]
+    assert (refused.accepted, refused.policy) == (False, kit.policy(1))
+    assert "over the seed policy on validation" in refused.reason
+    assert leader.change == "the leader, looked at last"
+    assert leader.look["level"] < ALPHA_AT_THE_END
+
+
+async def test_a_pick_that_was_accepted_on_the_way_takes_no_call(kit: Any, make_rig: MakeRig) -> None:
+    rows = [SEED, CHEAP | {"accepted": True, "validation": 0.8}, DEAR | {"accepted": True, "validation": 0.9}]
+    rig = with_trials(make_rig, kit, searching(), rows)
+    await rig.look_last()
+    assert (rig.study.best.number, rig.study.best.policy) == (3, kit.policy(95))
+    assert rig.study.best.validation == rig.study.trials[1].validation
+    assert rig.pupil.requests == []
+
+
+async def test_a_pick_that_is_the_best_already_changes_nothing(kit: Any, make_rig: MakeRig) -> None:
+    rig = with_trials(make_rig, kit, searching(), [SEED, CHEAP | {"accepted": True, "validation": 0.8}])
+    await rig.look_last()
+    assert len(rig.study.trials) == 2
+    assert rig.pupil.requests == []
+
+
+async def test_where_train_users_decide_the_pick_is_accepted_without_a_look(kit: Any, make_rig: MakeRig) -> None:
+    rows = [SEED, CHEAP, DEAR | {"accepted": True}]
+    rig = with_trials(make_rig, kit, searching(acceptance="train"), rows)
+    await rig.look_last()
+    assert (rig.study.best.number, rig.study.best.policy, rig.study.best.look) == (3, kit.policy(95), {})
+    assert rig.pupil.requests == []
+
+
+async def test_where_nothing_is_surely_better_the_leader_is_looked_at(kit: Any, make_rig: MakeRig) -> None:
+    rig = with_trials(make_rig, kit, searching(), [SEED, {"care": 100, "train": -0.1, "cost": 1}])
+    await rig.look_last()
+    assert [trial.number for trial in rig.study.trials] == [0, 1]
+
+
+async def test_a_pick_whose_episodes_fail_is_not_accepted(kit: Any, make_rig: MakeRig) -> None:
+    fails = lambda request: "This is valid5" in request.messages[-1].content  # noqa: E731
+    pupil = kit.pupil(fails=fails, error=LanguageModelError("the line is dead"))
+    rig = with_trials(make_rig, kit, searching(), [SEED, CHEAP], pupil=pupil)
+    await rig.look_last()
+    assert rig.study.best.number == 0
+    assert "the line is dead" in rig.study.trials[2].reason
+
+
+async def test_a_pick_that_is_the_leader_is_looked_at_once(kit: Any, make_rig: MakeRig) -> None:
+    rig = with_trials(make_rig, kit, searching(), [SEED | {"validation": 0.5}, CHEAP | {"care": 1}])
+    await rig.look_last()
+    assert [trial.look["level"] for trial in rig.study.trials if trial.look] == [ALPHA_AT_THE_END]
+    assert rig.study.best.number == 0
+
+
+async def test_a_search_that_was_stopped_after_its_pick_failed_picks_no_other(kit: Any, make_rig: MakeRig) -> None:
+    rows = [SEED | {"validation": 0.5}, DEAR, CHEAP | {"care": 1}, CHEAP | {"care": 2, "cost": 700}]
+    rig = with_trials(make_rig, kit, searching(), rows)
+    await rig.look_last()
+    whole = [(trial.policy, trial.change) for trial in rig.study.trials]
+    stopped = with_trials(make_rig, kit, searching(), rows)
+    stopped.study.append(rig.study.trials[len(rows)])
+    await stopped.look_last()
+    assert [(trial.policy, trial.change) for trial in stopped.study.trials] == whole
+
+
+async def test_what_validation_users_said_of_others_does_not_choose_the_pick(kit: Any, make_rig: MakeRig) -> None:
+    """It is looked at on them: to choose by them would make its look too kind."""
+    for score in (-0.5, 0.5):
+        rig = with_trials(make_rig, kit, searching(), [SEED, DEAR, CHEAP | {"validation": score}])
+        await rig.look_last()
+        assert rig.study.trials[3].parent == 2
+
+
+@pytest.mark.parametrize("objective", ["score-per-token", "score-per-call"])
+async def test_a_whole_search_costs_its_policies_and_ends_with_one_that_is_better(
+    kit: Any, make_rig: MakeRig, objective: str
+) -> None:
+    search = searching(objective, generations=3, candidates=2)
+    rig = make_rig(search=search, splits=kit.splits(train=6, validation=8))
+    await rig.run(kit.policy(20))
+    await rig.look_last()
+    raced = [trial for trial in rig.study.trials if trial.finished_race]
+    assert all(trial.summary["per_turn"]["calls"] == 1.0 for trial in raced), "nothing is written"
+    assert kit.care(rig.study.best.policy) > 20

@@ -1,0 +1,281 @@
+"""The sealed test: the finalist, the seed and the baselines on users that the search never saw, once.
+
+Invariants:
+1. A policy is run on a user at most once, whatever names it has.
+2. A row that is there already is neither run again nor changed.
+3. The rows are those of the policies asked for, in their order, up to where the budget ended; then ``problem`` says so.
+4. The difference is evolved minus seed, paired by user.
+5. A test that is over says so, and is made of plain JSON values.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemotune.env import Episode, Evaluation
+from mnemotune.env.dialogue.protocol import upper_bound_calls
+from mnemotune.optimizer.search.sealed import EVOLVED, SEED, SealedTest, most_test_calls, open_test
+from mnemotune.policies.lm import BudgetExhausted, Limits, Metered, Request
+from mnemotune.policies.lm.budget import Budget
+
+EPISODE_CALLS = 2 + 16
+CEILING_CALLS = 8
+
+
+class Opened:
+    """A test that was opened, with everything that was heard of it."""
+
+    def __init__(self, kit: Any, pupil: Any = None, *, calls: int | None = None, users: int = 3) -> None:
+        self.pupil = pupil or kit.pupil()
+        self.scenarios = kit.splits(test=users).test
+        self.evaluator = kit.evaluator(Metered(self.pupil, budget=Budget(Limits(calls=calls))))
+        self.episodes: list[Episode] = []
+        self.kept: list[tuple[str, list[str], Evaluation]] = []
+        self.tests: list[SealedTest] = []
+
+    async def open(self, policies: Any, *, before: SealedTest | None = None) -> SealedTest:
+        def keep(so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
+            self.kept.append((name, list(so_far.rows), evaluation))
+            self.tests.append(so_far)
+
+        return await open_test(
+            policies,
+            self.scenarios,
+            self.evaluator,
+            before=before or SealedTest({}),
+            done=self.episodes.append,
+            keep=keep,
+        )
+
+
+async def test_every_policy_gets_its_row_in_the_order_asked_for_invariants_3_5(kit: Any) -> None:
+    opened = Opened(kit)
+    policies = {"rag": kit.policy(50), SEED: kit.policy(0), "native": kit.policy(30), EVOLVED: kit.policy(100)}
+    test = await opened.open(policies)
+    assert list(test.rows) == list(policies)
+    assert test.done
+    assert test.problem == ""
+    for name, policy in policies.items():
+        assert test.rows[name]["policy"] == name
+        assert test.rows[name]["key"] == policy.key
+        assert test.rows[name]["users"] == 3
+    assert test.rows[EVOLVED]["memory_score"] == 1.0
+    assert len(opened.episodes) == 12
+
+
+async def test_the_comparison_asked_for_comes_first_should_the_budget_end(kit: Any) -> None:
+    opened = Opened(kit)
+    await opened.open({"awe": kit.policy(1), "rag": kit.policy(2), SEED: kit.policy(3), EVOLVED: kit.policy(4)})
+    assert [name for name, *_ in opened.kept] == [EVOLVED, SEED, "awe", "rag"]
+
+
+async def test_equal_policies_are_run_once_invariant_1(kit: Any) -> None:
+    opened = Opened(kit)
+    test = await opened.open({"native": kit.policy(30), SEED: kit.policy(30), EVOLVED: kit.policy(30)})
+    assert len(opened.episodes) == 3
+    assert len(opened.pupil.asked("reply")) == 3 * 2
+    rows = [{**row, "policy": ""} for row in test.rows.values()]
+    assert rows[0] == rows[1] == rows[2]
+    assert test.difference == {"memory_score": 0.0, "interval": [0.0, 0.0]}
+
+
+async def test_rows_that_are_there_already_are_not_run_again_invariant_2(kit: Any) -> None:
+    whole = await Opened(kit).open({SEED: kit.policy(0), "rag": kit.policy(50), EVOLVED: kit.policy(100)})
+    before = SealedTest({EVOLVED: whole.rows[EVOLVED], "rag": {"policy": "rag", "made": "by hand"}})
+    opened = Opened(kit)
+    test = await opened.open({SEED: kit.policy(0), "rag": kit.policy(50), EVOLVED: kit.policy(100)}, before=before)
+    assert [name for name, *_ in opened.kept] == [SEED]
+    assert len(opened.episodes) == 3
+    assert test.rows["rag"] == {"policy": "rag", "made": "by hand"}
+    assert test.rows[EVOLVED] == whole.rows[EVOLVED]
+    assert test.difference == whole.difference
+    assert list(before.rows) == [EVOLVED, "rag"], "the rows of before were changed"
+
+
+async def test_a_policy_that_has_a_row_under_another_name_is_not_run_again_invariant_1(kit: Any) -> None:
+    """A run is killed in its test: the row of one name is there, that of an equal policy is not."""
+    opened = Opened(kit)
+    before = await opened.open({EVOLVED: kit.policy(30)})
+    test = await opened.open({SEED: kit.policy(30), EVOLVED: kit.policy(30)}, before=before)
+    assert test.rows[SEED] == {**before.rows[EVOLVED], "policy": SEED}
+    assert len(opened.episodes) == 3
+
+
+async def test_a_test_that_is_over_costs_nothing_more_invariant_2(kit: Any) -> None:
+    policies = {SEED: kit.policy(0), EVOLVED: kit.policy(100)}
+    before = await Opened(kit).open(policies)
+    opened = Opened(kit)
+    assert await opened.open(policies, before=before) == before
+    assert opened.pupil.requests == []
+
+
+@pytest.mark.parametrize(
+    ("calls", "tested"),
+    [
+        (0, []),
+        (3 * (EPISODE_CALLS + CEILING_CALLS) - 1, []),
+        (3 * (EPISODE_CALLS + CEILING_CALLS), [EVOLVED]),
+        (3 * (2 * EPISODE_CALLS + CEILING_CALLS) - 1, [EVOLVED]),
+        (3 * (2 * EPISODE_CALLS + CEILING_CALLS), [EVOLVED, SEED]),
+        (3 * (3 * EPISODE_CALLS + CEILING_CALLS), [EVOLVED, SEED, "native"]),
+    ],
+)
+async def test_a_budget_that_ends_leaves_what_was_tested_and_says_what_is_missing_invariants_3_5(
+    kit: Any, calls: int, tested: list[str]
+) -> None:
+    opened = Opened(kit, calls=calls)
+    policies = {"native": kit.policy(30), SEED: kit.policy(0), EVOLVED: kit.policy(100)}
+    test = await opened.open(policies)
+    missing = [name for name in policies if name not in tested]
+    assert sorted(test.rows) == sorted(tested)
+    assert test.done == (not missing), "what is missing can still be tested"
+    if missing:
+        assert test.problem == f"{', '.join(missing)} could not be tested: the budget of {calls:,} calls is spent"
+    else:
+        assert test.problem == ""
+    assert len(opened.pupil.requests) <= calls
+
+
+async def test_an_equal_policy_needs_no_budget_of_its_own_invariant_1(kit: Any) -> None:
+    opened = Opened(kit, calls=3 * (EPISODE_CALLS + CEILING_CALLS))
+    test = await opened.open({"native": kit.policy(30), SEED: kit.policy(30), EVOLVED: kit.policy(30)})
+    assert test.problem == ""
+    assert len(test.rows) == 3
+
+
+async def test_keep_hears_of_every_policy_with_the_rows_so_far(kit: Any) -> None:
+    opened = Opened(kit)
+    test = await opened.open({"native": kit.policy(30), SEED: kit.policy(0), EVOLVED: kit.policy(30)})
+    assert [(name, rows) for name, rows, _ in opened.kept] == [
+        (EVOLVED, [EVOLVED]),
+        (SEED, [EVOLVED, SEED]),
+        ("native", [EVOLVED, SEED, "native"]),
+    ]
+    for name, _, evaluation in opened.kept:
+        assert evaluation.as_json(name) == test.rows[name]
+    assert not any(so_far.done for so_far in opened.tests)
+
+
+async def test_what_keep_was_told_does_not_change_afterwards(kit: Any) -> None:
+    opened = Opened(kit)
+    await opened.open({SEED: kit.policy(0), EVOLVED: kit.policy(30)})
+    assert [list(so_far.rows) for so_far in opened.tests] == [[EVOLVED], [EVOLVED, SEED]]
+
+
+async def test_the_result_is_plain_json_that_reads_back_the_same_invariant_5(kit: Any) -> None:
+    test = await Opened(kit).open({SEED: kit.policy(0), EVOLVED: kit.policy(60)})
+    again = SealedTest(**json.loads(json.dumps(test.as_json(), allow_nan=False)))
+    assert again == test
+    assert again.difference == test.difference
+
+
+async def test_episodes_that_fail_are_told_in_their_row_and_leave_the_difference_to_the_others_invariant_4(
+    kit: Any,
+) -> None:
+    def fails(request: Request) -> bool:
+        text = " ".join(message.content for message in request.messages)
+        return "Care 100." in text and "sealed1 asks" in text
+
+    test = await Opened(kit, kit.pupil(fails=fails)).open({SEED: kit.policy(0), EVOLVED: kit.policy(100)})
+    assert test.rows[EVOLVED]["failures"] == [{"user": "sealed1", "reason": "the line is dead"}]
+    assert sorted(test.rows[EVOLVED]["by_user"]) == ["sealed0", "sealed2"]
+    assert test.difference["memory_score"] is not None
+    assert test.problem == ""
+
+
+scores = st.dictionaries(st.sampled_from("abcdefg"), st.none() | st.floats(-3, 1))
+
+
+@given(evolved=scores, seed=scores)
+def test_the_difference_is_paired_by_user_invariant_4(
+    evolved: dict[str, float | None], seed: dict[str, float | None]
+) -> None:
+    test = SealedTest({SEED: {"by_user": seed}, EVOLVED: {"by_user": evolved}})
+    gains = [
+        evolved[user] - seed[user]  # type: ignore[operator]
+        for user in sorted(evolved.keys() & seed.keys())
+        if None not in (evolved[user], seed[user])
+    ]
+    mean, (low, high) = test.difference["memory_score"], test.difference["interval"]
+    json.dumps(test.difference, allow_nan=False)
+    if not gains:
+        assert (mean, low, high) == (None, None, None)
+        return
+    assert mean == pytest.approx(sum(gains) / len(gains), abs=1e-6)
+    if len(gains) == 1:
+        assert (low, high) == (None, None)
+    else:
+        assert low <= mean <= high
+
+
+def test_the_difference_looks_at_pairs_not_at_the_spread_between_users() -> None:
+    """Users differ widely, the gain is the same for all: a mean over unpaired users could not tell."""
+    seed = {f"user{i}": i / 10 for i in range(10)}
+    evolved = {user: score + 0.05 for user, score in seed.items()}
+    difference = SealedTest({SEED: {"by_user": seed}, EVOLVED: {"by_user": evolved}}).difference
+    assert difference["memory_score"] == 0.05
+    assert difference["interval"] == pytest.approx([0.05, 0.05])
+
+
+@pytest.mark.parametrize("rows", [{}, {SEED: {"by_user": {"a": 1.0}}}, {EVOLVED: {"by_user": {"a": 1.0}}}])
+def test_without_both_rows_the_difference_is_not_known_invariant_4(rows: dict[str, Any]) -> None:
+    assert SealedTest(rows).difference == {"memory_score": None, "interval": [None, None]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "best"),
+    [
+        ({"native": {"memory_score": 0.1}, "awi": {"memory_score": 0.2}}, "awi"),
+        ({"awi": {"memory_score": 0.2}, "told": {"memory_score": 0.9, "oracle": True}}, "awi"),
+        ({"awi": {"memory_score": None}, SEED: {"memory_score": 0.5}, EVOLVED: {"memory_score": 0.6}}, None),
+        ({"told": {"memory_score": 0.9, "oracle": True}}, None),
+    ],
+)
+def test_the_best_baseline_is_one_that_could_be_shipped(rows: dict[str, Any], best: str | None) -> None:
+    assert SealedTest(rows).best_baseline == best
+
+
+def test_the_most_that_a_test_can_take_covers_every_policy_and_the_upper_bounds(kit: Any) -> None:
+    scenarios = kit.splits(test=2).test
+    native, rag = kit.policy(10), kit.policy(10, mode="verbatim", update_every=2, buffer_size=0, store="context")
+    both = most_test_calls(scenarios, [native, rag], kit.protocol, finalist_writes=1)
+    one = most_test_calls(scenarios, [native], kit.protocol, finalist_writes=1)
+    twice = most_test_calls(scenarios, [native, native], kit.protocol, finalist_writes=1)
+    assert both - one == 2 * EPISODE_CALLS
+    assert twice == one
+    finalist = 2 * (EPISODE_CALLS + 2 * 2)
+    assert one == 2 * EPISODE_CALLS + finalist + sum(upper_bound_calls(scenario) for scenario in scenarios)
+
+
+@pytest.mark.parametrize("mode", ["none", "verbatim", "facts", "profile"])
+@pytest.mark.parametrize("every", [1, 2, 3])
+async def test_no_test_takes_more_than_its_most(kit: Any, mode: str, every: int) -> None:
+    finalist = (
+        kit.policy(40)
+        if mode == "none"
+        else kit.policy(40, mode=mode, update_every=every, buffer_size=0, store="external", top_k=3)
+    )
+    opened = Opened(kit, users=2)
+    policies = {
+        SEED: kit.policy(0),
+        "rag": kit.policy(0, mode="verbatim", update_every=2, buffer_size=1, store="context"),
+    }
+    most = most_test_calls(opened.scenarios, list(policies.values()), kit.protocol, finalist_writes=every)
+    opened = Opened(kit, users=2, calls=most)
+    test = await opened.open(policies | {EVOLVED: finalist})
+    assert test.problem == ""
+    assert len(opened.pupil.requests) <= most
+    assert not math.isnan(test.rows[EVOLVED]["accuracy"])
+
+
+async def test_a_budget_is_exhausted_by_the_evaluator_not_by_the_test(kit: Any) -> None:
+    """Guards the tests above: the meter does refuse."""
+    opened = Opened(kit, calls=5)
+    with pytest.raises(BudgetExhausted):
+        await opened.evaluator.evaluate(kit.policy(), opened.scenarios)

@@ -1,0 +1,419 @@
+"""The report of a run: a page that stands alone, tells what the study holds, and can be looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import pytest
+
+from mnemotune.optimizer.config import Config, dump_config, parse_config
+from mnemotune.optimizer.search.outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run
+from mnemotune.optimizer.search.sealed import SealedTest, open_test
+from mnemotune.optimizer.views.report import render_report, write_report
+from mnemotune.optimizer.views.table import cells, number, with_interval
+from mnemotune.policies.lm import Ledger
+from mnemotune.policies.lm.base import Spend, merged
+
+CONFIG = "{data: made up, splits: {train: 4, validation: 4, test: 12}, seed_policy: native}"
+EVIL = "</pre><script>document.title = 'stolen'</script><img src=x onerror=alert(1)> & {{ 7 * 7 }}"
+LOADS = {"src", "srcset", "data", "action", "poster", "background", "formaction"}
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+def settings(policy: Any, *overrides: str) -> Config:
+    return parse_config(CONFIG, where="test", overrides=overrides).model_copy(update={"seed_policy": policy})
+
+
+def as_outcome(rig: Any, policy: Any, *overrides: str) -> Outcome:
+    """Make a run folder of the rig's study."""
+    folder = Path(rig.storage.removeprefix("sqlite:///")).parent
+    (folder / "config.yaml").write_text(dump_config(settings(policy, *overrides)), encoding="utf-8")
+    return open_run(folder)
+
+
+def evolve(rig: Any, policy: Any) -> None:
+    rig.study.note(ENDED, asyncio.run(rig.run(policy)))
+    asyncio.run(rig.look_last())
+    rig.study.note(SEARCH_SPEND, merged([rig.model.ledger, rig.proposer.ledger]).as_json())
+
+
+def open_sealed_test(rig: Any, baselines: dict[str, Any], policy: Any) -> None:
+    policies = baselines | {"seed": policy, "evolved": rig.study.best.policy}
+    test = open_test(
+        policies, rig.splits.test, rig.evaluator, before=SealedTest({}), done=lambda _: None, keep=lambda *_: None
+    )
+    rig.study.note(TEST, asyncio.run(test).as_json())
+    rig.study.note(TEST_SPEND, Ledger({"answer": Spend(12_345, 45, 678_000, 999, 0.25)}).as_json())
+
+
+@pytest.fixture(scope="module")
+def finished(make_rig: Callable[..., Any], kit: Any) -> Outcome:
+    """A run whose evolved policy is better than its seed."""
+    pupil = kit.pupil(edits=lambda text: text.replace("Care 20.", "Care 95."))
+    rig, seed = make_rig(pupil=pupil, splits=kit.splits(validation=6, test=12)), kit.policy(20)
+    evolve(rig, seed)
+    open_sealed_test(rig, {"native": kit.policy(45)}, seed)
+    return as_outcome(rig, seed)
+
+
+@pytest.fixture(scope="module")
+def page(finished: Outcome) -> Page:
+    return read(render_report(finished))
+
+
+@dataclass
+class Page(HTMLParser):
+    """A page as a browser reads it: its elements, what is open at the end, and the text outside of styles."""
+
+    elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    text: str = ""
+    tables: list[list[list[str]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in {"td", "th"}:
+            self.tables[-1][-1].append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "title"} & set(self.open[-1:]):
+            self.text += data
+        if {"td", "th"} & set(self.open):
+            self.tables[-1][-1][-1] += data
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def words(self) -> str:
+        return " ".join(self.text.split())
+
+
+def read(html: str) -> Page:
+    page = Page()
+    page.feed(html)
+    page.close()
+    assert page.open == []
+    return page
+
+
+def test_the_page_loads_and_runs_nothing(finished: Outcome, page: Page) -> None:
+    assert not page.named("script")
+    assert not page.named("link")
+    assert not page.named("iframe")
+    for tag, attributes in page.elements:
+        assert not LOADS & attributes.keys(), tag
+        assert not [name for name in attributes if name.startswith("on")], tag
+        for name, value in attributes.items():
+            if name.endswith("href"):
+                assert (value or "").startswith("#"), (tag, value)
+    assert not re.findall(r"url\((?!['\"]?#)", html := render_report(finished))
+    assert "@import" not in html
+
+
+def test_the_table_of_the_sealed_test_has_every_figure(finished: Outcome, page: Page) -> None:
+    (table,) = [table for table in page.tables if "memory score [95% interval]" in table[0]]
+    assert [row[0] for row in table[1:]] == ["native", "seed", "evolved"]
+    for row in table[1:]:
+        assert row == [*cells(row[0], finished.test.rows[row[0]]), "$0.00"]
+
+
+def test_the_front_is_a_table_of_policies_that_no_other_beats(finished: Outcome, page: Page) -> None:
+    (table,) = [table for table in page.tables if "best for" in table[0]]
+    rows = finished.as_json()["front"]
+    assert [int(row[0]) for row in table[1:]] == [row["trial"] for row in rows]
+    costs, scores = ([row[i] for row in table[1:]] for i in (5, 2))
+    assert costs == sorted(costs, key=float)
+    assert scores == sorted(scores)
+    assert {user for row in rows for user in row["best_for"]} <= finished.study.trials[0].train.keys()
+
+
+def test_a_price_that_is_not_known_is_said_in_the_report(make_rig: Any, kit: Any, finished: Outcome) -> None:
+    rig = make_rig()
+    rig.study.append(kit.trial())
+    rig.study.note(TEST, SealedTest({"seed": finished.test.rows["seed"]}).as_json())
+    page = read(render_report(as_outcome(rig, kit.policy(), "model=openai:nobody-has-it")))
+    (table,) = [table for table in page.tables if "memory score [95% interval]" in table[0]]
+    assert table[1][-1] == "not known"
+
+
+def test_the_headline_compares_the_evolved_policy_with_its_seed(finished: Outcome, page: Page) -> None:
+    gain = finished.test.difference
+    assert gain["interval"][0] > 0
+    assert f"evolved \u2212 seed, 95% interval{with_interval(gain['memory_score'], gain['interval'])}" in page.words()
+    assert "the evolved policy scores better than the seed policy" in page.words()
+    assert "evolved \u2212 native, the best baseline here" in page.words()
+
+
+@pytest.mark.parametrize(
+    ("seed", "evolved", "verdict"),
+    [
+        ((0.1, 0.2, 0.3), (0.5, 0.6, 0.71), "scores better than the seed policy"),
+        ((0.5, 0.6, 0.71), (0.1, 0.2, 0.3), "scores worse than the seed policy"),
+        ((0.1, 0.6, 0.3), (0.5, 0.2, 0.3), "cannot be told apart from the seed policy"),
+        ((0.1, 0.6, 0.3), (0.1, 0.6, 0.3), "cannot be told apart from the seed policy"),
+    ],
+)
+def test_the_headline_says_no_more_than_the_interval_does(
+    seed: Any, evolved: Any, verdict: str, finished: Outcome, make_rig: Any, kit: Any
+) -> None:
+    rig = make_rig()
+    rig.study.append(kit.trial())
+    rows = {
+        name: dict(finished.test.rows[name]) | {"by_user": dict(zip("abc", scores, strict=True))}
+        for name, scores in (("seed", seed), ("evolved", evolved))
+    }
+    rig.study.note(TEST, SealedTest(rows, "", done=True).as_json())
+    assert verdict in read(render_report(as_outcome(rig, kit.policy()))).words()
+
+
+def test_every_trial_is_there_with_its_change_and_reason(finished: Outcome, page: Page) -> None:
+    (table,) = [table for table in page.tables if "why" in table[0]]
+    assert [row[0] for row in table[1:]] == [str(trial.number) for trial in finished.study.trials]
+    for row, trial in zip(table[1:], finished.study.trials, strict=True):
+        assert row[-2:] == [trial.change, trial.reason]
+        assert (row[4], row[5]) == (trial.proposer, trial.stage)
+    marked = [attributes for attributes in page.named("tr") if attributes.get("class") == "accepted"]
+    assert len(marked) == sum(trial.accepted for trial in finished.study.trials) > 1
+
+
+def test_the_counts_of_candidates_add_up(finished: Outcome, page: Page) -> None:
+    counts = re.search(r"(\d+) proposed · (.*?)\. It ended because", page.words())
+    assert counts is not None
+    parts = [int(number) for number in re.findall(r"(\d+) [a-z]", counts[2])]
+    assert int(counts[1]) == sum(parts) == sum(bool(trial.proposer) for trial in finished.study.trials)
+
+
+def test_what_came_of_each_proposers_candidates_is_counted(finished: Outcome, page: Page) -> None:
+    (table,) = [table for table in page.tables if table[0][0] == "proposer"]
+    candidates = [trial for trial in finished.study.trials if trial.proposer]
+    accepted = [trial.policy for trial in finished.study.trials if trial.accepted]
+    assert {row[0] for row in table[1:]} == {trial.proposer for trial in candidates}
+    for row in table[1:]:
+        made = [trial for trial in candidates if trial.proposer == row[0]]
+        calls = sum(trial.ledger.total.calls for trial in made)
+        assert row[1:] == [
+            str(len(made)),
+            str(sum(trial.finished_race for trial in made)),
+            str(sum(trial.led for trial in made)),
+            str(len({trial.policy for trial in made if trial.policy in accepted})),
+            f"{calls:,}",
+        ]
+
+
+def test_every_look_is_there_with_what_it_was_decided_on(finished: Outcome, page: Page) -> None:
+    (table,) = [table for table in page.tables if "surely worse on" in table[0]]
+    looked = [trial for trial in finished.study.trials if trial.look]
+    assert looked
+    for row, trial in zip(table[1:], looked, strict=True):
+        gain = trial.look["over_best"]["gain"]
+        assert row[0] == str(trial.number)
+        assert row[1] == with_interval(gain[0], gain[1:])
+        assert row[6] == f"{trial.look['level']:.2g}"
+        assert row[7] == "none"
+
+
+def test_the_evolved_policys_score_is_told_from_train_to_test(finished: Outcome, page: Page) -> None:
+    best = finished.study.best
+    validation = sum(best.validation.values()) / len(best.validation)
+    told = [best.score, validation, finished.test.rows["evolved"]["memory_score"]]
+    assert "train {} → validation {} → test {}".format(*map(number, told)) in page.words()
+
+
+def test_a_run_that_looked_at_nothing_has_no_table_of_looks(make_rig: Any, kit: Any) -> None:
+    rig = make_rig()
+    rig.study.append(kit.trial())
+    page = read(render_report(as_outcome(rig, kit.policy())))
+    assert not [table for table in page.tables if "surely worse on" in table[0] or table[0][0] == "proposer"]
+
+
+def test_the_prompt_that_evolved_is_compared_with_the_seeds_line_by_line(page: Page) -> None:
+    assert "The answer prompt, compared with the seed policy's" in page.words()
+    assert "Care 20." in page.words()
+    kinds = [attributes.get("class") for attributes in page.named("span")]
+    assert {"same", "added", "removed"} <= set(kinds)
+
+
+def test_what_it_took_is_told_by_role_with_a_total(finished: Outcome, page: Page) -> None:
+    (table,) = [table for table in page.tables if "of them cached" in table[0]]
+    ledger = merged([finished.search_spend, finished.test_spend])
+    told = {row[0]: row[1:] for row in table[1:]}
+    assert {role: told[role][0] for role in ledger.by_role} == {r: f"{s.calls:,}" for r, s in ledger.by_role.items()}
+    assert table[-1][:3] == ["total", f"{ledger.total.calls:,}", "45"]
+    assert table[-1][-1] == "$0.25"
+
+
+def test_a_cost_that_is_not_known_is_not_written_as_zero(make_rig: Any, kit: Any) -> None:
+    rig = make_rig()
+    rig.study.append(kit.trial())
+    rig.study.note(SEARCH_SPEND, Ledger({"answer": Spend(9, 0, 9, 9, None)}).as_json())
+    page = read(render_report(as_outcome(rig, kit.policy())))
+    assert "not known" in page.words()
+    assert "$0.00" not in page.words()
+
+
+def test_the_config_and_the_best_policy_are_there_as_files(finished: Outcome, page: Page) -> None:
+    assert "made up" in page.words()
+    assert " ".join(dump_config(finished.config).split()) in page.words()
+    assert "Care 95." in page.words()
+
+
+def test_a_report_made_with_the_embedded_model_says_so(make_rig: Any, kit: Any) -> None:
+    rig = make_rig()
+    rig.study.append(kit.trial())
+    for overrides, told in [
+        ([], True),
+        (["model=openai:x"], False),
+        (["model=openai:x", "user_model=embedded"], True),
+        (["model=openai:x", "proposer_model=embedded"], True),
+        (["model=embedded", "user_model=openai:x", "proposer_model=openai:y"], True),
+    ]:
+        page = read(render_report(as_outcome(rig, kit.policy(), *overrides)))
+        assert ("The embedded model took part" in page.words()) == told, overrides
+
+
+def test_the_same_study_makes_the_same_bytes(finished: Outcome) -> None:
+    assert render_report(open_run(finished.folder)) == render_report(finished)
+
+
+def test_the_report_is_written_into_the_run_folder(finished: Outcome) -> None:
+    path = write_report(finished)
+    assert path == finished.folder / "report.html"
+    assert path.read_text(encoding="utf-8") == render_report(finished)
+
+
+def test_a_run_without_any_trial_has_a_report_that_says_how_to_go_on(make_rig: Any, kit: Any) -> None:
+    page = read(render_report(as_outcome(make_rig(), kit.policy())))
+    assert "The sealed test has not been opened yet" in page.words()
+    assert "--resume" in page.words()
+
+
+def test_a_search_under_way_has_a_report(make_rig: Any, kit: Any) -> None:
+    rig = make_rig()
+    for trial in (kit.trial(), kit.trial(1, policy=None, stage="check", train={}, summary={}, reason="no {choices}")):
+        rig.study.append(trial)
+    page = read(render_report(as_outcome(rig, kit.policy())))
+    assert "The sealed test has not been opened yet" in page.words()
+    assert "not valid" in page.words()
+    assert "no {choices}" in page.words()
+
+
+def test_a_test_that_could_not_be_finished_says_why_and_shows_what_it_has(
+    finished: Outcome, make_rig: Any, kit: Any
+) -> None:
+    rig = make_rig()
+    rig.study.append(kit.trial())
+    rows = {"seed": finished.test.rows["seed"]}
+    rig.study.note(TEST, SealedTest(rows, "evolved could not be tested: no calls left", done=True).as_json())
+    page = read(render_report(as_outcome(rig, kit.policy())))
+    assert "evolved could not be tested: no calls left" in page.words()
+    assert [*cells("seed", rows["seed"]), "$0.00"] in [row for table in page.tables for row in table]
+    assert "has not been opened yet" not in page.words(), "it has been opened, and it is over"
+
+
+def test_a_run_whose_every_episode_failed_has_a_report(finished: Outcome, make_rig: Any, kit: Any) -> None:
+    none = {"write": None, "read": None, "utilisation": None}
+    empty = {
+        "memory_score": None,
+        "interval": [None, None],
+        "accuracy": None,
+        "shares": none,
+        "by_user": {},
+        "periods": [],
+    }
+    rig = make_rig()
+    rig.study.append(kit.trial())
+    rows = {name: dict(finished.test.rows["seed"]) | empty for name in ("seed", "evolved")}
+    rig.study.note(TEST, SealedTest(rows, "", done=True).as_json())
+    assert "nan" not in read(render_report(as_outcome(rig, kit.policy()))).words().lower()
+
+
+def test_nothing_in_a_prompt_a_reason_or_a_name_becomes_html(finished: Outcome, make_rig: Any, kit: Any) -> None:
+    evil = kit.policy(prompts={"answer": f"{EVIL} {{query}} {{choices}}"})
+    rig = make_rig()
+    rig.study.append(kit.trial(policy=evil))
+    rig.study.append(kit.trial(1, reason=EVIL, change=EVIL))
+    rows = {EVIL: finished.test.rows["seed"], **finished.test.rows}
+    rig.study.note(TEST, SealedTest(rows, EVIL, done=True).as_json())
+    rig.study.note(ENDED, EVIL)
+    page = read(render_report(as_outcome(rig, evil, f"tracking.experiment={EVIL!r}")))
+    assert not page.named("script")
+    assert not page.named("img")
+    assert page.text.count("<script>document.title = 'stolen'</script>") >= 6
+    assert "{{ 7 * 7 }}" in page.text
+
+
+def test_a_prompt_with_odd_characters_is_shown(make_rig: Any, kit: Any) -> None:
+    odd = kit.policy(prompts={"answer": "Tab\there, \u2028 line, emoji 🐘, ümläut, \r\n{query}\n\n\n{choices}"})
+    rig = make_rig()
+    rig.study.append(kit.trial(policy=odd))
+    html = render_report(as_outcome(rig, odd))
+    assert "🐘, ümläut" in html
+    assert '<meta charset="utf-8">' in html
+
+
+chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
+
+
+@pytest.fixture
+def browse(finished: Outcome, tmp_path: Path) -> Callable[..., bytes]:
+    """Open the report in a browser without a network; return what it prints."""
+    report = write_report(finished).resolve()
+
+    def browsed(*arguments: str, page: Path = report) -> bytes:
+        command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}"]
+        done = subprocess.run([*command, *arguments, page.as_uri()], capture_output=True, timeout=60, check=True)
+        return done.stdout
+
+    return browsed
+
+
+@chromium
+def test_a_browser_shows_the_headline_and_the_table(browse: Callable[..., bytes], finished: Outcome) -> None:
+    page = read(browse("--dump-dom").decode())
+    gain = finished.test.difference
+    assert with_interval(gain["memory_score"], gain["interval"]) in page.words()
+    for name, row in finished.test.rows.items():
+        assert [*cells(name, row), "$0.00"] in [found for table in page.tables for found in table]
+    assert len(page.named("svg")) == 5
+
+
+@chromium
+@pytest.mark.parametrize("width", [1100, 420])
+def test_what_a_browser_paints_is_not_blank_and_fits_the_window(
+    browse: Callable[..., bytes], tmp_path: Path, width: int
+) -> None:
+    shot = tmp_path / "report.png"
+    browse(f"--screenshot={shot}", f"--window-size={width},2400", "--hide-scrollbars")
+    pixels = matplotlib.image.imread(shot)[..., :3]
+    assert pixels.shape[1] == width
+    background = pixels[0, 0]
+    inked = (abs(pixels - background) > 0.1).any(axis=2)
+    assert 0.01 < inked.mean() < 0.7
+    bands = [inked[top : top + 300].any() for top in range(0, 1500, 300)]
+    assert all(bands), "a part of the page is blank"
+    assert not inked[:, -2:].any(), "something sticks out to the right"

@@ -1,0 +1,469 @@
+"""MLflow's view of a study, in a real store.
+
+1. What is in the view is what the study holds; nothing is in it twice, however often it is brought up to date.
+2. The view can be thrown away: the study makes it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from mnemotune.optimizer.config import ConfigError, dump_config, parse_config
+from mnemotune.optimizer.search.outcome import ENDED, TEST, Outcome, open_run
+from mnemotune.optimizer.search.sealed import SealedTest
+from mnemotune.optimizer.views.tracking import PARENT_TAG, Tracker
+from mnemotune.policies.lm import Ledger
+from mnemotune.policies.lm.base import Spend
+from mnemotune.policies.policy import parse_policy
+
+CONFIG = "{data: base, splits: {train: 2, validation: 2, test: 3}, seed_policy: native, search: {seed: 5}}"
+SHARES = {"write": 0.2, "read": 0.1, "utilisation": 0.15}
+
+
+def row(score: float | None, **by_user: float) -> dict[str, Any]:
+    return {"memory_score": score, "accuracy": 0.55, "shares": SHARES, "by_user": by_user}
+
+
+ROWS = {"native": row(None), "seed": row(0.3, a=0.2, b=0.4), "evolved": row(0.6, a=0.6, b=0.7)}
+
+
+class Time:
+    """A clock in seconds that moves by one with every look."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def outcome(tmp_path: Path, empty_study: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+    """A run without trials, in a folder of runs, seen from elsewhere."""
+    folder = tmp_path / "runs" / "mine-001"
+    folder.mkdir(parents=True)
+    shutil.copy(empty_store, folder.parent / "mlflow.db")
+    shutil.copy(empty_study, folder / "study.db")
+    (folder / "config.yaml").write_text(dump_config(parse_config(CONFIG, where="test")), encoding="utf-8")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    return open_run(folder)
+
+
+@pytest.fixture
+def trials(kit: Any) -> list[Any]:
+    ledgers = [Ledger({"answer": Spend(calls, 0, 10 * calls, calls, 0.0)}) for calls in (100, 1, 40, 200)]
+    profile = {"mode": "profile", "update_every": 4, "buffer_size": 6, "store": "external", "top_k": 9}
+    return [
+        kit.trial(validation={"v": 0.2, "w": 0.4}, ledger=ledgers[0]),
+        kit.trial(1, policy=None, stage="check", train={}, summary={}, reason="lacks {query}", ledger=ledgers[1]),
+        kit.trial(2, summary={}, train={"train0": 0.0}, ledger=ledgers[2]),
+        kit.trial(
+            3,
+            policy=kit.policy(90, **profile),
+            parent=2,
+            stage="validate",
+            accepted=True,
+            train={"train0": 0.75, "train1": 1.0},
+            validation={"v": 0.5, "w": 0.9},
+            change="asked for more care",
+            reason="+0.400 [+0.100, +0.700] over trial 0 on validation: better",
+            ledger=ledgers[3],
+        ),
+    ]
+
+
+def follow(outcome: Outcome, trials: list[Any], clock: Time) -> Tracker:
+    """Track a search as it goes."""
+    tracker = Tracker(outcome, clock=clock, tell=print)
+    tracker.start()
+    for trial in trials:
+        outcome.study.append(trial)
+        tracker.trial(trial)
+    return tracker
+
+
+def finish(outcome: Outcome, tracker: Tracker) -> None:
+    outcome.study.note(ENDED, "all generations are done")
+    outcome.study.note(TEST, SealedTest(ROWS, "", done=True).as_json())
+    for name in ("best_policy.yaml", "report.html", "result.json"):
+        (outcome.folder / name).write_text(f"the {name}", encoding="utf-8")
+    tracker.finish()
+
+
+class View:
+    """What MLflow shows."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.client = MlflowClient(tracking_uri=outcome.tracking_uri)
+        self.experiments = self.client.search_experiments()
+        found = self.client.search_runs([e.experiment_id for e in self.experiments], max_results=1000)
+        self.parents = [run for run in found if PARENT_TAG not in run.data.tags]
+        self.children = sorted((run for run in found if PARENT_TAG in run.data.tags), key=lambda run: run.info.run_name)
+
+    @property
+    def parent(self) -> Run:
+        (parent,) = self.parents
+        return parent
+
+    def curve(self, key: str) -> list[tuple[int, float]]:
+        return [(m.step, m.value) for m in self.client.get_metric_history(self.parent.info.run_id, key)]
+
+    def points(self) -> Counter[tuple[str, str, int]]:
+        """Count every logged value by run, name and step."""
+        runs = [*self.parents, *self.children]
+        return Counter(
+            (run.info.run_name, key, metric.step)
+            for run in runs
+            for key in run.data.metrics
+            for metric in self.client.get_metric_history(run.info.run_id, key)
+        )
+
+    def text(self, run: Run, name: str) -> str:
+        return mlflow.artifacts.load_text(f"{run.info.artifact_uri}/{name}")
+
+
+def test_the_study_is_the_parent_run_and_each_trial_a_child(outcome: Outcome, trials: list[Any], clock: Time) -> None:
+    finish(outcome, follow(outcome, trials, clock))
+    view = View(outcome)
+    assert view.parent.info.run_name == "mine-001"
+    assert view.parent.info.status == "FINISHED"
+    assert [child.info.run_name for child in view.children] == [
+        "000 none", "001 not valid", "002 none", "003 profile+external(4,6,9)"
+    ]  # fmt: skip
+    assert {child.data.tags[PARENT_TAG] for child in view.children} == {view.parent.info.run_id}
+    assert [child.info.status for child in view.children] == ["FINISHED", "FAILED", "FINISHED", "FINISHED"]
+    assert [child.data.tags["accepted"] for child in view.children] == ["true", "false", "false", "true"]
+
+
+def test_a_runs_config_and_a_trials_numbers_are_params(outcome: Outcome, trials: list[Any], clock: Time) -> None:
+    follow(outcome, trials, clock)
+    view = View(outcome)
+    params = view.parent.data.params
+    assert params["data"] == "base"
+    assert params["model"] == "embedded"
+    assert params["seed"] == "5"
+    assert [params[f"users.{split}"] for split in ("train", "validation", "test")] == ["2", "2", "3"]
+    told = view.children[3].data.params
+    assert told["write.mode"] == "profile"
+    assert told["store"] == "external"
+    assert [told[name] for name in ("update_every", "buffer_size", "top_k")] == ["4", "6", "9"]
+    assert (told["generation"], told["parent"]) == ("3", "2")
+    assert told["key"] == trials[3].policy.key
+    assert view.children[1].data.params == {"generation": "1", "parent": "0"}
+
+
+def test_a_trials_scores_shares_and_spend_are_metrics(outcome: Outcome, trials: list[Any], clock: Time) -> None:
+    follow(outcome, trials, clock)
+    metrics = View(outcome).children[3].data.metrics
+    assert metrics["train_memory_score"] == pytest.approx(0.875)
+    assert metrics["validation_memory_score"] == pytest.approx(0.7)
+    assert metrics["accuracy"] == pytest.approx(0.5)
+    assert metrics["share/utilisation"] == pytest.approx(0.3)
+    assert (metrics["calls"], metrics["tokens"], metrics["cost_usd"]) == (200, 2200, 0)
+
+
+def test_what_a_trial_has_no_score_for_is_left_out(outcome: Outcome, trials: list[Any], clock: Time) -> None:
+    follow(outcome, trials, clock)
+    children = View(outcome).children
+    assert "train_memory_score" not in children[1].data.metrics
+    assert "validation_memory_score" not in children[2].data.metrics
+
+
+def test_a_trial_tells_its_change_and_its_reason_and_keeps_its_policy(
+    outcome: Outcome, trials: list[Any], clock: Time
+) -> None:
+    follow(outcome, trials, clock)
+    view = View(outcome)
+    note = view.children[3].data.tags["mlflow.note.content"]
+    assert "asked for more care" in note
+    assert "over trial 0 on validation: better" in note
+    assert parse_policy(view.text(view.children[3], "policy.yaml"), where="view") == trials[3].policy
+
+
+def test_the_parents_curves_have_a_point_for_each_trial(outcome: Outcome, trials: list[Any], clock: Time) -> None:
+    follow(outcome, trials, clock)
+    view = View(outcome)
+    best = [(0, 0.3), (1, 0.3), (2, 0.3), (3, 0.7)]
+    assert view.curve("best/validation_memory_score") == [(step, pytest.approx(value)) for step, value in best]
+    assert view.curve("spent/calls") == [(0, 100), (1, 101), (2, 141), (3, 341)]
+    assert [step for step, _ in view.curve("trial/train_memory_score")] == [0, 3], "a lost race has no whole score"
+
+
+def test_the_sealed_test_and_the_runs_files_are_on_the_parent(outcome: Outcome, trials: list[Any], clock: Time) -> None:
+    finish(outcome, follow(outcome, trials, clock))
+    view = View(outcome)
+    metrics = view.parent.data.metrics
+    assert metrics["test/evolved/memory_score"] == pytest.approx(0.6)
+    assert metrics["test/seed/write"] == pytest.approx(0.2)
+    assert metrics["test/gain"] == pytest.approx(0.35)
+    assert metrics["test/gain_low"] < 0.35 < metrics["test/gain_high"]
+    assert "test/native/memory_score" not in metrics, "what has no score is left out"
+    assert view.text(view.parent, "report.html") == "the report.html"
+    assert view.text(view.parent, "best_policy.yaml") == "the best_policy.yaml"
+    kept = {file.path for file in view.client.list_artifacts(view.parent.info.run_id)}
+    assert kept == {"config.yaml", "best_policy.yaml", "report.html", "result.json"}
+
+
+def test_the_view_is_kept_beside_the_runs_whatever_the_working_folder(
+    outcome: Outcome, trials: list[Any], clock: Time
+) -> None:
+    finish(outcome, follow(outcome, trials, clock))
+    runs = outcome.folder.parent
+    assert sorted(path.name for path in runs.iterdir()) == [".mlflow.db.lock", "mine-001", "mlartifacts", "mlflow.db"]
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_a_resumed_run_goes_on_under_the_same_parent_invariant_1(
+    outcome: Outcome, trials: list[Any], clock: Time
+) -> None:
+    follow(outcome, trials[:2], clock).abort()
+    again = open_run(outcome.folder)
+    finish(again, follow(again, trials[2:], clock))
+    view = View(outcome)
+    assert view.parent.info.status == "FINISHED"
+    assert len(view.children) == 4
+    assert [step for step, _ in view.curve("spent/calls")] == [0, 1, 2, 3]
+    assert set(view.points().values()) == {1}
+
+
+def test_a_stopped_run_is_killed_and_a_resumed_one_is_running(outcome: Outcome, trials: list[Any], clock: Time) -> None:
+    follow(outcome, trials[:2], clock).abort()
+    assert View(outcome).parent.info.status == "KILLED"
+    Tracker(open_run(outcome.folder), clock=clock, tell=print).start()
+    assert View(outcome).parent.info.status == "RUNNING"
+
+
+def test_bringing_a_finished_run_up_to_date_logs_nothing_twice_invariant_1(
+    outcome: Outcome, trials: list[Any], clock: Time
+) -> None:
+    finish(outcome, follow(outcome, trials, clock))
+    before, end = View(outcome).points(), View(outcome).parent.info.end_time
+    for _ in range(2):
+        tracker = Tracker(open_run(outcome.folder), clock=clock, tell=print)
+        tracker.start()
+        tracker.finish()
+    view = View(outcome)
+    assert view.points() == before
+    assert set(before.values()) == {1}
+    assert len(view.children) == 4
+    assert view.parent.info.status == "FINISHED"
+    assert view.parent.info.end_time == end, "looking at a run does not prolong it"
+
+
+def test_trials_that_a_killed_run_could_not_show_are_added_invariant_1(
+    outcome: Outcome, trials: list[Any], clock: Time
+) -> None:
+    follow(outcome, trials[:1], clock)
+    for trial in trials[1:]:
+        outcome.study.append(trial)
+    Tracker(open_run(outcome.folder), clock=clock, tell=print).start()
+    view = View(outcome)
+    assert len(view.children) == 4
+    assert [step for step, _ in view.curve("spent/calls")] == [0, 1, 2, 3]
+
+
+def told(view: View) -> Any:
+    """Return all that a view says, but for ids, moments and the run folder's place."""
+    runs = [view.parent, *view.children]
+    data = [(run.info.run_name, run.info.status, run.data.params, run.data.metrics) for run in runs]
+    notes = [{k: tag for k, tag in run.data.tags.items() if k != PARENT_TAG} for run in view.children]
+    return data, notes, [view.curve(key) for key in sorted(view.parent.data.metrics)]
+
+
+def test_a_view_that_is_lost_is_made_again_from_the_study_invariant_2(
+    outcome: Outcome, trials: list[Any], clock: Time, empty_store: Path, tmp_path: Path
+) -> None:
+    finish(outcome, follow(outcome, trials, clock))
+    folder = Path(shutil.copytree(outcome.folder, tmp_path / "copies" / outcome.folder.name))
+    shutil.copy(empty_store, folder.parent / "mlflow.db")
+    tracker = Tracker(again := open_run(folder), clock=clock, tell=print)
+    tracker.start()
+    tracker.finish()
+    view = View(again)
+    assert told(view) == told(View(outcome))
+    assert view.text(view.parent, "report.html") == "the report.html"
+    assert view.text(view.children[0], "policy.yaml")
+
+
+def test_two_runs_share_an_experiment_and_nothing_else(
+    outcome: Outcome, trials: list[Any], clock: Time, make_storage: Callable[[], str]
+) -> None:
+    finish(outcome, follow(outcome, trials, clock))
+    other = outcome.folder.parent / "mine-002"
+    other.mkdir()
+    shutil.copy(make_storage().removeprefix("sqlite:///"), other / "study.db")
+    shutil.copy(outcome.folder / "config.yaml", other / "config.yaml")
+    follow(open_run(other), trials[:1], clock)
+    view = View(outcome)
+    assert sorted(run.info.run_name for run in view.parents) == ["mine-001", "mine-002"]
+    assert len({run.info.experiment_id for run in view.parents}) == 1
+    assert Counter(child.data.tags[PARENT_TAG] for child in view.children) == {
+        run.info.run_id: 4 if run.info.run_name == "mine-001" else 1 for run in view.parents
+    }
+
+
+def test_a_run_that_was_moved_to_another_name_is_found_again(outcome: Outcome, trials: list[Any], clock: Time) -> None:
+    follow(outcome, trials, clock).abort()
+    outcome.folder.rename(outcome.folder.parent / "renamed")
+    Tracker(open_run(outcome.folder.parent / "renamed"), clock=clock, tell=print).start()
+    assert len(View(outcome).parents) == 1
+
+
+def test_a_view_that_breaks_ends_nothing_and_says_once_how_to_bring_it_up_to_date(
+    outcome: Outcome, trials: list[Any], clock: Time
+) -> None:
+    told: list[str] = []
+    tracker = Tracker(outcome, clock=clock, tell=told.append)
+    tracker.start()
+    database = outcome.tracking_uri.removeprefix("sqlite:///")
+    with sqlite3.connect(database) as connection:
+        connection.execute("ALTER TABLE metrics RENAME TO gone")
+    for trial in trials:
+        outcome.study.append(trial)
+        tracker.trial(trial)
+    tracker.abort()
+    finish(outcome, tracker)
+    assert len(told) == 1
+    assert f"mnemotune report {outcome.folder}" in told[0]
+    with sqlite3.connect(database) as connection:
+        connection.execute("ALTER TABLE gone RENAME TO metrics")
+    Tracker(outcome, clock=clock, tell=told.append).start()
+    assert len(View(outcome).children) == len(trials)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["sqlite:////proc/none/mlflow.db", "nonsense://x", "postgresql://127.0.0.1:9/none", "http://127.0.0.1:9"],
+)
+def test_a_store_that_cannot_be_used_is_a_config_error_that_names_it(
+    uri: str, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # as it is, MLflow asks for minutes
+    config = parse_config(CONFIG, where="test", overrides=[f"tracking.uri={uri}"])
+    with pytest.raises(ConfigError) as caught:
+        Tracker(Outcome(outcome.folder, config, outcome.study), tell=print).start()
+    assert str(caught.value).startswith(f"tracking.uri: MLflow cannot use {uri}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_database_is_a_config_error(outcome: Outcome, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no database\n" * 100)
+    config = parse_config(CONFIG, where="test", overrides=[f"tracking.uri=sqlite:///{tmp_path / 'notes.txt'}"])
+    with pytest.raises(ConfigError, match=r"notes\.txt"):
+        Tracker(Outcome(outcome.folder, config, outcome.study), tell=print).start()
+    assert (tmp_path / "notes.txt").read_text() == "no database\n" * 100
+
+
+def test_a_local_store_asks_nothing_of_any_network(tmp_path: Path) -> None:
+    """In a process of its own: MLflow decides on its telemetry when it is imported first."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    program = """
+import socket, time
+asked = []
+def refuse(host, *rest, **more):
+    asked.append(host)
+    raise OSError("no network")
+socket.getaddrinfo = refuse
+from pathlib import Path
+from mnemotune.optimizer.search.outcome import open_run, open_study
+from mnemotune.optimizer.views.tracking import Tracker
+open_study(Path("run"))
+tracker = Tracker(open_run(Path("run")), tell=print)
+tracker.start()
+tracker.finish()
+time.sleep(1)
+print(asked)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+def test_a_new_store_is_made_without_a_word(tmp_path: Path) -> None:
+    """In a process of its own: MLflow sets its logging up when it is imported first."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    program = (
+        "from pathlib import Path; from mnemotune.optimizer.search.outcome import open_run, open_study;"
+        "from mnemotune.optimizer.views.tracking import Tracker;"
+        "open_study(Path('run')); Tracker(open_run(Path('run')), tell=print).start()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "mlflow.db").is_file()
+
+
+@contextlib.contextmanager
+def serving(uri: str, *, cwd: Path) -> Iterator[str]:
+    """Run ``mnemotune ui`` in a process group of its own; yield its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mnemotune", "ui", "--port", str(port), "--uri", uri]
+    with (cwd / "ui.log").open("wb") as log:
+        server = subprocess.Popen(command, cwd=cwd, start_new_session=True, stdout=log, stderr=log)
+        try:
+            address = f"http://127.0.0.1:{port}"
+            give_up = time.monotonic() + 90
+            while True:
+                with contextlib.suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=5):  # noqa: S310
+                    break
+                assert server.poll() is None, (cwd / "ui.log").read_text()
+                assert time.monotonic() < give_up, (cwd / "ui.log").read_text()
+                time.sleep(0.3)
+            yield address
+            server.terminate()
+            server.wait(20)
+            give_up = time.monotonic() + 20
+            while group_lives(server.pid):
+                assert time.monotonic() < give_up, "a process of the server is left behind"
+                time.sleep(0.1)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
+            server.wait(10)
+
+
+def group_lives(leader: int) -> bool:
+    try:
+        os.killpg(leader, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+def test_the_pages_are_served_and_end_with_the_command(outcome: Outcome, trials: list[Any], clock: Time) -> None:
+    finish(outcome, follow(outcome, trials, clock))
+    with serving(outcome.tracking_uri, cwd=Path.cwd()) as address:
+        with urllib.request.urlopen(address, timeout=20) as page:  # noqa: S310
+            assert "MLflow" in page.read().decode()
+        served = MlflowClient(tracking_uri=address)
+        (experiment,) = [e for e in served.search_experiments() if e.name == "mnemotune"]
+        names = {run.info.run_name for run in served.search_runs([experiment.experiment_id])}
+        assert {"mine-001", "003 profile+external(4,6,9)"} <= names
