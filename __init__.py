@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .data import Scenario, load_scenarios, split_by_user
-    from .env import Cast, Episode, Evaluation, Evaluator, Protocol
-    from .env.dialogue import rollout
+    from .env import Cast, Episode, Evaluation, Evaluator, Protocol, rollout
     from .policies import Assistant, Memory, MemoryEvent, MemoryPolicy, dump_policy, load_policy, presets
     from .policies.lm.embedded import EmbeddedModel
     from .policies.lm.openai import OpenAIModel

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from ...data.dialogue.load import load_scenarios
 from ...env.statistics import estimate
-from ...optimizer.population import KINDS
+from ...optimizer.proposers.population import KINDS
 from ...policies.policy import MemoryPolicy, load_policy
 from .arms import evaluate
 

@@ -19,9 +19,9 @@ from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
 from ...env.dialogue.transcript import Transcript, talks_of
 from ...env.evaluation import Evaluator
-from ...env.memrm.metrics import interval, resampled
-from ...env.memrm.ranking import spearman
-from ...optimizer.population import Member, population
+from ...env.memrm.evaluation.metrics import interval, resampled
+from ...env.memrm.forecasting.ranking import spearman
+from ...optimizer.proposers.population import Member, population
 from ...optimizer.search.forecasting import Judge, TalkForecaster, load_judge
 from ...policies.lm.budget import Metered
 from ...policies.lm.embedded import EmbeddedModel

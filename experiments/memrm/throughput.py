@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ...env.memrm.rows import read_rows
-from ...env.memrm.scoring import MemRM, Scores, load_memrm
+from ...env.memrm.model.scoring import MemRM, Scores, load_memrm
+from ...env.memrm.rows.row import read_rows
 from ...policies.memory import MemoryEvent
 
 CANDIDATES = 8

@@ -14,14 +14,15 @@ from ...data.dialogue.scenario import ScenarioError
 from ...env.dialogue.generation import GenerationError
 from ...env.dialogue.interchange import InterchangeError
 from ...env.dialogue.transcript import TranscriptError
-from ...env.memrm.checkpoint import CheckpointError
-from ...env.memrm.recipe import RecipeError
-from ...env.memrm.rows import RowError
+from ...env.memrm.model.checkpoint import CheckpointError
+from ...env.memrm.rows.row import RowError
+from ...env.memrm.training.recipe import RecipeError
 from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
 from ...policies.policy import PolicyError
 from ..config import ConfigError
-from . import ablate, data, estimate, evaluate, evolve, memrm, ranks, results, serve, view
+from . import ablate, data, estimate, evaluate, evolve, ranks, results, serve, view
+from .memrm import app as memrm
 
 app = typer.Typer(
     name="mnemotune",

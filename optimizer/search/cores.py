@@ -12,7 +12,7 @@ from dataclasses import replace
 from ...data.dialogue.scenario import Scenario
 from ...env import Cast, Episode, Evaluation, Evaluator
 from ...env.dialogue.transcript import Transcript
-from ...env.memrm.collect import Played, collect
+from ...env.memrm.collection.collect import Played, collect
 from ...policies.lm.base import merged
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.embedded.pool import end_with_parent

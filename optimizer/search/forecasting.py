@@ -10,11 +10,12 @@ from ...data.dialogue.scenario import Scenario
 from ...env import Cast
 from ...env.concurrency import side_by_side
 from ...env.dialogue.transcript import Transcript
-from ...env.memrm.checkpoint import read_card
-from ...env.memrm.forecast import Forecast, read_forecast
-from ...env.memrm.recalling import recall
-from ...env.memrm.scoring import MemRM, folder_of, load_memrm
-from ...env.memrm.shown import Shown, shown_before
+from ...env.memrm.collection.shown import shown_before
+from ...env.memrm.forecasting.forecast import Forecast, read_forecast
+from ...env.memrm.forecasting.recalling import recall
+from ...env.memrm.model.checkpoint import read_card
+from ...env.memrm.model.scoring import MemRM, folder_of, load_memrm
+from ...env.memrm.rows.showings import Shown
 from ...env.statistics import nan_mean
 from ...policies.lm import EndpointDown, LanguageModelError
 from ...policies.policy import MemoryPolicy

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...env.concurrency import side_by_side
-from ...env.memrm.ranking import spearman
+from ...env.memrm.forecasting.ranking import spearman
 from ...env.statistics import nan_mean
 from ...policies.lm import Ledger
 from ...policies.lm.budget import on_account

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.env import Evaluator
+from mnemotune.env import Evaluator, rollout
 from mnemotune.env.concurrency import both, end, side_by_side, start
-from mnemotune.env.dialogue import rollout
 from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm.chain import Chain, add_call, chain
 

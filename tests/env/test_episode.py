@@ -19,8 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.data import Scenario
-from mnemotune.env import Episode
-from mnemotune.env.dialogue import rollout
+from mnemotune.env import Episode, rollout
 from mnemotune.env.episode import Answer, PeriodRecord, Probe, Turn
 from mnemotune.policies import MemoryEvent, load_policy, presets
 from mnemotune.policies.lm import LanguageModelError, Ledger, Message, Request, Usage

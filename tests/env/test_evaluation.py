@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.env import Episode, Evaluation, Evaluator, Protocol
-from mnemotune.env.dialogue import rollout
+from mnemotune.env import Episode, Evaluation, Evaluator, Protocol, rollout
 from mnemotune.env.dialogue.protocol import upper_bound_prompt
 from mnemotune.env.dialogue.scoring import Diagnosis, PeriodScore, UserScore
 from mnemotune.policies import load_policy, presets

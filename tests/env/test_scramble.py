@@ -24,8 +24,7 @@ import pytest
 
 from mnemotune.data import Scenario
 from mnemotune.data.dialogue.scenario import Question
-from mnemotune.env import Cast, Episode, Evaluator, Protocol
-from mnemotune.env.dialogue import rollout
+from mnemotune.env import Cast, Episode, Evaluator, Protocol, rollout
 from mnemotune.env.dialogue.protocol import read_answer
 from mnemotune.env.dialogue.scoring import score_episode
 from mnemotune.env.episode import answer_of

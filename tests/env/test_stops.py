@@ -19,8 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.env import Episode, Evaluator
-from mnemotune.env.dialogue import rollout
+from mnemotune.env import Episode, Evaluator, rollout
 from mnemotune.env.dialogue.rollout import Rollout
 from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm import Budget, BudgetExhausted, LanguageModelError, Limits, Metered, Request

@@ -17,8 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemotune.env import Evaluator, Protocol
-from mnemotune.env.dialogue import rollout
+from mnemotune.env import Evaluator, Protocol, rollout
 from mnemotune.env.dialogue.compat import DEFECTS
 from mnemotune.env.dialogue.evolution import Exam, tell, with_lost_slots
 from mnemotune.env.episode import Answer

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from mnemotune.data import Scenario
 from mnemotune.data.dialogue.scenario import Question
-from mnemotune.env import Protocol
-from mnemotune.env.dialogue import rollout
+from mnemotune.env import Protocol, rollout
 from mnemotune.env.dialogue.compat import DEFECTS
 from mnemotune.env.dialogue.protocol import (
     answer_prompt,

@@ -21,8 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.data import Scenario
-from mnemotune.env import Protocol
-from mnemotune.env.dialogue import rollout
+from mnemotune.env import Protocol, rollout
 from mnemotune.env.dialogue.protocol import answer_prompt, probe_prompt, user_prompt
 from mnemotune.policies import MemoryPolicy, load_policy, presets
 from mnemotune.policies.lm import (

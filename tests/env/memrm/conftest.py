@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemotune.env.memrm.rows import Fact, Heard, Row, write_rows
+from mnemotune.env.memrm.rows.row import Fact, Heard, Row, write_rows
 
 MakeRow = Callable[..., Row]
 PLACES = ("harbour", "mountains", "suburbs", "city centre", "old mill", "island", "valley", "border")

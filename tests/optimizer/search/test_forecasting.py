@@ -16,12 +16,11 @@ import pytest
 
 from mnemotune.data import Scenario
 from mnemotune.data.dialogue.generator import generate_scenarios
-from mnemotune.env import Cast, Protocol
-from mnemotune.env.dialogue import rollout
+from mnemotune.env import Cast, Protocol, rollout
 from mnemotune.env.dialogue.transcript import Transcript, talks_of
-from mnemotune.env.memrm.forecast import Forecast, Tree
-from mnemotune.env.memrm.render import statements
-from mnemotune.env.memrm.scoring import Scores
+from mnemotune.env.memrm.forecasting.forecast import Forecast, Tree
+from mnemotune.env.memrm.model.render import statements
+from mnemotune.env.memrm.model.scoring import Scores
 from mnemotune.optimizer.search.forecasting import Judge, TalkForecaster
 from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModelError, Limits
 from mnemotune.policies.lm.base import Completion, Request

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from mnemotune.env.memrm.checkpoint import CheckpointError, read_card, write_card
-from mnemotune.env.memrm.scoring import TINY
-from mnemotune.env.memrm.tokens import Tokens
+from mnemotune.env.memrm.model.checkpoint import CheckpointError, read_card, write_card
+from mnemotune.env.memrm.model.scoring import TINY
+from mnemotune.env.memrm.model.tokens import Tokens
 from mnemotune.optimizer.config import Config, parse_config
 from mnemotune.optimizer.search.outcome import Outcome
 from people import write_people

@@ -1,0 +1,93 @@
+"""Collect labelled writes: many policies play on-policy episodes with the same users."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ....data.dialogue.scenario import Scenario
+from ....policies.lm import EndpointDown, LanguageModelError
+from ....policies.policy import MemoryPolicy
+from ...concurrency import side_by_side
+from ...dialogue.rollout import Cast
+from ...dialogue.transcript import talks_of
+from ...episode import Episode
+from ...evaluation import Evaluator
+from ..collection.shown import Replies, shown_before
+from ..rows.row import Row
+from ..rows.showings import Showing, showing_of
+from .labels import Labelled, Labeller
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One policy's episode with one user."""
+
+    user: str
+    policy: str
+    """The policy's key."""
+    memory_score: float
+    """On-policy, mean over periods; NaN where the episode failed."""
+    labelled: Labelled
+    calls: int
+    """Calls that the episode took, its questions included and labels left out."""
+    showing: Showing | None = None
+    """What its memory showed before each question; None where the episode failed."""
+    failure: str | None = None
+    """Why there are no rows; None when all went well."""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """Its labelled writes, in their order."""
+        return self.labelled.rows
+
+
+async def collect(
+    scenario: Scenario, policies: Mapping[str, MemoryPolicy], cast: Cast, *, seed: int, writes: int | None = None
+) -> list[Played]:
+    """Play every policy with one user and label its writes, at most ``writes`` an episode; in the policies' order.
+
+    The seed draws the writes. A policy that writes nothing has no rows. A failed episode is data; raises EndpointDown
+    when no call gets through.
+    """
+    evaluator, labeller = Evaluator(cast), Labeller(scenario, cast.assistant, cast.protocol.templates)
+
+    async def played(policy: MemoryPolicy) -> Played:
+        evaluation = await evaluator.evaluate(policy, [scenario])
+        [episode] = evaluation.episodes
+        labelled, failure, calls = NOTHING, episode.failure, episode.ledger.total.calls
+        score, showing = float("nan"), None
+        if failure is None:
+            score = evaluation.memory_score.mean
+            rng = random.Random(f"writes:{seed}:{scenario.id}:{policy.key}")
+            try:
+                showing = await _showing(scenario, policy, episode, score, cast)
+                labelled = await labeller.label(episode, policy, most=writes, rng=rng)
+            except EndpointDown:
+                raise
+            except LanguageModelError as error:
+                failure = f"labels: {error}"
+        return Played(scenario.id, policy.key, score, labelled, calls, showing, failure)
+
+    first, *others = policies.values()
+    return [await played(first), *await side_by_side(played(policy) for policy in others)]
+
+
+async def _showing(scenario: Scenario, policy: MemoryPolicy, episode: Episode, score: float, cast: Cast) -> Showing:
+    """Return what an episode's memory showed: its writes are written again as they were, without a call."""
+    events = [event for period in episode.periods for event in period.events]
+    shown = await shown_before(
+        policy,
+        scenario,
+        talks_of([episode])[scenario.id],
+        model=Replies(events),
+        embedder=cast.embedder,
+        protocol=cast.protocol,
+    )
+    answers = [episode.periods[one.period].answers[one.question] for one in shown]
+    right = [None if answer.gold is None else answer.score == 1 for answer in answers]
+    return showing_of(scenario.id, policy.key, score, shown, right)
+
+
+NOTHING = Labelled(rows=(), writes=0, undecided=0, failed=0, calls=0)

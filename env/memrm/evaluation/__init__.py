@@ -1,0 +1,1 @@
+"""Figures of reward models on labelled writes, beside baselines."""

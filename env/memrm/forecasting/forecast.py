@@ -1,0 +1,163 @@
+"""How often a model will answer rightly, told from what its memory shows: what candidates are ranked by."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ..model.checkpoint import CheckpointError
+from ..model.scoring import RewardModel, Scores
+from ..rows.showings import Showing
+from .recalling import Recalled, recall
+
+FORECAST = "forecast.json"
+TREES, DEPTH, RATE, SAMPLE, LEAF = 100, 4, 0.08, 0.5, 50
+"""Of the boosted trees: how many, how deep, how fast they learn, from which share of the questions, with how many in a
+leaf at least."""
+MOST_EPISODES = 400
+"""That a forecast is fitted on."""
+
+FEATURES = 6
+"""Numbers of a question that the trees see."""
+
+Index = Annotated[int, Field(ge=-1)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Tree(BaseModel):
+    """A regression tree; lists are aligned with its nodes, the root first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    feature: list[Index]
+    """-1 in a leaf."""
+    threshold: list[Finite]
+    """A feature that is at most this goes left."""
+    left: list[Index]
+    right: list[Index]
+    value: list[Finite]
+    """Log-odds that a leaf adds."""
+
+    @model_validator(mode="after")
+    def _check_nodes(self) -> Tree:
+        nodes = len(self.feature)
+        if not nodes or any(len(one) != nodes for one in (self.threshold, self.left, self.right, self.value)):
+            raise ValueError("its lists are empty, or not of one length")
+        for node, feature in enumerate(self.feature):
+            if feature >= FEATURES:
+                raise ValueError(f"node {node}: there is no feature {feature}")
+            if feature >= 0 and not all(node < child[node] < nodes for child in (self.left, self.right)):
+                raise ValueError(f"node {node}: its children are not after it")
+        return self
+
+    def values(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the value of each row's leaf; shape ``(rows,)``."""
+        feature, threshold = np.array(self.feature), np.array(self.threshold)
+        left, right = np.array(self.left), np.array(self.right)
+        at, rows = np.zeros(len(features), dtype=np.intp), np.arange(len(features))
+        while (inner := feature[at] >= 0).any():
+            further = np.where(features[rows, feature[at]] <= threshold[at], left[at], right[at])
+            at = np.where(inner, further, at)
+        return np.array(self.value)[at]
+
+
+class Forecast(BaseModel):
+    """Boosted trees on what memory shows before a question."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    start: Finite
+    """Log-odds of a right answer before any tree."""
+    trees: list[Tree]
+
+    def right(self, found: Sequence[Recalled]) -> Scores:
+        """Return the probability of a right answer to each question, in [0, 1]; NaN where ``told`` is."""
+        features = features_of(found)
+        known = ~np.isnan(features).any(axis=1)
+        odds = np.full(len(found), np.nan)
+        odds[known] = self.start + sum((tree.values(features[known]) for tree in self.trees), start=np.zeros(1))
+        return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float64)
+
+    def score(self, found: Sequence[Recalled]) -> float:
+        """Return the share of right answers to expect, in [0, 1]; NaN unless half of the questions can be told."""
+        right = self.right(found)
+        known = right[~np.isnan(right)]
+        return float(known.mean()) if len(known) and 2 * len(known) >= len(right) else float("nan")
+
+
+def features_of(found: Sequence[Recalled]) -> NDArray[np.float64]:
+    """Return what the trees see, a row for each question; shape ``(questions, FEATURES)``."""
+    rows = [
+        (one.told, one.outdated, one.buffered, np.log1p(one.words), np.log1p(one.lines), np.log1p(one.buffer_words))
+        for one in found
+    ]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), FEATURES)
+
+
+def fit_forecast(showings: Iterable[Showing], reward: RewardModel, *, seed: int) -> Forecast:
+    """Fit a forecast on at most ``MOST_EPISODES`` showings, drawn by the seed.
+
+    Raises CheckpointError where answers are all right or all wrong.
+    """
+    from sklearn.ensemble import GradientBoostingClassifier  # only who trains needs it
+
+    every = list(showings)
+    drawn = random.Random(f"forecast:{seed}").sample(every, min(MOST_EPISODES, len(every)))
+    found, right = list[Recalled](), list[bool]()
+    for showing in drawn:
+        asked = [(shown, told) for shown, told in showing.shown() if told is not None and shown.needs]
+        found += recall([shown for shown, _ in asked], reward)
+        right += [told for _, told in asked]
+    features = features_of(found)
+    known, labels = ~np.isnan(features).any(axis=1), np.array(right, dtype=bool)
+    if len(set(labels[known].tolist())) < 2:
+        raise CheckpointError("a forecast needs questions that were answered rightly and ones that were not")
+    model = GradientBoostingClassifier(
+        n_estimators=TREES,
+        max_depth=DEPTH,
+        learning_rate=RATE,
+        subsample=SAMPLE,
+        min_samples_leaf=LEAF,
+        random_state=seed,
+    ).fit(features[known], labels[known])
+    share = float(labels[known].mean())
+    trees = [_tree(one.tree_) for one in model.estimators_[:, 0]]
+    return Forecast(start=float(np.log(share / (1 - share))), trees=trees)
+
+
+def _tree(fitted: Any) -> Tree:
+    """Return one of scikit-learn's trees (``sklearn.tree``'s ``tree_``) as plain values."""
+    inner = fitted.children_left >= 0
+    return Tree(
+        feature=np.where(inner, fitted.feature, -1).tolist(),
+        threshold=np.where(inner, fitted.threshold, 0.0).tolist(),
+        left=fitted.children_left.tolist(),
+        right=fitted.children_right.tolist(),
+        value=(RATE * fitted.value[:, 0, 0]).tolist(),
+    )
+
+
+def write_forecast(folder: Path, forecast: Forecast) -> None:
+    """Write ``forecast.json`` into a checkpoint's folder."""
+    (folder / FORECAST).write_text(forecast.model_dump_json() + "\n", encoding="utf-8")
+
+
+def read_forecast(folder: Path) -> Forecast:
+    """Read ``forecast.json``. Raises CheckpointError when it is missing or damaged."""
+    path = folder / FORECAST
+    if not path.is_file():
+        raise CheckpointError(
+            f"{folder}: holds no {FORECAST}, so it cannot rank policies; train it on rows of `mnemotune memrm collect` "
+            "that have their .shown.jsonl beside them"
+        )
+    try:
+        return Forecast.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CheckpointError(f"{path}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from None

@@ -1,0 +1,1 @@
+"""The reward model: prompts, tokens, the language model that runs them, and checkpoints."""

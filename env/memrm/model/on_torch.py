@@ -1,0 +1,159 @@
+"""Runners that need torch: our own Qwen3, and any causal model of transformers with or without an adapter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+
+from .checkpoint import ADAPTER, ADAPTER_CONFIG, CONFIG, WEIGHTS, CheckpointError, check_safetensors, read_config
+from .qwen3 import Qwen3, Shape
+from .runner import Logits, Padded, Runner
+from .tokens import Tokens
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+"""Where models are loaded to."""
+
+
+class TorchRunner:
+    """Runs our own Qwen3, in fp32."""
+
+    def __init__(self, model: Qwen3) -> None:
+        """Run a model where it is."""
+        self._model = model.eval()
+
+    @torch.inference_mode()
+    def read(self, prefixes: Padded) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the keys and values of prefixes, and their lengths."""
+        ids, length = self._tensors(prefixes)
+        shape, batch = self._model.shape, len(ids)
+        empty = ids.new_zeros((shape.num_hidden_layers, 2, batch, shape.num_key_value_heads, 0, shape.head_dim))
+        return self._model.extend(ids, length, empty.float(), length.new_zeros(batch))[1], length
+
+    @torch.inference_mode()
+    def answer(self, suffixes: Padded, past: Any = None, rows: NDArray[np.int64] | None = None) -> Logits:
+        """Return the logits after suffixes; suffix i follows row ``rows[i]`` of ``past``, or nothing."""
+        ids, length = self._tensors(suffixes)
+        if past is None or rows is None:
+            logits = self._model(ids, length)
+        else:
+            chosen = torch.from_numpy(rows).to(ids.device)
+            logits, _ = self._model.extend(ids, length, past[0].index_select(2, chosen), past[1][chosen])
+        return cast(Logits, logits.float().cpu().numpy())
+
+    def _tensors(self, given: Padded) -> tuple[torch.Tensor, torch.Tensor]:
+        device = next(self._model.parameters()).device
+        return torch.from_numpy(given.ids).to(device), torch.from_numpy(given.length).to(device)
+
+
+class TransformersRunner:
+    """Runs a causal language model of transformers; what it keeps of a prefix are its layers' keys and values."""
+
+    def __init__(self, model: Any, answers: tuple[int, int]) -> None:
+        """Run a model where it is; ``answers`` are the ids of safe and harmful."""
+        self._model, self._answers = model.eval(), list(answers)
+
+    @torch.inference_mode()
+    def read(self, prefixes: Padded) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], torch.Tensor]:
+        """Return each layer's keys and values of prefixes, and the prefixes' lengths."""
+        ids, length = self._tensors(prefixes)
+        # Padding is on the right and the model is causal, so that nothing real sees it and no mask is needed.
+        cache = self._model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
+        return [(layer.keys, layer.values) for layer in cache.layers], length
+
+    @torch.inference_mode()
+    def answer(self, suffixes: Padded, past: Any = None, rows: NDArray[np.int64] | None = None) -> Logits:
+        """Return the logits after suffixes; suffix i follows row ``rows[i]`` of ``past``, or nothing."""
+        ids, length = self._tensors(suffixes)
+        last = length - 1
+        if past is None or rows is None:
+            wanted, where = torch.unique(last, return_inverse=True)
+            logits = self._model(input_ids=ids, use_cache=False, logits_to_keep=wanted).logits
+        else:
+            wanted, where = torch.unique(last, return_inverse=True)
+            logits = self._after(ids, past, torch.from_numpy(rows).to(ids.device), wanted)
+        chosen = logits[torch.arange(len(ids), device=ids.device), where][:, self._answers]
+        return cast(Logits, chosen.float().cpu().numpy())
+
+    def _after(self, ids: torch.Tensor, past: Any, rows: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        from transformers import DynamicCache
+
+        layers, length = past
+        cache = DynamicCache()
+        for i, (keys, values) in enumerate(layers):
+            cache.update(keys[rows], values[rows], i)
+        start, new, old = length[rows], ids.shape[1], layers[0][0].shape[2]
+        step = torch.arange(new, device=ids.device)
+        real = (torch.arange(old, device=ids.device)[None] < start[:, None])[:, None].expand(-1, new, -1)
+        causal = (step[None] <= step[:, None])[None].expand(len(ids), -1, -1)
+        seen = torch.cat([real, causal], dim=2)[:, None]
+        mask = torch.zeros(seen.shape, dtype=layers[0][0].dtype, device=ids.device)
+        mask = mask.masked_fill(~seen, torch.finfo(mask.dtype).min)
+        out = self._model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=start[:, None] + step[None],
+            past_key_values=cache,
+            logits_to_keep=wanted,
+        )
+        return cast(torch.Tensor, out.logits)
+
+    def _tensors(self, given: Padded) -> tuple[torch.Tensor, torch.Tensor]:
+        device = self._model.device
+        return torch.from_numpy(given.ids).to(device), torch.from_numpy(given.length).to(device)
+
+
+def load_runner(folder: Path, tokens: Tokens) -> Runner:
+    """Load a checkpoint's model, on the GPU where there is one. Raises CheckpointError when it cannot be used."""
+    if (folder / ADAPTER_CONFIG).is_file():
+        return TransformersRunner(load_adapter(folder), (tokens.safe, tokens.harmful))
+    return TorchRunner(load_qwen3(folder, tokens).to(DEVICE))
+
+
+def load_qwen3(folder: Path, tokens: Tokens) -> Qwen3:
+    """Load our own Qwen3. Raises CheckpointError when the files are corrupt or do not belong together."""
+    check_safetensors(folder / WEIGHTS)
+    shape = read_shape(folder / CONFIG)
+    if shape.vocab_size < tokens.size:
+        raise CheckpointError(f"{folder}: the tokenizer has {tokens.size:,} tokens, the model {shape.vocab_size:,}")
+    model = Qwen3(shape, (tokens.safe, tokens.harmful))
+    try:
+        model.load_state_dict(load_file(folder / WEIGHTS))
+    except Exception as error:  # noqa: BLE001 - safetensors and torch raise types of their own
+        first = str(error).strip().splitlines()[-1].strip()
+        raise CheckpointError(f"{folder / WEIGHTS}: does not fit {CONFIG}: {first}") from None
+    if not all(bool(torch.isfinite(weight).all()) for weight in model.parameters()):
+        raise CheckpointError(f"{folder / WEIGHTS}: holds weights that are not finite")
+    return model
+
+
+def read_shape(path: Path) -> Shape:
+    """Read the sizes of a Qwen3 with tied embeddings. Raises CheckpointError for another architecture."""
+    config = read_config(path)
+    if config.get("model_type") != "qwen3" or not config.get("tie_word_embeddings"):
+        raise CheckpointError(f"{path}: is no Qwen3 with tied embeddings, but {config.get('model_type')!r}")
+    try:
+        return Shape(**{name: config[name] for name in Shape.__dataclass_fields__})  # type: ignore[arg-type]
+    except KeyError as error:
+        raise CheckpointError(f"{path}: lacks {error}") from None
+
+
+def load_adapter(folder: Path, *, base: str | None = None) -> Any:
+    """Load a PEFT adapter on its base model, or on ``base``, to the GPU where there is one.
+
+    Raises CheckpointError when either cannot be had.
+    """
+    check_safetensors(folder / ADAPTER)
+    base = base or str(read_config(folder / ADAPTER_CONFIG).get("base_model_name_or_path"))
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    try:
+        model = AutoModelForCausalLM.from_pretrained(base, dtype="auto", use_safetensors=True)
+        return PeftModel.from_pretrained(model, str(folder)).to(DEVICE)
+    except Exception as error:  # noqa: BLE001 - transformers, peft and the hub raise many types
+        raise CheckpointError(f"{folder}: cannot load the adapter on {base!r}: {str(error).splitlines()[0]}") from None

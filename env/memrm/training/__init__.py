@@ -1,0 +1,1 @@
+"""Training of reward models: from scratch, or as an adapter of a larger model."""

@@ -1,0 +1,218 @@
+"""Train a small Qwen3 from scratch on a CPU."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch.nn import functional
+
+from ....policies.memory import MemoryEvent
+from ..evaluation.metrics import auroc, expected_calibration_error
+from ..model.checkpoint import CONFIG, ONNX, TOKENIZER, WEIGHTS, Card, CheckpointError, check_safetensors, write_card
+from ..model.export import export_onnx
+from ..model.on_torch import TorchRunner
+from ..model.qwen3 import Qwen3, Shape
+from ..model.runner import padded
+from ..model.scoring import MemRM, Scores, batched, fit_calibration
+from ..model.tokens import Tokens, load_tokens, train_tokens
+from .examples import Example, Examples, card_before_calibration, safe_labels
+from .recipe import Recipe, RecipeError, Scratch
+
+STATE, PROGRESS = "state.safetensors", "state.json"
+"""What ``--resume`` goes on from: weights, both moments of the optimiser, and the step."""
+Log = Callable[[Mapping[str, float], int], None]
+"""Hears figures at a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """An example as the model reads it."""
+
+    ids: tuple[int, ...]
+    safe: bool
+    worth: float
+    """How much it counts in the loss: prompts that occur often, more, but not as often as they occur."""
+
+
+class _Training:
+    """A model under training."""
+
+    def __init__(self, recipe: Recipe, spec: Scratch, tokens: Tokens) -> None:
+        torch.manual_seed(recipe.seed)
+        shape = Shape(
+            vocab_size=tokens.size,
+            hidden_size=spec.hidden,
+            intermediate_size=spec.intermediate,
+            num_hidden_layers=spec.layers,
+            num_attention_heads=spec.heads,
+            num_key_value_heads=spec.groups,
+            head_dim=spec.hidden // spec.heads,
+        )
+        self.model = Qwen3(shape, (tokens.safe, tokens.harmful))
+        schedule = recipe.schedule
+        self.names = dict(self.model.named_parameters())
+        matrices = [w for w in self.names.values() if w.dim() > 1]
+        gains = [w for w in self.names.values() if w.dim() == 1]
+        groups = [{"params": matrices, "weight_decay": schedule.weight_decay}, {"params": gains, "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(groups, lr=schedule.learning_rate, betas=(0.9, 0.98))
+
+    def step(self, batch: Sequence[_Given], weights: torch.Tensor, rate: float) -> float:
+        """Take one step; return the loss."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        given = padded([one.ids for one in batch])
+        right = torch.tensor([0 if one.safe else 1 for one in batch])
+        worth = torch.tensor([one.worth for one in batch])
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = self.model(torch.from_numpy(given.ids), torch.from_numpy(given.length))
+        losses = functional.cross_entropy(logits.float(), right, weight=weights, reduction="none")
+        loss = (worth * losses).sum() / worth.sum()
+        self.optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        return float(loss.detach())
+
+    def save(self, folder: Path, step: int) -> None:
+        """Write what ``load`` needs; a reader never sees half of it."""
+        tensors = {f"weight.{name}": weight.detach() for name, weight in self.names.items()}
+        for name, weight in self.names.items():
+            for moment in ("exp_avg", "exp_avg_sq"):
+                tensors[f"{moment}.{name}"] = self.optimizer.state[weight][moment]
+        new = folder / f"{STATE}.new"
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, new, metadata={"step": str(step)})
+        new.replace(folder / STATE)
+        (folder / PROGRESS).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
+
+    def load(self, folder: Path) -> int:
+        """Go back to a state; return its step."""
+        check_safetensors(folder / STATE)
+        tensors = load_file(folder / STATE)
+        step = int(json.loads((folder / PROGRESS).read_bytes())["step"])
+        try:
+            with torch.no_grad():
+                for name, weight in self.names.items():
+                    weight.copy_(tensors[f"weight.{name}"])
+                    moments = {moment: tensors[f"{moment}.{name}"] for moment in ("exp_avg", "exp_avg_sq")}
+                    self.optimizer.state[weight] = {"step": torch.tensor(float(step)), **moments}
+        except (KeyError, RuntimeError) as error:
+            raise CheckpointError(
+                f"{folder / STATE}: is of another recipe: {error}; train into another folder"
+            ) from None
+        return step
+
+
+def train_scratch(recipe: Recipe, examples: Examples, out: Path, *, resume: bool, log: Log) -> Card:
+    """Train, calibrate, and write a checkpoint with its ONNX graph; return its card.
+
+    ``resume`` goes on from the last state in ``out``, if there is one; the result is that of a run that never stopped,
+    but for the order of floating-point sums. ``log`` hears loss and held-out figures.
+    """
+    spec = recipe.model
+    if not isinstance(spec, Scratch):
+        raise RecipeError("model.kind: is not scratch")
+    if recipe.schedule.threads:
+        torch.set_num_threads(recipe.schedule.threads)
+    out.mkdir(parents=True, exist_ok=True)
+    goes_on = resume and (out / STATE).is_file()
+    if goes_on:
+        tokens = load_tokens(out / TOKENIZER)
+    else:
+        tokens = train_tokens((example.prompt.text for example in examples.train), size=spec.vocabulary)
+        tokens.tokenizer.save(str(out / TOKENIZER))
+    given = _fitting(examples.train, tokens, recipe.window)
+    held = [row.event for row in examples.held_out]
+    held_safe = safe_labels(examples.held_out)
+    training = _Training(recipe, spec, tokens)
+    done = training.load(out) if goes_on else 0
+    epochs = [list(_shuffled(given, recipe, epoch)) for epoch in range(recipe.schedule.epochs)]
+    steps = sum(map(len, epochs))
+    weights = torch.tensor(examples.weights(recipe.schedule.class_weight_cap))
+    card = card_before_calibration(recipe, examples, tokens)
+    step = 0
+    for batches in epochs:
+        losses = []
+        for batch in batches:
+            step += 1
+            if step <= done:
+                continue
+            losses.append(training.step(batch, weights, _rate(recipe, step, steps)))
+            if step % recipe.schedule.checkpoint_every == 0:
+                training.save(out, step)
+        if losses:
+            figures = held_out_figures(MemRM(TorchRunner(training.model), tokens, card).score(held), held_safe)
+            log({"loss": float(np.mean(losses)), **figures}, step)
+            training.model.train()
+    card = calibrated(MemRM(TorchRunner(training.model), tokens, card), held, held_safe)
+    save_qwen3(training.model, out)
+    export_onnx(training.model, out / ONNX)
+    write_card(out, card)
+    for name in (STATE, PROGRESS):
+        (out / name).unlink(missing_ok=True)
+    return card
+
+
+def save_qwen3(model: Qwen3, folder: Path) -> None:
+    """Write weights and config as transformers reads them."""
+    weights = {name: weight.detach().cpu().contiguous() for name, weight in model.state_dict().items()}
+    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+    config = {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "tie_word_embeddings": True,
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "max_position_embeddings": 32768,
+        "dtype": "float32",
+        **asdict(model.shape),
+    }
+    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def held_out_figures(p_safe: Scores, safe: Sequence[bool]) -> dict[str, float]:
+    """Return accuracy and AUROC (HARMFUL positive) of scores; NaN ones do not count."""
+    known = ~np.isnan(p_safe)
+    found, harmful = p_safe[known], ~np.asarray(safe, dtype=bool)[known]
+    right = (found < 0.5) == harmful
+    return {
+        "held_out/accuracy": float(right.mean()) if len(right) else math.nan,
+        "held_out/auroc": auroc(found, harmful),
+        "held_out/ece": expected_calibration_error(found, harmful),
+    }
+
+
+def calibrated(model: MemRM, events: Sequence[MemoryEvent], safe: Sequence[bool]) -> Card:
+    """Return the model's card with the temperature and the bias that suit held-out events."""
+    asked = model.encode(events)
+    differences = model.differences([ids for prompts in asked if prompts is not None for ids in prompts])
+    return model.card.model_copy(update=fit_calibration(differences, asked, safe)._asdict())
+
+
+def _fitting(examples: Sequence[Example], tokens: Tokens, window: int) -> list[_Given]:
+    encoded = tokens.encode(example.prompt for example in examples)
+    given = (_Given(ids.whole, e.safe, e.count**0.5) for ids, e in zip(encoded, examples, strict=True))
+    return [one for one in given if len(one.ids) <= window]
+
+
+def _shuffled(given: Sequence[_Given], recipe: Recipe, epoch: int) -> Iterator[list[_Given]]:
+    """Yield an epoch's batches of prompts of nearly one length, in random order; the same for one seed and epoch."""
+    rng = random.Random(f"batches:{recipe.seed}:{epoch}")
+    noisy = [(len(one.ids) * rng.uniform(1.0, 1.2), i) for i, one in enumerate(given)]
+    ordered = [given[i] for _, i in sorted(noisy)]
+    batches = list(batched(ordered, lambda one: len(one.ids), most=recipe.schedule.batch_tokens))
+    rng.shuffle(batches)
+    yield from batches
+
+
+def _rate(recipe: Recipe, step: int, steps: int) -> float:
+    rise = max(1.0, recipe.schedule.warmup * steps)
+    fall = 0.5 * (1 + math.cos(math.pi * step / steps))
+    return recipe.schedule.learning_rate * min(1.0, step / rise) * fall

@@ -1,0 +1,1 @@
+"""``mnemotune memrm``: its commands, one file each."""

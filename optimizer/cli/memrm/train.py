@@ -1,0 +1,78 @@
+"""``mnemotune memrm train``: train a reward model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from ....env.memrm.forecasting.forecast import FORECAST, fit_forecast, write_forecast
+from ....env.memrm.model.checkpoint import Card
+from ....env.memrm.model.scoring import load_memrm
+from ....env.memrm.rows.showings import shown_file
+from ....env.memrm.training.examples import read_examples
+from ....env.memrm.training.recipe import Recipe, RecipeError, Scratch, load_recipe
+
+
+def train_command(
+    recipe: Annotated[Path, typer.Argument(help="A recipe, such as configs/memrm/tiny.yaml.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder of the checkpoint.")],
+    rows: Annotated[
+        list[Path] | None, typer.Option("--rows", help="Training rows instead of the recipe's; may be given again.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Another seed than the recipe's.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last state in --out.")] = False,
+    tracking_uri: Annotated[str, typer.Option("--tracking", help="MLflow's store.")] = "sqlite:///mlflow.db",
+) -> None:
+    """Train a reward model on labelled writes, from scratch or as an adapter."""
+    from ...views.tracking import logged_run  # imported late: Optuna takes a while
+
+    given: dict[str, Any] = {"rows": tuple(rows)} if rows else {}
+    given |= {} if seed is None else {"seed": seed}
+    settings = load_recipe(recipe).model_copy(update=given)
+    console = Console(stderr=True)
+    if not resume and out.is_dir() and any(out.iterdir()):
+        raise RecipeError(f"{out}: is not empty; name another folder, or go on with --resume")
+    began = time.monotonic()
+    examples = read_examples(settings)
+    console.print(f"{len(examples.train):,} statements to learn from")
+    console.print(f"{len(examples.held_out):,} writes of other users held out")
+    train, params = _trainer(settings), _flat(settings.model_dump(mode="json"))
+    with logged_run(tracking_uri, experiment=settings.experiment, name=out.name, params=params) as track:
+
+        def log(figures: Mapping[str, float], step: int) -> None:
+            track(figures, step)
+            shown = "  ".join(f"{name} {value:.4f}" for name, value in figures.items())
+            console.print(f"step {step:,}, {time.monotonic() - began:,.0f} s  {shown}", highlight=False)
+
+        card = train(settings, examples, out, resume=resume, log=log)
+    console.print(f"{out}: temperature {card.temperature:.2f}, window {card.window:,} tokens")
+    if examples.showings:
+        write_forecast(out, fit_forecast(examples.showings, load_memrm(out), seed=settings.seed))
+        console.print(f"{out / FORECAST}: how often a model answers rightly, from {len(examples.showings):,} episodes")
+    else:
+        missing = f"{shown_file(settings.rows[0])}: not there"
+        console.print(f"{missing}, so that this checkpoint has no {FORECAST} and cannot rank policies", style="yellow")
+
+
+def _trainer(recipe: Recipe) -> Callable[..., Card]:
+    try:
+        if isinstance(recipe.model, Scratch):
+            from ....env.memrm.training.scratch import train_scratch
+
+            return train_scratch
+        from ....env.memrm.training.qlora import train_adapter
+    except ModuleNotFoundError as error:
+        raise RecipeError(f"training needs {error.name}: pip install 'mnemotune[memrm]'") from None
+    return train_adapter
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat

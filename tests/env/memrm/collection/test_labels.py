@@ -1,0 +1,183 @@
+"""Labels of writes, with the embedded model and short lives.
+
+Invariants: 1. a fact that is lost was at stake; 2. nothing is known of an empty memory; 3. a memory that did not
+change loses nothing of what it held.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from mnemotune.data import Scenario
+from mnemotune.data.dialogue.generator import generate_scenarios
+from mnemotune.env import Cast, Episode, Protocol, rollout
+from mnemotune.env.episode import PeriodRecord
+from mnemotune.env.memrm.collection.knowing import Line, Reader, trace
+from mnemotune.env.memrm.collection.labels import Labelled, Labeller
+from mnemotune.policies.lm import Message
+from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.memory import MemoryEvent
+from mnemotune.policies.policy import load_policy
+from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.text import LexicalEmbedder
+
+Label = Callable[[Sequence[MemoryEvent]], Labelled]
+
+
+@pytest.fixture(scope="module")
+def life() -> Scenario:
+    return generate_scenarios(users=1, seed=3)[0]
+
+
+@pytest.fixture(scope="module")
+def reader(life: Scenario) -> Reader:
+    return Reader(life, EmbeddedModel(), default_templates())
+
+
+@pytest.fixture
+def label(life: Scenario, run_virtually: Callable[..., tuple[Labelled, float]]) -> Label:
+    """Label writes as if an episode had made them."""
+
+    def labelled(events: Sequence[MemoryEvent]) -> Labelled:
+        episode = Episode(life.id, "key", (PeriodRecord((), tuple(events), (), ()),))
+        labeller = Labeller(life, EmbeddedModel(), default_templates())
+        return run_virtually(labeller.label(episode, load_policy("awi"), rng=random.Random(0)))[0]
+
+    return labelled
+
+
+@pytest.fixture
+def told(life: Scenario, reader: Reader, run_virtually: Callable[..., tuple[str, float]]) -> Message:
+    """The opening of the first session that tells one state only, which is asked for and can be read."""
+    for session in life.periods[0].sessions:
+        [*states] = session.exposed_states.items()
+        heard = [Message("user", session.opening)]
+        if len(states) == 1 and run_virtually(reader.from_talk(states[0], heard))[0] == "yes":
+            return heard[0]
+    raise AssertionError("no such session")
+
+
+def write(
+    evicted: Sequence[Message], before: Sequence[str], after: Sequence[str], error: str | None = None
+) -> MemoryEvent:
+    return MemoryEvent(tuple(evicted), tuple(before), tuple(after), (), error)
+
+
+def test_a_write_that_keeps_all_that_was_told_is_safe(label: Label, told: Message) -> None:
+    [row] = label([write([told], [], [f"user: {told.content}"])]).rows
+    assert row.label == "SAFE"
+    assert [(fact.lost, fact.message) for fact in row.facts] == [(False, 0)]
+
+
+@pytest.mark.parametrize("after", [(), ("weather: It rained all week",)])
+def test_a_write_that_keeps_nothing_of_what_was_told_is_harmful(
+    label: Label, told: Message, after: tuple[str, ...]
+) -> None:
+    [row] = label([write([told], [], after)]).rows
+    assert row.label == "HARMFUL"
+    assert [(fact.lost, fact.message) for fact in row.facts] == [(True, 0)]
+
+
+def test_a_write_that_overwrites_what_was_known_is_harmful(label: Label, told: Message) -> None:
+    known, talk = f"user: {told.content}", Message("user", "It rained all week.")
+    first, second = label([write([told], [], [known]), write([talk], [known], ["weather: It rained"])]).rows
+    assert first.label == "SAFE"
+    assert second.label == "HARMFUL"
+    assert [(fact.lost, fact.message) for fact in second.facts] == [(True, None)]
+
+
+def test_a_write_with_nothing_at_stake_is_safe(label: Label, told: Message) -> None:
+    known, talk = f"user: {told.content}", Message("user", "It rained all week.")
+    _, row = label([write([told], [], [known]), write([talk], [known], [known, "weather: It rained"])]).rows
+    assert row.label == "SAFE"
+    assert row.facts == []
+
+
+def test_what_the_assistant_said_is_not_told(label: Label, told: Message) -> None:
+    [row] = label([write([Message("assistant", told.content)], [], [])]).rows
+    assert row.facts == []
+
+
+def test_a_write_that_failed_is_labelled_by_what_it_left(label: Label, told: Message) -> None:
+    found = label([write([told], [], [], error="no JSON")])
+    assert found.failed == 1
+    assert [row.label for row in found.rows] == ["HARMFUL"]
+
+
+def test_a_new_value_must_be_known_and_not_the_old_one(life: Scenario, label: Label) -> None:
+    openings = [
+        (info, update.old, session.opening)
+        for period in life.periods[1:]
+        for session in period.sessions
+        for info, update in period.updates.items()
+        if info in session.exposed_states and update.old is not None
+    ]
+    checked = 0
+    for info, old, opening in openings[:6]:
+        first = next(s.opening for p in life.periods for s in p.sessions if s.exposed_states.get(info) == old)
+        known = f"user: {first}"
+        rows = label(
+            [
+                write([Message("user", first)], [], [known]),
+                write([Message("user", opening)], [known], [known]),
+            ]
+        ).rows
+        lost = [fact.lost for row in rows if row.write == 1 for fact in row.facts if fact.info == info]
+        assert lost in ([True], [])
+        checked += len(lost)
+    assert checked > 0
+
+
+def test_an_empty_memory_tells_nothing(
+    life: Scenario, reader: Reader, run_virtually: Callable[..., tuple[str, float]]
+) -> None:
+    for info, values in life.state_schema.items():
+        for value in values:
+            if info in reader.queries:
+                assert run_virtually(reader.from_memory((info, value), []))[0] == "no"
+                assert run_virtually(reader.from_talk((info, value), []))[0] == "no"
+
+
+def test_lines_about_other_topics_are_rarely_taken_for_an_answer(
+    life: Scenario, reader: Reader, run_virtually: Callable[..., tuple[str, float]]
+) -> None:
+    sessions = [session for period in life.periods for session in period.sessions]
+    lucky = asked = 0
+    for info, values in life.state_schema.items():
+        others = [s.query for s in sessions if info.split("_")[0] not in str(s.exposed_states)][:5]
+        for value in values:
+            lines = [Line(text, frozenset({(info, value)})) for text in others]
+            lucky += run_virtually(reader.from_memory((info, value), lines))[0] == "yes"
+            asked += 1
+    assert lucky <= 0.1 * asked
+
+
+def test_a_memory_that_stayed_as_it_was_loses_nothing(
+    life: Scenario, run_virtually: Callable[..., tuple[Labelled, float]]
+) -> None:
+    model = EmbeddedModel()
+    cast = Cast(model, model, LexicalEmbedder(), Protocol())
+    policy = load_policy("awi")
+    episode = run_virtually(rollout(life.model_copy(update={"periods": life.periods[:3]}), policy, cast))[0]
+    labeller = Labeller(life, model, default_templates())
+    found = run_virtually(labeller.label(episode, policy, rng=random.Random(0)))[0]
+    assert len(found.rows) + found.undecided == found.writes
+    assert {row.label for row in found.rows} == {"SAFE", "HARMFUL"}
+    for row in found.rows:
+        assert row.label == ("HARMFUL" if any(fact.lost for fact in row.facts) else "SAFE")
+        if set(row.before) <= set(row.after):
+            assert not any(fact.lost and fact.message is None for fact in row.facts)
+
+
+def test_a_line_can_tell_what_the_lines_told_that_it_replaces() -> None:
+    a, b = ("pet", "cat"), ("flat", "small")
+    talk = [Message("user", "...")]
+    events = [write(talk, [], ["x: one"]), write(talk, ["x: one"], ["x: two"]), write(talk, ["x: two"], ["x: two"])]
+    first, second, third = trace(events, [[a], [b], []])
+    assert first.after == (Line("x: one", frozenset({a})),)
+    assert second.after == (Line("x: two", frozenset({a, b})),)
+    assert second.touched == {a, b}
+    assert third.touched == set()

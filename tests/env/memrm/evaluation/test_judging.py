@@ -1,0 +1,108 @@
+"""What a reward model is worth, beside what needs none."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from mnemotune.env.memrm.evaluation import baselines
+from mnemotune.env.memrm.evaluation.judging import judge_memgym, judge_rows
+from mnemotune.env.memrm.model.memgym import MemGymRow
+from mnemotune.env.memrm.rows.row import Row
+from mnemotune.policies.lm import Message
+from mnemotune.policies.memory import MemoryEvent
+
+
+def labels(rows: list[Row]) -> np.ndarray:
+    return np.array([row.label == "HARMFUL" for row in rows])
+
+
+def test_scores_that_follow_the_labels_lead_every_baseline(rows: list[Row]) -> None:
+    rng = np.random.default_rng(0)
+    found = judge_rows(np.where(labels(rows), 0.1, 0.9) + rng.uniform(-0.05, 0.05, len(rows)), rows)
+    assert (found.n, found.unscored, found.clusters) == (120, 0, 10)
+    assert found.harmful == labels(rows).sum()
+    assert found.figures["auroc"] == found.figures["f1_safe"] == 1
+    assert set(found.baselines) == {"majority", "length ratio", "lexical overlap", "logistic regression"}
+    assert found.baselines["majority"] == 0.5
+    name, lead, (low, high) = found.lead
+    assert found.baselines[name] == max(found.baselines.values())
+    assert low <= lead <= high
+    assert lead == pytest.approx(1 - found.baselines[name])
+
+
+def test_scores_that_know_nothing_are_at_chance(rows: list[Row]) -> None:
+    found = judge_rows(np.random.default_rng(0).uniform(size=len(rows)), rows)
+    low, high = found.intervals["auroc"]
+    assert low < 0.5 < high
+
+
+def test_what_is_not_scored_is_counted_and_left_out(rows: list[Row]) -> None:
+    p_safe = np.where(labels(rows), 0.1, 0.9)
+    p_safe[:7] = math.nan
+    found = judge_rows(p_safe, rows)
+    assert (found.n, found.unscored) == (113, 7)
+    assert found.figures["auroc"] == 1
+
+
+def test_nothing_scored_has_no_figures(rows: list[Row]) -> None:
+    found = judge_rows(np.full(len(rows), math.nan), rows)
+    assert (found.n, found.unscored) == (0, 120)
+    assert math.isnan(found.figures["auroc"])
+
+
+def test_intervals_are_the_same_each_time(rows: list[Row]) -> None:
+    p_safe = np.random.default_rng(1).uniform(size=len(rows))
+    assert judge_rows(p_safe, rows).intervals == judge_rows(p_safe, rows).intervals
+
+
+def test_overlap_and_length_see_what_a_write_keeps() -> None:
+    said = (Message("user", "I moved to the coast."),)
+    kept, lost = MemoryEvent(said, (), ("moved to the coast",)), MemoryEvent(said, (), ())
+    for baseline in (baselines.lexical_overlap, baselines.length_ratio):
+        good, bad = baseline([kept, lost])
+        assert good > bad
+
+
+def test_the_regression_learns_from_other_users_only(rows: list[Row]) -> None:
+    """Labels that turn round from user to user cannot be learnt from others."""
+    users = [row.user for row in rows]
+    events = [row.event for row in rows]
+    found = baselines.logistic_regression(events, labels(rows), users)
+    assert ((found > 0) & (found < 1)).all()
+    alone = baselines.logistic_regression(events, labels(rows), ["one"] * len(rows))
+    assert (alone == 0.5).all()
+
+
+def memgym_row(i: int, *, safe: bool, name: str, equal: bool) -> MemGymRow:
+    return MemGymRow(
+        prompt="a",
+        label=int(safe),
+        trajectory_id=f"t{i % 6}",
+        perturbation=name,
+        recorded_action="go",
+        predicted_action="go" if equal else "stop",
+    )
+
+
+def test_of_memgym_s_rows_the_trivial_baselines_are_told() -> None:
+    rng = random.Random(0)
+    rows = [
+        memgym_row(i, safe=safe, name="drop" if not safe else "keep", equal=safe if rng.random() < 0.8 else not safe)
+        for i in range(60)
+        for safe in [rng.random() < 0.4]
+    ]
+    found = judge_memgym(np.full(60, 0.5), rows)
+    assert found.baselines["perturbation"] == 1
+    assert 0.6 < found.baselines["equal actions"] < 0.95
+    assert found.baselines["majority"] == found.figures["auroc"] == 0.5
+    assert found.clusters == 6
+
+
+def test_a_perturbation_that_all_rows_share_tells_nothing() -> None:
+    rng = random.Random(0)
+    rows = [memgym_row(i, safe=rng.random() < 0.4, name="none", equal=True) for i in range(60)]
+    assert judge_memgym(np.full(60, 0.5), rows).baselines["perturbation"] == 0.5
