@@ -23,9 +23,10 @@ from ..data.resources import resource
 from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
 from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts, complete_texts, default_texts, load_texts
+from ..policies.files import dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.lm.openai import check_extra_body
 from ..policies.lm.prices import Prices
-from ..policies.policy import MemoryPolicy, dump_yaml, load_policy, policy_problems, read_policy
+from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
 
 Item = TypeVar("Item")

@@ -1,8 +1,9 @@
 """Memory policies, and the assistants that run under them."""
 
 from .assistant import Assistant
+from .files import PolicyError, dump_policy, load_policy, presets
 from .memory import Memory, MemoryEvent, MemoryState
-from .policy import MemoryPolicy, PolicyError, dump_policy, load_policy, presets
+from .policy import MemoryPolicy
 
 __all__ = [
     "Assistant",

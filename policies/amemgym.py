@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .policy import MemoryPolicy
+from .policy import MemoryPolicy
 
 KINDS: Mapping[str, Mapping[str, Any]] = {
     "native": {"write": {"mode": "none"}},

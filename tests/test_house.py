@@ -18,9 +18,9 @@ from mnemotune.env.dialogue.generation.texts import OPTIONAL_SLOTS
 from mnemotune.env.dialogue.generation.texts import REQUIRED_SLOTS as GENERATION_SLOTS
 from mnemotune.optimizer.config import GenerationConfig, load_config, parse_config
 from mnemotune.policies import text
+from mnemotune.policies.files import dump_policy, load_policy, parse_policy
 from mnemotune.policies.lm.embedded import instructions, writing
 from mnemotune.policies.lm.embedded.reading import Reading
-from mnemotune.policies.policy import dump_policy, load_policy, parse_policy
 from mnemotune.policies.prompts import REQUIRED_SLOTS
 
 ROOT = Path(__file__).resolve().parents[1]

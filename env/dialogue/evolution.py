@@ -12,8 +12,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...data.dialogue.scenario import Period, Question, Scenario
+from ...policies.files import policy_problems
 from ...policies.lm import LanguageModel, Message, Request
-from ...policies.policy import Evolution, MemoryPolicy, Target, policy_problems
+from ...policies.policy import Evolution, MemoryPolicy, Target
 from ...policies.prompts import Templates, has_slot, missing_slots, render
 from ...policies.replies import ReplyError, as_text
 from ..concurrency import side_by_side

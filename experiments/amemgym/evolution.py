@@ -22,8 +22,8 @@ from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
 from ...env import Cast, Evaluation, Evaluator, Protocol
 from ...env.dialogue.compat import DEFECTS
+from ...policies.files import load_policy
 from ...policies.lm.openai import OpenAIModel
-from ...policies.policy import load_policy
 from ...policies.prompts import Templates, complete_templates
 from ...policies.text import LexicalEmbedder
 from .compare import messages

@@ -14,9 +14,10 @@ import yaml
 
 from ...data.dialogue.load import load_scenarios
 from ...env import Cast, Evaluation, Evaluator, Protocol
+from ...policies.files import load_policy
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.embedded.reading import Reading
-from ...policies.policy import MemoryPolicy, load_policy
+from ...policies.policy import MemoryPolicy
 from ...policies.text import LexicalEmbedder
 
 ARMS = ("native", "rag", "awe", "awi")

@@ -12,7 +12,8 @@ from concurrent.futures import ProcessPoolExecutor
 from ...data.dialogue.load import load_scenarios
 from ...env.statistics import estimate
 from ...optimizer.proposers.population import KINDS
-from ...policies.policy import MemoryPolicy, load_policy
+from ...policies.files import load_policy
+from ...policies.policy import MemoryPolicy
 from .arms import evaluate
 
 FURTHER = (

@@ -14,9 +14,9 @@ from ...data.dialogue.generator import Shape, generate_scenarios
 from ...data.dialogue.load import load_scenarios
 from ...env.dialogue.protocol import Protocol, probe_prompt
 from ...optimizer.search.cores import evaluate_on, processes_for
+from ...policies.files import load_policy
 from ...policies.lm.base import Message, Request
 from ...policies.lm.embedded import EmbeddedModel
-from ...policies.policy import load_policy
 from .arms import ARMS, cast
 
 REPEATS = 5

@@ -23,9 +23,9 @@ from ...env.memrm.evaluation.metrics import interval, resampled
 from ...env.memrm.forecasting.ranking import spearman
 from ...optimizer.proposers.population import Member, population
 from ...optimizer.search.forecasting import Judge, TalkForecaster, load_judge
+from ...policies.files import load_policy
 from ...policies.lm.budget import Metered
 from ...policies.lm.embedded import EmbeddedModel
-from ...policies.policy import load_policy
 from ..embedded_model.arms import cast
 
 HEARD = (1, 2, 4)

@@ -36,9 +36,9 @@ from ...optimizer.search.arena import Arena
 from ...optimizer.search.loop import Loop
 from ...optimizer.search.screen import KeepAll
 from ...optimizer.search.study import Study
+from ...policies.files import load_policy
 from ...policies.lm import Budget, Completion, LanguageModel, Limits, Metered, Request, Usage
 from ...policies.lm.embedded import EmbeddedModel
-from ...policies.policy import load_policy
 from ...policies.prompts import default_templates
 from ...policies.text import LexicalEmbedder
 

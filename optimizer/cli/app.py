@@ -17,9 +17,9 @@ from ...env.dialogue.transcript import TranscriptError
 from ...env.memrm.model.checkpoint import CheckpointError
 from ...env.memrm.rows.row import RowError
 from ...env.memrm.training.recipe import RecipeError
+from ...policies.files import PolicyError
 from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
-from ...policies.policy import PolicyError
 from ..config import ConfigError
 from . import ablate, data, estimate, evaluate, evolve, ranks, results, serve, view
 from .memrm import app as memrm

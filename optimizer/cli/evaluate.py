@@ -17,7 +17,8 @@ from ...env import Episode, Evaluation, Evaluator
 from ...env.dialogue.interchange import write_results
 from ...env.dialogue.transcript import Transcript, read_transcripts
 from ...env.episode import write_episodes
-from ...policies.policy import MemoryPolicy, load_policy
+from ...policies.files import load_policy
+from ...policies.policy import MemoryPolicy
 from ..config import Config, load_config, parse_config
 from ..models import Models, open_models, priced, protocol_of
 from ..search.cores import evaluate_on, processes_for

@@ -18,7 +18,8 @@ from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
 from ...env import Evaluation, Evaluator
 from ...env.dialogue.transcript import Transcript, read_transcripts, talks_of
-from ...policies.policy import MemoryPolicy, load_policy
+from ...policies.files import load_policy
+from ...policies.policy import MemoryPolicy
 from ..config import ConfigError
 from ..models import Models, open_models
 from ..search.ranks import Ranked, rank

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...policies.policy import load_policy
+from ...policies.files import load_policy
 from ...policies.prompts import Templates
 from ..config import SearchConfig
 from ..search.study import Trial

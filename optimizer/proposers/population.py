@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...policies.policy import MemoryPolicy, PolicyError, default_prompts, load_policy
+from ...policies.files import PolicyError, load_policy
+from ...policies.policy import MemoryPolicy, default_prompts
 from ...policies.prompts import Templates
 from ..config import SpaceConfig
 from .numbers import NumberSampler, apply_point

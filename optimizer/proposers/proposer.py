@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
+from ...policies.files import policy_problems
 from ...policies.lm import Ledger
-from ...policies.policy import MemoryPolicy, policy_problems
+from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
 from ..search.study import Played, Trial
 

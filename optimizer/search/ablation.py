@@ -19,8 +19,8 @@ from pydantic import Field, ValidationError
 from rich.console import Console
 
 from ...data import Splits
+from ...policies.files import policy_problems
 from ...policies.lm.embedded.pool import end_with_parent
-from ...policies.policy import policy_problems
 from ..config import Choice, Config, ConfigError, NotNegative, Section, SplitSizes, load_config
 from .allowance import splits_of
 from .outcome import open_run

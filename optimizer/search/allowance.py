@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ...data import Splits, load_scenarios, split_by_user
 from ...env.dialogue.protocol import Protocol, upper_bound_calls
+from ...policies.files import load_policy
 from ...policies.lm import Limits
-from ...policies.policy import load_policy
 from ..config import BudgetLimits, Config, ConfigError
 from .sealed import most_test_calls
 

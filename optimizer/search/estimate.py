@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...data import Splits
+from ...policies.files import load_policy
 from ...policies.lm import CALL_ROLES, CallRole, Limits
-from ...policies.policy import MemoryPolicy, load_policy
+from ...policies.policy import MemoryPolicy
 from ..config import Config, SearchConfig
 from ..models import price_of, protocol_of
 from .allowance import Allowance

@@ -13,9 +13,10 @@ from ...data import Splits
 from ...data.dialogue.scenario import Scenario
 from ...env import Cast, Evaluator, Protocol
 from ...env.dialogue.protocol import upper_bound_calls
+from ...policies.files import load_policy
 from ...policies.lm import CALL_ROLES, Ledger
 from ...policies.lm.embedded import EmbeddedModel
-from ...policies.policy import MemoryPolicy, load_policy, prompt_kinds
+from ...policies.policy import MemoryPolicy, prompt_kinds
 from ...policies.text import LexicalEmbedder
 from ..config import Config
 from ..models import protocol_of

@@ -20,9 +20,9 @@ from ...env.concurrency import end, start
 from ...env.dialogue.transcript import Transcript, read_transcripts
 from ...env.episode import UpperBound, write_episodes
 from ...env.statistics import nan_mean
+from ...policies.files import dump_policy, load_policy
 from ...policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits
 from ...policies.lm.base import merged
-from ...policies.policy import dump_policy, load_policy
 from ..config import Config, ConfigError, Screening, SearchConfig, dump_config, load_config
 from ..models import MeteredModels, Models, check_objective, open_models, price_of, priced, protocol_of, told_prices
 from ..proposers import open_proposers

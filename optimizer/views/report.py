@@ -15,9 +15,10 @@ import jinja2
 from ...data.resources import resource
 from ...env.cost import TurnCost, turn_cost_of
 from ...env.statistics import nan_mean
+from ...policies.files import dump_policy
 from ...policies.lm.base import Spend, merged
 from ...policies.lm.prices import Prices
-from ...policies.policy import MemoryPolicy, dump_policy
+from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
 from ..config import dump_config
 from ..models import price_of

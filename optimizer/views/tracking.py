@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from filelock import FileLock
 
 from ...env.statistics import nan_mean
-from ...policies.policy import MemoryPolicy, dump_policy
+from ...policies.files import dump_policy
+from ...policies.policy import MemoryPolicy
 from ..config import ConfigError
 from ..search.outcome import Outcome
 from ..search.screen import rank_correlation

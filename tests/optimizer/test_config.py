@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mnemotune.env.dialogue.generation import GenerationPlan
 from mnemotune.env.dialogue.generation.texts import default_texts
 from mnemotune.optimizer.config import Config, ConfigError, default_uri, dump_config, load_config, parse_config
-from mnemotune.policies.policy import load_policy
+from mnemotune.policies.files import load_policy
 
 BUNDLED = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))
 

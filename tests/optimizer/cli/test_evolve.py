@@ -18,7 +18,7 @@ import yaml
 from mnemotune.optimizer.config import load_config
 from mnemotune.optimizer.search.outcome import open_run
 from mnemotune.optimizer.views.table import cells, with_interval
-from mnemotune.policies.policy import load_policy
+from mnemotune.policies.files import load_policy
 
 Cli = Callable[..., Any]
 PATIENCE_SECONDS = 60

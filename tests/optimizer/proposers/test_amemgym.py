@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.optimizer.search.arena import Arena
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import LanguageModelError
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.policy import MemoryPolicy, load_policy
+from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import missing_slots
 
 

@@ -26,11 +26,12 @@ from mnemotune.optimizer.proposers.reflective import (
     improve,
 )
 from mnemotune.optimizer.search.study import Evidence
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Metered, Request
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.embedded.engineering import EngineeringTask, find_engineering_task
-from mnemotune.policies.policy import MemoryPolicy, load_policy, prompt_kinds
+from mnemotune.policies.policy import MemoryPolicy, prompt_kinds
 from mnemotune.policies.prompts import REQUIRED_SLOTS, missing_slots
 
 PROMPT = "Choose well.\n{query}\n{choices}"

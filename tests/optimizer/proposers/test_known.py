@@ -13,7 +13,7 @@ import pytest
 
 from mnemotune.optimizer.proposers.known import STRATEGIES
 from mnemotune.optimizer.search.study import Trial
-from mnemotune.policies.policy import load_policy
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.prompts import default_templates
 
 

@@ -33,7 +33,8 @@ from mnemotune.optimizer.proposers.numbers import (
     standing,
 )
 from mnemotune.optimizer.search.study import Trial
-from mnemotune.policies.policy import MemoryPolicy, load_policy, presets
+from mnemotune.policies.files import load_policy, presets
+from mnemotune.policies.policy import MemoryPolicy
 
 MODES, STORES = ("none", "verbatim", "facts", "profile"), ("context", "external")
 SPACE = SpaceConfig()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemotune.optimizer.proposers.population import dealt, population
-from mnemotune.policies.policy import PolicyError
+from mnemotune.policies.files import PolicyError
 
 
 def test_the_same_names_and_seed_give_the_same_policies() -> None:

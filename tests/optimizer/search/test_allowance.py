@@ -26,9 +26,9 @@ from mnemotune.optimizer.proposers.numbers import NumberSampler, apply_point
 from mnemotune.optimizer.search.allowance import Allowance
 from mnemotune.optimizer.search.run import evolve
 from mnemotune.optimizer.search.sealed import EVOLVED, SEED, SealedTest, open_test
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Limits, Metered
 from mnemotune.policies.lm.budget import Budget
-from mnemotune.policies.policy import load_policy
 
 
 def config_with(kit: Any, *, seed_policy: Any = None, baselines: Any = ("native", "rag"), **search: Any) -> Config:

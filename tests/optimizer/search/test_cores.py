@@ -14,9 +14,9 @@ from mnemotune.data.dialogue.load import load_scenarios
 from mnemotune.env import Cast, Evaluator, Protocol
 from mnemotune.env.dialogue.transcript import TranscriptError
 from mnemotune.optimizer.search.cores import USERS_A_PROCESS, evaluate_on, processes_for
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.openai import OpenAIModel
-from mnemotune.policies.policy import load_policy
 from mnemotune.policies.text import LexicalEmbedder
 
 MODEL = EmbeddedModel()

@@ -21,9 +21,9 @@ from mnemotune.optimizer.search.allowance import splits_of
 from mnemotune.optimizer.search.arena import rungs
 from mnemotune.optimizer.search.estimate import Estimate, estimate, race
 from mnemotune.optimizer.search.rehearsal import NOTHING, Rehearsal, rehearse, taken_of
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import CALL_ROLES
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.policy import load_policy
 from mnemotune.policies.text import LexicalEmbedder
 from people import write_people
 

@@ -22,12 +22,13 @@ from mnemotune.env.memrm.forecasting.forecast import Forecast, Tree
 from mnemotune.env.memrm.model.render import statements
 from mnemotune.env.memrm.model.scoring import Scores
 from mnemotune.optimizer.search.forecasting import Judge, TalkForecaster
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModelError, Limits
 from mnemotune.policies.lm.base import Completion, Request
 from mnemotune.policies.lm.budget import Metered
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.memory import MemoryEvent
-from mnemotune.policies.policy import MemoryPolicy, load_policy
+from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.text import LexicalEmbedder
 
 TOLD = Tree(feature=[0, -1, -1], threshold=[0.5, 0.0, 0.0], left=[1, 0, 0], right=[2, 0, 0], value=[0.0, -2.0, 2.0])

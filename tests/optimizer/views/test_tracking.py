@@ -30,9 +30,9 @@ from mnemotune.optimizer.config import ConfigError, dump_config, parse_config
 from mnemotune.optimizer.search.outcome import ENDED, TEST, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest
 from mnemotune.optimizer.views.tracking import PARENT_TAG, Tracker
+from mnemotune.policies.files import parse_policy
 from mnemotune.policies.lm import Ledger
 from mnemotune.policies.lm.base import Spend
-from mnemotune.policies.policy import parse_policy
 
 CONFIG = "{data: base, splits: {train: 2, validation: 2, test: 3}, seed_policy: native, search: {seed: 5}}"
 SHARES = {"write": 0.2, "read": 0.1, "utilisation": 0.15}

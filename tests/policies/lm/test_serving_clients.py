@@ -15,11 +15,11 @@ from pydantic import BaseModel
 
 from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, Evaluation, Evaluator, Protocol
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.openai import OpenAIEmbedder, OpenAIModel
 from mnemotune.policies.lm.serving import Served, listening
-from mnemotune.policies.policy import load_policy
 from mnemotune.policies.prompts import default_templates
 from mnemotune.policies.text import LexicalEmbedder
 

@@ -17,10 +17,10 @@ from mnemotune.env import Cast, Episode, Protocol, rollout
 from mnemotune.env.episode import PeriodRecord
 from mnemotune.env.memrm.collection.knowing import Line, Reader, trace
 from mnemotune.env.memrm.collection.labels import Labelled, Labeller
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.memory import MemoryEvent
-from mnemotune.policies.policy import load_policy
 from mnemotune.policies.prompts import default_templates
 from mnemotune.policies.text import LexicalEmbedder
 

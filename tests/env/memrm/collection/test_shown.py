@@ -20,10 +20,11 @@ from mnemotune.env.dialogue.transcript import Transcript, talks_of
 from mnemotune.env.memrm.collection.shown import Replies, shown_before
 from mnemotune.env.memrm.rows.row import RowError, write_rows
 from mnemotune.env.memrm.rows.showings import Shown, read_showings, showing_of, shown_file
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm.base import LanguageModel
 from mnemotune.policies.lm.budget import Metered
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.policy import MemoryPolicy, load_policy
+from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.text import LexicalEmbedder
 
 Run = Callable[[Coroutine[Any, Any, Any]], tuple[Any, float]]

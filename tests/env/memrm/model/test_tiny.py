@@ -23,10 +23,10 @@ from mnemotune.env.memrm.evaluation.judging import judge_rows
 from mnemotune.env.memrm.forecasting.forecast import read_forecast
 from mnemotune.env.memrm.model.scoring import TINY, MemRM, load_memrm
 from mnemotune.env.memrm.rows.row import Row
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.memory import MemoryEvent
-from mnemotune.policies.policy import load_policy
 from mnemotune.policies.text import LexicalEmbedder
 
 SAID = "These days I commute by folding bicycle, small wheels and all."

@@ -18,9 +18,9 @@ from mnemotune.optimizer.config import Config, dump_config, load_config, parse_c
 from mnemotune.optimizer.models import priced, told_prices
 from mnemotune.optimizer.search.loop import LAST_LOOK
 from mnemotune.optimizer.search.outcome import Outcome
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.policy import load_policy
 from running import SIZES, Screen, Stop, allowance, assert_same_study, contents, go, scores
 
 FILES = ["best_policy.yaml", "config.yaml", "report.html", "result.json", "study.db"]

@@ -1,0 +1,126 @@
+"""Policies as text: presets, YAML and JSON files, and AMemGym's agent configs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from ..data.resources import resource
+from .amemgym import is_agent_config, policy_values
+from .policy import MemoryPolicy
+from .prompts import Templates
+
+
+class PolicyError(ValueError):
+    """Say what is wrong with a memory policy, naming the file and the field."""
+
+
+def presets() -> list[str]:
+    """Return the names of the bundled policies."""
+    folder = resource("configs", "policies")
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def load_policy(name: str | Path, *, templates: Templates | None = None) -> MemoryPolicy:
+    """Read a policy from a preset's name or a YAML or JSON file.
+
+    Prompts that it leaves out are those of ``templates``, or the bundled ones. Raises PolicyError naming the file and
+    the field.
+    """
+    return _policy(read_policy(name), where=str(name), templates=templates)
+
+
+def read_policy(name: str | Path) -> Any:
+    """Return what a preset or a policy's file says, unchecked; an AMemGym agent config is read as the policy it is.
+
+    Raises PolicyError when it cannot be read.
+    """
+    path = Path(name)
+    if path.is_file():
+        try:
+            values = _values(path.read_text(encoding="utf-8"), where=str(path))
+        except UnicodeDecodeError as error:
+            raise PolicyError(f"{path}: is not UTF-8 text ({error})") from None
+        try:
+            return policy_values(values) if is_agent_config(values) else values
+        except ValueError as error:
+            raise PolicyError(f"{path}: {error}") from None
+    if str(name) in presets():
+        text = resource("configs", "policies", f"{name}.yaml").read_text(encoding="utf-8")
+        return _values(text, where=str(name))
+    raise PolicyError(f"{name}: no such file or preset; presets: {', '.join(presets())}")
+
+
+def parse_policy(text: str, *, where: str) -> MemoryPolicy:
+    """Read a policy from YAML or JSON text; ``where`` is named in errors."""
+    return _policy(_values(text, where=where), where=where, templates=None)
+
+
+def _values(text: str, *, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise PolicyError(f"{where}: is not YAML: {error}") from None
+
+
+def _policy(values: Any, *, where: str, templates: Templates | None) -> MemoryPolicy:
+    try:
+        return MemoryPolicy.model_validate(values, context={"templates": templates})
+    except ValidationError as error:
+        raise PolicyError("\n".join(f"{where}: {line}" for line in policy_problems(error))) from None
+
+
+def policy_problems(error: ValidationError) -> list[str]:
+    """Return one line per problem, each naming the field: not a list that is too short for what is wrong in it."""
+    found = error.errors()
+    inside = {e["loc"][:depth] for e in found for depth in range(len(e["loc"]))}
+    lines = []
+    for e in found:
+        if e["type"] == "too_short" and e["loc"] in inside:
+            continue
+        place = ".".join(map(str, e["loc"]))
+        lines.append(f"{place}: {_said(e)}" if place else _said(e))
+    return lines
+
+
+def _said(problem: ErrorDetails) -> str:
+    match problem["type"]:
+        case "extra_forbidden":
+            return "no such field"
+        case "too_short":
+            return "needs at least {min_length}, has {actual_length}".format(**problem["ctx"])
+        case _:
+            return problem["msg"].removeprefix("Value error, ")
+
+
+def dump_policy(policy: MemoryPolicy) -> str:
+    """Return a policy as YAML text that ``parse_policy`` reads back to an equal policy."""
+    return dump_yaml(policy.model_dump(exclude_none=True))
+
+
+def dump_yaml(values: Any) -> str:
+    """Return plain values as YAML text in which every text reads back equal, and prompts can be read."""
+    return yaml.dump(values, Dumper=_BlockDumper, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+class _BlockDumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, so that prompts can be read."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = "|" if "\n" in text else None
+    if "\x85" in text:
+        style = '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_BlockDumper.add_representer(str, _represent_text)

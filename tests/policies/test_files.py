@@ -1,0 +1,106 @@
+"""Policies as text: presets and files.
+
+Invariant: a policy that was written to a file and read back is the same policy (for any policy: ``test_policy``).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mnemotune.policies import MemoryPolicy, PolicyError, dump_policy, load_policy, presets
+from mnemotune.policies.files import parse_policy
+from mnemotune.policies.policy import Prompts, Read, Write
+
+PRESETS = ("awe", "awi", "awi_complete", "awi_oracle", "awi_question_only", "native", "rag")
+
+
+def test_the_presets_are_amemgyms_agents() -> None:
+    assert presets() == list(PRESETS)
+    assert [load_policy(name).label for name in PRESETS] == [
+        "facts+external(2,4,30)",
+        "profile+context(2,4)",
+        "profile+context(2,4) evolving",
+        "profile+context(2,4) oracle",
+        "profile+context(2,4) evolving",
+        "none",
+        "verbatim+external(2,4,30)",
+    ]
+
+
+def test_the_presets_are_the_points_that_the_papers_name() -> None:
+    awe, awi, native, rag = map(load_policy, ("awe", "awi", "native", "rag"))
+    for policy, mode, store, top_k in (
+        (awe, "facts", "external", 30),
+        (awi, "profile", "context", None),
+        (rag, "verbatim", "external", 30),
+    ):
+        assert (policy.write.mode, policy.write.roles) == (mode, "both")
+        assert (policy.update_every, policy.buffer_size) == (2, 4)
+        assert (policy.store, policy.top_k) == (store, top_k)
+        assert policy.read == Read(order="time", budget_tokens=None)
+    assert native == MemoryPolicy(write=Write(mode="none"))
+    assert (native.update_every, native.buffer_size, native.store, native.top_k) == (None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    "odd", ["\x85", "\u2028", "\n\x85", "\r", "\r\n", "\ufeff", "\x00", "\x7f", "\t\n", " \n ", "---\n", "#\n", "🌱\n"]
+)
+def test_odd_characters_in_a_prompt_come_back_from_a_file(odd: str) -> None:
+    for text in (odd, f"{odd}a", f"a{odd}", f"a\n{odd}b\n"):
+        policy = MemoryPolicy(write=Write(mode="none"), prompts=Prompts(answer=f"{text}{{query}}{{choices}}{text}"))
+        assert parse_policy(dump_policy(policy), where="here") == policy
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_reads_back_from_a_file(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "best_policy.yaml"
+    path.write_text(dump_policy(load_policy(name)), encoding="utf-8")
+    assert load_policy(path) == load_policy(str(path)) == load_policy(name)
+
+
+def test_a_written_policy_can_be_read_by_people() -> None:
+    text = dump_policy(load_policy("awi"))
+    assert "null" not in text
+    assert "  write: |-\n    You keep a profile of the user." in text
+    assert "\\n" not in text
+    assert text.startswith("write:\n")
+
+
+def test_a_policy_may_be_written_as_json(tmp_path: Path) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps({"write": {"mode": "none"}}), encoding="utf-8")
+    assert load_policy(path) == load_policy("native")
+
+
+def test_a_file_of_a_presets_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rag").write_text("write: {mode: none}", encoding="utf-8")
+    assert load_policy("rag") == load_policy("native")
+
+
+def test_a_policy_that_is_nowhere_is_refused_with_what_there_is() -> None:
+    with pytest.raises(PolicyError, match=r"^ragg: no such file or preset; presets: awe, awi, .*, native, rag$"):
+        load_policy("ragg")
+
+
+def test_a_file_that_is_not_yaml_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("write: {mode: none", encoding="utf-8")
+    with pytest.raises(PolicyError, match=r"mine\.yaml: is not YAML: "):
+        load_policy(path)
+
+
+def test_a_file_that_is_not_text_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(b"write: {mode: none}  # caf\xe9")
+    with pytest.raises(PolicyError, match=r"mine\.yaml: "):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("text", ["", "- write", "native", "7"])
+def test_what_is_no_policy_at_all_is_refused_by_name(text: str) -> None:
+    with pytest.raises(PolicyError, match=r"^mine\.yaml: "):
+        parse_policy(text, where="mine.yaml")
