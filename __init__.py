@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .data import Scenario, load_scenarios, split_by_user
     from .env import Cast, Episode, Evaluation, Evaluator, Protocol, rollout
-    from .policies import Assistant, Memory, MemoryEvent, MemoryPolicy, dump_policy, load_policy, presets
+    from .policies import Assistant, Memory, MemoryEvent, MemoryPolicy, dump_policy, load_policy, open_memory, presets
     from .policies.lm.embedded import EmbeddedModel
     from .policies.lm.openai import OpenAIModel
     from .policies.text import LexicalEmbedder
@@ -19,9 +19,10 @@ __version__ = version("mnemotune")
 _HOMES = {
     "data": ("Scenario", "load_scenarios", "split_by_user"),
     "env": ("Cast", "Episode", "Evaluation", "Evaluator", "Protocol", "rollout"),
-    "policies": ("Assistant", "Memory", "MemoryEvent", "MemoryPolicy", "dump_policy", "load_policy", "presets"),
+    "policies": ("Assistant", "MemoryPolicy", "dump_policy", "load_policy", "presets"),
     "policies.lm.embedded": ("EmbeddedModel",),
     "policies.lm.openai": ("OpenAIModel",),
+    "policies.memory": ("Memory", "MemoryEvent", "open_memory"),
     "policies.text": ("LexicalEmbedder",),
 }
 
@@ -42,6 +43,7 @@ __all__ = [
     "dump_policy",
     "load_policy",
     "load_scenarios",
+    "open_memory",
     "presets",
     "rollout",
     "split_by_user",

@@ -2,11 +2,12 @@
 
 from .assistant import Assistant
 from .files import PolicyError, dump_policy, load_policy, presets
-from .memory import Memory, MemoryEvent, MemoryState
+from .memory import Context, Memory, MemoryEvent, MemoryState, open_memory
 from .policy import MemoryPolicy
 
 __all__ = [
     "Assistant",
+    "Context",
     "Memory",
     "MemoryEvent",
     "MemoryPolicy",
@@ -14,5 +15,6 @@ __all__ = [
     "PolicyError",
     "dump_policy",
     "load_policy",
+    "open_memory",
     "presets",
 ]

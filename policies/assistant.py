@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from .lm.base import CallRole, LanguageModel, Message, Request
-from .memory import Memory, MemoryEvent
+from .memory.protocol import Context, Memory, MemoryEvent
 
 
 class Assistant:
     """Talks to a user, and remembers under its memory's policy."""
 
-    def __init__(self, model: LanguageModel, memory: Memory) -> None:
-        """Put a model and a memory together."""
+    def __init__(self, model: LanguageModel, memory: Memory, *, context_tokens: int | None = None) -> None:
+        """Put a model and a memory together.
+
+        ``context_tokens`` is the most that memory puts before the model in one call, in tokens of 4 bytes.
+        """
         self.model = model
         self.memory = memory
+        self.context_tokens = context_tokens
 
-    def fork(self, *, memories: bool = True) -> Assistant:
+    async def fork(self, *, memories: bool = True) -> Assistant:
         """Return an assistant that remembers the same and goes its own way from here.
 
         Without ``memories`` it has only the messages that are not written yet.
         """
-        return Assistant(self.model, self.memory.fork(memories=memories))
+        memory = await self.memory.fork(memories=memories)
+        return Assistant(self.model, memory, context_tokens=self.context_tokens)
+
+    async def context(self, text: str) -> Context:
+        """Return what memory puts before the model for a message or a question."""
+        return await self.memory.context(text, tokens=self.context_tokens)
 
     async def reply(self, text: str) -> tuple[str, list[MemoryEvent]]:
         """Reply to the user's message and remember both; return the reply and the writes that this set off."""
@@ -39,5 +48,5 @@ class Assistant:
         return await self._ask(prompt, role=role)
 
     async def _ask(self, text: str, *, role: CallRole) -> str:
-        context = await self.memory.context(text)
-        return (await self.model.complete(Request((*context, Message("user", text)), role=role))).text
+        shown = (await self.context(text)).render()
+        return (await self.model.complete(Request((*shown, Message("user", text)), role=role))).text

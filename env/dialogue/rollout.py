@@ -10,7 +10,7 @@ from ...data.dialogue.scenario import Period, Question, Scenario
 from ...policies.assistant import Assistant
 from ...policies.lm import Embedder, EndpointDown, LanguageModel, LanguageModelError, Ledger, Message, Metered, Request
 from ...policies.lm.base import merged
-from ...policies.memory import Memory, MemoryEvent
+from ...policies.memory import MemoryEvent, open_memory
 from ...policies.policy import MemoryPolicy
 from ..concurrency import Running, both, end, side_by_side, start
 from ..episode import Answer, Episode, PeriodRecord, Probe, Revision, Turn, answer_of
@@ -70,7 +70,8 @@ class Rollout:
         self.protocol = cast.protocol
         self.model = Metered(cast.assistant)
         self.user = Metered(cast.user)
-        self.assistant = Assistant(self.model, Memory(told_schema(policy, scenario), self.model, cast.embedder))
+        memory = open_memory(told_schema(policy, scenario), self.model, cast.embedder)
+        self.assistant = Assistant(self.model, memory)
         self._records: list[PeriodRecord] = []
         self._failure: str | None = None
 
@@ -99,7 +100,7 @@ class Rollout:
             for p in range(len(self._records), end):
                 period = self.scenario.periods[p]
                 talks.append(await (self._talk(p, period) if self.replayed is None else self._listen(self.replayed[p])))
-                exams.append(self._question(period))
+                exams.append(await self._question(period))
                 evolves = self.policy.evolution is not None and self.protocol.evolves_after(p, self.scenario)
                 revisions.append(await self._evolve(period, exams[-1]) if evolves else ())
         except BaseException as error:
@@ -155,8 +156,8 @@ class Rollout:
         completion = await self.user.complete(Request((Message("user", prompt),), role="user", temperature=0.2))
         return completion.text.strip()
 
-    def _question(self, period: Period) -> _Questioning:
-        assistant = self.assistant.fork()
+    async def _question(self, period: Period) -> _Questioning:
+        assistant = await self.assistant.fork()
         return _Questioning(assistant, start(self._answers(period, assistant)), start(self._probes(period, assistant)))
 
     async def _answers(self, period: Period, assistant: Assistant) -> tuple[Answer, ...]:
@@ -169,10 +170,11 @@ class Rollout:
 
     async def _evolve(self, period: Period, exam: _Questioning) -> tuple[Revision, ...]:
         asked = [self._put(question) for question in self.scenario.qas]
-        memories = [await exam.assistant.memory.listing(prompt) for prompt in asked]
+        memories = [(await exam.assistant.context(prompt)).listing for prompt in asked]
         told = Exam(self.scenario.qas, await exam.answers.result(), memories)
         memory = self.assistant.memory
-        memory.policy, revisions = await rewrite(memory.policy, period, told, model=self.model, protocol=self.protocol)
+        policy, revisions = await rewrite(memory.policy, period, told, model=self.model, protocol=self.protocol)
+        await memory.adopt(policy)
         return revisions
 
     def _put(self, question: Question) -> str:
@@ -188,7 +190,7 @@ class Rollout:
     async def _probe(self, question: Question, period: Period, assistant: Assistant) -> Probe:
         prompt = probe_prompt(self.protocol.templates.probe, question, self.scenario)
         if "unread_external_probes" in self.protocol.compat and self.policy.store == "external":
-            assistant = assistant.fork(memories=False)
+            assistant = await assistant.fork(memories=False)
         raw = await assistant.answer(prompt, role="probe")
         values = read_probe(raw, compat=self.protocol.compat)
         if "unread_evolved_probes" in self.protocol.compat and self.policy.evolution is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mnemotune.policies import Assistant, Memory, load_policy
+from mnemotune.policies import Assistant, load_policy, open_memory
 from mnemotune.policies.lm import LanguageModelError, Message, Request
 from mnemotune.policies.text import LexicalEmbedder
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def native(model: ScriptedModel) -> Assistant:
-    return Assistant(model, Memory(load_policy("native"), model, LexicalEmbedder()))
+    return Assistant(model, open_memory(load_policy("native"), model, LexicalEmbedder()))
 
 
 async def test_a_reply_is_to_the_whole_talk_and_both_messages_are_remembered(make_model: MakeModel) -> None:
@@ -31,14 +31,14 @@ async def test_a_reply_is_to_the_whole_talk_and_both_messages_are_remembered(mak
     assert await assistant.reply("I swim.") == ("Good.", [])
     talk = (Message("user", "I am Ann."), Message("assistant", "Hello Ann."), Message("user", "I swim."))
     assert model.requests == [Request(talk[:1], role="reply"), Request(talk, role="reply")]
-    assert assistant.memory.snapshot().buffer == (*talk, Message("assistant", "Good."))
+    assert (await assistant.memory.snapshot()).buffer == (*talk, Message("assistant", "Good."))
 
 
 async def test_memories_go_before_the_buffer_and_the_message_comes_last(
     make_model: MakeModel, make_policy: MakePolicy
 ) -> None:
     model = make_model("One.", "Two.", "Three.")
-    assistant = Assistant(model, Memory(make_policy("verbatim"), model, LexicalEmbedder()))
+    assistant = Assistant(model, open_memory(make_policy("verbatim"), model, LexicalEmbedder()))
     for text in ("a", "b", "c"):
         await assistant.reply(text)
     assert model.requests[2].messages == (
@@ -53,7 +53,7 @@ async def test_the_writes_that_a_reply_set_off_come_with_it_after_it(
     make_model: MakeModel, make_policy: MakePolicy
 ) -> None:
     model = make_model("Great.", '{"sport": "golf"}', "Fine.", "{}")
-    assistant = Assistant(model, Memory(make_policy("profile", buffer_size=0), model, LexicalEmbedder()))
+    assistant = Assistant(model, open_memory(make_policy("profile", buffer_size=0), model, LexicalEmbedder()))
     text, (event,) = await assistant.reply("I golf.")
     assert (text, event.before, event.after) == ("Great.", (), ("sport: golf",))
     assert event.evicted == (Message("user", "I golf."), Message("assistant", "Great."))
@@ -67,12 +67,12 @@ async def test_a_question_is_asked_with_the_context_and_leaves_no_trace(
     make_model: MakeModel, make_policy: MakePolicy
 ) -> None:
     model = make_model("One.", "Two.", "2")
-    assistant = Assistant(model, Memory(make_policy("verbatim"), model, LexicalEmbedder()))
+    assistant = Assistant(model, open_memory(make_policy("verbatim"), model, LexicalEmbedder()))
     await assistant.reply("a")
     await assistant.reply("b")
-    before = assistant.memory.snapshot()
+    before = await assistant.memory.snapshot()
     assert await assistant.answer("Which?") == "2"
-    assert assistant.memory.snapshot() == before
+    assert await assistant.memory.snapshot() == before
     assert model.requests[-1] == Request(
         (
             Message("system", "I know:\n- user: a\n- assistant: One."),
@@ -96,7 +96,7 @@ async def test_an_index_is_searched_for_what_was_just_said(make_model: MakeModel
     policy = make_policy(
         "verbatim", write={"mode": "verbatim", "roles": "user"}, buffer_size=0, store="external", top_k=1
     )
-    assistant = Assistant(model, Memory(policy, model, LexicalEmbedder()))
+    assistant = Assistant(model, open_memory(policy, model, LexicalEmbedder()))
     for text in ("My cat is old.", "My boat is red.", "What about the cat?"):
         await assistant.reply(text)
     assert model.requests[2].messages[0].content == "I know:\n- user: My cat is old."
@@ -108,12 +108,12 @@ async def test_forks_remember_the_same_and_go_their_own_ways(make_model: MakeMod
     model = make_model("fine")
     assistant = native(model)
     await assistant.reply("a")
-    fork = assistant.fork()
-    assert fork.memory.snapshot() == assistant.memory.snapshot()
+    fork = await assistant.fork()
+    assert await fork.memory.snapshot() == await assistant.memory.snapshot()
     assert fork.model is model
     await fork.reply("b")
-    assert len(assistant.memory.snapshot().buffer) == 2
-    assert len(fork.memory.snapshot().buffer) == 4
+    assert len((await assistant.memory.snapshot()).buffer) == 2
+    assert len((await fork.memory.snapshot()).buffer) == 4
 
 
 class Broken:
@@ -128,7 +128,7 @@ class Broken:
 
 async def test_a_call_that_failed_is_not_remembered() -> None:
     model = Broken()
-    assistant = Assistant(model, Memory(load_policy("native"), model, LexicalEmbedder()))  # type: ignore[arg-type]
+    assistant = Assistant(model, open_memory(load_policy("native"), model, LexicalEmbedder()))  # type: ignore[arg-type]
     with pytest.raises(LanguageModelError, match="no reply today"):
         await assistant.reply("Hello?")
-    assert assistant.memory.snapshot().buffer == ()
+    assert (await assistant.memory.snapshot()).buffer == ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ....data.dialogue.scenario import Scenario
 from ....policies.lm import Message
 from ....policies.lm.base import Completion, Embedder, LanguageModel, Request, Usage
-from ....policies.memory import Memory, MemoryEvent
+from ....policies.memory import MemoryEvent, open_memory
 from ....policies.policy import MemoryPolicy
 from ...dialogue.evolution import told_schema
 from ...dialogue.protocol import Protocol, answer_prompt
@@ -28,7 +28,7 @@ async def shown_before(
 
     Nothing is asked of the model but what the policy writes with. Raises what the model raises.
     """
-    memory = Memory(told_schema(policy, scenario), model, embedder)
+    memory = open_memory(told_schema(policy, scenario), model, embedder)
     template = policy.prompts.answer or protocol.templates.answer
     told: dict[str, tuple[str, ...]] = {}
     found = []
@@ -37,11 +37,12 @@ async def shown_before(
             told |= {info: (*told.get(info, ()), turns[0].user) for info in session.exposed_states}
             for turn in turns:
                 await memory.observe([Message("user", turn.user), Message("assistant", turn.assistant)])
-        buffer = [message.content for message in memory.snapshot().buffer]
-        buffer_words = sum(len(text.split()) for text in buffer)
         for q, question in enumerate(scenario.qas):
             needs = tuple(told[info] for info in question.required_info if info in told)
-            lines = tuple(await memory.memories(answer_prompt(template, question, compat=protocol.compat)))
+            context = await memory.context(answer_prompt(template, question, compat=protocol.compat), tokens=None)
+            buffer = [message.content for message in context.messages]
+            buffer_words = sum(len(text.split()) for text in buffer)
+            lines = tuple(item.text for item in context.items)
             buffered = frozenset(text for texts in needs for text in texts if text in buffer)
             found.append(Shown(p, q, needs, buffered, lines, buffer_words))
     return found

@@ -1,19 +1,49 @@
-"""Exact similarity search."""
+"""Where memories are kept: the state as an immutable value, and an index of vectors for exact similarity search."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .lm.base import Embedder, Vectors
+from ..lm.base import Embedder, Message, Vectors
+from ..policy import MemoryPolicy
 
 Matrix = NDArray[np.float64]
 
 ALIKE = 1e-6
 """Similarities that differ by no more than this are a tie: how a machine rounds never decides what comes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One memory; ``id`` is its place in the order of first writes."""
+
+    id: int
+    text: str
+    label: str = ""
+
+    @property
+    def line(self) -> str:
+        """The memory as one item of a prompt."""
+        return f"{self.label}: {self.text}" if self.label else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """Everything a memory knows, as an immutable value; ``entries`` are ordered by last write, oldest first."""
+
+    buffer: tuple[Message, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    next_id: int = 0
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The memories, one line each."""
+        return tuple(entry.line for entry in self.entries)
 
 
 class VectorIndex:
@@ -38,6 +68,12 @@ class VectorIndex:
         rank[order] = np.cumsum(np.diff(-similarity[order], prepend=-np.inf) > ALIKE)
         return [int(i) for i in np.lexsort((-np.arange(len(texts)), rank))[:top_k]]
 
+    def forget(self, texts: Sequence[str]) -> None:
+        """Drop the vectors of texts; a text that is searched again is embedded again."""
+        self._last = None
+        for text in texts:
+            self._vectors.pop(text, None)
+
     async def _matrix(self, texts: tuple[str, ...]) -> Matrix:
         if self._last is None or self._last[0] != texts:
             async with self._lock:  # searches side by side would each embed the same new texts
@@ -49,3 +85,10 @@ class VectorIndex:
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if new:
             self._vectors.update(zip(new, await self._embedder.embed(new), strict=True))
+
+
+async def ranked(policy: MemoryPolicy, state: MemoryState, index: VectorIndex, query: str) -> list[Entry]:
+    """Return the memories that the policy's store brings back for a query, best first: of a context the newest."""
+    if policy.store == "context" or policy.top_k is None:
+        return list(reversed(state.entries))
+    return [state.entries[i] for i in await index.search(query, state.lines, policy.top_k)]

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.policies.index import VectorIndex
+from mnemotune.policies.memory.stores import VectorIndex
 from mnemotune.policies.text import LexicalEmbedder
 
 if TYPE_CHECKING:
-    from .conftest import MakeEmbedder
+    from ..conftest import MakeEmbedder
 
 Vector = tuple[float, float]
 VECTOR = st.tuples(st.integers(-3, 3).map(float), st.integers(-3, 3).map(float))

@@ -1,0 +1,106 @@
+"""The memory that is built in: a buffer of messages, memories written from what leaves it, and their store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ..lm.base import Embedder, LanguageModel, Message
+from ..policy import MemoryPolicy
+from .protocol import Context, Item, MemoryEvent
+from .reading import read
+from .stores import MemoryState, VectorIndex
+from .writers import write
+
+
+class BuiltinMemory:
+    """A memory under one policy; eviction and updates are AMemGym's (section 3 of its agents).
+
+    ``observe`` appends messages to the buffer. Once it holds ``update_every + buffer_size`` of them, the first
+    ``update_every`` are evicted, once per call, and written. While a write is under way, the buffer still holds them.
+    """
+
+    def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
+        """Start empty."""
+        self._start(policy, model, VectorIndex(embedder), MemoryState())
+
+    def _start(self, policy: MemoryPolicy, model: LanguageModel, index: VectorIndex, state: MemoryState) -> None:
+        self._policy = policy
+        self._model = model
+        self._index = index
+        self._state = state
+        self._changing = asyncio.Lock()
+
+    @property
+    def policy(self) -> MemoryPolicy:
+        """The policy that it runs under."""
+        return self._policy
+
+    async def observe(self, messages: Sequence[Message]) -> list[MemoryEvent]:
+        """Take in messages that were exchanged; return the writes that this set off, none or one."""
+        async with self._changing:
+            before = self._state
+            self._state = replace(before, buffer=(*before.buffer, *messages))
+            try:
+                return await self._evict()
+            except BaseException:
+                self._state = before
+                raise
+
+    async def context(self, query: str, *, tokens: int | None) -> Context:
+        """Return the memories that come back for ``query``, and the buffer."""
+        return await read(self._policy, self._state, self._index, query)
+
+    async def listing(self) -> list[Item]:
+        """Return all memories, oldest write first."""
+        newest = len(self._state.entries) - 1
+        return [Item(str(entry.id), entry.line, newest - i) for i, entry in enumerate(self._state.entries)]
+
+    async def snapshot(self) -> MemoryState:
+        """Return the present state."""
+        return self._state
+
+    async def restore(self, state: MemoryState) -> None:
+        """Go back to a state."""
+        async with self._changing:
+            self._state = state
+
+    async def fork(self, *, memories: bool = True) -> BuiltinMemory:
+        """Return a memory in the same state that goes its own way from here; without ``memories`` the buffer alone."""
+        other = BuiltinMemory.__new__(BuiltinMemory)
+        state = self._state if memories else MemoryState(buffer=self._state.buffer)
+        other._start(self._policy, self._model, self._index, state)
+        return other
+
+    async def adopt(self, policy: MemoryPolicy) -> None:
+        """Go on under a rewritten policy; what is remembered stays."""
+        async with self._changing:
+            self._policy = policy
+
+    async def forget(self, what: Callable[[str], bool]) -> int:
+        """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many."""
+        async with self._changing:
+            state = self._state
+            entries = tuple(entry for entry in state.entries if not what(entry.line))
+            buffer = tuple(message for message in state.buffer if not what(message.content))
+            self._index.forget([line for line in state.lines if what(line)])
+            self._state = replace(state, buffer=buffer, entries=entries)
+            return len(state.entries) - len(entries) + len(state.buffer) - len(buffer)
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
+
+    async def _evict(self) -> list[MemoryEvent]:
+        policy, state = self._policy, self._state
+        if policy.buffer_size is None or policy.update_every is None:
+            return []
+        if len(state.buffer) < policy.update_every + policy.buffer_size:
+            return []
+        evicted, kept = state.buffer[: policy.update_every], state.buffer[policy.update_every :]
+        after = replace(state, buffer=kept)
+        if policy.write.mode == "none":
+            self._state = after
+            return []
+        self._state, event = await write(policy, after, evicted, model=self._model, index=self._index)
+        return [event]

@@ -1,0 +1,153 @@
+"""How evicted messages become memories, one writer for each mode of a policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..lm.base import LanguageModel, Message, Request
+from ..policy import MemoryPolicy, WriteMode
+from ..prompts import render
+from ..replies import ReplyError, as_text, read_json_object
+from .protocol import MemoryEvent
+from .stores import Entry, MemoryState, VectorIndex
+
+MERGE_NEIGHBOURS = 5
+"""Known facts shown to the merge prompt for each new fact, as in AMemGym's AWE."""
+
+
+async def write(
+    policy: MemoryPolicy, state: MemoryState, evicted: tuple[Message, ...], *, model: LanguageModel, index: VectorIndex
+) -> tuple[MemoryState, MemoryEvent]:
+    """Return the state after a write, and the write; a reply that is of no use leaves the state as it was."""
+    heard = tuple(m for m in evicted if policy.write.roles == "both" or m.role == "user")
+    writing = _Writing(policy, state, heard, model, index)
+    after, error = state, None
+    try:
+        if heard:
+            after = await _WRITERS[policy.write.mode](writing)
+    except ReplyError as problem:
+        error = str(problem)
+    return after, MemoryEvent(evicted, state.lines, after.lines, tuple(writing.raw), error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """One write under way."""
+
+    policy: MemoryPolicy
+    state: MemoryState
+    heard: tuple[Message, ...]
+    model: LanguageModel
+    index: VectorIndex
+    raw: list[str] = field(default_factory=list)
+
+    async def ask(self, prompt: str) -> dict[str, object]:
+        completion = await self.model.complete(Request((Message("user", prompt),), role="write", json_mode=True))
+        self.raw.append(completion.text)
+        return read_json_object(completion.text)
+
+    def prompt(self, memories: Mapping[str, str]) -> str:
+        prompts = self.policy.prompts
+        types = {} if prompts.info_types is None else {"info_types": prompts.info_types}
+        return _filled(prompts.write, memories, conversation=_as_json(self.heard), **types)
+
+
+async def _verbatim(writing: _Writing) -> MemoryState:
+    return _append(writing.state, [f"{m.role}: {m.content}" for m in writing.heard])
+
+
+async def _profile(writing: _Writing) -> MemoryState:
+    by_first_write = sorted(writing.state.entries, key=lambda entry: entry.id)
+    reply = await writing.ask(writing.prompt({entry.label: entry.text for entry in by_first_write}))
+    new = {as_text(label): as_text(value) for label, value in reply.items() if value is not None}
+    return _union(writing.state, new)
+
+
+async def _facts(writing: _Writing) -> MemoryState:
+    known = {str(entry.id): entry.text for entry in writing.state.entries}
+    given = (await writing.ask(writing.prompt(known))).get("facts")
+    if not isinstance(given, list):
+        raise ReplyError('the reply has no list "facts"')
+    facts = [as_text(fact) for fact in given if fact]
+    return await _merge(writing, facts) if facts else writing.state
+
+
+_WRITERS: Mapping[WriteMode, Callable[[_Writing], Awaitable[MemoryState]]] = {
+    "verbatim": _verbatim,
+    "facts": _facts,
+    "profile": _profile,
+}
+
+
+async def _merge(writing: _Writing, facts: list[str]) -> MemoryState:
+    state, lines = writing.state, writing.state.lines
+    near = {i for fact in facts for i in await writing.index.search(fact, lines, MERGE_NEIGHBOURS)}
+    if not near:
+        return _append(state, facts)
+    known = [state.entries[i] for i in sorted(near)]
+    memories = {str(entry.id): entry.text for entry in known}
+    reply = await writing.ask(_filled(writing.policy.prompts.merge, memories, facts=_indented(facts)))
+    return _apply_merge(state, reply, {entry.id for entry in known})
+
+
+def _append(state: MemoryState, texts: Sequence[str]) -> MemoryState:
+    new = tuple(Entry(state.next_id + i, text) for i, text in enumerate(texts))
+    return replace(state, entries=state.entries + new, next_id=state.next_id + len(new))
+
+
+def _union(state: MemoryState, new: dict[str, str]) -> MemoryState:
+    """Overwrite equal labels and add new ones; what was written last comes last, in the order of first writes."""
+    ids = {entry.label: entry.id for entry in state.entries}
+    kept = [entry for entry in state.entries if entry.label not in new]
+    added = [label for label in new if label not in ids]
+    ids |= {label: state.next_id + i for i, label in enumerate(added)}
+    written = sorted((Entry(ids[label], text, label) for label, text in new.items()), key=lambda entry: entry.id)
+    return replace(state, entries=(*kept, *written), next_id=state.next_id + len(added))
+
+
+def _apply_merge(state: MemoryState, reply: dict[str, object], known: set[int]) -> MemoryState:
+    """Add, update and delete facts as the reply says. Raises ReplyError, changing nothing, when it makes no sense."""
+    steps = reply.get("memory")
+    if not isinstance(steps, list):
+        raise ReplyError('the reply has no list "memory"')
+    entries = {entry.id: entry for entry in state.entries}
+    next_id = state.next_id
+    for step in steps:
+        if not isinstance(step, dict):
+            raise ReplyError('an item of "memory" is not an object')
+        event, text = str(step.get("event", "")).upper(), as_text(step.get("text") or "")
+        if event == "NONE":
+            continue
+        if event == "ADD" and text:
+            entries[next_id] = Entry(next_id, text)
+            next_id += 1
+        elif event == "DELETE" or (event == "UPDATE" and text):
+            identity = _known_id(step.get("id"), known)
+            entries.pop(identity, None)
+            if event == "UPDATE":
+                entries[identity] = Entry(identity, text)
+        else:
+            raise ReplyError(f'an item of "memory" has event {event!r} without what it needs')
+    return replace(state, entries=tuple(entries.values()), next_id=next_id)
+
+
+def _known_id(given: object, known: set[int]) -> int:
+    for identity in known:
+        if given == str(identity) or (type(given) is int and given == identity):
+            return identity
+    raise ReplyError(f"the reply names memory {repr(given)[:60]}, which it was not shown")
+
+
+def _as_json(messages: Sequence[Message]) -> str:
+    return _indented([{"role": m.role, "content": m.content} for m in messages])
+
+
+def _indented(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _filled(template: str | None, memories: Mapping[str, str], **slots: str) -> str:
+    shown = _indented(memories)
+    return render(template or "", memories=shown, current_memories=shown, **slots)
