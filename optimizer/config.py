@@ -24,8 +24,8 @@ from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
 from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts, complete_texts, default_texts, load_texts
 from ..policies.files import dump_yaml, load_policy, policy_problems, read_policy
-from ..policies.lm.openai import check_extra_body
-from ..policies.lm.prices import Prices
+from ..policies.lm.base import LanguageModel
+from ..policies.lm.providers import EndpointConfig, Provided, model_named
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
 
@@ -69,36 +69,6 @@ class Rounds(Section):
 
     init: Positive = 1
     update: Positive = 2
-
-
-class Endpoint(Section):
-    """How an OpenAI-compatible endpoint is spoken to."""
-
-    base_url: str | None = None
-    """None takes OPENAI_BASE_URL, or else the official endpoint."""
-    concurrency: Positive = 16
-    """Requests under way at once."""
-    requests_per_minute: Positive | None = None
-    timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
-    attempts: Positive = 6
-    max_tokens: Positive | None = None
-    """Longest reply, thinking included; None leaves it at what each call asks for: 2048, 4096 to edit a prompt, and
-    ``generation.max_tokens``."""
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """What the endpoint calls the longest reply."""
-    extra_body: dict[str, Any] = {}
-    """Added to every request, for example a reasoning effort or another temperature; it wins."""
-    prices: dict[str, Prices] = {}
-    """By model, US dollars per million tokens. What is missing is looked up in a list where the endpoint is the
-    provider's own; else it costs a sum that is not known, never zero."""
-    cache: bool = True
-    """Keep replies in the run folder, so that nothing is paid for twice."""
-
-    @field_validator("extra_body")
-    @classmethod
-    def _check_extra_body(cls, given: dict[str, Any]) -> dict[str, Any]:
-        check_extra_body(given)
-        return given
 
 
 class BudgetLimits(Section):
@@ -261,12 +231,12 @@ class Config(Section):
     data: str
     splits: SplitSizes
     model: str = "embedded"
-    """``embedded`` or ``openai:NAME``."""
+    """``embedded``, ``openai:NAME``, or what other packages register."""
     user_model: str | None = None
     """Plays the user; None is ``model``."""
     proposer_model: str | None = None
     """Edits prompts; None is ``model``."""
-    endpoint: Endpoint = Endpoint()
+    endpoint: EndpointConfig = EndpointConfig()
     rounds: Rounds = Rounds()
     templates: Templates = Field(default_factory=default_templates)
     """The environment's texts and those that policies start from: a YAML file, or the texts; what it leaves out is the
@@ -289,6 +259,16 @@ class Config(Section):
             "user": self.user_model or self.model,
             "proposer": self.proposer_model or self.model,
         }
+
+    @property
+    def provided(self) -> dict[str, Provided[LanguageModel]]:
+        """What their names stand for, by name."""
+        return {name: model_named(name) for name in self.models.values()}
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether no part is played by a real language model."""
+        return all(model.stand_in for model in self.provided.values())
 
     @field_validator("compat", mode="before")
     @classmethod
@@ -327,10 +307,8 @@ class Config(Section):
     @field_validator("model", "user_model", "proposer_model")
     @classmethod
     def _check_model(cls, given: str | None) -> str | None:
-        if given is not None and given != "embedded" and not given.removeprefix("openai:").strip():
-            raise ValueError("write `embedded` or `openai:NAME`")
-        if given is not None and given != "embedded" and not given.startswith("openai:"):
-            raise ValueError(f"{given!r} is no model; write `embedded` or `openai:NAME`")
+        if given is not None:
+            model_named(given)
         return given
 
 

@@ -15,8 +15,9 @@ from ..env.dialogue.generation.folder import write_json
 from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits, Metered
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
+from ..policies.lm.providers import EndpointConfig, model_named
 from ..policies.lm.remembered import Remembered
-from .config import Config, ConfigError, Endpoint, GenerationConfig
+from .config import Config, ConfigError, GenerationConfig
 from .models import open_models
 
 
@@ -143,8 +144,8 @@ def make_users(order: Order, *, tell: Callable[[Progress, Ledger], None] = lambd
 
 @contextmanager
 def _replies(config: Config, parts: Path) -> Iterator[ResponseCache]:
-    """Open the replies that are kept with the parts; the embedded model's, and unwanted ones, last for the run."""
-    kept = config.model != "embedded" and config.endpoint.cache
+    """Open the replies that are kept with the parts; those that cost nothing, and unwanted ones, last for the run."""
+    kept = model_named(config.model).remote and config.endpoint.cache
     cache = ResponseCache(parts / "cache.db" if kept else ":memory:")
     try:
         yield cache
@@ -152,7 +153,7 @@ def _replies(config: Config, parts: Path) -> Iterator[ResponseCache]:
         cache.close()
 
 
-def _where(endpoint: Endpoint) -> str:
+def _where(endpoint: EndpointConfig) -> str:
     """Tell endpoints apart by all that decides about a reply besides the request."""
     where = f"{endpoint.base_url} {endpoint.extra_body}"
     return where if endpoint.max_tokens is None else f"{where} {endpoint.max_tokens}"

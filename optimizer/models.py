@@ -11,14 +11,11 @@ from ..env import Cast, Protocol
 from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, Request, Usage
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
-from ..policies.lm.embedded import EmbeddedModel
 from ..policies.lm.endpoint import url_of
-from ..policies.lm.openai import OpenAIModel
 from ..policies.lm.prices import Prices, list_price
+from ..policies.lm.providers import model_named
 from ..policies.text import LexicalEmbedder
-from .config import Config, ConfigError, Endpoint
-
-FREE = Prices(input=0, output=0, source="this machine")
+from .config import Config, ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +24,8 @@ class Models:
 
     cast: Cast
     proposer: LanguageModel
+    per_core: bool
+    """Whether a copy of all of them in a process on each core is worth while."""
 
     async def aclose(self) -> None:
         """Release every model's connections."""
@@ -89,13 +88,13 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
     Under another ``repeat`` the same requests are asked anew.
     Raises LanguageModelError when an endpoint cannot be spoken to at all, for example without a key.
     """
-    names = config.models
-    for name in set(names.values()):
-        _make(name, config.endpoint, None)  # says what is wrong with the endpoint before any file is made
-    remote = any(name != "embedded" for name in names.values())
-    cache = ResponseCache(folder / "cache.db") if remote and folder is not None and config.endpoint.cache else None
+    names, provided = config.models, config.provided
+    for model in provided.values():
+        model.make(config.endpoint, None)  # says what is wrong with the endpoint before any file is made
+    keeps = folder is not None and config.endpoint.cache and any(model.remote for model in provided.values())
+    cache = ResponseCache(folder / "cache.db") if keeps and folder is not None else None
     try:
-        made = {name: _make(name, config.endpoint, cache) for name in set(names.values())}
+        made = {name: model.make(config.endpoint, cache) for name, model in provided.items()}
         if repeat:
             made = {name: Repeated(model, repeat) for name, model in made.items()}
         cast = Cast(
@@ -104,7 +103,8 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
             embedder=LexicalEmbedder(),
             protocol=protocol_of(config),
         )
-        yield Models(cast, made[names["proposer"]])
+        per_core = all(model.per_core for model in provided.values())
+        yield Models(cast, made[names["proposer"]], per_core)
     finally:
         if cache is not None:
             cache.close()
@@ -113,10 +113,10 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
 def priced(config: Config) -> Config:
     """Return the config with a published list's price for each of its models that it gives none for, if there is one.
 
-    The embedded model has none: it is free.
+    What is not behind an endpoint has none: it is free.
     """
     url, given = url_of(config.endpoint.base_url), config.endpoint.prices
-    missing = {name.removeprefix("openai:") for name in config.models.values() if name != "embedded"} - given.keys()
+    missing = {model.model for model in config.provided.values() if model.remote} - given.keys()
     listed = {name: price for name in sorted(missing) if (price := list_price(name, url)) is not None}
     endpoint = config.endpoint.model_copy(update={"prices": {**given, **listed}})
     return config.model_copy(update={"endpoint": endpoint}) if listed else config
@@ -124,7 +124,7 @@ def priced(config: Config) -> Config:
 
 def price_of(model: str, config: Config) -> Prices | None:
     """Return what a model's tokens cost in a priced config; None where that is not known."""
-    return FREE if model == "embedded" else config.endpoint.prices.get(model.removeprefix("openai:"))
+    return model_named(model).price(config.endpoint)
 
 
 def check_objective(config: Config) -> None:
@@ -132,15 +132,15 @@ def check_objective(config: Config) -> None:
     price = price_of(config.model, config)
     if config.search.objective != "score-per-dollar" or (price is not None and price.cost(1, 1) > 0):
         return
-    model = config.model.removeprefix("openai:")
+    model = model_named(config.model).model
     why = f"set endpoint.prices for {model}" if price is None else f"{model} is free: take score-per-token"
     raise ConfigError(f"search.objective: score-per-dollar needs a price; {why}")
 
 
 def told_prices(config: Config) -> list[str]:
     """Say what the tokens of each model behind an endpoint cost, as far as a priced config knows."""
-    names = sorted({name for name in config.models.values() if name != "embedded"})
-    prices = {name.removeprefix("openai:"): price_of(name, config) for name in names}
+    remote = sorted((name, model.model) for name, model in config.provided.items() if model.remote)
+    prices = {model: price_of(name, config) for name, model in remote}
     unknown = "not known, and so is every cost (set endpoint.prices)"
     return [f"price of {name}: {unknown if price is None else price.told}" for name, price in prices.items()]
 
@@ -148,21 +148,3 @@ def told_prices(config: Config) -> list[str]:
 def protocol_of(config: Config) -> Protocol:
     """Return the protocol that a config's episodes follow."""
     return Protocol(config.rounds.init, config.rounds.update, config.templates, frozenset(config.compat))
-
-
-def _make(name: str, endpoint: Endpoint, cache: ResponseCache | None) -> LanguageModel:
-    if name == "embedded":
-        return EmbeddedModel()
-    return OpenAIModel(
-        name.removeprefix("openai:"),
-        base_url=endpoint.base_url,
-        concurrency=endpoint.concurrency,
-        requests_per_minute=endpoint.requests_per_minute,
-        timeout_seconds=endpoint.timeout_seconds,
-        attempts=endpoint.attempts,
-        max_tokens=endpoint.max_tokens,
-        max_tokens_field=endpoint.max_tokens_field,
-        extra_body=endpoint.extra_body,
-        prices=endpoint.prices.get(name.removeprefix("openai:")),
-        cache=cache,
-    )

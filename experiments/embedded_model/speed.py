@@ -26,7 +26,7 @@ def arms(data: str) -> None:
     """Print a row for each arm, with upper bound and diagnosis."""
     print("| policy | users | calls | processes | wall s | calls a second |\n|---|---|---|---|---|---|")
     scenarios = load_scenarios(data)
-    processes = processes_for(cast(), len(scenarios))
+    processes = processes_for(cast(), len(scenarios), per_core=True)
     for name in ARMS:
         start = time.monotonic()
         calls = evaluate_on(processes, cast(), load_policy(name), scenarios).ledger.total.calls

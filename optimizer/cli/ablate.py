@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ...policies.lm.providers import model_named
 from ..config import ConfigError
 from ..views.table import number, people
 
@@ -74,8 +75,8 @@ def ablate_command(
         markup=False,
         soft_wrap=True,
     )
-    if model == "embedded":
-        note = "Scores are the embedded model's: they compare searches, not real language models."
+    if model_named(model).stand_in:
+        note = f"Scores are the {model} model's: they compare searches, not real language models."
         console.print(note, style="dim", soft_wrap=True)
     for name in ("table.md", "plot.svg", "results.json"):
         console.print(str(folder / name), highlight=False, markup=False, soft_wrap=True)

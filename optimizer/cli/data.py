@@ -34,7 +34,7 @@ def generate_command(
         str | None, typer.Option("--size", help=f"A bundled set, to the byte: {', '.join(SIZES)}; its users and seed.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="Make them with `embedded` or `openai:NAME` instead of the library.")
+        str | None, typer.Option("--model", help="Make them with a language model instead of the library.")
     ] = None,
     config: Annotated[
         Path | None, typer.Option("--config", help="A config for model, endpoint and generation.")

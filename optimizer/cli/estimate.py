@@ -13,6 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from ...policies.lm.providers import model_named
 from ..config import Config, load_config
 from ..models import priced, told_prices
 from ..views.table import count
@@ -59,7 +60,7 @@ def _show(found: Estimate, config: Config) -> None:
     console.print(table)
     for line in (_end(found), _parts(found), _time(found, config), *told_prices(config)):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    if config.model != "embedded":
+    if not model_named(config.model).stand_in:
         note = "Tokens are those of the embedded model's replies: a model that writes more takes more."
         console.print(note, style="yellow", highlight=False, soft_wrap=True)
 
@@ -80,9 +81,8 @@ def _time(found: Estimate, config: Config) -> str:
 
     if found.seconds is None:
         return "How long it takes is not known: that is the endpoint's to say."
-    local = set(config.models.values()) == {"embedded"}
-    clock = clock_text(found.seconds)
-    return f"It takes {clock} very roughly, on this machine." if local else f"It takes {clock} at least, at this pace."
+    clock, here = clock_text(found.seconds), config.stands_in
+    return f"It takes {clock} very roughly, on this machine." if here else f"It takes {clock} at least, at this pace."
 
 
 def _dollars(usd: float | None) -> str:

@@ -18,17 +18,22 @@ from ...env.dialogue.interchange import write_results
 from ...env.dialogue.transcript import Transcript, read_transcripts
 from ...env.episode import write_episodes
 from ...policies.files import load_policy
+from ...policies.lm.providers import model_named
 from ...policies.policy import MemoryPolicy
 from ..config import Config, load_config, parse_config
 from ..models import Models, open_models, priced, protocol_of
 from ..search.cores import evaluate_on, processes_for
 from ..views.table import people, score_table
 
+ModelOption = Annotated[
+    str | None, typer.Option("--model", help="`embedded`, `openai:NAME`, or what a package registers.")
+]
+
 
 def evaluate_command(
     policy: Annotated[str, typer.Argument(help="A preset (native, rag, awe, awi) or a policy file.")],
     data: Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")] = "base",
-    model: Annotated[str | None, typer.Option("--model", help="`embedded` or `openai:NAME`.")] = None,
+    model: ModelOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     users: Annotated[str | None, typer.Option("--users", help="Only these users: ID,ID,...")] = None,
     off_policy: Annotated[
@@ -55,7 +60,7 @@ def evaluate_command(
             finished += 1
             status.update(f"{finished}/{len(scenarios)} users")
 
-        processes = processes_for(models.cast, len(scenarios))
+        processes = processes_for(models.cast, len(scenarios), per_core=models.per_core)
         if processes > 1:
             evaluation = evaluate_on(processes, models.cast, chosen, scenarios, transcripts=transcripts, done=done)
         else:
@@ -66,7 +71,7 @@ def evaluate_command(
         write_episodes(out, evaluation.episodes)
         (out / "result.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if export is not None:
-        name, used = Path(policy).stem, settings.model.removeprefix("openai:")
+        name, used = Path(policy).stem, model_named(settings.model).model
         write_results(export, evaluation, scenarios, name=name, model=used, protocol=protocol_of(settings))
     _show(policy, result, as_json=as_json, console=console)
     if not evaluation.users:
@@ -107,7 +112,7 @@ def _show(policy: str, result: dict[str, Any], *, as_json: bool, console: Consol
 def _remarks(result: dict[str, Any]) -> Iterator[str]:
     """Say what a reader of the scores has to know."""
     calls, cached = (sum(result[what].values()) for what in ("calls", "cached"))
-    if result["model"] != "embedded":
+    if model_named(result["model"]).remote:
         cost = "not known (set endpoint.prices)" if result["cost_usd"] is None else f"${result['cost_usd']:.2f}"
         yield f"{calls:,} calls with the upper bound's, {cached:,} of them from the cache; cost: {cost}"
     if result["critical_path_s"]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from ...policies.lm.providers import model_named
 from ..config import ConfigError, default_uri, load_config
 from ..search.sealed import SEED
 from ..views.table import score_table, with_interval
@@ -103,8 +104,8 @@ def show(outcome: Outcome) -> None:
     if outcome.test.problem:
         more = f"raise the budget and go on: --resume {outcome.folder} --set search.budget..."
         console.print(f"{outcome.test.problem}; {more}", style="yellow", highlight=False, markup=False)
-    if outcome.config.model == "embedded":
-        note = "Scores are the embedded model's: they compare policies, not real language models."
+    if model_named(outcome.config.model).stand_in:
+        note = f"Scores are the {outcome.config.model} model's: they compare policies, not real language models."
         console.print(note, style="dim", soft_wrap=True)
     for name, place in (
         ("run", str(outcome.folder)),

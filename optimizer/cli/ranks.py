@@ -24,7 +24,7 @@ from ..config import ConfigError
 from ..models import Models, open_models
 from ..search.ranks import Ranked, rank
 from ..views.table import LONGEST_NAME, number, people, short, with_interval
-from .evaluate import settings_of
+from .evaluate import ModelOption, settings_of
 
 Ways = tuple[dict[str, Evaluation], dict[str, Evaluation]]
 
@@ -32,7 +32,7 @@ Ways = tuple[dict[str, Evaluation], dict[str, Evaluation]]
 def ranks_command(
     policies: Annotated[list[str], typer.Argument(help="Presets or policy files, two or more.")],
     data: Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")] = "base",
-    model: Annotated[str | None, typer.Option("--model", help="`embedded` or `openai:NAME`.")] = None,
+    model: ModelOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     off_policy: Annotated[
         Path | None, typer.Option("--off-policy", help="Recorded talks; without, the first policy's are replayed.")

@@ -132,7 +132,8 @@ def slug(name: str) -> str:
 def carry_out(runs: Sequence[Run], *, finished: Callable[[Run], None]) -> None:
     """Do all searches that are not done yet, and go on with those that were stopped; ``finished`` hears of each.
 
-    With the embedded model, one search on each core; else one after the other, for each asks the endpoint all it may.
+    With models of this machine, one search on each core; else one after the other, for each asks the endpoint all it
+    may.
     Raises ConfigError, ScenarioError or CheckpointError before any search when a folder holds another run or a variant
     cannot be run, and then what ``evolve`` raises.
     """
@@ -145,8 +146,8 @@ def carry_out(runs: Sequence[Run], *, finished: Callable[[Run], None]) -> None:
             finished(run)
         else:
             left.append(run)
-    local = all(set(run.config.models.values()) == {"embedded"} for run in runs)
-    workers = min(len(left), (os.cpu_count() or 1) if local else 1)
+    per_core = all(model.per_core for run in runs for model in run.config.provided.values())
+    workers = min(len(left), (os.cpu_count() or 1) if per_core else 1)
     if workers < 2:
         for run in left:
             _search(run)

@@ -48,8 +48,8 @@ class Allowance:
                 f"the smallest sensible budget is {smallest:,}, or use fewer users in `splits`"
             )
         if config.search.budget.usd is not None:
-            named = {name.removeprefix("openai:") for name in config.models.values() if name != "embedded"}
-            unpriced = sorted(named - config.endpoint.prices.keys())
+            models = config.provided.values()
+            unpriced = sorted({model.model for model in models if model.price(config.endpoint) is None})
             if unpriced:
                 missing = ", ".join(unpriced)
                 raise ConfigError(

@@ -1,4 +1,4 @@
-"""Evaluations and labels with the embedded model on all cores: its users are dealt to processes."""
+"""Evaluations and labels with models of this machine on all cores: its users are dealt to processes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from ...env import Cast, Episode, Evaluation, Evaluator
 from ...env.dialogue.transcript import Transcript
 from ...env.memrm.collection.collect import Played, collect
 from ...policies.lm.base import merged
-from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.embedded.pool import end_with_parent
 from ...policies.policy import MemoryPolicy
-from ...policies.text import LexicalEmbedder
 
 USERS_A_PROCESS = 4
 """Users from which on a process of its own is worth its start."""
@@ -25,12 +23,12 @@ EPISODES_A_PROCESS = 12
 """The same in episodes to be played and labelled."""
 
 
-def processes_for(cast: Cast, users: int) -> int:
-    """Return how many processes are worth while; 1 where something besides the embedded model is asked.
+def processes_for(cast: Cast, users: int, *, per_core: bool) -> int:
+    """Return how many processes are worth while; 1 where the models are not worth while ``per_core``.
 
     AMemGym's guesses go on from user to user and cannot be dealt out.
     """
-    if not _is_local(cast) or "guessed_answers" in cast.protocol.compat:
+    if not per_core or "guessed_answers" in cast.protocol.compat:
         return 1
     return max(1, min(os.cpu_count() or 1, users // USERS_A_PROCESS))
 
@@ -87,15 +85,10 @@ def collect_on(
     return found
 
 
-def processes_to_collect(cast: Cast, *, users: int, episodes: int) -> int:
-    """Return how many processes are worth while; 1 where something besides the embedded model is asked."""
+def processes_to_collect(*, per_core: bool, users: int, episodes: int) -> int:
+    """Return how many processes are worth while; 1 where the models are not worth while ``per_core``."""
     worth = episodes // EPISODES_A_PROCESS
-    return max(1, min(os.cpu_count() or 1, users, worth)) if _is_local(cast) else 1
-
-
-def _is_local(cast: Cast) -> bool:
-    local = all(isinstance(model, EmbeddedModel) for model in (cast.assistant, cast.user))
-    return local and isinstance(cast.embedder, LexicalEmbedder)
+    return max(1, min(os.cpu_count() or 1, users, worth)) if per_core else 1
 
 
 def _collect(

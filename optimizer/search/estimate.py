@@ -239,9 +239,9 @@ class _Money:
         return sum(self.usd_of(role, taken) or 0.0 for role in range(len(CALL_ROLES)))
 
     def seconds(self, taken: Taken) -> float | None:
-        """Return the seconds: those of the embedded model, or the fewest that an endpoint allows."""
+        """Return the seconds: those of the rehearsal's model, or the fewest that an endpoint allows."""
         pace = self.config.endpoint.requests_per_minute
-        if set(self.config.models.values()) == {"embedded"}:
+        if self.config.stands_in:
             return float(taken[:, 0].sum()) * self.rehearsal.seconds
         return None if pace is None else float(taken[:, 0].sum()) * 60 / pace
 

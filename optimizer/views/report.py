@@ -87,7 +87,7 @@ def render_report(outcome: Outcome) -> str:
     return template.render(
         name=outcome.folder.name,
         config=config,
-        embedded="embedded" in {config.model, config.user_model, config.proposer_model},
+        stand_ins=[name for name, model in config.provided.items() if model.stand_in],
         headline=_headline(outcome),
         rows=[(*cells(name, row), _dollars(row, price)) for name, row in test.rows.items()],
         best_number=str(_first_of(outcome)) if trials else "",

@@ -23,7 +23,7 @@ from ....env.memrm.rows.splits import card_file, deal
 from ....policies.policy import MemoryPolicy
 from ...models import Models, open_models
 from ...search.cores import collect_on, processes_to_collect
-from ..evaluate import settings_of
+from ..evaluate import ModelOption, settings_of
 from .evaluate import eval_command
 from .export import export_command
 from .score import score_command
@@ -59,7 +59,7 @@ def collect_command(
     each: Annotated[
         int | None, typer.Option("--each", min=1, help="Policies that each user plays with; all by default.")
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="`embedded` or `openai:NAME`.")] = None,
+    model: ModelOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     users: Annotated[str | None, typer.Option("--users", help="Only these users: ID,ID,...")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the data card on standard output.")] = False,
@@ -82,7 +82,7 @@ def collect_command(
         def done(found: Sequence[Played]) -> None:
             status.update(f"{len(found):,}/{episodes:,} episodes, {sum(len(one.rows) for one in found):,} rows")
 
-        processes = processes_to_collect(models.cast, users=len(scenarios), episodes=episodes)
+        processes = processes_to_collect(per_core=models.per_core, users=len(scenarios), episodes=episodes)
         if processes > 1:
             played = collect_on(processes, models.cast, policies, scenarios, seed=seed, writes=writes, done=done)
         else:

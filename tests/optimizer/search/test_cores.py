@@ -16,7 +16,6 @@ from mnemotune.env.dialogue.transcript import TranscriptError
 from mnemotune.optimizer.search.cores import USERS_A_PROCESS, evaluate_on, processes_for
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.lm.openai import OpenAIModel
 from mnemotune.policies.text import LexicalEmbedder
 
 MODEL = EmbeddedModel()
@@ -40,13 +39,12 @@ def test_a_problem_in_a_process_is_the_problem_of_the_evaluation() -> None:
 
 def test_a_process_of_its_own_is_for_several_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
-    assert processes_for(CAST, 1) == 1
-    assert processes_for(CAST, 2 * USERS_A_PROCESS) == 2
-    assert processes_for(CAST, 1000) == 8
+    assert processes_for(CAST, 1, per_core=True) == 1
+    assert processes_for(CAST, 2 * USERS_A_PROCESS, per_core=True) == 2
+    assert processes_for(CAST, 1000, per_core=True) == 8
 
 
 def test_where_something_else_is_asked_or_guesses_go_on_there_is_one_process() -> None:
-    remote = OpenAIModel("m", base_url="http://localhost:1/v1")
-    assert processes_for(replace(CAST, user=remote), 1000) == 1
+    assert processes_for(CAST, 1000, per_core=False) == 1
     guessing = replace(CAST, protocol=Protocol(compat=frozenset({"guessed_answers"})))
-    assert processes_for(guessing, 1000) == 1
+    assert processes_for(guessing, 1000, per_core=True) == 1

@@ -1,0 +1,162 @@
+"""Language models and embedders by name; other packages register theirs as entry points.
+
+A name is ``PROVIDER`` or ``PROVIDER:ARGUMENT``. To add a provider, write a ``Provider`` and register it under its name
+in the group ``mnemotune.models`` or ``mnemotune.embedders``. What callers must know of a model before it is made is in
+``Provided``: nobody else tests a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from ...data.registry import Registry, UnknownPartError
+from .base import LanguageModel
+from .cache import ResponseCache
+from .embedded import EmbeddedModel
+from .endpoint import EndpointOptions
+from .openai import OpenAIModel, check_extra_body
+from .prices import Prices
+
+Made = TypeVar("Made")
+
+Positive = Annotated[int, Field(ge=1)]
+
+FREE = Prices(input=0, output=0, source="this machine")
+
+
+class EndpointConfig(BaseModel):
+    """How an endpoint is spoken to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base_url: str | None = None
+    """None takes OPENAI_BASE_URL, or else the official endpoint."""
+    concurrency: Positive = 16
+    """Requests under way at once."""
+    requests_per_minute: Positive | None = None
+    timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
+    attempts: Positive = 6
+    max_tokens: Positive | None = None
+    """Longest reply, thinking included; None leaves it at what each call asks for: 2048, 4096 to edit a prompt, and
+    ``generation.max_tokens``."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """What the endpoint calls the longest reply."""
+    extra_body: dict[str, Any] = {}
+    """Added to every request, for example a reasoning effort or another temperature; it wins."""
+    prices: dict[str, Prices] = {}
+    """By model, US dollars per million tokens. What is missing is looked up in a list where the endpoint is the
+    provider's own; else it costs a sum that is not known, never zero."""
+    cache: bool = True
+    """Keep replies in the run folder, so that nothing is paid for twice."""
+
+    @field_validator("extra_body")
+    @classmethod
+    def _check_extra_body(cls, given: dict[str, Any]) -> dict[str, Any]:
+        check_extra_body(given)
+        return given
+
+    @property
+    def options(self) -> EndpointOptions:
+        """How requests are sent."""
+        return {
+            "base_url": self.base_url,
+            "concurrency": self.concurrency,
+            "requests_per_minute": self.requests_per_minute,
+            "timeout_seconds": self.timeout_seconds,
+            "attempts": self.attempts,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Provided(Generic[Made]):
+    """What a name stands for, before anything is made."""
+
+    model: str
+    """The model's own name, which its endpoint and price lists know."""
+    make: Callable[[EndpointConfig, ResponseCache | None], Made]
+    """Makes it. An answer that the cache holds is not asked for again. Raises LanguageModelError."""
+    remote: bool = True
+    """Whether it is behind an endpoint: calls are paced and cost something, and answers are worth keeping. What is not
+    remote is free."""
+    stand_in: bool = False
+    """Whether it stands in for a real one: a language model whose scores compare policies only, an embedder that
+    matches words and not meanings. Every run with it says so."""
+    per_core: bool = False
+    """Whether a copy in a process on each core is worth while: it uses one core, and it can be pickled."""
+
+    def price(self, endpoint: EndpointConfig) -> Prices | None:
+        """Return what its tokens cost; None where that is not known."""
+        return endpoint.prices.get(self.model) if self.remote else FREE
+
+
+@dataclass(frozen=True, slots=True)
+class Provider(Generic[Made]):
+    """Models of one kind."""
+
+    usage: str
+    """How they are named, for example ``openai:NAME``."""
+    read: Callable[[str], Provided[Made]]
+    """Return what the text after the colon stands for; it is empty without a colon. Raises ValueError."""
+
+
+def _embedded(argument: str) -> Provided[LanguageModel]:
+    if argument:
+        raise ValueError("it has no variants")
+    return Provided(EmbeddedModel.name, lambda _, __: EmbeddedModel(), remote=False, stand_in=True, per_core=True)
+
+
+def _openai_model(name: str) -> Provided[LanguageModel]:
+    def make(endpoint: EndpointConfig, cache: ResponseCache | None) -> OpenAIModel:
+        return OpenAIModel(
+            name,
+            max_tokens=endpoint.max_tokens,
+            max_tokens_field=endpoint.max_tokens_field,
+            extra_body=endpoint.extra_body,
+            prices=endpoint.prices.get(name),
+            cache=cache,
+            **endpoint.options,
+        )
+
+    return Provided(_required(name), make)
+
+
+def _required(name: str) -> str:
+    if not name.strip():
+        raise ValueError("the name is missing")
+    return name
+
+
+MODELS: Registry[Provider[LanguageModel]] = Registry(
+    "model",
+    "mnemotune.models",
+    {"embedded": Provider("embedded", _embedded), "openai": Provider("openai:NAME", _openai_model)},
+)
+
+
+@cache
+def model_named(name: str) -> Provided[LanguageModel]:
+    """Return what a language model's name stands for. Raises ValueError, which lists what can be written."""
+    return _named(name, MODELS)
+
+
+def _named(name: str, registry: Registry[Provider[Made]]) -> Provided[Made]:
+    prefix, _, argument = name.partition(":")
+    try:
+        provider = registry.get(prefix)
+    except UnknownPartError:
+        raise ValueError(f"{name!r} is no {registry.kind}; write {known(registry)}") from None
+    try:
+        return provider.read(argument)
+    except ValueError as error:
+        raise ValueError(f"{name!r}: {error}; write `{provider.usage}`") from None
+
+
+def known(registry: Registry[Provider[Made]]) -> str:
+    """Return all that can be written, as a part of a sentence."""
+    *first, last = (f"`{registry.get(name).usage}`" for name in registry.names)
+    return f"{', '.join(first)} or {last}" if first else last
