@@ -147,16 +147,8 @@ def model_named(name: str) -> Provided[LanguageModel]:
 def _named(name: str, registry: Registry[Provider[Made]]) -> Provided[Made]:
     prefix, _, argument = name.partition(":")
     try:
-        provider = registry.get(prefix)
-    except UnknownPartError:
-        raise ValueError(f"{name!r} is no {registry.kind}; write {known(registry)}") from None
-    try:
-        return provider.read(argument)
-    except ValueError as error:
-        raise ValueError(f"{name!r}: {error}; write `{provider.usage}`") from None
-
-
-def known(registry: Registry[Provider[Made]]) -> str:
-    """Return all that can be written, as a part of a sentence."""
-    *first, last = (f"`{registry.get(name).usage}`" for name in registry.names)
-    return f"{', '.join(first)} or {last}" if first else last
+        return registry.get(prefix).read(argument)
+    except (UnknownPartError, ValueError) as error:
+        why = "" if isinstance(error, UnknownPartError) else f" ({error})"
+        *first, last = (f"`{registry.get(known).usage}`" for known in registry.names)
+        raise ValueError(f"{name!r} is no {registry.kind}{why}; write {', '.join(first)} or {last}") from None
