@@ -19,10 +19,10 @@ from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
 from ...env.dialogue.transcript import Transcript, talks_of
 from ...env.evaluation import Evaluator
-from ...env.memrm.evaluation.metrics import interval, resampled
+from ...env.memrm.evaluation.metrics import bootstrap_samples, interval
 from ...env.memrm.forecasting.ranking import spearman
 from ...optimizer.proposers.population import Member, population
-from ...optimizer.search.forecasting import Judge, TalkForecaster, load_judge
+from ...optimizer.search.forecasting import ForecastModel, TalkForecaster, load_forecast_model
 from ...policies.files import load_policy
 from ...policies.lm.budget import Metered
 from ...policies.lm.embedded import EmbeddedModel
@@ -47,7 +47,9 @@ class Compared:
     forecast_seconds: tuple[float, ...]
 
 
-async def compared(member: Member, users: Sequence[Scenario], talks: dict[str, Transcript], judge: Judge) -> Compared:
+async def compared(
+    member: Member, users: Sequence[Scenario], talks: dict[str, Transcript], judge: ForecastModel
+) -> Compared:
     """Evaluate a policy, and forecast it."""
     forecasts, calls, took = [], [], []
     for heard in HEARD:  # before the evaluation, which would leave texts read behind
@@ -81,7 +83,7 @@ def table(found: Sequence[Compared]) -> str:
     ]
     for i, heard in enumerate(HEARD):
         pairs = np.array([(one.memory_score, one.forecasts[i]) for one in found])
-        samples = [spearman(pairs[some]) for some in resampled([one.name for one in found])]
+        samples = [spearman(pairs[some]) for some in bootstrap_samples([one.name for one in found])]
         low, high = interval(samples)
         calls = sum(one.calls for one in found) / max(1, sum(one.forecast_calls[i] for one in found))
         seconds = sum(one.seconds for one in found) / sum(one.forecast_seconds[i] for one in found)
@@ -89,7 +91,7 @@ def table(found: Sequence[Compared]) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def run(users: Sequence[Scenario], members: Sequence[Member], judge: Judge) -> list[Compared]:
+async def run(users: Sequence[Scenario], members: Sequence[Member], judge: ForecastModel) -> list[Compared]:
     """Compare policy by policy; the talks are AWI's."""
     heard = users[: max(HEARD)]
     talks = talks_of((await Evaluator(cast()).evaluate(load_policy("awi"), heard)).episodes)
@@ -106,7 +108,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=99)
     given = parser.parse_args()
     members = population(given.policies, seed=given.seed)
-    found = asyncio.run(run(load_scenarios(given.data), members, load_judge(given.model)))
+    found = asyncio.run(run(load_scenarios(given.data), members, load_forecast_model(given.model)))
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "ranking.json").write_text(
         json.dumps([asdict(one) for one in found], indent=1) + "\n", encoding="utf-8"

@@ -69,12 +69,12 @@ def in_transformers(model: MemRM, checkpoint: str) -> Callable[[Sequence[MemoryE
         return np.concatenate([one_event(event) for event in events])
 
     def one_event(event: MemoryEvent) -> Scores:
-        asked = model.encode([event])
-        found = []
-        for ids in asked[0] or ():
+        prompts = model.encode([event])
+        differences = []
+        for ids in prompts[0] or ():
             logits = causal(torch.tensor([ids.whole])).logits[0, -1]
-            found.append(float(logits[model.tokens.safe] - logits[model.tokens.harmful]))
-        return model.joined(np.array(found), asked)
+            differences.append(float(logits[model.tokens.safe] - logits[model.tokens.harmful]))
+        return model.p_safe(np.array(differences), prompts)
 
     return score
 

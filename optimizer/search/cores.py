@@ -12,7 +12,7 @@ from dataclasses import replace
 from ...data.dialogue.scenario import Scenario
 from ...env import Cast, Episode, Evaluation, Evaluator
 from ...env.dialogue.transcript import Transcript
-from ...env.memrm.collection.collect import Played, collect
+from ...env.memrm.collection.collect import CollectedEpisode, collect
 from ...policies.lm.base import merged
 from ...policies.lm.embedded.pool import end_with_parent
 from ...policies.policy import MemoryPolicy
@@ -65,13 +65,13 @@ def collect_on(
     *,
     seed: int,
     writes: int | None = None,
-    done: Callable[[Sequence[Played]], None] = lambda _: None,
-) -> list[Played]:
+    done: Callable[[Sequence[CollectedEpisode]], None] = lambda _: None,
+) -> list[CollectedEpisode]:
     """Collect like ``collect``, user by user, in the users' order; ``policies`` are each user's, by key.
 
     ``done`` hears of each user that is finished.
     """
-    found: list[Played] = []
+    found: list[CollectedEpisode] = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
         running = [executor.submit(_collect, cast, policies[one.id], one, seed, writes) for one in scenarios]
@@ -93,7 +93,7 @@ def processes_to_collect(*, per_core: bool, users: int, episodes: int) -> int:
 
 def _collect(
     cast: Cast, policies: Mapping[str, MemoryPolicy], scenario: Scenario, seed: int, writes: int | None
-) -> list[Played]:
+) -> list[CollectedEpisode]:
     return asyncio.run(collect(scenario, policies, cast, seed=seed, writes=writes))
 
 

@@ -10,27 +10,27 @@ from ...data.dialogue.scenario import Scenario
 from ...env import Cast
 from ...env.concurrency import side_by_side
 from ...env.dialogue.transcript import Transcript
-from ...env.memrm.collection.shown import shown_before
+from ...env.memrm.collection.retrievals import retrieve
+from ...env.memrm.forecasting.features import features_of
 from ...env.memrm.forecasting.forecast import Forecast, read_forecast
-from ...env.memrm.forecasting.recalling import recall
-from ...env.memrm.model.checkpoint import read_card
+from ...env.memrm.model.checkpoint import read_model_card
 from ...env.memrm.model.scoring import MemRM, folder_of, load_memrm
-from ...env.memrm.rows.showings import Shown
+from ...env.memrm.rows.retrievals import Retrieval
 from ...env.statistics import nan_mean
 from ...policies.lm import EndpointDown, LanguageModelError
 from ...policies.policy import MemoryPolicy
 
 
 @dataclass(frozen=True)
-class Judge:
+class ForecastModel:
     """A reward model, and the forecast that was fitted with it."""
 
     reward: MemRM
     expected: Forecast
 
-    def score(self, shown: Sequence[Shown]) -> float:
+    def score(self, shown: Sequence[Retrieval]) -> float:
         """Return the share of right answers to expect, in [0, 1]; NaN where it cannot tell."""
-        return self.expected.score(recall(shown, self.reward))
+        return self.expected.score(features_of(shown, self.reward))
 
     def is_foreign(self, talks: Iterable[Transcript]) -> bool:
         """Tell whether users talk unlike those that the model learned from."""
@@ -40,19 +40,19 @@ class Judge:
 
 def knows(checkpoint: str, model: str) -> bool:
     """Tell whether a checkpoint learned from this language model, as far as it says. Raises CheckpointError."""
-    return read_card(folder_of(checkpoint)).language_model in {None, model}
+    return read_model_card(folder_of(checkpoint)).language_model in {None, model}
 
 
-def load_judge(checkpoint: str) -> Judge:
+def load_forecast_model(checkpoint: str) -> ForecastModel:
     """Load a checkpoint that can rank policies. Raises CheckpointError."""
-    return Judge(load_memrm(checkpoint), read_forecast(folder_of(checkpoint)))
+    return ForecastModel(load_memrm(checkpoint), read_forecast(folder_of(checkpoint)))
 
 
 @dataclass(frozen=True)
 class TalkForecaster:
     """Forecasts from recorded talks: the only calls are those with which a policy writes."""
 
-    judge: Judge
+    model: ForecastModel
     users: Sequence[Scenario]
     talks: Mapping[str, Transcript]
     """By user."""
@@ -64,7 +64,7 @@ class TalkForecaster:
 
     async def _of(self, policy: MemoryPolicy, user: Scenario) -> float:
         try:
-            shown = await shown_before(
+            shown = await retrieve(
                 policy,
                 user,
                 self.talks[user.id],
@@ -76,4 +76,4 @@ class TalkForecaster:
             raise
         except LanguageModelError:
             return math.nan
-        return self.judge.score(shown)
+        return self.model.score(shown)

@@ -32,7 +32,7 @@ from ..views.report import write_report
 from ..views.tracking import Tracker, check_server
 from .allowance import Allowance, splits_of
 from .arena import Arena
-from .forecasting import Judge, TalkForecaster, knows, load_judge
+from .forecasting import ForecastModel, TalkForecaster, knows, load_forecast_model
 from .loop import Loop
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
 from .screen import ForecastScreen, KeepAll, Screen
@@ -67,7 +67,7 @@ def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
         return asyncio.run(_Run(outcome, splits, models, allowance, console, judge).go())
 
 
-def prepare(config: Config, splits: Splits) -> tuple[Config, Allowance, Judge | None]:
+def prepare(config: Config, splits: Splits) -> tuple[Config, Allowance, ForecastModel | None]:
     """Return a config with its prices, how its budget is divided, and who screens.
 
     Raises ConfigError or CheckpointError when the run cannot work.
@@ -76,7 +76,11 @@ def prepare(config: Config, splits: Splits) -> tuple[Config, Allowance, Judge | 
     check_objective(config)
     allowance = Allowance.of(config, splits, protocol_of(config))
     check_server(config.tracking.uri)
-    return config, allowance, None if config.search.screening is None else load_judge(config.search.screening.model)
+    return (
+        config,
+        allowance,
+        None if config.search.screening is None else load_forecast_model(config.search.screening.model),
+    )
 
 
 @contextmanager
@@ -154,7 +158,7 @@ class _Run:
         models: Models,
         allowance: Allowance,
         console: Console,
-        judge: Judge | None,
+        judge: ForecastModel | None,
     ) -> None:
         self.outcome = outcome
         self.config = outcome.config
@@ -224,7 +228,7 @@ class _Run:
         self.study.note(ENDED, ended)
         self.progress.say(f"The search is over: {ended}.")
 
-    async def _open_screen(self, screening: Screening, judge: Judge, evaluator: Evaluator) -> Screen:
+    async def _open_screen(self, screening: Screening, judge: ForecastModel, evaluator: Evaluator) -> Screen:
         """Record the talks that candidates listen to; where they are of no use, nothing is dropped."""
         if not knows(screening.model, self.config.model):
             self.progress.say(f"Every candidate races, as {screening.model} learned from another model's memories")

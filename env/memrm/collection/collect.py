@@ -14,14 +14,14 @@ from ...dialogue.rollout import Cast
 from ...dialogue.transcript import talks_of
 from ...episode import Episode
 from ...evaluation import Evaluator
-from ..collection.shown import Replies, shown_before
+from ..rows.retrievals import RetrievalLog, retrieval_log
 from ..rows.row import Row
-from ..rows.showings import Showing, showing_of
-from .labels import Labelled, Labeller
+from .labels import EpisodeLabels, Labeller
+from .retrievals import RecordedReplies, retrieve
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class CollectedEpisode:
     """One policy's episode with one user."""
 
     user: str
@@ -29,10 +29,10 @@ class Played:
     """The policy's key."""
     memory_score: float
     """On-policy, mean over periods; NaN where the episode failed."""
-    labelled: Labelled
+    labelled: EpisodeLabels
     calls: int
     """Calls that the episode took, its questions included and labels left out."""
-    showing: Showing | None = None
+    showing: RetrievalLog | None = None
     """What its memory showed before each question; None where the episode failed."""
     failure: str | None = None
     """Why there are no rows; None when all went well."""
@@ -45,7 +45,7 @@ class Played:
 
 async def collect(
     scenario: Scenario, policies: Mapping[str, MemoryPolicy], cast: Cast, *, seed: int, writes: int | None = None
-) -> list[Played]:
+) -> list[CollectedEpisode]:
     """Play every policy with one user and label its writes, at most ``writes`` an episode; in the policies' order.
 
     The seed draws the writes. A policy that writes nothing has no rows. A failed episode is data; raises EndpointDown
@@ -53,7 +53,7 @@ async def collect(
     """
     evaluator, labeller = Evaluator(cast), Labeller(scenario, cast.assistant, cast.protocol.templates)
 
-    async def played(policy: MemoryPolicy) -> Played:
+    async def played(policy: MemoryPolicy) -> CollectedEpisode:
         evaluation = await evaluator.evaluate(policy, [scenario])
         [episode] = evaluation.episodes
         labelled, failure, calls = NOTHING, episode.failure, episode.ledger.total.calls
@@ -68,26 +68,28 @@ async def collect(
                 raise
             except LanguageModelError as error:
                 failure = f"labels: {error}"
-        return Played(scenario.id, policy.key, score, labelled, calls, showing, failure)
+        return CollectedEpisode(scenario.id, policy.key, score, labelled, calls, showing, failure)
 
     first, *others = policies.values()
     return [await played(first), *await side_by_side(played(policy) for policy in others)]
 
 
-async def _showing(scenario: Scenario, policy: MemoryPolicy, episode: Episode, score: float, cast: Cast) -> Showing:
+async def _showing(
+    scenario: Scenario, policy: MemoryPolicy, episode: Episode, score: float, cast: Cast
+) -> RetrievalLog:
     """Return what an episode's memory showed: its writes are written again as they were, without a call."""
     events = [event for period in episode.periods for event in period.events]
-    shown = await shown_before(
+    shown = await retrieve(
         policy,
         scenario,
         talks_of([episode])[scenario.id],
-        model=Replies(events),
+        model=RecordedReplies(events),
         embedder=cast.embedder,
         protocol=cast.protocol,
     )
     answers = [episode.periods[one.period].answers[one.question] for one in shown]
     right = [None if answer.gold is None else answer.score == 1 for answer in answers]
-    return showing_of(scenario.id, policy.key, score, shown, right)
+    return retrieval_log(scenario.id, policy.key, score, shown, right)
 
 
-NOTHING = Labelled(rows=(), writes=0, undecided=0, failed=0, calls=0)
+NOTHING = EpisodeLabels(rows=(), writes=0, undecided=0, failed=0, calls=0)

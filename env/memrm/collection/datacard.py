@@ -10,8 +10,8 @@ from typing import Any
 from ....policies.policy import MemoryPolicy
 from ...statistics import nan_mean
 from ..rows.row import Row
-from ..rows.splits import Splits
-from .collect import Played
+from ..rows.splits import RowSplits
+from .collect import CollectedEpisode
 from .knowing import FOILS, PROMPTS
 
 FORMAT = 1
@@ -27,10 +27,10 @@ WHAT = (
 )
 
 
-def card(
-    played: Sequence[Played],
+def data_card(
+    played: Sequence[CollectedEpisode],
     policies: Mapping[str, tuple[str, str, MemoryPolicy]],
-    splits: Splits,
+    splits: RowSplits,
     *,
     settings: Mapping[str, Any],
     digest: str,

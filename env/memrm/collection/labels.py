@@ -15,12 +15,12 @@ from ....policies.prompts import Templates
 from ....policies.text import sentences
 from ...concurrency import side_by_side
 from ...episode import Episode, places_beyond
-from ..rows.row import Fact, Heard, Row
+from ..rows.row import EvictedMessage, FactLabel, Row
 from .knowing import Change, Reader, Told, trace
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class EpisodeLabels:
     """The rows of one episode, and what it took."""
 
     rows: tuple[Row, ...]
@@ -65,7 +65,7 @@ class Labeller:
 
     async def label(
         self, episode: Episode, policy: MemoryPolicy, *, most: int | None = None, rng: random.Random
-    ) -> Labelled:
+    ) -> EpisodeLabels:
         """Label an episode's writes, at most ``most`` of them, which ``rng`` draws.
 
         A fact is the newest value of a state that the evicted messages or ones before them told, and that a question
@@ -82,7 +82,7 @@ class Labeller:
             calls = self._reader.calls - before
         rows = tuple(row for row in found if row is not None)
         failed = sum(write.event.error is not None for write in writes)
-        return Labelled(rows, len(writes), len(found) - len(rows), failed, calls)
+        return EpisodeLabels(rows, len(writes), len(found) - len(rows), failed, calls)
 
     def _writes(self, episode: Episode) -> list[_Write]:
         events = [(p, event) for p, period in enumerate(episode.periods) for event in period.events]
@@ -115,13 +115,13 @@ class Labeller:
             policy=policy.key,
             period=write.period,
             write=write.number,
-            evicted=[Heard(role=m.role, content=m.content) for m in write.heard],
+            evicted=[EvictedMessage(role=m.role, content=m.content) for m in write.heard],
             before=list(write.event.before),
             after=list(write.event.after),
             facts=facts,
         )
 
-    async def _fact(self, info: str, write: _Write) -> Fact | None:
+    async def _fact(self, info: str, write: _Write) -> FactLabel | None:
         """Return a fact; None where none is at stake."""
         reader, state, message = self._reader, (info, write.truth[info]), self._teller(info, write)
         if message is None:
@@ -139,7 +139,7 @@ class Labeller:
             if message is None
             else {"message": message, "sentence": await self._sentence(state, write.heard[message])}
         )
-        return Fact(info=info, lost=None if wavers else has == "no", **place)
+        return FactLabel(info=info, lost=None if wavers else has == "no", **place)
 
     async def _sentence(self, state: Told, message: Message) -> int | None:
         """Return the place of the one sentence of a message that tells a state."""

@@ -34,7 +34,7 @@ def lexical_overlap(events: Sequence[MemoryEvent]) -> Floats:
 
 def logistic_regression(events: Sequence[MemoryEvent], harmful: Labels, clusters: Sequence[str]) -> Floats:
     """Return P(safe) of a logistic regression on lengths, counts and overlap, fitted on other clusters' writes."""
-    found = np.full(len(events), 0.5)
+    p_safe = np.full(len(events), 0.5)
     features = np.array([_features(event) for event in events])
     names = sorted(set(clusters))
     for fold in range(min(FOLDS, len(names))):
@@ -43,8 +43,8 @@ def logistic_regression(events: Sequence[MemoryEvent], harmful: Labels, clusters
             continue
         middle, spread = features[~here].mean(axis=0), features[~here].std(axis=0) + 1e-9
         weights = _fitted((features[~here] - middle) / spread, harmful[~here])
-        found[here] = 1 / (1 + np.exp(_odds((features[here] - middle) / spread, weights)))
-    return found
+        p_safe[here] = 1 / (1 + np.exp(_odds((features[here] - middle) / spread, weights)))
+    return p_safe
 
 
 def _fitted(features: Floats, harmful: Labels) -> Floats:

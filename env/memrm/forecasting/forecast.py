@@ -1,4 +1,4 @@
-"""How often a model will answer rightly, told from what its memory shows: what candidates are ranked by."""
+"""Forecasts of how often a model answers rightly, from what its memory shows. Candidates are ranked by them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ..model.checkpoint import CheckpointError
 from ..model.scoring import RewardModel, Scores
-from ..rows.showings import Showing
-from .recalling import Recalled, recall
+from ..rows.retrievals import RetrievalLog
+from .features import Features, features_of
 
 FORECAST = "forecast.json"
 TREES, DEPTH, RATE, SAMPLE, LEAF = 100, 4, 0.08, 0.5, 50
@@ -47,7 +47,7 @@ class Tree(BaseModel):
     @model_validator(mode="after")
     def _check_nodes(self) -> Tree:
         nodes = len(self.feature)
-        if not nodes or any(len(one) != nodes for one in (self.threshold, self.left, self.right, self.value)):
+        if not nodes or any(len(values) != nodes for values in (self.threshold, self.left, self.right, self.value)):
             raise ValueError("its lists are empty, or not of one length")
         for node, feature in enumerate(self.feature):
             if feature >= FEATURES:
@@ -76,46 +76,47 @@ class Forecast(BaseModel):
     """Log-odds of a right answer before any tree."""
     trees: list[Tree]
 
-    def right(self, found: Sequence[Recalled]) -> Scores:
-        """Return the probability of a right answer to each question, in [0, 1]; NaN where ``told`` is."""
-        features = features_of(found)
-        known = ~np.isnan(features).any(axis=1)
-        odds = np.full(len(found), np.nan)
-        odds[known] = self.start + sum((tree.values(features[known]) for tree in self.trees), start=np.zeros(1))
+    def right(self, features: Sequence[Features]) -> Scores:
+        """Return the probability of a right answer to each question, in [0, 1]; NaN where a feature is."""
+        table = feature_table(features)
+        known = ~np.isnan(table).any(axis=1)
+        odds = np.full(len(features), np.nan)
+        odds[known] = self.start + sum((tree.values(table[known]) for tree in self.trees), start=np.zeros(1))
         return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float64)
 
-    def score(self, found: Sequence[Recalled]) -> float:
-        """Return the share of right answers to expect, in [0, 1]; NaN unless half of the questions can be told."""
-        right = self.right(found)
+    def score(self, features: Sequence[Features]) -> float:
+        """Return the share of right answers to expect, in [0, 1]; NaN unless half of the questions have a forecast."""
+        right = self.right(features)
         known = right[~np.isnan(right)]
         return float(known.mean()) if len(known) and 2 * len(known) >= len(right) else float("nan")
 
 
-def features_of(found: Sequence[Recalled]) -> NDArray[np.float64]:
+def feature_table(features: Sequence[Features]) -> NDArray[np.float64]:
     """Return what the trees see, a row for each question; shape ``(questions, FEATURES)``."""
     rows = [
-        (one.told, one.outdated, one.buffered, np.log1p(one.words), np.log1p(one.lines), np.log1p(one.buffer_words))
-        for one in found
+        (f.present, f.outdated, f.buffered, np.log1p(f.words), np.log1p(f.lines), np.log1p(f.buffer_words))
+        for f in features
     ]
     return np.array(rows, dtype=np.float64).reshape(len(rows), FEATURES)
 
 
-def fit_forecast(showings: Iterable[Showing], reward: RewardModel, *, seed: int) -> Forecast:
-    """Fit a forecast on at most ``MOST_EPISODES`` showings, drawn by the seed.
+def fit_forecast(logs: Iterable[RetrievalLog], reward: RewardModel, *, seed: int) -> Forecast:
+    """Fit a forecast on at most ``MOST_EPISODES`` episodes, drawn by the seed.
 
     Raises CheckpointError where answers are all right or all wrong.
     """
     from sklearn.ensemble import GradientBoostingClassifier  # only who trains needs it
 
-    every = list(showings)
+    every = list(logs)
     drawn = random.Random(f"forecast:{seed}").sample(every, min(MOST_EPISODES, len(every)))
-    found, right = list[Recalled](), list[bool]()
-    for showing in drawn:
-        asked = [(shown, told) for shown, told in showing.shown() if told is not None and shown.needs]
-        found += recall([shown for shown, _ in asked], reward)
-        right += [told for _, told in asked]
-    features = features_of(found)
-    known, labels = ~np.isnan(features).any(axis=1), np.array(right, dtype=bool)
+    features, right = list[Features](), list[bool]()
+    for log in drawn:
+        scored = [(retrieval, is_right) for retrieval, is_right in log.retrievals() if is_right is not None]
+        needing = [(retrieval, is_right) for retrieval, is_right in scored if retrieval.needs]
+        features += features_of([retrieval for retrieval, _ in needing], reward)
+        right += [is_right for _, is_right in needing]
+    table = feature_table(features)
+    known, labels = ~np.isnan(table).any(axis=1), np.array(right, dtype=bool)
     if len(set(labels[known].tolist())) < 2:
         raise CheckpointError("a forecast needs questions that were answered rightly and ones that were not")
     model = GradientBoostingClassifier(
@@ -125,9 +126,9 @@ def fit_forecast(showings: Iterable[Showing], reward: RewardModel, *, seed: int)
         subsample=SAMPLE,
         min_samples_leaf=LEAF,
         random_state=seed,
-    ).fit(features[known], labels[known])
+    ).fit(table[known], labels[known])
     share = float(labels[known].mean())
-    trees = [_tree(one.tree_) for one in model.estimators_[:, 0]]
+    trees = [_tree(estimator.tree_) for estimator in model.estimators_[:, 0]]
     return Forecast(start=float(np.log(share / (1 - share))), trees=trees)
 
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...statistics import nan_mean
-from ..evaluation.metrics import Floats, interval, resampled
+from ..evaluation.metrics import Floats, bootstrap_samples, interval
 from ..model.scoring import RewardModel
-from ..rows.showings import Showing
+from ..rows.retrievals import RetrievalLog
+from .features import features_of
 from .forecast import Forecast
-from .recalling import recall
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class PolicyForecast:
     """One policy."""
 
     policy: str
@@ -25,32 +25,32 @@ class Ranked:
     memory_score: float
     """On-policy, mean over users; NaN where it has none."""
     forecast: float
-    """Share of right answers to expect, mean over users; NaN where nothing can be told."""
+    """Share of right answers to expect, mean over users; NaN where there is no forecast."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """Policies, and how well their forecasts are in the order of their scores."""
 
-    policies: tuple[Ranked, ...]
+    policies: tuple[PolicyForecast, ...]
     spearman: float
     """Rank correlation of forecast and memory score over policies that have both, in [-1, 1]; NaN for fewer than 3."""
     interval: tuple[float, float]
     """95%, bootstrapped over policies."""
 
 
-def rank(showings: Sequence[Showing], reward: RewardModel, forecast: Forecast) -> Ranking:
-    """Rank the policies of some showings."""
-    forecasts = [forecast.score(recall([shown for shown, _ in one.shown()], reward)) for one in showings]
+def rank(logs: Sequence[RetrievalLog], reward: RewardModel, forecast: Forecast) -> Ranking:
+    """Rank the policies of some episodes."""
+    forecasts = [forecast.score(features_of([retrieval for retrieval, _ in log.retrievals()], reward)) for log in logs]
     policies = []
-    for key in dict.fromkeys(one.policy for one in showings):
-        of_it = [(one, told) for one, told in zip(showings, forecasts, strict=True) if one.policy == key]
-        score = nan_mean([math.nan if one.memory_score is None else one.memory_score for one, _ in of_it])
-        policies.append(Ranked(key, score, nan_mean([told for _, told in of_it])))
-    known = [one for one in policies if not math.isnan(one.memory_score + one.forecast)]
-    pairs = np.array([(one.memory_score, one.forecast) for one in known]).reshape(-1, 2)
-    samples = resampled([one.policy for one in known])
-    return Ranking(tuple(policies), spearman(pairs), interval([spearman(pairs[some]) for some in samples]))
+    for key in dict.fromkeys(log.policy for log in logs):
+        own = [(log.memory_score, value) for log, value in zip(logs, forecasts, strict=True) if log.policy == key]
+        score = nan_mean([math.nan if memory_score is None else memory_score for memory_score, _ in own])
+        policies.append(PolicyForecast(key, score, nan_mean([value for _, value in own])))
+    known = [policy for policy in policies if not math.isnan(policy.memory_score + policy.forecast)]
+    pairs = np.array([(policy.memory_score, policy.forecast) for policy in known]).reshape(-1, 2)
+    samples = bootstrap_samples([policy.policy for policy in known])
+    return Ranking(tuple(policies), spearman(pairs), interval([spearman(pairs[sample]) for sample in samples]))
 
 
 def spearman(pairs: Floats) -> float:

@@ -31,8 +31,8 @@ class CheckpointError(ValueError):
     """Say why a checkpoint cannot be used, naming the file."""
 
 
-class Card(BaseModel):
-    """What has to be known to read prompts as the model was trained to."""
+class ModelCard(BaseModel):
+    """How the model reads prompts, and what it was trained on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,21 +41,21 @@ class Card(BaseModel):
     window: Annotated[int, Field(ge=1)]
     """Tokens of the longest prompt that is scored."""
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """Divides the logits' difference, less the bias; found on held-out users."""
+    """Divides the logits' difference, less the bias; fitted on held-out users."""
     bias: Annotated[float, Field(allow_inf_nan=False)] = 0.0
     """Of the logits' difference: what classes that weigh alike add to it."""
     tokens_per_word: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Of what users said in the training rows: texts that take many more are foreign to the model."""
     language_model: str | None = None
-    """That wrote and read the memories of the training rows, such as ``embedded``; None where that is not known."""
+    """It wrote and read the memories of the training rows, such as ``embedded``; None where that is not known."""
 
 
-def write_card(folder: Path, card: Card) -> None:
+def write_model_card(folder: Path, card: ModelCard) -> None:
     """Write ``memrm.json``."""
     (folder / CARD).write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
-def read_card(folder: Path) -> Card:
+def read_model_card(folder: Path) -> ModelCard:
     """Read ``memrm.json``. Raises CheckpointError when it is missing, foreign, or of another template."""
     path = folder / CARD
     if not folder.is_dir():
@@ -63,7 +63,7 @@ def read_card(folder: Path) -> Card:
     if not path.is_file():
         raise CheckpointError(f"{folder}: holds no {CARD}, so it is no checkpoint of `mnemotune memrm train`")
     try:
-        card = Card.model_validate_json(path.read_bytes())
+        card = ModelCard.model_validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
         raise CheckpointError(f"{path}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from None
@@ -87,12 +87,12 @@ def read_tokens(folder: Path) -> Tokens:
 def read_config(path: Path) -> dict[str, object]:
     """Read a JSON object. Raises CheckpointError when there is none."""
     try:
-        found = json.loads(path.read_bytes())
+        values = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise CheckpointError(f"{path}: holds no JSON object")
-    return found
+    return values
 
 
 def check_safetensors(path: Path) -> None:

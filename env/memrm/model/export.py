@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from .on_onnx import INPUTS, OUTPUTS
+from .onnx_runner import INPUTS, OUTPUTS
 from .qwen3 import Qwen3
 
 
@@ -24,9 +24,9 @@ class _Extend(nn.Module):
 
 def export_onnx(model: Qwen3, path: Path) -> None:
     """Write a graph whose batch, new and past lengths are free; one graph reads prefixes and suffixes."""
-    shape = model.shape
+    config = model.config
     ids, length = torch.ones((2, 5), dtype=torch.long), torch.tensor([5, 4])
-    past = torch.zeros((shape.num_hidden_layers, 2, 2, shape.num_key_value_heads, 3, shape.head_dim))
+    past = torch.zeros((config.num_hidden_layers, 2, 2, config.num_key_value_heads, 3, config.head_dim))
     free = {"ids": {0: "batch", 1: "new"}, "length": {0: "batch"}, "past": {2: "batch", 4: "old"}}
     free |= {"past_length": {0: "batch"}, "logits": {0: "batch"}, "made": {2: "batch", 4: "new"}}
     buffer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""MemGym's side: rows of its reward model's training set, read, scored and written.
+"""MemGym's reward model and the rows of its training set, read, scored and written.
 
 The names of the fields and the frame of a prompt are those of its data card (``memgym-rm-train``).
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..rows.row import Row, read_records, write_rows
-from .checkpoint import Card, CheckpointError
-from .render import whole
+from .checkpoint import CheckpointError, ModelCard
+from .render import whole_prompt
 from .scoring import MemRM, Scores
 from .tokens import Ids, load_tokens
 
@@ -58,11 +58,11 @@ def is_memgym(path: Path) -> bool:
 
 def score_prompts(model: MemRM, prompts: Sequence[str]) -> Scores:
     """Return P(safe) for prompts as they stand, with any framing; NaN for empty ones and those beyond the window."""
-    asked: list[list[Ids] | None] = []
+    encoded: list[list[Ids] | None] = []
     for text in prompts:
         ids = tuple(model.tokens.tokenizer.encode(text, add_special_tokens=False).ids) if text.strip() else ()
-        asked.append([Ids((), ids)] if 0 < len(ids) <= model.card.window else None)
-    return model.joined(model.differences([one[0] for one in asked if one is not None]), asked)
+        encoded.append([Ids((), ids)] if 0 < len(ids) <= model.card.window else None)
+    return model.p_safe(model.differences([own[0] for own in encoded if own is not None]), encoded)
 
 
 def load_memgym(folder: Path, *, base: str | None = None, window: int = WINDOW) -> MemRM:
@@ -71,7 +71,7 @@ def load_memgym(folder: Path, *, base: str | None = None, window: int = WINDOW) 
     ``base`` stands in for the base model that the adapter names. Needs torch, transformers and peft. Raises
     CheckpointError when it cannot be used.
     """
-    from .on_torch import TransformersRunner, load_adapter
+    from .torch_runner import TransformersRunner, load_adapter
 
     inner = folder / ADAPTER_FOLDER
     place = inner if inner.is_dir() else folder
@@ -81,7 +81,7 @@ def load_memgym(folder: Path, *, base: str | None = None, window: int = WINDOW) 
         tokens = load_tokens(_tokenizer_of(place, named))
     except ValueError as error:
         raise CheckpointError(str(error)) from None
-    card = Card(window=window)
+    card = ModelCard(window=window)
     return MemRM(TransformersRunner(model, (tokens.safe, tokens.harmful)), tokens, card)
 
 
@@ -99,12 +99,12 @@ def _tokenizer_of(place: Path, base: str) -> Path:
 
 
 def write_memgym(path: Path, rows: Iterable[Row]) -> None:
-    """Write our rows in that format, all of them or none; the action that they have none of is the write itself."""
+    """Write our rows in MemGym's format, all of them or none. They have no actions."""
     write_rows(path, map(_as_memgym, rows))
 
 
 def _as_memgym(row: Row) -> MemGymRow:
-    text = whole(row.event)
+    text = whole_prompt(row.event)
     target = " Y" if row.label == "SAFE" else " N"
     name = re.sub(r"\W+", "-", f"{row.user}_{row.policy}")
     evicted = [{"role": message.role, "content": message.content} for message in row.evicted]

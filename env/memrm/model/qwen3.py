@@ -13,7 +13,7 @@ from torch.nn import functional
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Qwen3Config:
     """Sizes, under transformers' names."""
 
     vocab_size: int
@@ -43,15 +43,15 @@ class Norm(nn.Module):
 class Attention(nn.Module):
     """Grouped causal attention with normalised queries and keys."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, config: Qwen3Config) -> None:
         super().__init__()
-        self.heads, self.groups, self.size = shape.num_attention_heads, shape.num_key_value_heads, shape.head_dim
-        self.q_proj = nn.Linear(shape.hidden_size, self.heads * self.size, bias=False)
-        self.k_proj = nn.Linear(shape.hidden_size, self.groups * self.size, bias=False)
-        self.v_proj = nn.Linear(shape.hidden_size, self.groups * self.size, bias=False)
-        self.o_proj = nn.Linear(self.heads * self.size, shape.hidden_size, bias=False)
-        self.q_norm = Norm(self.size, shape.rms_norm_eps)
-        self.k_norm = Norm(self.size, shape.rms_norm_eps)
+        self.heads, self.groups, self.size = config.num_attention_heads, config.num_key_value_heads, config.head_dim
+        self.q_proj = nn.Linear(config.hidden_size, self.heads * self.size, bias=False)
+        self.k_proj = nn.Linear(config.hidden_size, self.groups * self.size, bias=False)
+        self.v_proj = nn.Linear(config.hidden_size, self.groups * self.size, bias=False)
+        self.o_proj = nn.Linear(self.heads * self.size, config.hidden_size, bias=False)
+        self.q_norm = Norm(self.size, config.rms_norm_eps)
+        self.k_norm = Norm(self.size, config.rms_norm_eps)
 
     def forward(
         self, x: Tensor, turn: tuple[Tensor, Tensor], past: Tensor | None, mask: Tensor | None
@@ -62,7 +62,7 @@ class Attention(nn.Module):
         k = self.k_norm(self.k_proj(x).view(batch, new, self.groups, self.size)).transpose(1, 2)
         v = self.v_proj(x).view(batch, new, self.groups, self.size).transpose(1, 2).float()
         q, k = _turned(q, turn), _turned(k, turn)
-        made = torch.stack([k, v])
+        new_past = torch.stack([k, v])
         if past is not None:
             k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
         times = self.heads // self.groups
@@ -70,17 +70,17 @@ class Attention(nn.Module):
         # In bf16 a CPU without its own instructions for it attends slower than in fp32.
         with torch.autocast(x.device.type, enabled=False):
             out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
-        return self.o_proj(out.transpose(1, 2).reshape(batch, new, self.heads * self.size)), made
+        return self.o_proj(out.transpose(1, 2).reshape(batch, new, self.heads * self.size)), new_past
 
 
 class Mlp(nn.Module):
     """Gated feed-forward layer."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, config: Qwen3Config) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(shape.intermediate_size, shape.hidden_size, bias=False)
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the layer's output."""
@@ -91,39 +91,39 @@ class Mlp(nn.Module):
 class Layer(nn.Module):
     """Attention, then the feed-forward layer, each normalised and added."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, config: Qwen3Config) -> None:
         super().__init__()
-        self.self_attn, self.mlp = Attention(shape), Mlp(shape)
-        self.input_layernorm = Norm(shape.hidden_size, shape.rms_norm_eps)
-        self.post_attention_layernorm = Norm(shape.hidden_size, shape.rms_norm_eps)
+        self.self_attn, self.mlp = Attention(config), Mlp(config)
+        self.input_layernorm = Norm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = Norm(config.hidden_size, config.rms_norm_eps)
 
     def forward(
         self, x: Tensor, turn: tuple[Tensor, Tensor], past: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return the output and the new keys and values."""
-        attended, made = self.self_attn(self.input_layernorm(x), turn, past, mask)
+        attended, new_past = self.self_attn(self.input_layernorm(x), turn, past, mask)
         x = x + attended
-        return x + self.mlp(self.post_attention_layernorm(x)), made
+        return x + self.mlp(self.post_attention_layernorm(x)), new_past
 
 
 class Body(nn.Module):
     """Embeddings, layers and the last normalisation."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, config: Qwen3Config) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(shape.vocab_size, shape.hidden_size)
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.num_hidden_layers))
-        self.norm = Norm(shape.hidden_size, shape.rms_norm_eps)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+        self.norm = Norm(config.hidden_size, config.rms_norm_eps)
 
 
 class Qwen3(nn.Module):
     """A causal language model with tied embeddings that is asked for two answers only."""
 
-    def __init__(self, shape: Shape, answers: tuple[int, int]) -> None:
+    def __init__(self, config: Qwen3Config, answers: tuple[int, int]) -> None:
         """Make one with normal(0, 0.02) weights from torch's generator; ``answers`` are the ids of safe and harmful."""
         super().__init__()
-        self.shape, self.answers = shape, answers
-        self.model = Body(shape)
+        self.config, self.answers = config, answers
+        self.model = Body(config)
         for weight in self.parameters():
             if weight.dim() > 1:
                 nn.init.normal_(weight, std=0.02)
@@ -150,16 +150,16 @@ class Qwen3(nn.Module):
     def _run(
         self, ids: Tensor, length: Tensor, place: Tensor, past: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        half = torch.arange(0, self.shape.head_dim, 2, device=ids.device).float() / self.shape.head_dim
-        angle = place[..., None].float() / self.shape.rope_theta**half
+        half = torch.arange(0, self.config.head_dim, 2, device=ids.device).float() / self.config.head_dim
+        angle = place[..., None].float() / self.config.rope_theta**half
         angle = torch.cat([angle, angle], dim=-1)[:, None]
         turn = angle.cos(), angle.sin()
-        x, made = self.model.embed_tokens(ids), []
+        x, new_past = self.model.embed_tokens(ids), []
         for i, layer in enumerate(self.model.layers):
             x, new = layer(x, turn, None if past is None else past[i], mask)
-            made.append(new)
+            new_past.append(new)
         last = x.gather(1, (length - 1)[:, None, None].expand(-1, 1, x.shape[2]))[:, 0]
-        return self.model.norm(last) @ self.model.embed_tokens.weight[list(self.answers)].T, torch.stack(made)
+        return self.model.norm(last) @ self.model.embed_tokens.weight[list(self.answers)].T, torch.stack(new_past)
 
 
 def _turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:

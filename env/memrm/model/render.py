@@ -1,4 +1,4 @@
-"""A write as text: one short prompt for each statement that it may lose, answered by `` Y`` (safe) or `` N``."""
+"""A write as text: a short prompt for each statement that it may lose, answered by `` Y`` (safe) or `` N``."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Prompt:
     """The two parts of a prompt; the text is one after the other."""
 
     prefix: str
-    """What was stated: the same whatever a write made of it."""
+    """The statement, which is the same for every write."""
     suffix: str
-    """What the memory has of it, and the question."""
+    """What the memory holds of it, and the question."""
 
     @property
     def text(self) -> str:
@@ -53,13 +53,15 @@ class Statement:
 
 
 def statements(event: MemoryEvent) -> list[Statement]:
-    """Return what a write may lose, each with its prompt; empty when there is nothing that it could.
+    """Return what a write may lose, each with its prompt; empty where it can lose nothing.
 
-    A prompt tells how many of a statement's words the most similar line of the new memory has, and of how long a line;
-    where some are missing, which ones it has, which ones not, the words of new lines that nobody said, and of how many
-    lines the memory was and is. Of a removed line it tells how many were newer: an old one is often out of date. Only
-    the user's messages count, unless there are none; stamps such as ``[Current Time: ...]`` do not, nor sentences of
-    small words only, nor removed lines of which no word is missing.
+    A prompt says how many words of a statement are in the most similar line of the new memory, and how long that line
+    is. Where words are missing, it lists the words that are there, the words that are not, the words of new lines that
+    nobody said, and the number of lines before and after. For a removed line it says how many lines were newer: an old
+    line is often out of date.
+
+    Only the user's messages count, unless there are none. Stamps such as ``[Current Time: ...]`` do not count, nor
+    sentences of small words only, nor removed lines of which no word is missing.
 
     Raises ValueError for an event that has no text to judge: see ``unreadable``.
     """
@@ -70,23 +72,23 @@ def statements(event: MemoryEvent) -> list[Statement]:
     unheard = " ".join(_unheard(event))
     new = f"\nnew: {unheard}" if unheard else ""
     size = f"\nlines: {_about(len(event.before))} to {_about(len(event.after))}"
-    found = []
+    stated = []
     for place, sentence, text in _said(event):
         held = _held_against(now, text)
         if held.count:
-            found.append(Statement("said", place, sentence, held.prompt("said", new, size if held.kept else "")))
+            stated.append(Statement("said", place, sentence, held.prompt("said", new, size if held.kept else "")))
     for place in places_beyond(event.before, event.after):
         held = _held_against(now, event.before[place])
         if held.kept < held.count:
             newer = _about(len(event.before) - place - 1)
-            found.append(Statement("gone", place, 0, held.prompt("gone", new, f"{size}, {newer} newer")))
-    return found
+            stated.append(Statement("gone", place, 0, held.prompt("gone", new, f"{size}, {newer} newer")))
+    return stated
 
 
-def whole(event: MemoryEvent) -> str:
+def whole_prompt(event: MemoryEvent) -> str:
     """Return an event as one prompt: for models that take no other. Raises ValueError as ``statements``."""
-    asked = [one.prompt.text.removesuffix(QUESTION) for one in statements(event)]
-    return "\n".join([*asked, "Is all of it safe?\n\nAnswer:"])
+    prompts = [statement.prompt.text.removesuffix(QUESTION) for statement in statements(event)]
+    return "\n".join([*prompts, "Is all of it safe?\n\nAnswer:"])
 
 
 def unreadable(event: MemoryEvent) -> str | None:
@@ -152,16 +154,16 @@ class _Held:
         return self.kept + self.there.count(False)
 
     def prompt(self, origin: str, *about_the_write: str) -> Prompt:
-        """Return the prompt that asks about it; what is told about the write counts where a word is missing."""
-        told = f"{self.kept} of {self.count} in {self.length}" if self.kept else f"0 of {self.count}"
+        """Return the prompt about it; what is said about the write counts where a word is missing."""
+        text = f"{self.kept} of {self.count} in {self.length}" if self.kept else f"0 of {self.count}"
         if 0 < self.kept < self.count:
-            told += f": {self._those(True)} / {self._those(False)}"
+            text += f": {self._those(True)} / {self._those(False)}"
         if self.kept < self.count:
-            told += "".join(about_the_write)
-        return Prompt(f"{origin}: {' '.join(self.words)}\n", f"{told}{QUESTION}")
+            text += "".join(about_the_write)
+        return Prompt(f"{origin}: {' '.join(self.words)}\n", f"{text}{QUESTION}")
 
     def _those(self, there: bool) -> str:
-        return " ".join(word for word, one in zip(self.words, self.there, strict=True) if one is there)
+        return " ".join(word for word, is_there in zip(self.words, self.there, strict=True) if is_there is there)
 
 
 def _held_against(lines: Sequence[frozenset[str]], text: str) -> _Held:
@@ -174,7 +176,7 @@ def _held_against(lines: Sequence[frozenset[str]], text: str) -> _Held:
 
 
 def _about(count: int) -> int:
-    """Return the nearest of 0, 1, 3, 7, 15 ... that is not above a count: prompts that differ by less are one."""
+    """Return the nearest of 0, 1, 3, 7, 15 ... that is not above a count: fewer different prompts are left."""
     return (1 << (count + 1).bit_length() - 1) - 1
 
 

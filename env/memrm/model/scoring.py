@@ -1,4 +1,4 @@
-"""P(safe) for writes: prompts batched by length, and what several of them share read once."""
+"""P(safe) of writes. Prompts are batched by length, and a shared beginning is read once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....policies.memory import MemoryEvent
-from .checkpoint import ONNX, Card, CheckpointError, read_card, read_tokens
+from .checkpoint import ONNX, CheckpointError, ModelCard, read_model_card, read_tokens
 from .render import statements, unreadable
 from .runner import Logits, Runner, padded
 from .tokens import Ids, Tokens
 
+Prompts = Sequence[Sequence[Ids] | None]
+"""The prompts of each event; None for an event that cannot be scored."""
 Scores = NDArray[np.float64]
 """P(safe) in [0, 1], aligned with the events; NaN is unscored."""
 BATCH_TOKENS, GPU_BATCH_TOKENS = 2048, 8192
@@ -37,7 +39,7 @@ class Calibration(NamedTuple):
 
 
 class RewardModel(Protocol):
-    """Tells from a write alone whether memory lost what is asked for later."""
+    """Estimates from a write alone whether memory lost what is needed later."""
 
     def score(self, events: Sequence[MemoryEvent]) -> Scores:
         """Return P(safe) for each event; NaN for one that cannot be judged. Raises nothing for what an event holds."""
@@ -47,12 +49,12 @@ class RewardModel(Protocol):
 class MemRM:
     """A reward model made of a language model that answers `` Y`` or `` N``."""
 
-    def __init__(self, runner: Runner, tokens: Tokens, card: Card, *, batch_tokens: int = BATCH_TOKENS) -> None:
+    def __init__(self, runner: Runner, tokens: Tokens, card: ModelCard, *, batch_tokens: int = BATCH_TOKENS) -> None:
         """Score with a runner what a card says how to read."""
         self.card, self.tokens = card, tokens
         self._runner, self._batch_tokens = runner, batch_tokens
         self._read: dict[Ids, float] = {}
-        """Differences of prompts that were read: candidates of one search leave much alike."""
+        """Differences by prompt: candidates of one search write much alike."""
 
     def score(self, events: Sequence[MemoryEvent]) -> Scores:
         """Return P(safe) for each event: that of all its statements together.
@@ -60,31 +62,30 @@ class MemRM:
         An event that states nothing and takes nothing from the memory is safe. NaN for an empty one, one that is not
         text, and one with a statement beyond the window.
         """
-        asked = self.encode(events)
-        every = [ids for prompts in asked if prompts is not None for ids in prompts]
-        return self.joined(self.differences(every), asked)
+        prompts = self.encode(events)
+        return self.p_safe(self.differences([ids for own in prompts if own is not None for ids in own]), prompts)
 
     def is_foreign(self, texts: Iterable[str]) -> bool:
         """Tell whether texts are unlike those that the model learned from: another language, code, or no text."""
         usual = self.card.tokens_per_word
         return usual is not None and self.tokens.per_word(texts) > FOREIGN * usual
 
-    def joined(self, differences: Scores, asked: Sequence[Sequence[Ids] | None]) -> Scores:
-        """Return P(safe) of events from the differences of all their prompts, one after the other; None is NaN."""
+    def p_safe(self, differences: Scores, prompts: Prompts) -> Scores:
+        """Return P(safe) of events from the differences of all their prompts, in their order; None is NaN."""
         logs = log_safe(differences, Calibration(self.card.temperature, self.card.bias))
-        return np.exp(summed(logs, asked))
+        return np.exp(summed(logs, prompts))
 
     def encode(self, events: Sequence[MemoryEvent]) -> list[list[Ids] | None]:
         """Return the prompts of each event as ids; None for an event that cannot be scored."""
         able = [i for i, event in enumerate(events) if unreadable(event) is None]
-        prompts = [[one.prompt for one in statements(events[i])] for i in able]
-        distinct = list(dict.fromkeys(prompt for some in prompts for prompt in some))
+        prompts = [[statement.prompt for statement in statements(events[i])] for i in able]
+        distinct = list(dict.fromkeys(prompt for own in prompts for prompt in own))
         encoded = dict(zip(distinct, self.tokens.encode(distinct), strict=True))
-        found: list[list[Ids] | None] = [None] * len(events)
-        for i, some in zip(able, prompts, strict=True):
-            ids = [encoded[prompt] for prompt in some]
-            found[i] = ids if all(len(one.whole) <= self.card.window for one in ids) else None
-        return found
+        by_event: list[list[Ids] | None] = [None] * len(events)
+        for i, own in zip(able, prompts, strict=True):
+            ids = [encoded[prompt] for prompt in own]
+            by_event[i] = ids if all(len(prompt.whole) <= self.card.window for prompt in ids) else None
+        return by_event
 
     def differences(self, prompts: Sequence[Ids]) -> Scores:
         """Return the logit of safe minus that of harmful for each prompt; equal ones are read once."""
@@ -106,17 +107,17 @@ class MemRM:
             groups.setdefault(ids.prefix, []).append(i)
         shared = sorted((prefix for prefix, group in groups.items() if prefix and len(group) > 1), key=len)
         alone = {i: ids.whole for i, ids in given.items() if not ids.prefix or len(groups[ids.prefix]) == 1}
-        for batch in self._batches(sorted(alone, key=lambda i: len(alone[i])), lambda i: len(alone[i])):
-            yield from zip(batch, self._runner.answer(padded([alone[i] for i in batch])), strict=True)
+        for some in self._batches(sorted(alone, key=lambda i: len(alone[i])), lambda i: len(alone[i])):
+            yield from zip(some, self._runner.answer(padded([alone[i] for i in some])), strict=True)
         for prefixes in self._batches(shared, len):
             past = self._runner.read(padded(prefixes))
             longest = len(prefixes[-1])
             members = [(row, i) for row, prefix in enumerate(prefixes) for i in groups[prefix]]
             members.sort(key=lambda member: len(given[member[1]].suffix))
-            for some in self._batches(members, lambda member: longest + len(given[member[1]].suffix)):  # noqa: B023
-                rows = np.array([row for row, _ in some], dtype=np.int64)
-                logits = self._runner.answer(padded([given[i].suffix for _, i in some]), past, rows)
-                yield from zip((i for _, i in some), logits, strict=True)
+            for batch in self._batches(members, lambda member: longest + len(given[member[1]].suffix)):  # noqa: B023
+                rows = np.array([row for row, _ in batch], dtype=np.int64)
+                logits = self._runner.answer(padded([given[i].suffix for _, i in batch]), past, rows)
+                yield from zip((i for _, i in batch), logits, strict=True)
 
     def _batches(self, items: Sequence[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
         return batched(items, size, most=self._batch_tokens)
@@ -139,38 +140,36 @@ def log_safe(differences: Scores, calibration: Calibration) -> Scores:
     return -np.logaddexp(0.0, -(differences - calibration.bias) / calibration.temperature)
 
 
-def summed(values: Scores, asked: Sequence[Sequence[Ids] | None]) -> Scores:
+def summed(values: Scores, prompts: Prompts) -> Scores:
     """Return the sum over each event's prompts; NaN for None."""
-    counts = [0 if prompts is None else len(prompts) for prompts in asked]
-    owners = np.repeat(np.arange(len(asked)), counts)
-    found = np.bincount(owners, weights=values, minlength=len(asked)).astype(np.float64)
-    found[[prompts is None for prompts in asked]] = np.nan
-    return found
+    counts = [0 if own is None else len(own) for own in prompts]
+    owners = np.repeat(np.arange(len(prompts)), counts)
+    sums = np.bincount(owners, weights=values, minlength=len(prompts)).astype(np.float64)
+    sums[[own is None for own in prompts]] = np.nan
+    return sums
 
 
-def fit_calibration(
-    differences: Scores, asked: Sequence[Sequence[Ids] | None], safe_labels: Sequence[bool]
-) -> Calibration:
+def fit_calibration(differences: Scores, prompts: Prompts, safe_labels: Sequence[bool]) -> Calibration:
     """Return the temperature in [0.05, 20] and the bias that make the events' labels likeliest.
 
-    ``differences`` are those of all prompts of the events, one after the other. Events that cannot be scored do not
+    ``differences`` are those of all prompts of the events, in their order. Events that cannot be scored do not
     count; where labels are of one class, differences stay as they are.
     """
     from scipy.optimize import minimize  # imported late: SciPy takes a while that most commands do not need
 
     labels = np.asarray(safe_labels, dtype=bool)
-    known = np.array([prompts is not None for prompts in asked], dtype=bool)
+    known = np.array([own is not None for own in prompts], dtype=bool)
     if len(set(labels[known].tolist())) < 2:
         return Calibration(1.0, 0.0)
 
     def loss(at: NDArray[np.float64]) -> float:
-        logs = summed(log_safe(differences, Calibration(float(np.exp(at[0])), float(at[1]))), asked)[known]
+        logs = summed(log_safe(differences, Calibration(float(np.exp(at[0])), float(at[1]))), prompts)[known]
         harmful = np.log(-np.expm1(np.minimum(logs, -1e-9)))
         return -float(np.where(labels[known], logs, harmful).mean())
 
     bounds = [(np.log(0.05), np.log(20.0)), (None, None)]
-    found = minimize(loss, np.zeros(2), method="Nelder-Mead", bounds=bounds)
-    return Calibration(float(np.exp(found.x[0])), float(found.x[1]))
+    fit = minimize(loss, np.zeros(2), method="Nelder-Mead", bounds=bounds)
+    return Calibration(float(np.exp(fit.x[0])), float(fit.x[1]))
 
 
 def folder_of(checkpoint: Path | str) -> Path:
@@ -184,13 +183,13 @@ def load_memrm(checkpoint: Path | str = "tiny", *, torch: bool = False) -> MemRM
     ONNX runs it where the folder has it, unless ``torch`` is asked for. Raises CheckpointError when it cannot be used.
     """
     folder = folder_of(checkpoint)
-    card, tokens = read_card(folder), read_tokens(folder)
+    card, tokens = read_model_card(folder), read_tokens(folder)
     if (folder / ONNX).is_file() and not torch:
-        from .on_onnx import OnnxRunner  # imported late: onnxruntime takes a while
+        from .onnx_runner import OnnxRunner  # imported late: onnxruntime takes a while
 
         return MemRM(OnnxRunner(folder / ONNX), tokens, card)
     try:
-        from .on_torch import DEVICE, load_runner
+        from .torch_runner import DEVICE, load_runner
     except ModuleNotFoundError as error:
         raise CheckpointError(
             f"{folder}: has no {ONNX}, and without one it needs {error.name}: pip install 'mnemotune[memrm]'"

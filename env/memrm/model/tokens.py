@@ -36,10 +36,10 @@ class Tokens:
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         self.tokenizer.encode_special_tokens = True  # a text that spells one out is text
-        found = [tokenizer.encode(answer, add_special_tokens=False).ids for answer in ANSWERS]
-        if any(len(ids) != 1 for ids in found) or found[0] == found[1]:
+        answers = [tokenizer.encode(answer, add_special_tokens=False).ids for answer in ANSWERS]
+        if any(len(ids) != 1 for ids in answers) or answers[0] == answers[1]:
             raise ValueError(f"the tokenizer does not have {ANSWERS[0]!r} and {ANSWERS[1]!r} as one token each")
-        self.safe, self.harmful = (ids[0] for ids in found)
+        self.safe, self.harmful = (ids[0] for ids in answers)
 
     @property
     def size(self) -> int:
@@ -49,14 +49,14 @@ class Tokens:
     def encode(self, prompts: Iterable[Prompt]) -> list[Ids]:
         """Return each prompt's ids. Special tokens that a text spells out are read as that text's characters."""
         pieces = [piece for prompt in prompts for piece in (prompt.prefix, prompt.suffix)]
-        found = self.tokenizer.encode_batch(pieces, add_special_tokens=False)
-        ids = [tuple(encoding.ids) for encoding in found]
+        encodings = self.tokenizer.encode_batch(pieces, add_special_tokens=False)
+        ids = [tuple(encoding.ids) for encoding in encodings]
         return [Ids(prefix, suffix) for prefix, suffix in zip(ids[::2], ids[1::2], strict=True)]
 
     def per_word(self, texts: Iterable[str]) -> float:
         """Return the tokens that a word takes on the average; NaN without a word."""
         given = list(texts)
-        tokens = sum(len(one.ids) for one in self.tokenizer.encode_batch(given, add_special_tokens=False))
+        tokens = sum(len(encoding.ids) for encoding in self.tokenizer.encode_batch(given, add_special_tokens=False))
         words = sum(len(text.split()) for text in given)
         return tokens / words if words else math.nan
 

@@ -27,14 +27,14 @@ def topic(info: str) -> str:
     return info.split("_")[0]
 
 
-class Heard(Record):
+class EvictedMessage(Record):
     """One message that left the buffer."""
 
     role: Literal["user", "assistant"]
     content: str
 
 
-class Fact(Record):
+class FactLabel(Record):
     """A state of the user that the evicted messages or the old memory told, and that a question asks for.
 
     Of the old memory's only those count that the write touched: no other can be lost by it.
@@ -67,12 +67,12 @@ class Row(Record):
     """0-based."""
     write: int
     """0-based place among the episode's writes."""
-    evicted: list[Heard]
+    evicted: list[EvictedMessage]
     before: list[str]
     """Memories before the write, one line each, oldest first."""
     after: list[str]
     """Memories after it."""
-    facts: list[Fact]
+    facts: list[FactLabel]
     """Empty where nothing was at stake."""
 
     @property

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from ....data.dialogue.scenario import Record
 from .row import Row, RowError
 
-Split = Literal["train", "users", "policies", "topics", "mixed"]
+RowSplit = Literal["train", "users", "policies", "topics", "mixed"]
 HELD_OUT = 0.2
 
 
-class Splits(Record):
+class RowSplits(Record):
     """The users, policies and topics that no row of ``train`` has to do with."""
 
     seed: int
@@ -28,7 +28,7 @@ class Splits(Record):
     topics: list[str]
     """Held-out topics: first words of info types."""
 
-    def of(self, row: Row) -> Split:
+    def of(self, row: Row) -> RowSplit:
         """Return the split of a row.
 
         ``train`` has nothing held out in it; ``users``, ``policies`` and ``topics`` have one thing only; ``mixed``, to
@@ -39,7 +39,7 @@ class Splits(Record):
         strange = topics & set(self.topics)
         if strange and strange != topics:
             return "mixed"
-        held: list[Split] = []
+        held: list[RowSplit] = []
         if row.user in self.users:
             held.append("users")
         if row.policy in self.policies:
@@ -51,15 +51,15 @@ class Splits(Record):
         return held[0] if held else "train"
 
 
-def card_file(rows: Path) -> Path:
+def data_card_file(rows: Path) -> Path:
     """Return where the data card of rows is."""
     return rows.with_name(f"{rows.name}.card.json")
 
 
-def read_splits(card: Path) -> Splits:
+def read_splits(card: Path) -> RowSplits:
     """Read the splits of a data card. Raises RowError when it is none."""
     try:
-        return Splits.model_validate(json.loads(card.read_bytes())["splits"])
+        return RowSplits.model_validate(json.loads(card.read_bytes())["splits"])
     except OSError as error:
         raise RowError(f"{card}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, ValidationError) as error:
@@ -69,17 +69,17 @@ def read_splits(card: Path) -> Splits:
 def language_model_of(rows: Path) -> str | None:
     """Return the language model that the data card beside rows names; None where there is no such card."""
     try:
-        found = json.loads(card_file(rows).read_bytes())["settings"]["model"]
+        found = json.loads(data_card_file(rows).read_bytes())["settings"]["model"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None
 
 
-def deal(
+def hold_out(
     *, users: Iterable[str], policies: Iterable[str], topics: Iterable[str], seed: int, share: float = HELD_OUT
-) -> Splits:
+) -> RowSplits:
     """Hold out a share of each, drawn by ``seed``, rounded; the result does not depend on their order."""
-    return Splits(
+    return RowSplits(
         seed=seed,
         users=_drawn(users, f"users:{seed}", share),
         policies=_drawn(policies, f"policies:{seed}", share),

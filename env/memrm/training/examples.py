@@ -1,4 +1,4 @@
-"""Rows as training examples: a prompt for each statement that a write may lose."""
+"""Rows as training examples: each statement that a write may lose is a prompt."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from ..model.checkpoint import Card
+from ..model.checkpoint import ModelCard
 from ..model.render import Prompt, Statement, statements, unreadable
 from ..model.tokens import Tokens
-from ..rows.row import Fact, Row, read_rows
-from ..rows.showings import Showing, read_showings, shown_file
+from ..rows.retrievals import RetrievalLog, read_retrievals, retrievals_file
+from ..rows.row import FactLabel, Row, read_rows
 from ..rows.splits import language_model_of, read_splits
-from .recipe import Recipe, RecipeError
+from .recipe import RecipeError, TrainingRecipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,15 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """What a model learns from, and what it is looked at with: no user is in both."""
+    """What a model is trained on, and what it is validated on. No user is in both."""
 
     train: tuple[Example, ...]
     """Each prompt and label once, in the order of the rows."""
     held_out: tuple[Row, ...]
-    showings: tuple[Showing, ...] = ()
-    """Of the users and the policies to learn from; empty where no rows have a ``.shown.jsonl`` beside them."""
+    retrievals: tuple[RetrievalLog, ...] = ()
+    """Of the users and policies that are trained on; empty where no rows have a ``.shown.jsonl`` beside them."""
     language_model: str | None = None
-    """That the data cards beside all rows name; None where one is missing, or they differ."""
+    """The data cards beside all rows name it; None where a card is missing, or they differ."""
 
     def weights(self, cap: float) -> tuple[float, float]:
         """Return the loss weights of SAFE and HARMFUL: both classes weigh the same, but for the cap."""
@@ -45,7 +45,7 @@ class Examples:
         return ratio, 1 / ratio
 
 
-def read_examples(recipe: Recipe) -> Examples:
+def read_examples(recipe: TrainingRecipe) -> Examples:
     """Read a recipe's rows and hold users out.
 
     Raises RecipeError where too few users or only one class are left.
@@ -58,33 +58,33 @@ def read_examples(recipe: Recipe) -> Examples:
     if len(users) < 2:
         raise RecipeError(f"rows: {named} has {len(users)} users with labelled writes; two are needed at least")
     held = set(random.Random(f"held out:{recipe.seed}").sample(users, max(1, round(recipe.held_out * len(users)))))
-    found: dict[tuple[Prompt, bool], int] = {}
+    counts: dict[tuple[Prompt, bool], int] = {}
     for row in rows:
-        for given in labelled(row) if row.user not in held else ():
-            found[given] = found.get(given, 0) + 1
-    train = tuple(Example(prompt, safe, count) for (prompt, safe), count in found.items())
+        for example in labelled(row) if row.user not in held else ():
+            counts[example] = counts.get(example, 0) + 1
+    train = tuple(Example(prompt, safe, count) for (prompt, safe), count in counts.items())
     if len({example.safe for example in train}) < 2:
         raise RecipeError(f"rows: {named} has statements of one label only; a model needs SAFE and HARMFUL ones")
     kept_apart = held if splits is None else {*held, *splits.users, *splits.policies}
-    shown = chain.from_iterable(read_showings(file) for file in map(shown_file, recipe.rows) if file.is_file())
-    showings = tuple(one for one in shown if kept_apart.isdisjoint({one.user, one.policy}))
+    logs = chain.from_iterable(read_retrievals(file) for file in map(retrievals_file, recipe.rows) if file.is_file())
+    retrievals = tuple(log for log in logs if kept_apart.isdisjoint({log.user, log.policy}))
     models = {language_model_of(file) for file in recipe.rows}
     return Examples(
-        train, tuple(row for row in rows if row.user in held), showings, models.pop() if len(models) == 1 else None
+        train, tuple(row for row in rows if row.user in held), retrievals, models.pop() if len(models) == 1 else None
     )
 
 
-def card_before_calibration(recipe: Recipe, examples: Examples, tokens: Tokens) -> Card:
+def card_before_calibration(recipe: TrainingRecipe, examples: Examples, tokens: Tokens) -> ModelCard:
     """Return what is known of a model before it is calibrated."""
     words = tokens.per_word(example.prompt.prefix for example in examples.train)
-    return Card(window=recipe.window, tokens_per_word=words, language_model=examples.language_model)
+    return ModelCard(window=recipe.window, tokens_per_word=words, language_model=examples.language_model)
 
 
 def labelled(row: Row) -> Iterator[tuple[Prompt, bool]]:
     """Yield the prompts of a row's statements, and whether each is safe.
 
-    A statement is harmful when it tells a fact that is lost. Where it is not known which one tells a fact, or what
-    became of it, the statements that might are left out.
+    A statement is harmful when it tells a lost fact. A statement that might tell a fact is left out where it is not
+    known which statement does, or whether the fact is lost.
     """
     if unreadable(row.event) is not None:
         return
@@ -95,12 +95,12 @@ def labelled(row: Row) -> Iterator[tuple[Prompt, bool]]:
             yield statement.prompt, True not in lost
 
 
-def _tells(statement: Statement, fact: Fact) -> bool:
+def _tells(statement: Statement, fact: FactLabel) -> bool:
     place = statement.place, statement.sentence
     return place == ((fact.message, fact.sentence) if statement.origin == "said" else (fact.line, 0))
 
 
-def _might_tell(statement: Statement, fact: Fact) -> bool:
+def _might_tell(statement: Statement, fact: FactLabel) -> bool:
     if statement.origin == "said":
         return fact.message == statement.place and fact.sentence is None
     return fact.message is None and fact.line is None

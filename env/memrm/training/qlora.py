@@ -22,12 +22,12 @@ from transformers import (
 from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
-from ..model.checkpoint import TOKENIZER, Card, write_card
-from ..model.on_torch import TransformersRunner
+from ..model.checkpoint import TOKENIZER, ModelCard, write_model_card
 from ..model.scoring import MemRM
 from ..model.tokens import Tokens
+from ..model.torch_runner import TransformersRunner
 from .examples import Example, Examples, card_before_calibration, safe_labels
-from .recipe import Adapter, Recipe, RecipeError
+from .recipe import Adapter, RecipeError, TrainingRecipe
 from .scratch import Log, calibrated, held_out_figures
 
 
@@ -69,7 +69,7 @@ class _Logging(TrainerCallback):
         self._log({name: float(v) for name, v in (logs or {}).items() if isinstance(v, int | float)}, state.global_step)
 
 
-def train_adapter(recipe: Recipe, examples: Examples, out: Path, *, resume: bool, log: Log) -> Card:
+def train_adapter(recipe: TrainingRecipe, examples: Examples, out: Path, *, resume: bool, log: Log) -> ModelCard:
     """Train, calibrate, and write an adapter with tokenizer and card; return the card.
 
     Checkpoints lie in ``out/checkpoints`` until the end; ``resume`` goes on from the last one. On a CPU everything
@@ -147,7 +147,7 @@ def train_adapter(recipe: Recipe, examples: Examples, out: Path, *, resume: bool
     log(held_out_figures(MemRM(runner, tokens, card).score(held), held_safe), trainer.state.global_step)
     trainer.model.save_pretrained(str(out), safe_serialization=True)
     tokens.tokenizer.save(str(out / TOKENIZER))
-    write_card(out, card)
+    write_model_card(out, card)
     shutil.rmtree(folder, ignore_errors=True)
     return card
 

@@ -70,7 +70,7 @@ def _as_list(given: object) -> object:
     return [given] if isinstance(given, str | Path) else given
 
 
-class Recipe(Part):
+class TrainingRecipe(Part):
     """Everything that makes a reward model from a file of rows."""
 
     rows: Annotated[tuple[Path, ...], Field(min_length=1), BeforeValidator(_as_list)]
@@ -88,14 +88,14 @@ class Recipe(Part):
     """MLflow's experiment."""
 
 
-def load_recipe(path: Path) -> Recipe:
+def load_recipe(path: Path) -> TrainingRecipe:
     """Read a recipe. Raises RecipeError."""
     try:
         given = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path}: is no YAML: {error}") from None
     try:
-        return Recipe.model_validate(given)
+        return TrainingRecipe.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
         raise RecipeError(f"{path}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from None

@@ -16,15 +16,24 @@ from torch.nn import functional
 
 from ....policies.memory import MemoryEvent
 from ..evaluation.metrics import auroc, expected_calibration_error
-from ..model.checkpoint import CONFIG, ONNX, TOKENIZER, WEIGHTS, Card, CheckpointError, check_safetensors, write_card
+from ..model.checkpoint import (
+    CONFIG,
+    ONNX,
+    TOKENIZER,
+    WEIGHTS,
+    CheckpointError,
+    ModelCard,
+    check_safetensors,
+    write_model_card,
+)
 from ..model.export import export_onnx
-from ..model.on_torch import TorchRunner
-from ..model.qwen3 import Qwen3, Shape
+from ..model.qwen3 import Qwen3, Qwen3Config
 from ..model.runner import padded
 from ..model.scoring import MemRM, Scores, batched, fit_calibration
 from ..model.tokens import Tokens, load_tokens, train_tokens
+from ..model.torch_runner import TorchRunner
 from .examples import Example, Examples, card_before_calibration, safe_labels
-from .recipe import Recipe, RecipeError, Scratch
+from .recipe import RecipeError, Scratch, TrainingRecipe
 
 STATE, PROGRESS = "state.safetensors", "state.json"
 """What ``--resume`` goes on from: weights, both moments of the optimiser, and the step."""
@@ -33,7 +42,7 @@ Log = Callable[[Mapping[str, float], int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _Encoded:
     """An example as the model reads it."""
 
     ids: tuple[int, ...]
@@ -45,9 +54,9 @@ class _Given:
 class _Training:
     """A model under training."""
 
-    def __init__(self, recipe: Recipe, spec: Scratch, tokens: Tokens) -> None:
+    def __init__(self, recipe: TrainingRecipe, spec: Scratch, tokens: Tokens) -> None:
         torch.manual_seed(recipe.seed)
-        shape = Shape(
+        config = Qwen3Config(
             vocab_size=tokens.size,
             hidden_size=spec.hidden,
             intermediate_size=spec.intermediate,
@@ -56,7 +65,7 @@ class _Training:
             num_key_value_heads=spec.groups,
             head_dim=spec.hidden // spec.heads,
         )
-        self.model = Qwen3(shape, (tokens.safe, tokens.harmful))
+        self.model = Qwen3(config, (tokens.safe, tokens.harmful))
         schedule = recipe.schedule
         self.names = dict(self.model.named_parameters())
         matrices = [w for w in self.names.values() if w.dim() > 1]
@@ -64,13 +73,13 @@ class _Training:
         groups = [{"params": matrices, "weight_decay": schedule.weight_decay}, {"params": gains, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=schedule.learning_rate, betas=(0.9, 0.98))
 
-    def step(self, batch: Sequence[_Given], weights: torch.Tensor, rate: float) -> float:
+    def step(self, batch: Sequence[_Encoded], weights: torch.Tensor, rate: float) -> float:
         """Take one step; return the loss."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        given = padded([one.ids for one in batch])
-        right = torch.tensor([0 if one.safe else 1 for one in batch])
-        worth = torch.tensor([one.worth for one in batch])
+        given = padded([example.ids for example in batch])
+        right = torch.tensor([0 if example.safe else 1 for example in batch])
+        worth = torch.tensor([example.worth for example in batch])
         with torch.autocast("cpu", torch.bfloat16):
             logits = self.model(torch.from_numpy(given.ids), torch.from_numpy(given.length))
         losses = functional.cross_entropy(logits.float(), right, weight=weights, reduction="none")
@@ -110,7 +119,7 @@ class _Training:
         return step
 
 
-def train_scratch(recipe: Recipe, examples: Examples, out: Path, *, resume: bool, log: Log) -> Card:
+def train_scratch(recipe: TrainingRecipe, examples: Examples, out: Path, *, resume: bool, log: Log) -> ModelCard:
     """Train, calibrate, and write a checkpoint with its ONNX graph; return its card.
 
     ``resume`` goes on from the last state in ``out``, if there is one; the result is that of a run that never stopped,
@@ -154,7 +163,7 @@ def train_scratch(recipe: Recipe, examples: Examples, out: Path, *, resume: bool
     card = calibrated(MemRM(TorchRunner(training.model), tokens, card), held, held_safe)
     save_qwen3(training.model, out)
     export_onnx(training.model, out / ONNX)
-    write_card(out, card)
+    write_model_card(out, card)
     for name in (STATE, PROGRESS):
         (out / name).unlink(missing_ok=True)
     return card
@@ -172,7 +181,7 @@ def save_qwen3(model: Qwen3, folder: Path) -> None:
         "hidden_act": "silu",
         "max_position_embeddings": 32768,
         "dtype": "float32",
-        **asdict(model.shape),
+        **asdict(model.config),
     }
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
@@ -180,39 +189,39 @@ def save_qwen3(model: Qwen3, folder: Path) -> None:
 def held_out_figures(p_safe: Scores, safe: Sequence[bool]) -> dict[str, float]:
     """Return accuracy and AUROC (HARMFUL positive) of scores; NaN ones do not count."""
     known = ~np.isnan(p_safe)
-    found, harmful = p_safe[known], ~np.asarray(safe, dtype=bool)[known]
-    right = (found < 0.5) == harmful
+    scored, harmful = p_safe[known], ~np.asarray(safe, dtype=bool)[known]
+    right = (scored < 0.5) == harmful
     return {
         "held_out/accuracy": float(right.mean()) if len(right) else math.nan,
-        "held_out/auroc": auroc(found, harmful),
-        "held_out/ece": expected_calibration_error(found, harmful),
+        "held_out/auroc": auroc(scored, harmful),
+        "held_out/ece": expected_calibration_error(scored, harmful),
     }
 
 
-def calibrated(model: MemRM, events: Sequence[MemoryEvent], safe: Sequence[bool]) -> Card:
+def calibrated(model: MemRM, events: Sequence[MemoryEvent], safe: Sequence[bool]) -> ModelCard:
     """Return the model's card with the temperature and the bias that suit held-out events."""
-    asked = model.encode(events)
-    differences = model.differences([ids for prompts in asked if prompts is not None for ids in prompts])
-    return model.card.model_copy(update=fit_calibration(differences, asked, safe)._asdict())
+    encoded = model.encode(events)
+    differences = model.differences([ids for prompts in encoded if prompts is not None for ids in prompts])
+    return model.card.model_copy(update=fit_calibration(differences, encoded, safe)._asdict())
 
 
-def _fitting(examples: Sequence[Example], tokens: Tokens, window: int) -> list[_Given]:
+def _fitting(examples: Sequence[Example], tokens: Tokens, window: int) -> list[_Encoded]:
     encoded = tokens.encode(example.prompt for example in examples)
-    given = (_Given(ids.whole, e.safe, e.count**0.5) for ids, e in zip(encoded, examples, strict=True))
-    return [one for one in given if len(one.ids) <= window]
+    given = (_Encoded(ids.whole, e.safe, e.count**0.5) for ids, e in zip(encoded, examples, strict=True))
+    return [example for example in given if len(example.ids) <= window]
 
 
-def _shuffled(given: Sequence[_Given], recipe: Recipe, epoch: int) -> Iterator[list[_Given]]:
+def _shuffled(given: Sequence[_Encoded], recipe: TrainingRecipe, epoch: int) -> Iterator[list[_Encoded]]:
     """Yield an epoch's batches of prompts of nearly one length, in random order; the same for one seed and epoch."""
     rng = random.Random(f"batches:{recipe.seed}:{epoch}")
-    noisy = [(len(one.ids) * rng.uniform(1.0, 1.2), i) for i, one in enumerate(given)]
+    noisy = [(len(example.ids) * rng.uniform(1.0, 1.2), i) for i, example in enumerate(given)]
     ordered = [given[i] for _, i in sorted(noisy)]
-    batches = list(batched(ordered, lambda one: len(one.ids), most=recipe.schedule.batch_tokens))
+    batches = list(batched(ordered, lambda example: len(example.ids), most=recipe.schedule.batch_tokens))
     rng.shuffle(batches)
     yield from batches
 
 
-def _rate(recipe: Recipe, step: int, steps: int) -> float:
+def _rate(recipe: TrainingRecipe, step: int, steps: int) -> float:
     rise = max(1.0, recipe.schedule.warmup * steps)
     fall = 0.5 * (1 + math.cos(math.pi * step / steps))
     return recipe.schedule.learning_rate * min(1.0, step / rise) * fall

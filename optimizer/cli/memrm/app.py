@@ -15,11 +15,11 @@ from .... import __version__
 from ....data.dialogue.load import load_scenarios
 from ....data.dialogue.scenario import Scenario
 from ....env.dialogue.generation.folder import write_json
-from ....env.memrm.collection.collect import Played, collect
-from ....env.memrm.collection.datacard import card
+from ....env.memrm.collection.collect import CollectedEpisode, collect
+from ....env.memrm.collection.datacard import data_card
+from ....env.memrm.rows.retrievals import retrievals_file
 from ....env.memrm.rows.row import write_rows
-from ....env.memrm.rows.showings import shown_file
-from ....env.memrm.rows.splits import card_file, deal
+from ....env.memrm.rows.splits import data_card_file, hold_out
 from ....policies.policy import MemoryPolicy
 from ...models import Models, open_models
 from ...search.cores import collect_on, processes_to_collect
@@ -79,7 +79,7 @@ def collect_command(
     # a remote model's replies are kept, so that the same command goes on where it was stopped
     with open_models(settings, folder=Path(f"{out}.calls")) as models, console.status("") as status:
 
-        def done(found: Sequence[Played]) -> None:
+        def done(found: Sequence[CollectedEpisode]) -> None:
             status.update(f"{len(found):,}/{episodes:,} episodes, {sum(len(one.rows) for one in found):,} rows")
 
         processes = processes_to_collect(per_core=models.per_core, users=len(scenarios), episodes=episodes)
@@ -88,21 +88,21 @@ def collect_command(
         else:
             played = asyncio.run(_collect(models, policies, scenarios, seed, writes, done))
     rows = [row for one in played for row in one.rows]
-    splits = deal(
+    splits = hold_out(
         users=(scenario.id for scenario in scenarios),
         policies=sorted({row.policy for row in rows}),
         topics=(fact.topic for row in rows for fact in row.facts),
         seed=seed,
     )
     digest = write_rows(out, rows)
-    write_rows(shown_file(out), (one.showing for one in played if one.showing is not None))
+    write_rows(retrievals_file(out), (one.showing for one in played if one.showing is not None))
     made = {
         "data": data, "users": users, "policies": all_names, "seed": seed, "writes": writes, "each": each,
         "model": settings.model, "version": __version__,
     }  # fmt: skip
     kinds = {m.policy.key: (m.name, " ".join(filter(None, [m.origin, m.prompt])), m.policy) for m in members}
-    told = card(played, kinds, splits, settings=made, digest=digest)
-    write_json(card_file(out), told)
+    told = data_card(played, kinds, splits, settings=made, digest=digest)
+    write_json(data_card_file(out), told)
     if as_json:
         typer.echo(json.dumps(told, ensure_ascii=False))
     _show(told, members, out, console)
@@ -125,9 +125,9 @@ async def _collect(
     scenarios: Sequence[Scenario],
     seed: int,
     writes: int | None,
-    done: Callable[[Sequence[Played]], None],
-) -> list[Played]:
-    found: list[Played] = []
+    done: Callable[[Sequence[CollectedEpisode]], None],
+) -> list[CollectedEpisode]:
+    found: list[CollectedEpisode] = []
     try:
         for scenario in scenarios:
             found += await collect(scenario, policies[scenario.id], models.cast, seed=seed, writes=writes)

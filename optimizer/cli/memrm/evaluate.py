@@ -1,4 +1,4 @@
-"""``mnemotune memrm eval``: what a reward model is worth on labelled writes."""
+"""``mnemotune memrm eval``: how good a reward model is on labelled writes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ....env.memrm.evaluation.judging import Judgement, judge_memgym, judge_rows
 from ....env.memrm.evaluation.metrics import COVERED, Floats, Labels
+from ....env.memrm.evaluation.quality import RewardQuality, quality_on_memgym, quality_on_rows
 from ....env.memrm.forecasting.forecast import read_forecast
 from ....env.memrm.forecasting.ranking import Ranking, rank
 from ....env.memrm.model.checkpoint import ADAPTER, CARD
 from ....env.memrm.model.memgym import ADAPTER_FOLDER, is_memgym, load_memgym, read_memgym, score_prompts
 from ....env.memrm.model.scoring import MemRM, folder_of, load_memrm
+from ....env.memrm.rows.retrievals import read_retrievals, retrievals_file
 from ....env.memrm.rows.row import RowError, read_rows
-from ....env.memrm.rows.showings import read_showings, shown_file
-from ....env.memrm.rows.splits import card_file, read_splits
+from ....env.memrm.rows.splits import data_card_file, read_splits
 
 Part = Literal["train", "users", "policies", "topics"]
 NAMES = {
@@ -54,19 +54,19 @@ def eval_command(
     """Judge a reward model on labelled writes: AUROC, calibration, F1, coverage, beside simple baselines."""
     reward = _load(model, base=base, torch=torch)
     ranking = _rank(reward, data, model) if ranked else None
-    p_safe, harmful, found = _judge(reward, data, part, threshold)
-    told = {"model": model, "data": str(data), "split": part, "threshold": threshold, **_as_json(found)}
+    p_safe, harmful, quality = _evaluate(reward, data, part, threshold)
+    values = {"model": model, "data": str(data), "split": part, "threshold": threshold, **_as_json(quality)}
     if ranking is not None:
-        told["rank"] = _rank_as_json(ranking)
+        values["rank"] = _rank_as_json(ranking)
     if plot is not None:
         from ...views.plots import reliability_plot  # imported late: matplotlib takes a while
 
         plot.parent.mkdir(parents=True, exist_ok=True)
         plot.write_text(reliability_plot(p_safe, harmful) + "\n", encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(told, ensure_ascii=False))
+        typer.echo(json.dumps(values, ensure_ascii=False))
     else:
-        _show(found, threshold, ranking)
+        _show(quality, threshold, ranking)
 
 
 def _load(model: str, *, base: str | None, torch: bool) -> MemRM:
@@ -78,52 +78,60 @@ def _load(model: str, *, base: str | None, torch: bool) -> MemRM:
 
 
 def _rank(reward: MemRM, data: Path, model: str) -> Ranking:
-    """Rank policies; what is missing for that is said before anything is scored."""
-    forecast, file = read_forecast(folder_of(model)), shown_file(data)
+    """Rank policies. Raises RowError or CheckpointError before anything is scored where a file is missing."""
+    forecast, file = read_forecast(folder_of(model)), retrievals_file(data)
     if not file.is_file():
         raise RowError(f"{file}: there is no such file; `mnemotune memrm collect` writes it beside its rows")
-    return rank(list(read_showings(file)), reward, forecast)
+    return rank(list(read_retrievals(file)), reward, forecast)
 
 
-def _judge(reward: MemRM, data: Path, part: Part | None, threshold: float) -> tuple[Floats, Labels, Judgement]:
-    """Return scores, labels and the judgement."""
+def _evaluate(reward: MemRM, data: Path, part: Part | None, threshold: float) -> tuple[Floats, Labels, RewardQuality]:
+    """Return scores, labels and the model's quality."""
     if is_memgym(data):
         if part is not None:
             raise RowError(f"{data}: has MemGym's rows, which no data card splits: leave --split out")
         given = list(read_memgym(data))
         p_safe = score_prompts(reward, [row.prompt for row in given])
-        return p_safe, np.array([row.label == 0 for row in given]), judge_memgym(p_safe, given, threshold=threshold)
+        return (
+            p_safe,
+            np.array([row.label == 0 for row in given]),
+            quality_on_memgym(p_safe, given, threshold=threshold),
+        )
     rows = list(read_rows(data))
     if part is not None:
-        splits = read_splits(card_file(data))
+        splits = read_splits(data_card_file(data))
         rows = [row for row in rows if splits.of(row) == part]
         if not rows:
             raise RowError(f"{data}: has no rows in the split {part!r}")
     p_safe = reward.score([row.event for row in rows])
-    return p_safe, np.array([row.label == "HARMFUL" for row in rows]), judge_rows(p_safe, rows, threshold=threshold)
+    return (
+        p_safe,
+        np.array([row.label == "HARMFUL" for row in rows]),
+        quality_on_rows(p_safe, rows, threshold=threshold),
+    )
 
 
-def _as_json(found: Judgement) -> dict[str, Any]:
-    best, lead, interval = found.lead
+def _as_json(quality: RewardQuality) -> dict[str, Any]:
+    best, lead, interval = quality.lead
     return {
-        "n": found.n,
-        "unscored": found.unscored,
-        "harmful": found.harmful,
-        "clusters": found.clusters,
-        **{name: _number(value) for name, value in found.figures.items()},
-        "intervals": {name: [*map(_number, ends)] for name, ends in found.intervals.items()},
-        "baselines": {name: _number(value) for name, value in found.baselines.items()},
+        "n": quality.n,
+        "unscored": quality.unscored,
+        "harmful": quality.harmful,
+        "clusters": quality.clusters,
+        **{name: _number(value) for name, value in quality.figures.items()},
+        "intervals": {name: [*map(_number, ends)] for name, ends in quality.intervals.items()},
+        "baselines": {name: _number(value) for name, value in quality.baselines.items()},
         "lead": {"over": best, "auroc": _number(lead), "interval": [*map(_number, interval)]},
     }
 
 
-def _rank_as_json(found: Ranking) -> dict[str, Any]:
+def _rank_as_json(ranking: Ranking) -> dict[str, Any]:
     return {
-        "spearman": _number(found.spearman),
-        "interval": [*map(_number, found.interval)],
+        "spearman": _number(ranking.spearman),
+        "interval": [*map(_number, ranking.interval)],
         "policies": [
-            {"policy": one.policy, "memory_score": _number(one.memory_score), "forecast": _number(one.forecast)}
-            for one in found.policies
+            {"policy": p.policy, "memory_score": _number(p.memory_score), "forecast": _number(p.forecast)}
+            for p in ranking.policies
         ],
     }
 
@@ -132,25 +140,26 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else round(value, 6)
 
 
-def _show(found: Judgement, threshold: float, ranking: Ranking | None) -> None:
+def _show(quality: RewardQuality, threshold: float, ranking: Ranking | None) -> None:
     console = Console()
     table = Table(box=None, pad_edge=False)
     for name in ("", "figure", "95% interval"):
         table.add_column(name, justify="left" if not name else "right")
-    for name, shown in NAMES.items():
-        told = f"{shown} at {threshold:g}" if name == "coverage" else shown
-        table.add_row(told, _short(found.figures[name]), " to ".join(map(_short, found.intervals[name])))
-    best, lead, interval = found.lead
+    for name, title in NAMES.items():
+        row = f"{title} at {threshold:g}" if name == "coverage" else title
+        table.add_row(row, _short(quality.figures[name]), " to ".join(map(_short, quality.intervals[name])))
+    best, lead, interval = quality.lead
     table.add_row(f"AUROC above that of {best}", _short(lead), " to ".join(map(_short, interval)))
-    for name, value in found.baselines.items():
+    for name, value in quality.baselines.items():
         table.add_row(f"AUROC of {name}", _short(value), "")
     if ranking is not None:
         name = f"rank correlation over {len(ranking.policies)} policies"
         table.add_row(name, _short(ranking.spearman), " to ".join(map(_short, ranking.interval)))
     console.print(table)
-    unscored = f"; {found.unscored:,} are not scored" if found.unscored else ""
+    unscored = f"; {quality.unscored:,} are not scored" if quality.unscored else ""
     console.print(
-        f"{found.n:,} writes of {found.clusters:,} users, {found.harmful:,} of them HARMFUL{unscored}", highlight=False
+        f"{quality.n:,} writes of {quality.clusters:,} users, {quality.harmful:,} of them HARMFUL{unscored}",
+        highlight=False,
     )
 
 

@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 
 from ....env.memrm.forecasting.forecast import FORECAST, fit_forecast, write_forecast
-from ....env.memrm.model.checkpoint import Card
+from ....env.memrm.model.checkpoint import ModelCard
 from ....env.memrm.model.scoring import load_memrm
-from ....env.memrm.rows.showings import shown_file
+from ....env.memrm.rows.retrievals import retrievals_file
 from ....env.memrm.training.examples import read_examples
-from ....env.memrm.training.recipe import Recipe, RecipeError, Scratch, load_recipe
+from ....env.memrm.training.recipe import RecipeError, Scratch, TrainingRecipe, load_recipe
 
 
 def train_command(
@@ -51,15 +51,15 @@ def train_command(
 
         card = train(settings, examples, out, resume=resume, log=log)
     console.print(f"{out}: temperature {card.temperature:.2f}, window {card.window:,} tokens")
-    if examples.showings:
-        write_forecast(out, fit_forecast(examples.showings, load_memrm(out), seed=settings.seed))
-        console.print(f"{out / FORECAST}: how often a model answers rightly, from {len(examples.showings):,} episodes")
+    if examples.retrievals:
+        write_forecast(out, fit_forecast(examples.retrievals, load_memrm(out), seed=settings.seed))
+        console.print(f"{out / FORECAST}: forecasts of right answers, fitted on {len(examples.retrievals):,} episodes")
     else:
-        missing = f"{shown_file(settings.rows[0])}: not there"
+        missing = f"{retrievals_file(settings.rows[0])}: not there"
         console.print(f"{missing}, so that this checkpoint has no {FORECAST} and cannot rank policies", style="yellow")
 
 
-def _trainer(recipe: Recipe) -> Callable[..., Card]:
+def _trainer(recipe: TrainingRecipe) -> Callable[..., ModelCard]:
     try:
         if isinstance(recipe.model, Scratch):
             from ....env.memrm.training.scratch import train_scratch

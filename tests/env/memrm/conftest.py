@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemotune.env.memrm.rows.row import Fact, Heard, Row, write_rows
+from mnemotune.env.memrm.rows.row import EvictedMessage, FactLabel, Row, write_rows
 
 MakeRow = Callable[..., Row]
 PLACES = ("harbour", "mountains", "suburbs", "city centre", "old mill", "island", "valley", "border")
@@ -20,8 +20,8 @@ def made_row(rng: random.Random, *, user: str, policy: str = "p", write: int = 0
     said = f"I moved to the {place} last week. My neighbour has a {pet}. What should I pack?"
     written = f"The user moved to the {place}." if kept else f"A neighbour has a {pet}."
     before = [f"The user likes the {rng.choice(PETS)}." for _ in range(rng.randrange(4))]
-    heard = [Heard(role="user", content=said), Heard(role="assistant", content="I see.")]
-    facts = [Fact(info="home_place", lost=not kept, message=0, sentence=0)]
+    heard = [EvictedMessage(role="user", content=said), EvictedMessage(role="assistant", content="I see.")]
+    facts = [FactLabel(info="home_place", lost=not kept, message=0, sentence=0)]
     return Row(
         user=user,
         policy=policy,

@@ -21,7 +21,7 @@ from mnemotune.env.dialogue.transcript import Transcript, talks_of
 from mnemotune.env.memrm.forecasting.forecast import Forecast, Tree
 from mnemotune.env.memrm.model.render import statements
 from mnemotune.env.memrm.model.scoring import Scores
-from mnemotune.optimizer.search.forecasting import Judge, TalkForecaster
+from mnemotune.optimizer.search.forecasting import ForecastModel, TalkForecaster
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModelError, Limits
 from mnemotune.policies.lm.base import Completion, Request
@@ -66,7 +66,7 @@ def life() -> Scenario:
 async def forecaster(life: Scenario) -> Callable[..., TalkForecaster]:
     cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(), Protocol())
     talks: dict[str, Transcript] = talks_of([await rollout(life, load_policy("native"), cast)])
-    judge = Judge(Words(), Forecast(start=0.0, trees=[TOLD]))
+    judge = ForecastModel(Words(), Forecast(start=0.0, trees=[TOLD]))
     return lambda model: TalkForecaster(judge, [life], talks, replace(cast, assistant=model))
 
 

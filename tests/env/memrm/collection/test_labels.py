@@ -16,7 +16,7 @@ from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, Episode, Protocol, rollout
 from mnemotune.env.episode import PeriodRecord
 from mnemotune.env.memrm.collection.knowing import Line, Reader, trace
-from mnemotune.env.memrm.collection.labels import Labelled, Labeller
+from mnemotune.env.memrm.collection.labels import EpisodeLabels, Labeller
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded import EmbeddedModel
@@ -24,7 +24,7 @@ from mnemotune.policies.memory import MemoryEvent
 from mnemotune.policies.prompts import default_templates
 from mnemotune.policies.text import LexicalEmbedder
 
-Label = Callable[[Sequence[MemoryEvent]], Labelled]
+Label = Callable[[Sequence[MemoryEvent]], EpisodeLabels]
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,10 @@ def reader(life: Scenario) -> Reader:
 
 
 @pytest.fixture
-def label(life: Scenario, run_virtually: Callable[..., tuple[Labelled, float]]) -> Label:
+def label(life: Scenario, run_virtually: Callable[..., tuple[EpisodeLabels, float]]) -> Label:
     """Label writes as if an episode had made them."""
 
-    def labelled(events: Sequence[MemoryEvent]) -> Labelled:
+    def labelled(events: Sequence[MemoryEvent]) -> EpisodeLabels:
         episode = Episode(life.id, "key", (PeriodRecord((), tuple(events), (), ()),))
         labeller = Labeller(life, EmbeddedModel(), default_templates())
         return run_virtually(labeller.label(episode, load_policy("awi"), rng=random.Random(0)))[0]
@@ -156,7 +156,7 @@ def test_lines_about_other_topics_are_rarely_taken_for_an_answer(
 
 
 def test_a_memory_that_stayed_as_it_was_loses_nothing(
-    life: Scenario, run_virtually: Callable[..., tuple[Labelled, float]]
+    life: Scenario, run_virtually: Callable[..., tuple[EpisodeLabels, float]]
 ) -> None:
     model = EmbeddedModel()
     cast = Cast(model, model, LexicalEmbedder(), Protocol())

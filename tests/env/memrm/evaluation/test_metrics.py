@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from mnemotune.env.memrm.evaluation.metrics import (
     accuracy_covered,
     auroc,
+    bootstrap_samples,
     coverage,
     expected_calibration_error,
     f1_harmful,
     f1_safe,
     interval,
-    resampled,
 )
 
 scores_and_labels = st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=2, max_size=40).filter(
@@ -77,7 +77,7 @@ def test_coverage_counts_sure_scores_on_both_sides() -> None:
 
 def test_a_bootstrap_draws_whole_clusters() -> None:
     clusters = ["a", "a", "b", "c", "c", "c"]
-    for sample in resampled(clusters)[:50]:
+    for sample in bootstrap_samples(clusters)[:50]:
         counts = np.bincount(sample, minlength=6)
         assert counts[0] == counts[1]
         assert counts[3] == counts[4] == counts[5]
@@ -90,5 +90,5 @@ def test_samples_without_a_figure_do_not_count() -> None:
 
 
 def test_one_cluster_says_nothing_of_how_others_differ() -> None:
-    assert resampled(["a", "a"]) == resampled([]) == []
+    assert bootstrap_samples(["a", "a"]) == bootstrap_samples([]) == []
     assert all(math.isnan(end) for end in interval([]))

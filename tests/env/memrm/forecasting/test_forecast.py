@@ -16,48 +16,48 @@ import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier
 
+from mnemotune.env.memrm.forecasting.features import Features, features_of
 from mnemotune.env.memrm.forecasting.forecast import (
     FORECAST,
     Forecast,
-    features_of,
+    feature_table,
     fit_forecast,
     read_forecast,
     write_forecast,
 )
 from mnemotune.env.memrm.forecasting.ranking import rank
-from mnemotune.env.memrm.forecasting.recalling import Recalled, recall
 from mnemotune.env.memrm.model.checkpoint import CheckpointError
-from mnemotune.env.memrm.rows.showings import Showing, Shown, showing_of
+from mnemotune.env.memrm.rows.retrievals import Retrieval, RetrievalLog, retrieval_log
 
-from .test_recalling import Told
+from .test_features import FixedScores
 
 TOLD = {"kept": 0.95, "lost": 0.05}
 
 
-def showing(rng: random.Random, *, keeps: float, policy: str = "p", questions: int = 40) -> Showing:
+def showing(rng: random.Random, *, keeps: float, policy: str = "p", questions: int = 40) -> RetrievalLog:
     """A memory that keeps a share of messages; what is kept is answered rightly, mostly."""
     shown, right = [], []
     for question in range(questions):
         kept = rng.random() < keeps
         lines = ("word " * rng.randrange(1, 30),)
-        shown.append(Shown(0, question, (("kept" if kept else "lost",),), frozenset(), lines, rng.randrange(90)))
+        shown.append(Retrieval(0, question, (("kept" if kept else "lost",),), frozenset(), lines, rng.randrange(90)))
         right.append(rng.random() < (0.9 if kept else 0.2))
-    return showing_of("user", policy, keeps, shown, right)
+    return retrieval_log("user", policy, keeps, shown, right)
 
 
 @pytest.fixture(scope="module")
-def showings() -> list[Showing]:
+def showings() -> list[RetrievalLog]:
     rng = random.Random(0)
     return [showing(rng, keeps=rng.random(), policy=f"policy-{i}") for i in range(30)]
 
 
 @pytest.fixture(scope="module")
-def forecast(showings: list[Showing]) -> Forecast:
-    return fit_forecast(showings, Told(TOLD), seed=0)
+def forecast(showings: list[RetrievalLog]) -> Forecast:
+    return fit_forecast(showings, FixedScores(TOLD), seed=0)
 
 
-def recalled(told: float, words: int = 10) -> Recalled:
-    return Recalled(told=told, outdated=0.0, buffered=0.0, words=words, lines=1, buffer_words=10)
+def recalled(present: float, words: int = 10) -> Features:
+    return Features(present=present, outdated=0.0, buffered=0.0, words=words, lines=1, buffer_words=10)
 
 
 def test_what_is_told_is_answered_rightly_more_often_invariant_2(forecast: Forecast) -> None:
@@ -67,21 +67,21 @@ def test_what_is_told_is_answered_rightly_more_often_invariant_2(forecast: Forec
 
 
 def test_the_trees_are_scikit_learns_invariant_1(
-    forecast: Forecast, showings: list[Showing], monkeypatch: pytest.MonkeyPatch
+    forecast: Forecast, showings: list[RetrievalLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fitted = []
     original = GradientBoostingClassifier.fit
     monkeypatch.setattr(GradientBoostingClassifier, "fit", lambda self, *a: fitted.append(self) or original(self, *a))
-    assert fit_forecast(showings, Told(TOLD), seed=0) == forecast
+    assert fit_forecast(showings, FixedScores(TOLD), seed=0) == forecast
     found = [recalled(told, words) for told in np.linspace(0, 1, 11) for words in (0, 5, 25, 400)]
-    expected = fitted[0].predict_proba(features_of(found).astype(np.float32))[:, 1]
+    expected = fitted[0].predict_proba(feature_table(found).astype(np.float32))[:, 1]
     np.testing.assert_allclose(forecast.right(found), expected, atol=1e-6)
 
 
 def test_policies_are_ranked_by_what_they_keep(forecast: Forecast) -> None:
     rng = random.Random(1)
     fresh = [showing(rng, keeps=keeps, policy=f"{keeps:.2f}") for keeps in np.linspace(0, 1, 12)]
-    found = rank(fresh, Told(TOLD), forecast)
+    found = rank(fresh, FixedScores(TOLD), forecast)
     assert found.spearman > 0.9
     assert found.interval[0] <= found.spearman <= found.interval[1]
     assert [one.policy for one in found.policies] == [one.policy for one in fresh]
@@ -89,7 +89,7 @@ def test_policies_are_ranked_by_what_they_keep(forecast: Forecast) -> None:
 
 def test_a_policy_of_which_nothing_can_be_told_has_no_forecast(forecast: Forecast) -> None:
     rng = random.Random(2)
-    unknown = Told(dict.fromkeys(TOLD, math.nan))
+    unknown = FixedScores(dict.fromkeys(TOLD, math.nan))
     found = rank([showing(rng, keeps=0.5)], unknown, forecast)
     assert math.isnan(found.policies[0].forecast)
     assert math.isnan(found.spearman)
@@ -124,13 +124,13 @@ def test_a_damaged_tree_is_refused_invariant_3(changed: dict[str, list[float]], 
 
 
 def test_answers_that_are_all_right_teach_nothing() -> None:
-    shown = [Shown(0, 0, (("kept",),), frozenset(), (), 0)]
+    shown = [Retrieval(0, 0, (("kept",),), frozenset(), (), 0)]
     with pytest.raises(CheckpointError, match="needs questions that were answered rightly and ones that were not"):
-        fit_forecast([showing_of("user", "p", 1.0, shown, [True])], Told(TOLD), seed=0)
+        fit_forecast([retrieval_log("user", "p", 1.0, shown, [True])], FixedScores(TOLD), seed=0)
 
 
 def test_recall_leaves_the_order_of_questions(forecast: Forecast) -> None:
     rng = random.Random(3)
     one = showing(rng, keeps=0.5)
-    found = recall([shown for shown, _ in one.shown()], Told(TOLD))
-    assert [told.told for told in found] == [TOLD[shown.needs[0][0]] for shown, _ in one.shown()]
+    found = features_of([shown for shown, _ in one.retrievals()], FixedScores(TOLD))
+    assert [features.present for features in found] == [TOLD[shown.needs[0][0]] for shown, _ in one.retrievals()]

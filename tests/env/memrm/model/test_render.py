@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemotune.env.episode import lines_beyond
-from mnemotune.env.memrm.model.render import statements, unreadable, whole
+from mnemotune.env.memrm.model.render import statements, unreadable, whole_prompt
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent
 from mnemotune.policies.text import STOP_WORDS, stem, words_in_order
@@ -122,7 +122,7 @@ def test_a_line_that_only_moved_takes_nothing_along() -> None:
 
 
 def test_a_whole_write_is_one_prompt_for_models_that_take_no_other() -> None:
-    assert whole(write()) == (
+    assert whole_prompt(write()) == (
         "said: I moved to the coast.\n0 of 2\nsaid: Where do I buy bread?\n0 of 2\nIs all of it safe?\n\nAnswer:"
     )
 

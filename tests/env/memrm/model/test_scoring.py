@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mnemotune.env.memrm.model.checkpoint import Card
+from mnemotune.env.memrm.model.checkpoint import ModelCard
 from mnemotune.env.memrm.model.runner import Logits, Padded, padded
 from mnemotune.env.memrm.model.scoring import Calibration, MemRM, fit_calibration, log_safe, summed
 from mnemotune.env.memrm.model.tokens import Ids, Tokens, train_tokens
@@ -52,7 +52,7 @@ def tokens() -> Tokens:
 
 
 def model(tokens: Tokens, runner: Counting | None = None, **card: Any) -> MemRM:
-    return MemRM(runner or Counting(), tokens, Card(**{"window": 4000, **card}), batch_tokens=10_000)
+    return MemRM(runner or Counting(), tokens, ModelCard(**{"window": 4000, **card}), batch_tokens=10_000)
 
 
 def events(rows: Sequence[Row]) -> list[MemoryEvent]:

@@ -19,7 +19,7 @@ import pytest
 from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, Protocol
 from mnemotune.env.memrm.collection.collect import collect
-from mnemotune.env.memrm.evaluation.judging import judge_rows
+from mnemotune.env.memrm.evaluation.quality import quality_on_rows
 from mnemotune.env.memrm.forecasting.forecast import read_forecast
 from mnemotune.env.memrm.model.scoring import TINY, MemRM, load_memrm
 from mnemotune.env.memrm.rows.row import Row
@@ -89,7 +89,7 @@ def test_what_is_kept_is_safe_and_what_is_lost_is_not_invariant_3(tiny: MemRM) -
 def test_it_tells_safe_writes_from_harmful_ones_of_a_user_that_it_never_met_invariant_3(
     tiny: MemRM, rows: list[Row]
 ) -> None:
-    found = judge_rows(tiny.score([row.event for row in rows]), rows)
+    found = quality_on_rows(tiny.score([row.event for row in rows]), rows)
     assert found.figures["auroc"] > 0.93
     assert found.unscored == 0
 

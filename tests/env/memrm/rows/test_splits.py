@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from mnemotune.env.memrm.rows.row import Fact, Row, RowError, read_rows, write_rows
-from mnemotune.env.memrm.rows.splits import Splits, deal, language_model_of
+from mnemotune.env.memrm.rows.row import FactLabel, Row, RowError, read_rows, write_rows
+from mnemotune.env.memrm.rows.splits import RowSplits, hold_out, language_model_of
 
 
 def made(user: str = "u", policy: str = "p", *infos: str) -> Row:
-    facts = [Fact(info=info, lost=False) for info in infos]
+    facts = [FactLabel(info=info, lost=False) for info in infos]
     return Row(user=user, policy=policy, period=0, write=0, evicted=[], before=[], after=[], facts=facts)
 
 
@@ -32,16 +32,16 @@ def made(user: str = "u", policy: str = "p", *infos: str) -> Row:
     ],
 )
 def test_a_row_belongs_to_the_split_of_the_one_thing_that_is_held_out(row: Row, split: str) -> None:
-    assert Splits(seed=0, users=["v"], policies=["q"], topics=["car"]).of(row) == split
+    assert RowSplits(seed=0, users=["v"], policies=["q"], topics=["car"]).of(row) == split
 
 
 def test_a_fifth_of_users_and_policies_and_a_tenth_of_topics_is_held_out_whatever_their_order() -> None:
     names = [f"n{i}" for i in range(50)]
-    one = deal(users=names, policies=names, topics=names, seed=4)
-    other = deal(users=names[::-1], policies=names[::-1], topics=names[::-1] + names, seed=4)
+    one = hold_out(users=names, policies=names, topics=names, seed=4)
+    other = hold_out(users=names[::-1], policies=names[::-1], topics=names[::-1] + names, seed=4)
     assert one == other
     assert (len(one.users), len(one.policies), len(one.topics)) == (10, 10, 5)
-    assert deal(users=names, policies=names, topics=names, seed=5) != one
+    assert hold_out(users=names, policies=names, topics=names, seed=5) != one
 
 
 def test_rows_that_are_written_are_read_back(tmp_path: Path) -> None:

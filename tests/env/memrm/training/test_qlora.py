@@ -24,7 +24,7 @@ from mnemotune.env.memrm.model.tokens import PAD, train_tokens
 from mnemotune.env.memrm.rows.row import Row, write_rows
 from mnemotune.env.memrm.training.examples import read_examples
 from mnemotune.env.memrm.training.qlora import train_adapter
-from mnemotune.env.memrm.training.recipe import Recipe, RecipeError
+from mnemotune.env.memrm.training.recipe import RecipeError, TrainingRecipe
 
 MakeRow = Callable[..., Row]
 
@@ -42,11 +42,11 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def recipe(base: Path, tmp_path: Path, rows: list[Row]) -> Recipe:
+def recipe(base: Path, tmp_path: Path, rows: list[Row]) -> TrainingRecipe:
     write_rows(tmp_path / "rows.jsonl", rows[:40])
     steps = {"epochs": 1, "batch_tokens": 8000, "learning_rate": 1e-3, "checkpoint_every": 2}
     model = {"kind": "qlora", "base": str(base)}
-    return Recipe.model_validate(
+    return TrainingRecipe.model_validate(
         {
             "rows": tmp_path / "rows.jsonl",
             "held_out": 0.2,
@@ -58,7 +58,7 @@ def recipe(base: Path, tmp_path: Path, rows: list[Row]) -> Recipe:
 
 
 @pytest.mark.slow
-def test_the_gpu_recipe_runs_from_rows_to_scores(recipe: Recipe, tmp_path: Path, rows: list[Row]) -> None:
+def test_the_gpu_recipe_runs_from_rows_to_scores(recipe: TrainingRecipe, tmp_path: Path, rows: list[Row]) -> None:
     heard: dict[str, float] = {}
     examples = read_examples(recipe)
 
@@ -85,7 +85,7 @@ def test_the_gpu_recipe_runs_from_rows_to_scores(recipe: Recipe, tmp_path: Path,
     np.testing.assert_allclose(np.concatenate([model.score([event]) for event in given]), scores, atol=1e-2)  # bf16
 
 
-def test_a_base_that_is_not_there_is_named(recipe: Recipe, tmp_path: Path) -> None:
+def test_a_base_that_is_not_there_is_named(recipe: TrainingRecipe, tmp_path: Path) -> None:
     lost = recipe.model_copy(update={"model": recipe.model.model_copy(update={"base": str(tmp_path / "none")})})
     with pytest.raises(RecipeError, match=r"model\.base"):
         train_adapter(lost, read_examples(lost), tmp_path / "out", resume=False, log=lambda *_: None)
@@ -114,7 +114,7 @@ def test_the_published_layout_scores_memgym_rows(published: Path, tmp_path: Path
 
 
 def test_an_adapter_changes_the_scores_of_its_base(published: Path, base: Path) -> None:
-    from mnemotune.env.memrm.model.on_torch import TransformersRunner
+    from mnemotune.env.memrm.model.torch_runner import TransformersRunner
 
     adapted = load_memgym(published, window=2000)
     plain = load_memgym(published, window=2000)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from mnemotune.env.memrm.model.render import Prompt
-from mnemotune.env.memrm.rows.row import Fact, Heard, Row, RowError, write_rows
+from mnemotune.env.memrm.rows.row import EvictedMessage, FactLabel, Row, RowError, write_rows
 from mnemotune.env.memrm.training.examples import Example, Examples, labelled, read_examples
-from mnemotune.env.memrm.training.recipe import Recipe, RecipeError, load_recipe
+from mnemotune.env.memrm.training.recipe import RecipeError, TrainingRecipe, load_recipe
 
 RECIPES = Path(__file__).parents[4] / "configs" / "memrm"
 
@@ -34,8 +34,8 @@ def test_a_recipe_that_is_wrong_is_refused_by_file_and_key(tmp_path: Path, text:
         load_recipe(tmp_path / "recipe.yaml")
 
 
-def recipe_of(path: Path) -> Recipe:
-    return Recipe.model_validate({"rows": path, "held_out": 0.2, "model": {"kind": "scratch"}})
+def recipe_of(path: Path) -> TrainingRecipe:
+    return TrainingRecipe.model_validate({"rows": path, "held_out": 0.2, "model": {"kind": "scratch"}})
 
 
 def test_held_out_users_are_never_trained_on(rows_file: Path, rows: list[Row]) -> None:
@@ -58,10 +58,15 @@ def test_equal_prompts_are_one_example_that_counts_as_often(tmp_path: Path, rows
 SAID = "I moved to the coast. My neighbour has a pony. What should I pack?"
 
 
-def learnt(rows: list[Row], *facts: Fact) -> list[tuple[str, bool]]:
+def learnt(rows: list[Row], *facts: FactLabel) -> list[tuple[str, bool]]:
     """What a row with one message and one removed line teaches."""
     row = rows[0].model_copy(
-        update={"evicted": [Heard(role="user", content=SAID)], "before": ["a boat"], "after": [], "facts": list(facts)}
+        update={
+            "evicted": [EvictedMessage(role="user", content=SAID)],
+            "before": ["a boat"],
+            "after": [],
+            "facts": list(facts),
+        }
     )
     return [(prompt.prefix.split()[-1], safe) for prompt, safe in labelled(row)]
 
@@ -80,7 +85,7 @@ def learnt(rows: list[Row], *facts: Fact) -> list[tuple[str, bool]]:
 def test_a_statement_is_harmful_when_it_tells_a_fact_that_is_lost(
     rows: list[Row], fact: dict[str, object], taught: dict[str, bool]
 ) -> None:
-    assert dict(learnt(rows, Fact.model_validate({"info": "home_place", **fact}))) == taught
+    assert dict(learnt(rows, FactLabel.model_validate({"info": "home_place", **fact}))) == taught
 
 
 def test_what_a_data_card_holds_out_is_left_out(rows_file: Path, tmp_path: Path, rows: list[Row]) -> None:

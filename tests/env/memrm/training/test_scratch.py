@@ -16,11 +16,11 @@ pytest.importorskip("transformers", reason="compared with transformers, of the e
 import random
 
 from mnemotune.env.memrm.model.checkpoint import CARD, CONFIG, ONNX, TOKENIZER, WEIGHTS, CheckpointError
-from mnemotune.env.memrm.model.on_torch import TransformersRunner
 from mnemotune.env.memrm.model.scoring import MemRM, load_memrm
+from mnemotune.env.memrm.model.torch_runner import TransformersRunner
 from mnemotune.env.memrm.rows.row import Row, write_rows
 from mnemotune.env.memrm.training.examples import read_examples
-from mnemotune.env.memrm.training.recipe import Recipe
+from mnemotune.env.memrm.training.recipe import TrainingRecipe
 from mnemotune.env.memrm.training.scratch import STATE, train_scratch
 from mnemotune.policies.memory import MemoryEvent
 
@@ -28,10 +28,10 @@ MakeRow = Callable[..., Row]
 FILES = {WEIGHTS, CONFIG, TOKENIZER, CARD, ONNX}
 
 
-def recipe_of(rows: Path, **schedule: object) -> Recipe:
+def recipe_of(rows: Path, **schedule: object) -> TrainingRecipe:
     model = {"kind": "scratch", "vocabulary": 400, "layers": 2, "hidden": 32, "heads": 2, "intermediate": 64}
     steps = {"epochs": 3, "batch_tokens": 1500, "learning_rate": 5e-3, "threads": 1, **schedule}
-    return Recipe.model_validate({"rows": rows, "held_out": 0.2, "model": model, "schedule": steps})
+    return TrainingRecipe.model_validate({"rows": rows, "held_out": 0.2, "model": model, "schedule": steps})
 
 
 def silent(*_: object) -> None: ...

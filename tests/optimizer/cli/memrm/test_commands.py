@@ -12,7 +12,7 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from mnemotune.env.memrm.rows.row import Fact, Heard, Row, RowError, write_rows
+from mnemotune.env.memrm.rows.row import EvictedMessage, FactLabel, Row, RowError, write_rows
 from mnemotune.env.memrm.training.recipe import RecipeError
 from mnemotune.optimizer.cli.memrm.evaluate import eval_command
 from mnemotune.optimizer.cli.memrm.export import export_command
@@ -45,8 +45,8 @@ def rows(tmp_path: Path) -> Path:
     for i in range(40):
         kept = rng.random() < 0.5
         said = f"I moved to the {rng.choice(['coast', 'city', 'valley'])}."
-        heard = [Heard(role="user", content=said)]
-        facts = [Fact(info="home_place", lost=not kept, message=0, sentence=0)]
+        heard = [EvictedMessage(role="user", content=said)]
+        facts = [FactLabel(info="home_place", lost=not kept, message=0, sentence=0)]
         after = [said] if kept else []
         made.append(
             Row(user=f"u{i % 5}", policy="p", period=0, write=i, evicted=heard, before=[], after=after, facts=facts)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemotune.env.memrm.model.checkpoint import CheckpointError, read_card, write_card
+from mnemotune.env.memrm.model.checkpoint import CheckpointError, read_model_card, write_model_card
 from mnemotune.env.memrm.model.scoring import TINY
 from mnemotune.env.memrm.model.tokens import Tokens
 from mnemotune.optimizer.config import Config, parse_config
@@ -109,7 +109,7 @@ def test_what_another_model_s_memories_taught_is_not_asked_invariant_4(
     configured: Callable[..., Config], runs: Path
 ) -> None:
     folder, screen = Path(shutil.copytree(TINY, runs / "other")), Screen()
-    write_card(folder, read_card(folder).model_copy(update={"language_model": "openai:other"}))
+    write_model_card(folder, read_model_card(folder).model_copy(update={"language_model": "openai:other"}))
     outcome = go(configured("search.generations=1", f"search.screening.model={folder}"), runs / "run", screen)
     printed = screen.getvalue().replace("\n", " ")
     assert f"Every candidate races, as {folder} learned from another model's memories" in printed

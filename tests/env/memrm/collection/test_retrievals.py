@@ -17,9 +17,9 @@ from mnemotune.data import Scenario
 from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, Episode, Protocol, rollout
 from mnemotune.env.dialogue.transcript import Transcript, talks_of
-from mnemotune.env.memrm.collection.shown import Replies, shown_before
+from mnemotune.env.memrm.collection.retrievals import RecordedReplies, retrieve
+from mnemotune.env.memrm.rows.retrievals import Retrieval, read_retrievals, retrieval_log, retrievals_file
 from mnemotune.env.memrm.rows.row import RowError, write_rows
-from mnemotune.env.memrm.rows.showings import Shown, read_showings, showing_of, shown_file
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm.base import LanguageModel
 from mnemotune.policies.lm.budget import Metered
@@ -43,9 +43,9 @@ def played(life: Scenario, run_virtually: Run) -> Callable[[MemoryPolicy], Episo
 
 
 @pytest.fixture
-def shown(life: Scenario, run_virtually: Run) -> Callable[..., list[Shown]]:
-    def listened(policy: MemoryPolicy, talk: Transcript, model: LanguageModel) -> list[Shown]:
-        asked = shown_before(policy, life, talk, model=model, embedder=CAST.embedder, protocol=CAST.protocol)
+def shown(life: Scenario, run_virtually: Run) -> Callable[..., list[Retrieval]]:
+    def listened(policy: MemoryPolicy, talk: Transcript, model: LanguageModel) -> list[Retrieval]:
+        asked = retrieve(policy, life, talk, model=model, embedder=CAST.embedder, protocol=CAST.protocol)
         return run_virtually(asked)[0]
 
     return listened
@@ -53,13 +53,13 @@ def shown(life: Scenario, run_virtually: Run) -> Callable[..., list[Shown]]:
 
 @pytest.mark.parametrize("name", ["awi", "awe", "rag"])
 def test_recorded_writes_show_what_the_model_would_write_again_invariants_1_and_2(
-    name: str, life: Scenario, played: Callable[..., Episode], shown: Callable[..., list[Shown]]
+    name: str, life: Scenario, played: Callable[..., Episode], shown: Callable[..., list[Retrieval]]
 ) -> None:
     policy, model = load_policy(name), Metered(EmbeddedModel())
     episode = played(policy)
     talk = talks_of([episode])[life.id]
     events = [event for period in episode.periods for event in period.events]
-    again = shown(policy, talk, Replies(events))
+    again = shown(policy, talk, RecordedReplies(events))
     assert again == shown(policy, talk, model)
     assert set(model.ledger.by_role) <= {"write"}
     written = {line for event in events for line in event.after}
@@ -67,7 +67,7 @@ def test_recorded_writes_show_what_the_model_would_write_again_invariants_1_and_
 
 
 def test_a_buffer_that_has_everything_has_every_message_that_told_a_need(
-    life: Scenario, played: Callable[..., Episode], shown: Callable[..., list[Shown]]
+    life: Scenario, played: Callable[..., Episode], shown: Callable[..., list[Retrieval]]
 ) -> None:
     policy, model = load_policy("native"), Metered(EmbeddedModel())
     found = shown(policy, talks_of([played(policy)])[life.id], model)
@@ -78,7 +78,7 @@ def test_a_buffer_that_has_everything_has_every_message_that_told_a_need(
 
 
 def test_a_state_that_was_told_twice_has_its_newest_message_last(
-    life: Scenario, played: Callable[..., Episode], shown: Callable[..., list[Shown]]
+    life: Scenario, played: Callable[..., Episode], shown: Callable[..., list[Retrieval]]
 ) -> None:
     policy = load_policy("native")
     found = shown(policy, talks_of([played(policy)])[life.id], EmbeddedModel())
@@ -89,25 +89,25 @@ def test_a_state_that_was_told_twice_has_its_newest_message_last(
 
 
 def test_a_file_of_showings_gives_back_what_was_written_invariant_3(
-    life: Scenario, played: Callable[..., Episode], shown: Callable[..., list[Shown]], tmp_path: Path
+    life: Scenario, played: Callable[..., Episode], shown: Callable[..., list[Retrieval]], tmp_path: Path
 ) -> None:
     policy = load_policy("rag")
     found = shown(policy, talks_of([played(policy)])[life.id], EmbeddedModel())
     right = [None if i == 0 else i % 3 == 0 for i in range(len(found))]
-    write_rows(shown_file(tmp_path / "rows.jsonl"), [showing_of(life.id, policy.key, 0.25, found, right)])
-    [read] = read_showings(tmp_path / "rows.jsonl.shown.jsonl")
+    write_rows(retrievals_file(tmp_path / "rows.jsonl"), [retrieval_log(life.id, policy.key, 0.25, found, right)])
+    [read] = read_retrievals(tmp_path / "rows.jsonl.shown.jsonl")
     assert (read.user, read.policy, read.memory_score) == (life.id, policy.key, 0.25)
-    assert list(read.shown()) == list(zip(found, right, strict=True))
+    assert list(read.retrievals()) == list(zip(found, right, strict=True))
 
 
 def test_a_line_that_is_no_showing_is_named(tmp_path: Path) -> None:
     file = tmp_path / "rows.shown.jsonl"
     file.write_text('{"user": "a"}\n', encoding="utf-8")
     with pytest.raises(RowError, match=r"rows\.shown\.jsonl:1: policy: Field required"):
-        list(read_showings(file))
+        list(read_retrievals(file))
 
 
 def test_an_episode_without_a_score_is_read_back_too(tmp_path: Path) -> None:
-    write_rows(tmp_path / "shown.jsonl", [showing_of("user", "policy", float("nan"), [], [])])
-    [read] = read_showings(tmp_path / "shown.jsonl")
+    write_rows(tmp_path / "shown.jsonl", [retrieval_log("user", "policy", float("nan"), [], [])])
+    [read] = read_retrievals(tmp_path / "shown.jsonl")
     assert read.memory_score is None

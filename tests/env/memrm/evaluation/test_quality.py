@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mnemotune.env.memrm.evaluation import baselines
-from mnemotune.env.memrm.evaluation.judging import judge_memgym, judge_rows
+from mnemotune.env.memrm.evaluation.quality import quality_on_memgym, quality_on_rows
 from mnemotune.env.memrm.model.memgym import MemGymRow
 from mnemotune.env.memrm.rows.row import Row
 from mnemotune.policies.lm import Message
@@ -22,7 +22,7 @@ def labels(rows: list[Row]) -> np.ndarray:
 
 def test_scores_that_follow_the_labels_lead_every_baseline(rows: list[Row]) -> None:
     rng = np.random.default_rng(0)
-    found = judge_rows(np.where(labels(rows), 0.1, 0.9) + rng.uniform(-0.05, 0.05, len(rows)), rows)
+    found = quality_on_rows(np.where(labels(rows), 0.1, 0.9) + rng.uniform(-0.05, 0.05, len(rows)), rows)
     assert (found.n, found.unscored, found.clusters) == (120, 0, 10)
     assert found.harmful == labels(rows).sum()
     assert found.figures["auroc"] == found.figures["f1_safe"] == 1
@@ -35,7 +35,7 @@ def test_scores_that_follow_the_labels_lead_every_baseline(rows: list[Row]) -> N
 
 
 def test_scores_that_know_nothing_are_at_chance(rows: list[Row]) -> None:
-    found = judge_rows(np.random.default_rng(0).uniform(size=len(rows)), rows)
+    found = quality_on_rows(np.random.default_rng(0).uniform(size=len(rows)), rows)
     low, high = found.intervals["auroc"]
     assert low < 0.5 < high
 
@@ -43,20 +43,20 @@ def test_scores_that_know_nothing_are_at_chance(rows: list[Row]) -> None:
 def test_what_is_not_scored_is_counted_and_left_out(rows: list[Row]) -> None:
     p_safe = np.where(labels(rows), 0.1, 0.9)
     p_safe[:7] = math.nan
-    found = judge_rows(p_safe, rows)
+    found = quality_on_rows(p_safe, rows)
     assert (found.n, found.unscored) == (113, 7)
     assert found.figures["auroc"] == 1
 
 
 def test_nothing_scored_has_no_figures(rows: list[Row]) -> None:
-    found = judge_rows(np.full(len(rows), math.nan), rows)
+    found = quality_on_rows(np.full(len(rows), math.nan), rows)
     assert (found.n, found.unscored) == (0, 120)
     assert math.isnan(found.figures["auroc"])
 
 
 def test_intervals_are_the_same_each_time(rows: list[Row]) -> None:
     p_safe = np.random.default_rng(1).uniform(size=len(rows))
-    assert judge_rows(p_safe, rows).intervals == judge_rows(p_safe, rows).intervals
+    assert quality_on_rows(p_safe, rows).intervals == quality_on_rows(p_safe, rows).intervals
 
 
 def test_overlap_and_length_see_what_a_write_keeps() -> None:
@@ -95,7 +95,7 @@ def test_of_memgym_s_rows_the_trivial_baselines_are_told() -> None:
         for i in range(60)
         for safe in [rng.random() < 0.4]
     ]
-    found = judge_memgym(np.full(60, 0.5), rows)
+    found = quality_on_memgym(np.full(60, 0.5), rows)
     assert found.baselines["perturbation"] == 1
     assert 0.6 < found.baselines["equal actions"] < 0.95
     assert found.baselines["majority"] == found.figures["auroc"] == 0.5
@@ -105,4 +105,4 @@ def test_of_memgym_s_rows_the_trivial_baselines_are_told() -> None:
 def test_a_perturbation_that_all_rows_share_tells_nothing() -> None:
     rng = random.Random(0)
     rows = [memgym_row(i, safe=rng.random() < 0.4, name="none", equal=True) for i in range(60)]
-    assert judge_memgym(np.full(60, 0.5), rows).baselines["perturbation"] == 0.5
+    assert quality_on_memgym(np.full(60, 0.5), rows).baselines["perturbation"] == 0.5

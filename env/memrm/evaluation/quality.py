@@ -1,4 +1,4 @@
-"""Judge a reward model on labelled writes, beside what needs none."""
+"""How good a reward model is on labelled writes, beside baselines that need no model."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from .metrics import (
     Labels,
     accuracy_covered,
     auroc,
+    bootstrap_samples,
     coverage,
     expected_calibration_error,
     f1_harmful,
     f1_safe,
     interval,
-    resampled,
 )
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """What a reward model is worth on some writes."""
+class RewardQuality:
+    """How good a reward model is on some writes."""
 
     n: int
     """Scored writes."""
@@ -47,10 +47,10 @@ class Judgement:
     """The best baseline, and by how much the model's AUROC is above it; paired."""
 
 
-def judge_rows(p_safe: Floats, rows: Sequence[Row], *, threshold: float = COVERED) -> Judgement:
-    """Judge scores of our rows; NaN ones are counted and left out."""
+def quality_on_rows(p_safe: Floats, rows: Sequence[Row], *, threshold: float = COVERED) -> RewardQuality:
+    """Return the quality of scores of our rows; NaN ones are counted and left out."""
     known = ~np.isnan(p_safe)
-    kept = [row for row, one in zip(rows, known, strict=True) if one]
+    kept = [row for row, is_scored in zip(rows, known, strict=True) if is_scored]
     events, users = [row.event for row in kept], [row.user for row in kept]
     harmful = np.array([row.label == "HARMFUL" for row in kept], dtype=bool)
     rivals = {
@@ -59,13 +59,13 @@ def judge_rows(p_safe: Floats, rows: Sequence[Row], *, threshold: float = COVERE
         "lexical overlap": baselines.lexical_overlap(events),
         "logistic regression": baselines.logistic_regression(events, harmful, users),
     }
-    return _judged(p_safe[known], harmful, users, rivals, int((~known).sum()), threshold)
+    return _quality(p_safe[known], harmful, users, rivals, int((~known).sum()), threshold)
 
 
-def judge_memgym(p_safe: Floats, rows: Sequence[MemGymRow], *, threshold: float = COVERED) -> Judgement:
-    """Judge scores of MemGym's rows; its baselines know no memory either."""
+def quality_on_memgym(p_safe: Floats, rows: Sequence[MemGymRow], *, threshold: float = COVERED) -> RewardQuality:
+    """Return the quality of scores of MemGym's rows; the baselines see no memory either."""
     known = ~np.isnan(p_safe)
-    kept = [row for row, one in zip(rows, known, strict=True) if one]
+    kept = [row for row, is_scored in zip(rows, known, strict=True) if is_scored]
     harmful = np.array([row.label == 0 for row in kept], dtype=bool)
     clusters = [row.trajectory_id or str(i) for i, row in enumerate(kept)]
     equal = [row.recorded_action.strip() == row.predicted_action.strip() for row in kept]
@@ -74,27 +74,27 @@ def judge_memgym(p_safe: Floats, rows: Sequence[MemGymRow], *, threshold: float 
         "equal actions": np.array(equal, dtype=float),
         "perturbation": _by_name([row.perturbation for row in kept], harmful),
     }
-    return _judged(p_safe[known], harmful, clusters, rivals, int((~known).sum()), threshold)
+    return _quality(p_safe[known], harmful, clusters, rivals, int((~known).sum()), threshold)
 
 
 def _by_name(names: Sequence[str], harmful: Labels) -> Floats:
-    """Return the share of SAFE among the rows of the same name, themselves included: it can only flatter names.
+    """Return the share of SAFE among the rows of the same name, the row itself included.
 
-    Without themselves, a name of which more are SAFE elsewhere would be the one of which fewer are here.
+    It can only flatter names. Leaving the row itself out would turn the order round.
     """
     _, place = np.unique(names, return_inverse=True)
     shares: Floats = 1 - np.bincount(place, weights=harmful) / np.bincount(place)
     return shares[place]
 
 
-def _judged(
+def _quality(
     p_safe: Floats,
     harmful: Labels,
     clusters: Sequence[str],
     rivals: Mapping[str, Floats],
     unscored: int,
     threshold: float,
-) -> Judgement:
+) -> RewardQuality:
     metrics = {
         "auroc": auroc,
         "ece": expected_calibration_error,
@@ -105,11 +105,11 @@ def _judged(
     }
     aurocs = {name: auroc(scores, harmful) for name, scores in rivals.items()}
     best = max(aurocs, key=lambda name: -math.inf if math.isnan(aurocs[name]) else aurocs[name])
-    samples = resampled(clusters)
+    samples = bootstrap_samples(clusters)
     leads = [auroc(p_safe[s], harmful[s]) - auroc(rivals[best][s], harmful[s]) for s in samples]
     figures = {name: metric(p_safe, harmful) for name, metric in metrics.items()}
     drawn = {name: [metric(p_safe[s], harmful[s]) for s in samples] for name, metric in metrics.items()}
-    return Judgement(
+    return RewardQuality(
         n=len(p_safe),
         unscored=unscored,
         harmful=int(harmful.sum()),

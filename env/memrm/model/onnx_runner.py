@@ -27,7 +27,7 @@ class OnnxRunner:
         except Exception as error:  # noqa: BLE001 - onnxruntime raises types of its own
             raise CheckpointError(f"{path}: onnxruntime cannot load it: {str(error).splitlines()[0]}") from None
         inputs = self._session.get_inputs()
-        names = tuple(given.name for given in inputs), tuple(made.name for made in self._session.get_outputs())
+        names = tuple(node.name for node in inputs), tuple(node.name for node in self._session.get_outputs())
         if names != (INPUTS, OUTPUTS):
             raise CheckpointError(f"{path}: is not a graph of `mnemotune memrm train`: it takes and gives {names}")
         layers, two, _, groups, _, head = inputs[2].shape

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from .checkpoint import ADAPTER, ADAPTER_CONFIG, CONFIG, WEIGHTS, CheckpointError, check_safetensors, read_config
-from .qwen3 import Qwen3, Shape
+from .qwen3 import Qwen3, Qwen3Config
 from .runner import Logits, Padded, Runner
 from .tokens import Tokens
 
@@ -30,8 +30,8 @@ class TorchRunner:
     def read(self, prefixes: Padded) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the keys and values of prefixes, and their lengths."""
         ids, length = self._tensors(prefixes)
-        shape, batch = self._model.shape, len(ids)
-        empty = ids.new_zeros((shape.num_hidden_layers, 2, batch, shape.num_key_value_heads, 0, shape.head_dim))
+        config, batch = self._model.config, len(ids)
+        empty = ids.new_zeros((config.num_hidden_layers, 2, batch, config.num_key_value_heads, 0, config.head_dim))
         return self._model.extend(ids, length, empty.float(), length.new_zeros(batch))[1], length
 
     @torch.inference_mode()
@@ -117,10 +117,10 @@ def load_runner(folder: Path, tokens: Tokens) -> Runner:
 def load_qwen3(folder: Path, tokens: Tokens) -> Qwen3:
     """Load our own Qwen3. Raises CheckpointError when the files are corrupt or do not belong together."""
     check_safetensors(folder / WEIGHTS)
-    shape = read_shape(folder / CONFIG)
-    if shape.vocab_size < tokens.size:
-        raise CheckpointError(f"{folder}: the tokenizer has {tokens.size:,} tokens, the model {shape.vocab_size:,}")
-    model = Qwen3(shape, (tokens.safe, tokens.harmful))
+    config = read_qwen3_config(folder / CONFIG)
+    if config.vocab_size < tokens.size:
+        raise CheckpointError(f"{folder}: the tokenizer has {tokens.size:,} tokens, the model {config.vocab_size:,}")
+    model = Qwen3(config, (tokens.safe, tokens.harmful))
     try:
         model.load_state_dict(load_file(folder / WEIGHTS))
     except Exception as error:  # noqa: BLE001 - safetensors and torch raise types of their own
@@ -131,13 +131,13 @@ def load_qwen3(folder: Path, tokens: Tokens) -> Qwen3:
     return model
 
 
-def read_shape(path: Path) -> Shape:
+def read_qwen3_config(path: Path) -> Qwen3Config:
     """Read the sizes of a Qwen3 with tied embeddings. Raises CheckpointError for another architecture."""
     config = read_config(path)
     if config.get("model_type") != "qwen3" or not config.get("tie_word_embeddings"):
         raise CheckpointError(f"{path}: is no Qwen3 with tied embeddings, but {config.get('model_type')!r}")
     try:
-        return Shape(**{name: config[name] for name in Shape.__dataclass_fields__})  # type: ignore[arg-type]
+        return Qwen3Config(**{name: config[name] for name in Qwen3Config.__dataclass_fields__})  # type: ignore[arg-type]
     except KeyError as error:
         raise CheckpointError(f"{path}: lacks {error}") from None
 

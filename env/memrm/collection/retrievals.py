@@ -1,4 +1,4 @@
-"""What memory shows before each question: it listens to a recorded talk and writes."""
+"""What memory brings back before each question, when it listens to a recorded talk and writes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ....policies.policy import MemoryPolicy
 from ...dialogue.evolution import told_schema
 from ...dialogue.protocol import Protocol, answer_prompt
 from ...dialogue.transcript import Transcript
-from ..rows.showings import Shown
+from ..rows.retrievals import Retrieval
 
 
-async def shown_before(
+async def retrieve(
     policy: MemoryPolicy,
     scenario: Scenario,
     talk: Transcript,
@@ -23,15 +23,15 @@ async def shown_before(
     model: LanguageModel,
     embedder: Embedder,
     protocol: Protocol,
-) -> list[Shown]:
-    """Return what a policy's memory shows before each question: it listens to a recorded talk and writes.
+) -> list[Retrieval]:
+    """Return what a policy's memory brings back before each question: it listens to a recorded talk and writes.
 
     Nothing is asked of the model but what the policy writes with. Raises what the model raises.
     """
     memory = open_memory(told_schema(policy, scenario), model, embedder)
     template = policy.prompts.answer or protocol.templates.answer
     told: dict[str, tuple[str, ...]] = {}
-    found = []
+    retrievals = []
     for p, (period, sessions) in enumerate(zip(scenario.periods, talk, strict=True)):
         for session, turns in zip(period.sessions, sessions, strict=True):
             told |= {info: (*told.get(info, ()), turns[0].user) for info in session.exposed_states}
@@ -44,12 +44,12 @@ async def shown_before(
             buffer_words = sum(len(text.split()) for text in buffer)
             lines = tuple(item.text for item in context.items)
             buffered = frozenset(text for texts in needs for text in texts if text in buffer)
-            found.append(Shown(p, q, needs, buffered, lines, buffer_words))
-    return found
+            retrievals.append(Retrieval(p, q, needs, buffered, lines, buffer_words))
+    return retrievals
 
 
-class Replies(LanguageModel):
-    """Says what was said in recorded writes, in their order."""
+class RecordedReplies(LanguageModel):
+    """Repeats the replies of recorded writes, in their order."""
 
     name = "recorded"
 

@@ -14,58 +14,58 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from mnemotune.env.memrm.forecasting.recalling import recall
+from mnemotune.env.memrm.forecasting.features import features_of
 from mnemotune.env.memrm.model.scoring import Scores
-from mnemotune.env.memrm.rows.showings import Shown
+from mnemotune.env.memrm.rows.retrievals import Retrieval
 from mnemotune.policies.memory import MemoryEvent
 
 
 @dataclass
-class Told:
+class FixedScores:
     """A reward model that is given what it says of each message."""
 
     p_safe: dict[str, float]
-    asked: list[MemoryEvent] = field(default_factory=list)
+    scored: list[MemoryEvent] = field(default_factory=list)
 
     def score(self, events: Sequence[MemoryEvent]) -> Scores:
-        self.asked += events
+        self.scored += events
         return np.array([self.p_safe[event.evicted[0].content] for event in events], dtype=np.float64)
 
 
-def shown(*needs: tuple[str, ...], buffered: Sequence[str] = (), lines: tuple[str, ...] = ("one two",)) -> Shown:
-    return Shown(0, 0, needs, frozenset(buffered), lines, buffer_words=7)
+def shown(*needs: tuple[str, ...], buffered: Sequence[str] = (), lines: tuple[str, ...] = ("one two",)) -> Retrieval:
+    return Retrieval(0, 0, needs, frozenset(buffered), lines, buffer_words=7)
 
 
 def test_all_needs_have_to_be_told() -> None:
-    [found] = recall([shown(("a",), ("b",), lines=("one two", "three"))], Told({"a": 0.5, "b": 0.4}))
-    assert found.told == pytest.approx(0.2)
+    [found] = features_of([shown(("a",), ("b",), lines=("one two", "three"))], FixedScores({"a": 0.5, "b": 0.4}))
+    assert found.present == pytest.approx(0.2)
     assert (found.outdated, found.buffered, found.words, found.lines, found.buffer_words) == (0, 0, 3, 2, 7)
 
 
 def test_what_the_buffer_has_is_told_for_certain_invariant_1() -> None:
-    reward = Told({"b": 0.4})
-    [found] = recall([shown(("a",), ("b",), buffered=["a"])], reward)
-    assert (found.told, found.buffered) == (0.4, 0.5)
-    assert [event.evicted[0].content for event in reward.asked] == ["b"]
+    reward = FixedScores({"b": 0.4})
+    [found] = features_of([shown(("a",), ("b",), buffered=["a"])], reward)
+    assert (found.present, found.buffered) == (0.4, 0.5)
+    assert [event.evicted[0].content for event in reward.scored] == ["b"]
 
 
 def test_an_older_value_that_is_told_as_well_is_counted_apart_invariant_2() -> None:
-    reward = Told({"old": 0.3, "older": 0.9, "new": 0.8, "b": 0.5})
-    [found] = recall([shown(("older", "old", "new"), ("b",))], reward)
-    assert found.told == pytest.approx(0.4)
+    reward = FixedScores({"old": 0.3, "older": 0.9, "new": 0.8, "b": 0.5})
+    [found] = features_of([shown(("older", "old", "new"), ("b",))], reward)
+    assert found.present == pytest.approx(0.4)
     assert found.outdated == pytest.approx(0.9), "the clearest of the older ones"
 
 
 def test_equal_messages_before_equal_memories_are_scored_once_invariant_3() -> None:
-    reward = Told({"a": 0.5})
-    recall([shown(("a",)), shown(("a",)), shown(("a",), lines=("other",))], reward)
-    assert len(reward.asked) == 2
+    reward = FixedScores({"a": 0.5})
+    features_of([shown(("a",)), shown(("a",)), shown(("a",), lines=("other",))], reward)
+    assert len(reward.scored) == 2
 
 
 def test_questions_that_need_nothing_that_was_told_are_left_out() -> None:
-    assert recall([shown()], Told({})) == []
+    assert features_of([shown()], FixedScores({})) == []
 
 
 def test_what_cannot_be_scored_is_nan() -> None:
-    [found] = recall([shown(("a",), ("b",))], Told({"a": math.nan, "b": 0.5}))
-    assert math.isnan(found.told)
+    [found] = features_of([shown(("a",), ("b",))], FixedScores({"a": math.nan, "b": 0.5}))
+    assert math.isnan(found.present)

@@ -1,0 +1,68 @@
+"""How much of what questions need a memory still holds. No question is asked for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from ....policies.lm import Message
+from ....policies.memory import MemoryEvent
+from ..model.scoring import RewardModel
+from ..rows.retrievals import Retrieval
+
+ProbabilityOf = dict[MemoryEvent, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What is before a model when a question comes, in numbers."""
+
+    present: float
+    """Probability that everything that the question needs is there, in [0, 1]; NaN where it could not be scored."""
+    outdated: float
+    """Of how many of the needed facts an older value is there as well; NaN likewise."""
+    buffered: float
+    """Share of the needed facts whose message is still in the buffer."""
+    words: int
+    """Of the memories that come back."""
+    lines: int
+    buffer_words: int
+
+
+def features_of(retrievals: Sequence[Retrieval], reward: RewardModel) -> list[Features]:
+    """Return the features of each retrieval; questions that need nothing known so far are left out."""
+    needing = [retrieval for retrieval in retrievals if retrieval.needs]
+    events = list(dict.fromkeys(event for retrieval in needing for event in _events(retrieval)))
+    probability = dict(zip(events, reward.score(events).tolist(), strict=True))
+    return [_features(retrieval, probability) for retrieval in needing]
+
+
+def _features(retrieval: Retrieval, probability: ProbabilityOf) -> Features:
+    newest = [_present(texts[-1], retrieval, probability) for texts in retrieval.needs]
+    older = [
+        max((_present(text, retrieval, probability) for text in texts[:-1]), default=0.0) for texts in retrieval.needs
+    ]
+    return Features(
+        present=math.prod(newest),
+        outdated=math.fsum(older),
+        buffered=sum(texts[-1] in retrieval.buffered for texts in retrieval.needs) / len(retrieval.needs),
+        words=sum(len(line.split()) for line in retrieval.lines),
+        lines=len(retrieval.lines),
+        buffer_words=retrieval.buffer_words,
+    )
+
+
+def _present(text: str, retrieval: Retrieval, probability: ProbabilityOf) -> float:
+    return 1.0 if text in retrieval.buffered else probability[_event(text, retrieval)]
+
+
+def _events(retrieval: Retrieval) -> Iterator[MemoryEvent]:
+    texts = chain.from_iterable(retrieval.needs)
+    return (_event(text, retrieval) for text in texts if text not in retrieval.buffered)
+
+
+def _event(text: str, retrieval: Retrieval) -> MemoryEvent:
+    """Return a message held against the memories that come back."""
+    return MemoryEvent((Message("user", text),), retrieval.lines, retrieval.lines)
