@@ -2,8 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .lm.base import CallRole, LanguageModel, Message, Request
 from .memory.protocol import Context, Memory, MemoryEvent
+
+
+@dataclass(slots=True)
+class ContextUse:
+    """What memory has put before a model so far, in tokens of its budget."""
+
+    calls: int = 0
+    tokens: int = 0
+    """Sum over the calls."""
+    most_tokens: int = 0
+    """The largest context of a call."""
+    left_out: int = 0
+    """Items and messages for which there was no room, summed over the calls."""
+    cut: int = 0
+    """Those that were shown in part."""
+
+    def add(self, context: Context) -> None:
+        """Add the context of one call."""
+        tokens = context.tokens
+        self.calls += 1
+        self.tokens += tokens
+        self.most_tokens = max(self.most_tokens, tokens)
+        self.left_out += context.left_out
+        self.cut += context.cut
 
 
 class Assistant:
@@ -17,14 +43,17 @@ class Assistant:
         self.model = model
         self.memory = memory
         self.context_tokens = context_tokens
+        self.use = ContextUse()
 
     async def fork(self, *, memories: bool = True) -> Assistant:
         """Return an assistant that remembers the same and goes its own way from here.
 
-        Without ``memories`` it has only the messages that are not written yet.
+        Without ``memories`` it has only the messages that are not written yet. What both use is counted together.
         """
         memory = await self.memory.fork(memories=memories)
-        return Assistant(self.model, memory, context_tokens=self.context_tokens)
+        other = Assistant(self.model, memory, context_tokens=self.context_tokens)
+        other.use = self.use
+        return other
 
     async def context(self, text: str) -> Context:
         """Return what memory puts before the model for a message or a question."""
@@ -48,5 +77,7 @@ class Assistant:
         return await self._ask(prompt, role=role)
 
     async def _ask(self, text: str, *, role: CallRole) -> str:
-        shown = (await self.context(text)).render()
-        return (await self.model.complete(Request((*shown, Message("user", text)), role=role))).text
+        context = await self.context(text)
+        self.use.add(context)
+        messages = (*context.render(), Message("user", text))
+        return (await self.model.complete(Request(messages, role=role))).text

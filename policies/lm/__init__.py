@@ -12,6 +12,7 @@ from .base import (
     Message,
     Request,
     Spend,
+    ToolCall,
     Usage,
 )
 from .budget import Budget, BudgetExhausted, Consumed, Limits, Metered
@@ -33,5 +34,6 @@ __all__ = [
     "Metered",
     "Request",
     "Spend",
+    "ToolCall",
     "Usage",
 ]

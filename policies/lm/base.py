@@ -17,6 +17,8 @@ state, a question with the state given, a proposer's thought, scenario generatio
 
 CHARACTERS_PER_TOKEN = 4
 """Used where nobody counts tokens."""
+BYTES_PER_TOKEN = 4
+"""Bytes of UTF-8 that a token of memory's context has, for every model; what is left over is a token too."""
 MOST_TOKENS_AROUND_A_MESSAGE = 16
 MOST_TOKENS_AROUND_A_CALL = 64
 """What chat templates add: marks of who speaks, and a system message of their own."""
@@ -35,22 +37,68 @@ class EndpointDown(LanguageModelError):  # noqa: N818 - what it means, not what 
     """No call will do better, whatever it asks: the endpoint is out of reach, or refuses this key or model."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that a model wants to have called."""
+
+    id: str
+    name: str
+    arguments: str
+    """A JSON object as text."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the call in OpenAI's form."""
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+
+
 @dataclass(frozen=True)
 class Message:
     """One chat message. A long talk is sent again with every call, so that what is derived from one is kept."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Of an assistant's message: what it wants to have called, before or instead of a reply."""
+    tool_call_id: str | None = None
+    """Of a tool's message: the call whose result it is."""
+
+    def __post_init__(self) -> None:
+        if (self.role == "tool") != (self.tool_call_id is not None):
+            raise ValueError("a message has a tool_call_id when its role is tool, and only then")
+        if self.tool_calls and self.role != "assistant":
+            raise ValueError(f"a message with tool_calls is an assistant's, not one of role {self.role}")
+
+    @property
+    def text(self) -> str:
+        """What the message says, its tool calls included."""
+        calls = [f"{call.name}({call.arguments})" for call in self.tool_calls]
+        return "\n".join([self.content, *calls] if self.content else calls)
 
     @cached_property
     def size(self) -> int:
-        """Bytes of the content."""
-        return len(self.content.encode("utf-8", "surrogatepass"))
+        """Bytes of the content, and of all that says which tool is called how."""
+        calls = [text for call in self.tool_calls for text in (call.id, call.name, call.arguments)]
+        texts = [self.content, self.tool_call_id or "", *calls]
+        return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+
+    @property
+    def tokens(self) -> int:
+        """What the message takes of memory's budget."""
+        return -(-self.size // BYTES_PER_TOKEN)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the message in OpenAI's form."""
+        message: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            message["tool_calls"] = [call.as_json() for call in self.tool_calls]
+        if self.tool_call_id is not None:
+            message["tool_call_id"] = self.tool_call_id
+        return message
 
     @cached_property
     def encoded(self) -> bytes:
         """The message as JSON."""
-        return to_json({"role": self.role, "content": self.content})
+        return to_json(self.as_json())
 
 
 def to_json(value: object) -> bytes:
@@ -106,7 +154,8 @@ class Completion:
 def most_input_tokens(messages: Sequence[Message]) -> int:
     """Return how many tokens any tokenizer and chat template can make of ``messages``: at most one a byte."""
     said = sum(message.size for message in messages)
-    return said + MOST_TOKENS_AROUND_A_MESSAGE * len(messages) + MOST_TOKENS_AROUND_A_CALL
+    parts = sum(1 + len(message.tool_calls) for message in messages)
+    return said + MOST_TOKENS_AROUND_A_MESSAGE * parts + MOST_TOKENS_AROUND_A_CALL
 
 
 class LanguageModel(Protocol):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ...data.registry import Registry
 from ..lm.base import Embedder, LanguageModel
 from ..policy import MemoryPolicy
+from .budget import Budgeted
 from .builtin import BuiltinMemory
 from .protocol import Memory
 
@@ -18,8 +19,8 @@ MEMORIES: Registry[Backend] = Registry("memory", "mnemotune.memories", {BUILTIN:
 
 
 def open_memory(policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> Memory:
-    """Return an empty memory of the kind that the policy names, and under it.
+    """Return an empty memory of the kind that the policy names, under it and kept within its tokens.
 
     Raises UnknownPartError when nothing is registered under that name.
     """
-    return MEMORIES.get(BUILTIN)(policy, model, embedder)
+    return Budgeted(MEMORIES.get(BUILTIN)(policy, model, embedder))

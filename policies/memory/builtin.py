@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
+from typing import Self
 
 from ..lm.base import Embedder, LanguageModel, Message
 from ..policy import MemoryPolicy
+from .budget import BUFFER_SHARE, units_of, within
 from .protocol import Context, Item, MemoryEvent
 from .reading import read
 from .stores import MemoryState, VectorIndex
@@ -23,13 +26,10 @@ class BuiltinMemory:
 
     def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
         """Start empty."""
-        self._start(policy, model, VectorIndex(embedder), MemoryState())
-
-    def _start(self, policy: MemoryPolicy, model: LanguageModel, index: VectorIndex, state: MemoryState) -> None:
         self._policy = policy
         self._model = model
-        self._index = index
-        self._state = state
+        self._index = VectorIndex(embedder)
+        self._state = MemoryState()
         self._changing = asyncio.Lock()
 
     @property
@@ -49,8 +49,9 @@ class BuiltinMemory:
                 raise
 
     async def context(self, query: str, *, tokens: int | None) -> Context:
-        """Return the memories that come back for ``query``, and the buffer."""
-        return await read(self._policy, self._state, self._index, query)
+        """Return the memories that come back for ``query`` and the buffer, as far as they fit into ``tokens``."""
+        everything = await read(self._policy, self._state, self._index, query)
+        return within(everything, tokens, buffer_share=BUFFER_SHARE)
 
     async def listing(self) -> list[Item]:
         """Return all memories, oldest write first."""
@@ -66,11 +67,12 @@ class BuiltinMemory:
         async with self._changing:
             self._state = state
 
-    async def fork(self, *, memories: bool = True) -> BuiltinMemory:
+    async def fork(self, *, memories: bool = True) -> Self:
         """Return a memory in the same state that goes its own way from here; without ``memories`` the buffer alone."""
-        other = BuiltinMemory.__new__(BuiltinMemory)
-        state = self._state if memories else MemoryState(buffer=self._state.buffer)
-        other._start(self._policy, self._model, self._index, state)
+        other = copy(self)
+        other._changing = asyncio.Lock()
+        if not memories:
+            other._state = MemoryState(buffer=self._state.buffer)
         return other
 
     async def adopt(self, policy: MemoryPolicy) -> None:
@@ -83,7 +85,8 @@ class BuiltinMemory:
         async with self._changing:
             state = self._state
             entries = tuple(entry for entry in state.entries if not what(entry.line))
-            buffer = tuple(message for message in state.buffer if not what(message.content))
+            units = [unit for unit in units_of(state.buffer) if not any(what(message.text) for message in unit)]
+            buffer = tuple(message for unit in units for message in unit)
             self._index.forget([line for line in state.lines if what(line)])
             self._state = replace(state, buffer=buffer, entries=entries)
             return len(state.entries) - len(entries) + len(state.buffer) - len(buffer)
@@ -97,10 +100,23 @@ class BuiltinMemory:
             return []
         if len(state.buffer) < policy.update_every + policy.buffer_size:
             return []
-        evicted, kept = state.buffer[: policy.update_every], state.buffer[policy.update_every :]
-        after = replace(state, buffer=kept)
+        count = _whole_units(state.buffer, policy.update_every)
+        if not count:
+            return []
+        evicted, after = state.buffer[:count], replace(state, buffer=state.buffer[count:])
         if policy.write.mode == "none":
             self._state = after
             return []
         self._state, event = await write(policy, after, evicted, model=self._model, index=self._index)
         return [event]
+
+
+def _whole_units(buffer: Sequence[Message], least: int) -> int:
+    """Return how many messages leave the buffer: ``least``, or more or fewer so that no tool call loses its results."""
+    count = 0
+    for unit in units_of(buffer):
+        waiting = len(unit[0].tool_calls) > len(unit) - 1 and count + len(unit) == len(buffer)
+        if count >= least or waiting:
+            break
+        count += len(unit)
+    return count

@@ -34,6 +34,15 @@ class Context:
     """The buffer, oldest first; it is shown after the items."""
     template: str | None = None
     """The system prompt that shows the items. Slot: {memories}. None: there is no system prompt, and no item."""
+    left_out: int = 0
+    """Items, messages, and tool calls with their results, that did not fit."""
+    cut: int = 0
+    """Those that are shown in part."""
+
+    @property
+    def tokens(self) -> int:
+        """What it takes of the budget when it is rendered: tokens of 4 bytes, each message rounded up."""
+        return sum(message.tokens for message in self.render())
 
     @property
     def listing(self) -> str:

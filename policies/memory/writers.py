@@ -51,11 +51,12 @@ class _Writing:
     def prompt(self, memories: Mapping[str, str]) -> str:
         prompts = self.policy.prompts
         types = {} if prompts.info_types is None else {"info_types": prompts.info_types}
-        return _filled(prompts.write, memories, conversation=_as_json(self.heard), **types)
+        conversation = _indented([message.as_json() for message in self.heard])
+        return _filled(prompts.write, memories, conversation=conversation, **types)
 
 
 async def _verbatim(writing: _Writing) -> MemoryState:
-    return _append(writing.state, [f"{m.role}: {m.content}" for m in writing.heard])
+    return _append(writing.state, [f"{m.role}: {m.text}" for m in writing.heard])
 
 
 async def _profile(writing: _Writing) -> MemoryState:
@@ -138,10 +139,6 @@ def _known_id(given: object, known: set[int]) -> int:
         if given == str(identity) or (type(given) is int and given == identity):
             return identity
     raise ReplyError(f"the reply names memory {repr(given)[:60]}, which it was not shown")
-
-
-def _as_json(messages: Sequence[Message]) -> str:
-    return _indented([{"role": m.role, "content": m.content} for m in messages])
 
 
 def _indented(value: object) -> str:

@@ -132,3 +132,22 @@ async def test_a_call_that_failed_is_not_remembered() -> None:
     with pytest.raises(LanguageModelError, match="no reply today"):
         await assistant.reply("Hello?")
     assert (await assistant.memory.snapshot()).buffer == ()
+
+
+async def test_what_memory_shows_is_kept_within_the_tokens_and_counted_forks_included(
+    make_model: MakeModel, make_policy: MakePolicy
+) -> None:
+    model = make_model("fine")
+    policy = make_policy("verbatim", buffer_size=0)
+    assistant = Assistant(model, open_memory(policy, model, LexicalEmbedder()), context_tokens=20)
+    for _ in range(6):
+        await assistant.reply("a" * 20)
+    fork = await assistant.fork()
+    await fork.answer("Which?")
+    shown = [sum(message.tokens for message in request.messages[:-1]) for request in model.requests]
+    assert max(shown) <= 20
+    assert shown[-1] > 10
+    use = assistant.use
+    assert (use.calls, use.tokens, use.most_tokens) == (7, sum(shown), max(shown))
+    assert use.left_out > 0
+    assert fork.context_tokens == 20

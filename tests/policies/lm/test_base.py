@@ -18,7 +18,7 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from hypothesis import given
@@ -36,9 +36,10 @@ from mnemotune.policies.lm import (
     Metered,
     Request,
     Spend,
+    ToolCall,
     Usage,
 )
-from mnemotune.policies.lm.base import merged
+from mnemotune.policies.lm.base import merged, most_input_tokens
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.openai import OpenAIModel
 
@@ -219,3 +220,36 @@ def test_an_unknown_price_stays_unknown() -> None:
     spend.add(Usage(1, 1, cost_usd=None))
     spend.add(Usage(1, 1, cost_usd=2.0))
     assert spend == Spend(2, 0, 2, 2, None)
+
+
+def test_a_message_without_tools_is_encoded_as_ever() -> None:
+    """Replies are cached under these bytes."""
+    assert Message("user", 'a "猫"\n').encoded == b'{"role": "user", "content": "a \\"\xe7\x8c\xab\\"\\n"}'
+    assert Message("user", "a\ud83d").encoded == b'{"role": "user", "content": "a\\ud83d"}'
+
+
+def test_tool_calls_and_results_have_openai_s_form_and_count() -> None:
+    call = Message("assistant", "Wait.", (ToolCall("c1", "search", '{"q": "猫"}'),))
+    assert json.loads(call.encoded) == {
+        "role": "assistant",
+        "content": "Wait.",
+        "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "猫"}'}}],
+    }
+    result = Message("tool", "None.", tool_call_id="c1")
+    assert json.loads(result.encoded) == {"role": "tool", "content": "None.", "tool_call_id": "c1"}
+    assert (call.size, call.tokens, result.size, result.tokens) == (5 + 2 + 6 + 12, 7, 7, 2)
+    assert most_input_tokens([call]) > most_input_tokens([Message("assistant", "Wait.")]) + 20
+    assert call.text == 'Wait.\nsearch({"q": "猫"})'
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"role": "tool"},
+        {"role": "assistant", "tool_call_id": "c1"},
+        {"role": "user", "tool_calls": (ToolCall("c1", "search", "{}"),)},
+    ],
+)
+def test_a_tool_call_is_the_assistant_s_and_a_result_says_of_which_call(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="a message"):
+        Message(content="", **fields)

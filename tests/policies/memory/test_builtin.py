@@ -5,10 +5,13 @@ Invariants:
 1. Nothing is lost between the buffer and the writes: what was evicted, and then the buffer, is what was observed.
 2. One ``observe`` sets off one write at most.
 3. A fork, and a memory that was restored, go their own way.
+4. A tool call leaves the buffer with its results.
+5. What is forgotten is gone, and never comes back from a write that was under way.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.policies import MemoryState, load_policy, open_memory
-from mnemotune.policies.lm import Message
+from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, ToolCall, Usage
+from mnemotune.policies.memory import BuiltinMemory
 from mnemotune.policies.text import LexicalEmbedder
 from remembering import lines, observe_all, shown
 
@@ -162,3 +166,107 @@ async def test_forks_go_their_own_ways(make_model: MakeModel, make_policy: MakeP
     (left,), (right,) = await shown(memory, "left"), await shown(fork, "right")
     assert "right" not in left.content
     assert "left" not in right.content
+
+
+# Tools
+
+
+CALL = Message("assistant", "", (ToolCall("1", "search", '{"for": "boats"}'),))
+RESULT = Message("tool", "Two boats.", tool_call_id="1")
+
+
+async def test_a_tool_call_leaves_the_buffer_with_its_result(make_model: MakeModel, make_policy: MakePolicy) -> None:
+    memory = open_memory(make_policy("verbatim", buffer_size=0), make_model(), LexicalEmbedder())
+    assert await memory.observe([Message("user", "Boats?"), CALL]) != []
+    assert await memory.observe([RESULT, Message("assistant", "Two.")]) != []
+    assert await lines(memory) == [
+        "user: Boats?",
+        'assistant: search({"for": "boats"})',
+        "tool: Two boats.",
+    ]
+    assert (await shown(memory, "Boats?"))[1:] == [Message("assistant", "Two.")]
+
+
+async def test_a_tool_call_that_waits_for_its_result_stays(make_model: MakeModel, make_policy: MakePolicy) -> None:
+    memory = open_memory(make_policy("verbatim", update_every=1, buffer_size=0), make_model(), LexicalEmbedder())
+    assert await memory.observe([CALL]) == []
+    (event,) = await memory.observe([RESULT])
+    assert event.evicted == (CALL, RESULT)
+    assert event.after == ('assistant: search({"for": "boats"})', "tool: Two boats.")
+
+
+# Forgetting and failing
+
+
+async def test_a_tool_call_is_forgotten_with_its_result(make_model: MakeModel, make_policy: MakePolicy) -> None:
+    memory = open_memory(load_policy("native"), make_model(), LexicalEmbedder())
+    await memory.observe([Message("user", "Hello."), CALL, RESULT])
+    assert await memory.forget(lambda text: "Two" in text) == 2
+    assert await shown(memory, "Boats?") == [Message("user", "Hello.")]
+
+
+async def test_vectors_of_what_is_forgotten_go_too(make_model: MakeModel, make_policy: MakePolicy, pair: Pair) -> None:
+    model, policy = make_model(), make_policy("verbatim", buffer_size=0, store="external", top_k=9)
+    memory = BuiltinMemory(policy, model, LexicalEmbedder())
+    await memory.observe(pair("My pin is 1234.", "Noted."))
+    await memory.context("pin", tokens=None)
+    assert await memory.forget(lambda text: "1234" in text) == 1
+    assert "1234" not in repr(vars(memory._index))
+    assert [item.text for item in (await memory.context("pin", tokens=None)).items] == ["assistant: Noted."]
+
+
+class SlowModel(LanguageModel):
+    """Says what it heard, once it is allowed to, or fails."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.asked, self.allowed = asyncio.Event(), asyncio.Event()
+        self.error: LanguageModelError | None = None
+
+    async def complete(self, request: Request) -> Completion:
+        self.asked.set()
+        await self.allowed.wait()
+        if self.error is not None:
+            raise self.error
+        return Completion('{"pin": "1234"}', Usage(1, 1))
+
+
+async def test_what_is_forgotten_during_a_write_does_not_come_back(make_policy: MakePolicy, pair: Pair) -> None:
+    model = SlowModel()
+    memory = open_memory(make_policy("profile", buffer_size=0), model, LexicalEmbedder())
+    writing = asyncio.create_task(memory.observe(pair("My pin is 1234.")))
+    await model.asked.wait()
+    forgetting = asyncio.create_task(memory.forget(lambda text: "1234" in text))
+    assert await shown(memory, "Hi") == [Message("system", "I know:\n"), *pair("My pin is 1234.")]
+    model.allowed.set()
+    await asyncio.gather(writing, forgetting)
+    assert (await memory.listing(), await shown(memory, "Hi")) == ([], [Message("system", "I know:\n")])
+
+
+async def test_a_write_that_fails_or_is_cancelled_leaves_memory_as_it_was(make_policy: MakePolicy, pair: Pair) -> None:
+    model = SlowModel()
+    memory = open_memory(make_policy("profile"), model, LexicalEmbedder())
+    await memory.observe(pair("First."))
+    before = await memory.snapshot()
+    writing = asyncio.create_task(memory.observe(pair("Second.")))
+    await model.asked.wait()
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+    assert await memory.snapshot() == before
+    model.error = LanguageModelError("no write today")
+    model.allowed.set()
+    with pytest.raises(LanguageModelError, match="no write today"):
+        await memory.observe(pair("Second."))
+    assert await memory.snapshot() == before
+
+
+async def test_a_memory_goes_on_under_a_rewritten_policy(
+    make_model: MakeModel, make_policy: MakePolicy, rounds: Rounds
+) -> None:
+    memory = open_memory(make_policy("verbatim"), make_model(), LexicalEmbedder())
+    await observe_all(memory, rounds(2))
+    policy = make_policy("verbatim", prompts={"reply": "Known:\n{memories}", "answer": "{query}\n{choices}"})
+    await memory.adopt(policy)
+    assert memory.policy == policy
+    assert (await shown(memory, "Hi"))[0].content == "Known:\n- user: I say 0.\n- assistant: You said 0."

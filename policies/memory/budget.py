@@ -1,0 +1,203 @@
+"""One budget for what memory puts before a model: what fits is shown, the least worth showing is left out."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..lm.base import BYTES_PER_TOKEN, Message, ToolCall
+from ..policy import MemoryPolicy
+from .protocol import Context, Item, Memory, MemoryEvent
+
+BUFFER_SHARE = 0.5
+"""Share of the tokens beside the template that the buffer gets where it and the items would both take more."""
+CUT = " [cut]"
+"""The end of a text that was cut."""
+LEAST_BYTES = 32
+"""A text is not cut to less than this; it is left out."""
+
+
+class ContextTooLarge(ValueError):  # noqa: N818 - what it means, not what it is
+    """A memory put more before a model than it may."""
+
+
+class Budgeted:
+    """Any memory, kept within its tokens."""
+
+    def __init__(self, memory: Memory, *, strict: bool = False) -> None:
+        """Watch over ``memory``; ``strict`` rejects what is too large instead of cutting it, for tests."""
+        self._memory = memory
+        self._strict = strict
+
+    @property
+    def policy(self) -> MemoryPolicy:
+        """The policy that it runs under."""
+        return self._memory.policy
+
+    async def observe(self, messages: Sequence[Message]) -> list[MemoryEvent]:
+        """Take in messages that were exchanged; return the writes that this set off."""
+        return await self._memory.observe(messages)
+
+    async def context(self, query: str, *, tokens: int | None) -> Context:
+        """Return what to put before ``query``, within ``tokens``. Raises ContextTooLarge when it is strict."""
+        context = await self._memory.context(query, tokens=tokens)
+        if self._strict and tokens is not None and context.tokens > tokens:
+            raise ContextTooLarge(
+                f"{type(self._memory).__name__}.context returned {context.tokens} tokens, of which it may show"
+                f" {tokens}: choose items and messages that fit, for example with budget.within"
+            )
+        return within(context, tokens)
+
+    async def listing(self) -> list[Item]:
+        """Return all memories, oldest write first."""
+        return await self._memory.listing()
+
+    async def snapshot(self) -> Any:
+        """Return everything that is remembered."""
+        return await self._memory.snapshot()
+
+    async def restore(self, state: Any) -> None:
+        """Go back to what a ``snapshot`` has returned."""
+        await self._memory.restore(state)
+
+    async def fork(self, *, memories: bool = True) -> Budgeted:
+        """Return a memory in the same state, watched over as well."""
+        return Budgeted(await self._memory.fork(memories=memories), strict=self._strict)
+
+    async def adopt(self, policy: MemoryPolicy) -> None:
+        """Go on under a rewritten policy."""
+        await self._memory.adopt(policy)
+
+    async def forget(self, what: Callable[[str], bool]) -> int:
+        """Remove the memories and messages of whose text ``what`` is true; return how many."""
+        return await self._memory.forget(what)
+
+    async def aclose(self) -> None:
+        """Release what the memory has opened."""
+        await self._memory.aclose()
+
+
+def within(context: Context, tokens: int | None, *, buffer_share: float = BUFFER_SHARE) -> Context:
+    """Return as much of a context as fits into ``tokens``; None is no limit.
+
+    Messages get ``buffer_share`` of what the template leaves, and each side gets what the other has no use for. The
+    oldest messages and the items of the lowest rank are left out first, pinned items last. A unit that would not fit
+    by itself is cut, as is a template.
+    """
+    if tokens is None or context.tokens <= tokens:
+        return context
+    bare = replace(context, items=(), messages=())
+    if bare.tokens > tokens:
+        return _template_alone(context, tokens)
+    pinned = replace(bare, items=tuple(item for item in context.items if item.pinned))
+    wanted = replace(context, messages=())
+    room = max(int((tokens - bare.tokens) * buffer_share), tokens - wanted.tokens)
+    shown = _newest(context, min(room, tokens - pinned.tokens))
+    return _best(shown, tokens)
+
+
+def units_of(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
+    """Return messages in units that stay together: a tool call with its results, any other message by itself."""
+    units: list[tuple[Message, ...]] = []
+    for message in messages:
+        if message.role == "tool" and units and units[-1][0].tool_calls:
+            units[-1] = (*units[-1], message)
+        else:
+            units.append((message,))
+    return units
+
+
+def _newest(context: Context, room: int) -> Context:
+    """Keep the newest messages that fit into ``room`` tokens."""
+    units = units_of(context.messages)
+    kept: list[tuple[Message, ...]] = []
+    free, cut = room, 0
+    for unit in reversed(units):
+        size = _tokens(unit)
+        part = unit if size <= free else _cut_unit(unit, free) if size > room else None
+        if part is None:
+            break
+        kept.insert(0, part)
+        free -= _tokens(part)
+        if part is not unit:
+            cut = 1
+            break
+    messages = tuple(message for unit in kept for message in unit)
+    left_out = context.left_out + len(units) - len(kept)
+    return replace(context, messages=messages, left_out=left_out, cut=context.cut + cut)
+
+
+def _best(context: Context, tokens: int) -> Context:
+    """Keep the items of the highest ranks with which the context fits into ``tokens``."""
+    items = context.items
+    order = sorted(range(len(items)), key=lambda i: (not items[i].pinned, items[i].rank))
+
+    def first(count: int, text: str | None = None) -> Context:
+        """Keep so many, the last of them with another ``text`` where one is given."""
+        chosen = {i: items[i] for i in order[:count]}
+        if text is not None:
+            chosen[order[count - 1]] = replace(items[order[count - 1]], text=text)
+        return replace(context, items=tuple(chosen[i] for i in sorted(chosen)))
+
+    count = bisect_right(range(1, len(items) + 1), tokens, key=lambda count: first(count).tokens)
+    shown, cut = first(count), 0
+    if count < len(items):
+        text = items[order[count]].text
+        if replace(context, items=(items[order[count]],)).tokens > tokens:
+            sizes = _sizes([text])
+            fitting = bisect_right(sizes, tokens, key=lambda size: first(count + 1, _cut(text, size)).tokens)
+            if fitting:
+                shown, count, cut = first(count + 1, _cut(text, sizes[fitting - 1])), count + 1, 1
+    return replace(shown, left_out=context.left_out + len(items) - count, cut=context.cut + cut)
+
+
+def _template_alone(context: Context, tokens: int) -> Context:
+    """Cut a template that leaves no room for anything else."""
+    (message,) = replace(context, items=(), messages=()).render()
+    template = _cut(message.content, tokens * BYTES_PER_TOKEN) or None
+    left_out = context.left_out + len(context.items) + len(units_of(context.messages))
+    return Context(template=template, left_out=left_out, cut=context.cut + 1)
+
+
+def _cut_unit(unit: tuple[Message, ...], tokens: int) -> tuple[Message, ...] | None:
+    """Cut the longest texts of a unit until it fits; None where not even their beginnings do."""
+
+    def short(size: int) -> tuple[Message, ...]:
+        return tuple(
+            replace(
+                message,
+                content=_cut(message.content, size),
+                tool_calls=tuple(_cut_call(call, size) for call in message.tool_calls),
+            )
+            for message in unit
+        )
+
+    sizes = _sizes([text for m in unit for text in (m.content, *(call.arguments for call in m.tool_calls))])
+    fitting = bisect_right(sizes, tokens, key=lambda size: _tokens(short(size)))
+    return short(sizes[fitting - 1]) if fitting else None
+
+
+def _cut_call(call: ToolCall, size: int) -> ToolCall:
+    """Cut a call's arguments, which stay a JSON object: some servers read them."""
+    arguments = _cut(call.arguments, size)
+    return call if arguments == call.arguments else replace(call, arguments=json.dumps({"cut": arguments}))
+
+
+def _cut(text: str, size: int) -> str:
+    """Return a text of at most ``size`` bytes, marked where it was cut; nothing where not even the mark fits."""
+    whole = text.encode("utf-8", "surrogatepass")
+    if len(whole) <= size:
+        return text
+    return "" if size < len(CUT) else whole[: size - len(CUT)].decode("utf-8", "ignore") + CUT
+
+
+def _sizes(texts: Sequence[str]) -> range:
+    """Return the sizes in bytes that the longest of some texts can be cut to."""
+    return range(LEAST_BYTES, max(len(text.encode("utf-8", "surrogatepass")) for text in texts))
+
+
+def _tokens(messages: Sequence[Message]) -> int:
+    return sum(message.tokens for message in messages)
