@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from ..policies.lm import CallRole, Ledger, Spend
 
@@ -44,9 +42,3 @@ def turn_cost(ledger: Ledger) -> TurnCost | None:
         input_tokens=sum(spend.input_tokens for spend in spends.values()) / turns,
         output_tokens=sum(spend.output_tokens for spend in spends.values()) / turns,
     )
-
-
-def turn_cost_of(row: Mapping[str, Any]) -> TurnCost | None:
-    """Read what an evaluation's ``as_json`` says of a turn; None where it says nothing."""
-    given = row.get("per_turn")
-    return None if given is None else TurnCost(**given)

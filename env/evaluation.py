@@ -13,11 +13,10 @@ from typing import Any
 
 from ..data.dialogue.scenario import Question, Scenario
 from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Message, Metered, Request
-from ..policies.lm.base import Spend, merged
+from ..policies.lm.base import merged
 from ..policies.lm.chain import NO_CALLS, Chain, chain
 from ..policies.policy import MemoryPolicy
 from .concurrency import both, side_by_side
-from .cost import turn_cost
 from .dialogue.compat import NONE, SEED, Compat, guess_unread, guess_unread_bounds
 from .dialogue.protocol import read_answer, upper_bound_prompt
 from .dialogue.rollout import Cast, Rollout
@@ -90,58 +89,17 @@ class Evaluation:
             for p in range(count)
         ]
 
-    def as_json(self, policy: str) -> dict[str, Any]:
-        """Return the evaluation as plain JSON values; ``policy`` is how the user called it. NaN becomes null."""
-        score = self.memory_score
-        names = ("accuracy", "memory_score", *SHARES)
-        series = {name: self.period_means(name) for name in names}
-        spend = self.ledger.by_role
-        return {
-            "policy": policy,
-            "key": self.policy.key,
-            "oracle": self.policy.oracle,
-            "compat": sorted(self.compat),
-            "users": len(self.users),
-            "accuracy": _number(self.mean("accuracy")),
-            "random": _number(self.mean("random")),
-            "upper_bound": _number(self.mean("upper_bound")),
-            "memory_score": _number(score.mean),
-            "interval": [_number(score.low), _number(score.high)],
-            "metrics": {metric: self._metric_json(metric) for metric in METRICS},
-            "shares": {name: _number(self.mean(name)) for name in SHARES},
-            "periods": [{name: _number(series[name][p]) for name in names} for p in range(len(series["accuracy"]))],
-            "by_user": {user: _number(value) for user, value in self.by_user.items()},
-            "unparsable": sum(period.unparsable for user in self.users for period in user.periods),
-            "failed_writes": sum(
-                event.error is not None for e in self.episodes for period in e.periods for event in period.events
-            ),
-            "calls": {role: s.calls for role, s in spend.items()},
-            "cached": {role: s.cached for role, s in spend.items()},
-            "tokens": {role: self._tokens_json(s) for role, s in spend.items()},
-            "per_turn": None if (cost := turn_cost(self.ledger)) is None else cost.as_json(),
-            "cost_usd": self.ledger.total.cost_usd,
-            "wall_s": round(self.wall_s, 3),
-            "critical_path_s": round(self.critical_path.seconds, 3),
-            "critical_path_calls": self.critical_path.calls,
-            "failed_rewrites": sum(
-                revision.error is not None
-                for e in self.episodes
-                for period in e.periods
-                for revision in period.revisions
-            ),
-            "failures": [{"user": user, "reason": reason} for user, reason in self.failures.items()],
-        }
-
-    def _tokens_json(self, spend: Spend) -> dict[str, int]:
-        also = spend.input_tokens if "total_output_tokens" in self.compat else 0
-        return {"input": spend.input_tokens, "output": spend.output_tokens + also}
+    @property
+    def extras(self) -> dict[str, Any]:
+        """What a summary says besides, as JSON values."""
+        return {"metrics": {metric: self._metric_json(metric) for metric in METRICS}}
 
     def _metric_json(self, metric: Metric) -> dict[str, float | None]:
         level = self.level(metric)
         return {
             "score": _number(level.score),
-            "random": _number(level.random),
-            "upper_bound": _number(level.upper_bound),
+            "floor": _number(level.random),
+            "ceiling": _number(level.upper_bound),
             "memory_score": _number(self.mean_memory_score(metric).mean),
         }
 

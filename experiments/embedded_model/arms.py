@@ -8,12 +8,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from ...data.dialogue.load import load_scenarios
-from ...env import Cast, Evaluation, Evaluator, Protocol
+from ...env import Cast, Evaluation, Evaluator, Protocol, Summary
 from ...policies.files import load_policy
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.embedded.reading import Reading
@@ -92,7 +91,5 @@ def cast(reading: Reading = Reading()) -> Cast:  # noqa: B008 - frozen
 
 
 def _series(arm: str, data: str, reading: Reading) -> Arm:
-    evaluation = evaluate(load_policy(arm), data, reading)
-    result: dict[str, Any] = evaluation.as_json(arm)
-    series = {measure: [period[measure] for period in result["periods"]] for measure in MEASURES}
-    return Arm(series, result["upper_bound"], evaluation.wall_s)
+    found = Summary.of(evaluate(load_policy(arm), data, reading), name=arm)
+    return Arm({measure: list(found.stages[measure]) for measure in MEASURES}, found.ceiling, found.wall_s)

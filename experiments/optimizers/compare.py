@@ -20,7 +20,8 @@ from ...optimizer.config import Config, ConfigError, load_config
 from ...optimizer.models import protocol_of
 from ...optimizer.search.ablation import Ablation, carry_out, load_ablation, runs_of
 from ...optimizer.search.allowance import Allowance, splits_of
-from ...optimizer.search.comparison import Finished, compare_variants, markdown, read_searches, write_comparison
+from ...optimizer.search.comparison import Finished, compare_variants, read_searches
+from ...optimizer.views.comparison import markdown, write_comparison
 
 HERE = Path(__file__).parent
 COMPARISON = HERE / "comparison.yaml"

@@ -30,7 +30,8 @@ def ablate_command(
     What is finished is not run again, and what was stopped goes on.
     """
     from ..search.ablation import Run, carry_out, load_ablation, runs_of  # imported late: Optuna takes a while
-    from ..search.comparison import Finished, compare_variants, comparison_table, read_searches, write_comparison
+    from ..search.comparison import Finished, compare_variants, read_searches
+    from ..views.comparison import comparison_table, write_comparison
 
     ablation = load_ablation(config, seeds=[] if seeds is None else _seeds(seeds))
     folder = out or Path("runs") / config.stem
@@ -57,7 +58,7 @@ def ablate_command(
         raise typer.Exit(130) from None
     found, model = read_searches(runs), runs[0].config.model
     variants = compare_variants(found)
-    users = len({user for searches in found.values() for search in searches for user in search.by_user})
+    users = len({user for searches in found.values() for search in searches for user in search.by_group})
     about = {"ablation": str(config), "model": model, "users": users, "seeds": list(ablation.seeds)}
     about |= {"settings": settings or [], "changes": ablation.variants}
     told = write_comparison(variants, folder, about=about)

@@ -6,14 +6,14 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
-from ...env import Episode, Evaluation, Evaluator
+from ...env import Episode, Evaluation, Evaluator, Summary
 from ...env.dialogue.interchange import write_results
 from ...env.dialogue.transcript import Transcript, read_transcripts
 from ...env.episode import write_episodes
@@ -65,16 +65,21 @@ def evaluate_command(
             evaluation = evaluate_on(processes, models.cast, chosen, scenarios, transcripts=transcripts, done=done)
         else:
             evaluation = asyncio.run(_evaluate(models, chosen, scenarios, transcripts, done))
-    result = {**evaluation.as_json(policy), "model": settings.model, "data": data, "seed": seed}
-    result["off_policy"] = None if off_policy is None else str(off_policy)
+    summary, replayed = Summary.of(evaluation, name=policy), None if off_policy is None else str(off_policy)
+    result = {**summary.as_json(), "model": settings.model, "data": data, "seed": seed, "off_policy": replayed}
     if out is not None:
         write_episodes(out, evaluation.episodes)
         (out / "result.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if export is not None:
         name, used = Path(policy).stem, model_named(settings.model).model
         write_results(export, evaluation, scenarios, name=name, model=used, protocol=protocol_of(settings))
-    _show(policy, result, as_json=as_json, console=console)
-    if not evaluation.users:
+    if as_json:
+        typer.echo(json.dumps(result, ensure_ascii=False))
+    else:
+        Console().print(score_table({policy: summary}, title=f"{people(summary.groups)}, model: {settings.model}"))
+    for line in _remarks(summary, model=settings.model):
+        console.print(line, style="yellow", highlight=False, markup=False)
+    if not summary.groups:
         raise typer.Exit(1)
 
 
@@ -100,39 +105,29 @@ def settings_of(path: Path | None, model: str | None) -> Config:
     return priced(load_config(path, overrides=overrides, defaults=unused))
 
 
-def _show(policy: str, result: dict[str, Any], *, as_json: bool, console: Console) -> None:
-    if as_json:
-        typer.echo(json.dumps(result, ensure_ascii=False))
-    else:
-        Console().print(score_table({policy: result}, title=f"{people(result['users'])}, model: {result['model']}"))
-    for line in _remarks(result):
-        console.print(line, style="yellow", highlight=False, markup=False)
-
-
-def _remarks(result: dict[str, Any]) -> Iterator[str]:
+def _remarks(summary: Summary, *, model: str) -> Iterator[str]:
     """Say what a reader of the scores has to know."""
-    calls, cached = (sum(result[what].values()) for what in ("calls", "cached"))
-    if model_named(result["model"]).remote:
-        cost = "not known (set endpoint.prices)" if result["cost_usd"] is None else f"${result['cost_usd']:.2f}"
-        yield f"{calls:,} calls with the upper bound's, {cached:,} of them from the cache; cost: {cost}"
-    if result["critical_path_s"]:
-        longest, wall = result["critical_path_s"], result["wall_s"]
+    total, longest = summary.spend.total, summary.critical_path
+    if model_named(model).remote:
+        cost = "not known (set endpoint.prices)" if total.cost_usd is None else f"${total.cost_usd:.2f}"
+        yield f"{total.calls:,} calls with the upper bound's, {total.cached:,} of them from the cache; cost: {cost}"
+    if longest.seconds:
         yield (
-            f"wall time {wall:.1f} s, {wall / longest:.2f} x the critical path: {longest:.1f} s of "
-            f"{result['critical_path_calls']:,} calls, each of which needs the answer of the one before"
+            f"wall time {summary.wall_s:.1f} s, {summary.wall_s / longest.seconds:.2f} x the critical path: "
+            f"{longest.seconds:.1f} s of {longest.calls:,} calls, each of which needs the answer of the one before"
         )
-    if result["upper_bound"] is not None and result["upper_bound"] <= result["random"]:
+    if summary.ceiling <= summary.floor:
         yield (
-            f"the upper bound, {result['upper_bound']:.3f}, is not above chance, {result['random']:.3f}: "
+            f"the upper bound, {summary.ceiling:.3f}, is not above chance, {summary.floor:.3f}: "
             "the model fails even when told the user's state"
         )
-    if result["unparsable"]:
-        yield f"{result['unparsable']:,} answers could not be read, and count as wrong"
-    if result["failed_writes"]:
-        yield f"{result['failed_writes']:,} writes could not be read, and left the memory as it was"
-    if result["failed_rewrites"]:
-        yield f"{result['failed_rewrites']:,} rewritten prompts could not be read, and stayed as they were"
-    if result["oracle"]:
+    if summary.unparsable:
+        yield f"{summary.unparsable:,} answers could not be read, and count as wrong"
+    if summary.failed_writes:
+        yield f"{summary.failed_writes:,} writes could not be read, and left the memory as it was"
+    if summary.failed_rewrites:
+        yield f"{summary.failed_rewrites:,} rewritten prompts could not be read, and stayed as they were"
+    if summary.oracle:
         yield "an oracle, whose prompts are told the states that will be asked for: an upper limit, nothing to ship"
-    for failure in result["failures"]:
-        yield f"user {failure['user']} failed: {failure['reason']}"
+    for group, reason in summary.failures.items():
+        yield f"user {group} failed: {reason}"

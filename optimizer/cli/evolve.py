@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 from contextlib import suppress
@@ -96,9 +97,9 @@ def show(outcome: Outcome) -> None:
         others[outcome.test.best_baseline] = f"{outcome.test.best_baseline}, the best baseline here"
     for other, told_as in others.items():
         gain = outcome.test.difference_from(other)
-        if gain["memory_score"] is not None:
-            told = with_interval(gain["memory_score"], gain["interval"])
-            console.print(f"evolved - {told_as}: {told}, paired by user", highlight=False, markup=False)
+        if not math.isnan(gain.mean):
+            difference = f"evolved - {told_as}: {with_interval(gain)}, paired by user"
+            console.print(difference, highlight=False, markup=False)
     if outcome.study.trials and outcome.study.best.number == 0:
         console.print("No candidate was accepted: the best policy is the seed policy.", style="yellow")
     if outcome.test.problem:

@@ -88,5 +88,5 @@ def _table(ranked: Sequence[Ranked], *, title: str) -> Table:
     for one in ranked:
         name, gain = short(one.policy, LONGEST_NAME), one.difference
         scores = number(one.on_policy.mean), str(one.on_rank), number(one.off_policy.mean), str(one.off_rank)
-        table.add_row(Text(name), *scores, with_interval(gain.mean, [gain.low, gain.high]))
+        table.add_row(Text(name), *scores, with_interval(gain))
     return table

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from ...data.dialogue.load import load_scenarios
-from ...env import Evaluation
+from ...env import Evaluation, Summary
 from ...env.dialogue.interchange import find_runs, find_upper_bound, policy_of, read_results
 from ..views.table import people, score_table
 
@@ -27,12 +27,13 @@ def results_command(
         name: read_results(run, scenarios, upper_bound=find_upper_bound(folder, run), policy=policy_of(run))
         for name, run in find_runs(folder).items()
     }
-    rows = {name: evaluation.as_json(name) for name, evaluation in evaluations.items()}
+    rows = {name: Summary.of(evaluation, name=name) for name, evaluation in evaluations.items()}
     if as_json:
-        typer.echo(json.dumps({"data": data, "runs": rows}, ensure_ascii=False))
+        runs = {name: row.as_json() for name, row in rows.items()}
+        typer.echo(json.dumps({"data": data, "runs": runs}, ensure_ascii=False))
     else:
-        users = max(row["users"] for row in rows.values())
-        Console().print(score_table(rows, title=f"{people(users)}, scored as AMemGym does"))
+        groups = max(row.groups for row in rows.values())
+        Console().print(score_table(rows, title=f"{people(groups)}, scored as AMemGym does"))
     console = Console(stderr=True)
     for line in _remarks(evaluations, len(scenarios)):
         console.print(line, style="yellow", highlight=False, markup=False)

@@ -120,7 +120,8 @@ class Reflective:
             picked = rng.sample(readable, min(self.search.failures_shown, len(readable)))
             return [replace(evidence, text=without_stage(evidence.text)) for evidence in picked]
         stages = sorted({evidence.stage for evidence in readable})
-        weights = [max(parent.summary["shares"][stage], 1e-9) for stage in stages]
+        shares = {} if parent.summary is None else parent.summary.shares
+        weights = [max(shares[stage], 1e-9) for stage in stages]
         drawn = set(rng.choices(stages, weights=weights, k=2))
         of_stages = [evidence for evidence in readable if evidence.stage in drawn]
         return rng.sample(of_stages, min(self.search.failures_shown, len(of_stages)))

@@ -10,6 +10,7 @@ from typing import Any
 from ...data.dialogue.scenario import Question, Scenario
 from ...env import Evaluation
 from ...env.statistics import Estimate, nan_mean, paired_difference, paired_test
+from ...env.summary import from_json_number, json_number
 from .study import Trial
 
 ALPHA_AT_THE_END = 0.025
@@ -76,7 +77,13 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; NaN becomes null."""
-        return {"gain": _interval(self.gain), "effect": _number(self.effect), "p": _number(self.p)}
+        return {"gain": _estimate_json(self.gain), "effect": json_number(self.effect), "p": json_number(self.p)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Comparison:
+        """Read what ``as_json`` gave."""
+        gain = _estimate_from_json(values["gain"])
+        return cls(gain, from_json_number(values["effect"]), from_json_number(values["p"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +122,18 @@ class Look:
             "over_seed": self.over_seed.as_json(),
             "over_best": self.over_best.as_json(),
             "level": self.level,
-            "slices": {name: _interval(difference) for name, difference in self.slices.items()},
-            "regressions": self.regressions,
+            "slices": {name: _estimate_json(difference) for name, difference in self.slices.items()},
         }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Look:
+        """Read what ``as_json`` gave."""
+        return cls(
+            Comparison.from_json(values["over_seed"]),
+            Comparison.from_json(values["over_best"]),
+            values["level"],
+            {name: _estimate_from_json(difference) for name, difference in values["slices"].items()},
+        )
 
 
 def look(scores: Mapping[str, float], slices: Slices, *, seed: Trial, best: Trial, level: float) -> Look:
@@ -171,9 +187,11 @@ def topic_of(question: Question) -> str:
     return question.required_info[0].split("_")[0]
 
 
-def _interval(estimate: Estimate) -> list[float | None]:
-    return [_number(estimate.mean), _number(estimate.low), _number(estimate.high)]
+def _estimate_json(value: Estimate) -> list[float | None]:
+    return [json_number(value.mean), json_number(value.low), json_number(value.high), value.users]
 
 
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 6)
+def _estimate_from_json(values: Sequence[Any]) -> Estimate:
+    *figures, count = values
+    mean, low, high = map(from_json_number, figures)
+    return Estimate(mean, low, high, count)

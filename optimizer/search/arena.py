@@ -7,13 +7,12 @@ import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import optuna
 
 from ...data.dialogue.scenario import Scenario
 from ...data.splits import Splits
-from ...env import Episode, Evaluation, Evaluator
+from ...env import Episode, Evaluation, Evaluator, Summary
 from ...env.concurrency import side_by_side
 from ...env.dialogue.transcript import Transcript
 from ...env.statistics import Estimate, nan_mean, paired_difference, paired_test
@@ -48,8 +47,8 @@ class Race:
     finished: bool
     outrun: bool
     """Whether it was left only because others that raced beside it were better."""
-    summary: Mapping[str, Any]
-    """Empty unless finished."""
+    summary: Summary | None
+    """None unless finished."""
     evidence: tuple[Evidence, ...]
     periods: int
     """Whole periods of its episodes."""
@@ -210,7 +209,7 @@ class Arena:
             scores,
             every.failures,
             finished=finished,
-            summary=summarise(every) if finished else {},
+            summary=Summary.of(every, name=entrant.policy.label) if finished else None,
             evidence=gather_evidence(every, self._train, rng=self._rng(entrant.policy)) if finished else (),
             outrun=outrun,
             periods=periods_of(every),
@@ -314,12 +313,6 @@ def joined(parts: Sequence[Evaluation]) -> Evaluation:
         episodes=episodes,
         ledger=merged([episode.ledger for episode in episodes]),
     )
-
-
-def summarise(evaluation: Evaluation) -> dict[str, Any]:
-    """Return the figures that a trial keeps."""
-    whole = evaluation.as_json("")
-    return {name: whole[name] for name in ("accuracy", "upper_bound", "memory_score", "shares", "failures", "per_turn")}
 
 
 def has_lost(rival: Mapping[str, float], scores: Mapping[str, float]) -> bool:

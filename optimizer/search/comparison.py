@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.table import Table
-from rich.text import Text
-
 from ...env.statistics import Estimate, estimate_repeated, nan_mean
-from ..views.plots import variants_plot
-from ..views.table import count, number, with_interval
+from ...env.summary import json_number
 from .ablation import Run
 from .outcome import open_run
 from .sealed import EVOLVED
 
 COLUMNS = ("memory score", "difference", "candidates", "accepted", "periods", "calls", "seconds")
-"""Means over the searches of a variant; the sealed test is in the scores and the seconds alone."""
-NARROW = ("score", "difference", "tried", "acc.", "periods", "calls", "s")
-"""The same for a terminal of 80 columns."""
+"""What is told of a variant, means over its searches; the sealed test is in the scores and the seconds alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +25,8 @@ class Finished:
     seed: int
     run: str
     """Its folder."""
-    by_user: Mapping[str, float | None]
-    """Memory score of its best policy by sealed user; empty where the budget ended before the test."""
+    by_group: Mapping[str, float]
+    """Memory score of its best policy by sealed group; empty where the budget ended before the test."""
     candidates: int
     """Policies that were raced, the seed policy aside."""
     accepted: int
@@ -50,12 +41,12 @@ class Finished:
     def of(cls, run: Run) -> Finished:
         """Read what a run left behind."""
         outcome = open_run(run.folder)
-        trials = outcome.study.trials
+        trials, tested = outcome.study.trials, outcome.test.rows.get(EVOLVED)
         raced = {trial.policy for trial in trials[1:] if trial.series and trial.policy != trials[0].policy}
         return cls(
             seed=run.seed,
             run=str(run.folder),
-            by_user=outcome.test.rows.get(EVOLVED, {}).get("by_user", {}),
+            by_group={} if tested is None else tested.by_group,
             candidates=len(raced),
             accepted=sum(trial.accepted for trial in trials[1:]),
             periods=sum(trial.periods for trial in trials),
@@ -64,14 +55,14 @@ class Finished:
         )
 
     @property
-    def scores(self) -> dict[str, float]:
-        """The memory scores, NaN where there is none."""
-        return {user: math.nan if score is None else score for user, score in self.by_user.items()}
-
-    @property
     def mean(self) -> float:
-        """Mean over users."""
-        return nan_mean(list(self.scores.values()))
+        """Mean over groups."""
+        return nan_mean(list(self.by_group.values()))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values; NaN becomes null."""
+        by_group = {group: json_number(score) for group, score in self.by_group.items()}
+        return asdict(self) | {"by_group": by_group, "memory_score": json_number(self.mean)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +87,7 @@ class Variant:
             **_score_json(self.score),
             "difference": None if self.difference is None else _score_json(self.difference),
             **{what: round(self.mean(what), 1) for what in COLUMNS[2:]},
-            "searches": [asdict(search) | {"memory_score": _known(search.mean)} for search in self.searches],
+            "searches": [search.as_json() for search in self.searches],
         }
 
 
@@ -111,12 +102,12 @@ def read_searches(runs: Sequence[Run]) -> dict[str, list[Finished]]:
 def compare_variants(found: Mapping[str, Sequence[Finished]]) -> list[Variant]:
     """Compare each variant's searches with those of the first, under the same seeds on the same users."""
     first, *_ = found
-    theirs = {search.seed: search.scores for search in found[first]}
+    theirs = {search.seed: search.by_group for search in found[first]}
     return [
         Variant(
             name,
             tuple(searches),
-            estimate_repeated([search.scores for search in searches]),
+            estimate_repeated([search.by_group for search in searches]),
             None if name == first else _difference(searches, theirs),
         )
         for name, searches in found.items()
@@ -125,63 +116,12 @@ def compare_variants(found: Mapping[str, Sequence[Finished]]) -> list[Variant]:
 
 def _difference(searches: Sequence[Finished], theirs: Mapping[int, Mapping[str, float]]) -> Estimate:
     paired = [
-        {user: score - theirs[search.seed].get(user, math.nan) for user, score in search.scores.items()}
+        {user: score - theirs[search.seed].get(user, math.nan) for user, score in search.by_group.items()}
         for search in searches
         if search.seed in theirs
     ]
     return estimate_repeated(paired)
 
 
-def write_comparison(variants: Sequence[Variant], out: Path, *, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Write ``results.json``, ``table.md`` and ``plot.svg``; return what the first holds, ``about`` included."""
-    out.mkdir(parents=True, exist_ok=True)
-    told = [variant.as_json() for variant in variants]
-    result = {**about, "variants": told}
-    text = json.dumps(result, indent=2, ensure_ascii=False)
-    (out / "results.json").write_text(text + "\n", encoding="utf-8")
-    (out / "table.md").write_text(markdown(variants), encoding="utf-8")
-    (out / "plot.svg").write_text(variants_plot(told) + "\n", encoding="utf-8")
-    return result
-
-
-def markdown(variants: Sequence[Variant]) -> str:
-    """Return the comparison as a Markdown table."""
-    lines = [f"| variant | {' | '.join(COLUMNS)} |", "|---" * (1 + len(COLUMNS)) + "|"]
-    lines += [f"| {' | '.join([variant.name, _interval(variant.score), *_cells(variant)])} |" for variant in variants]
-    return "\n".join(lines) + "\n"
-
-
-def comparison_table(variants: Sequence[Variant], *, title: str) -> Table:
-    """Return the comparison as a terminal's table."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("variant")
-    for column in NARROW:
-        table.add_column(column, justify="left" if column == "difference" else "right", no_wrap=True)
-    for variant in variants:
-        cells = variant.name, number(variant.score.mean), *_cells(variant)
-        table.add_row(*map(Text, cells), style="bold" if variant.difference is None else None)
-    return table
-
-
-def _cells(variant: Variant) -> list[str]:
-    """Return a variant's cells from its difference on."""
-    return [
-        "" if variant.difference is None else _interval(variant.difference),
-        f"{variant.mean('candidates'):.0f}",
-        f"{variant.mean('accepted'):.1f}",
-        count(round(variant.mean("periods"))),
-        count(round(variant.mean("calls"))),
-        f"{variant.mean('seconds'):.0f}",
-    ]
-
-
-def _interval(value: Estimate) -> str:
-    return with_interval(value.mean, [_known(value.low), _known(value.high)])
-
-
 def _score_json(value: Estimate) -> dict[str, Any]:
-    return {"memory_score": _known(value.mean), "interval": [_known(value.low), _known(value.high)]}
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 6)
+    return {"memory_score": json_number(value.mean), "interval": [json_number(value.low), json_number(value.high)]}

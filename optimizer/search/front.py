@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...env.cost import TurnCost, turn_cost_of
+from ...env.cost import TurnCost
 from ...env.statistics import paired_test
 from ...policies.lm.prices import Prices
 from ..config import Objective
@@ -44,7 +44,9 @@ class Placed:
     """A raced policy's place: how well it does on the train users, and what a turn of it costs."""
 
     trial: Trial
+    per_turn: TurnCost
     cost: float
+    """Of a turn, in the unit that places are compared in."""
 
     @property
     def score(self) -> float:
@@ -61,10 +63,10 @@ def placed(trials: Sequence[Trial], cost_of: CostOf) -> list[Placed]:
     """Return the places of the policies that met all train users and whose cost is known, each policy once."""
     found: dict[str, Placed] = {}
     for trial in raced(trials):
-        per_turn = turn_cost_of(trial.summary)
+        per_turn = None if trial.summary is None else trial.summary.per_turn
         cost = None if per_turn is None else cost_of(per_turn)
-        if trial.policy is not None and cost is not None and not math.isnan(trial.score):
-            found.setdefault(trial.policy.key, Placed(trial, cost))
+        if trial.policy is not None and per_turn is not None and cost is not None and not math.isnan(trial.score):
+            found.setdefault(trial.policy.key, Placed(trial, per_turn, cost))
     return list(found.values())
 
 

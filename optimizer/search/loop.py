@@ -178,7 +178,7 @@ class Loop:
         known = [score for score in found.scores.values() if not math.isnan(score)]
         lacking = self.search.acceptance != "train" and (len(known) < 2 or found.headroom <= 0)
         if all(map(math.isnan, race.scores.values())) or lacking:
-            reasons = [failure["reason"] for failure in race.summary["failures"]] + list(found.failures.values())
+            reasons = [*race.failures.values(), *found.failures.values()]
             cannot = (
                 "the upper bound is not above chance: the model cannot do the task, even when told the user's state"
             )
@@ -280,7 +280,7 @@ class Loop:
             after += ", behind others of its heat" if race.outrun else ""
             failed = f"; {_told_of(race.failures)}" if race.failures else ""
             return f"{against}{ahead}: left after {after}{failed}"
-        if len(race.failures) > len(parent.summary["failures"]):
+        if parent.summary is not None and len(race.failures) > len(parent.summary.failures):
             return f"more than its parent's: {_told_of(race.failures)}"
         if not gain.mean > 0:  # also when there is nothing to compare
             return f"{against}: no better"

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ...env.cost import TurnCost
 from ...env.statistics import nan_mean
+from ...env.summary import json_number
 from ...policies.lm import Consumed, Ledger
 from ...policies.lm.base import merged
-from ...policies.lm.prices import Prices
 from ..config import Config, ConfigError, default_uri, load_config
 from ..models import price_of
-from .front import Placed, dollars, front, placed, users_won
+from .front import dollars, front, placed, users_won
 from .screen import screened
 from .sealed import EVOLVED, SEED, SealedTest
 from .study import Study
@@ -24,6 +22,34 @@ STUDY = "evolution"
 CONSUMED, SEARCH_SPEND, TEST_SPEND, TEST, ENDED = "consumed", "search_spend", "test_spend", "test", "ended"
 WARNED = "warned"
 """What the study keeps beside its trials."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontRow:
+    """A policy that no other beats in both score and cost."""
+
+    trial: int
+    policy: str
+    train: float
+    """Memory score on the train groups."""
+    validation: float
+    """The same on the validation groups; NaN where it was not looked at."""
+    per_turn: TurnCost
+    usd: float | None
+    """US dollars a turn; None where the price is not known."""
+    best_for: tuple[str, ...]
+    """Train groups for which no policy is better."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values; NaN becomes null."""
+        return {
+            "trial": self.trial,
+            "policy": self.policy,
+            "train": json_number(self.train),
+            "validation": json_number(self.validation),
+            "per_turn": self.per_turn.as_json() | {"usd": self.usd},
+            "best_for": list(self.best_for),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +64,7 @@ class Outcome:
     def test(self) -> SealedTest:
         """The sealed test, as far as it went."""
         noted = self.study.noted(TEST)
-        return SealedTest({}) if noted is None else SealedTest(**noted)
+        return SealedTest() if noted is None else SealedTest.from_json(noted)
 
     @property
     def consumed(self) -> Consumed:
@@ -69,29 +95,42 @@ class Outcome:
         return self.config.tracking.uri or default_uri(self.folder.parent)
 
     @property
-    def front(self) -> list[dict[str, Any]]:
-        """The raced policies that no other beats in score and tokens a turn, the cheapest first, as JSON values."""
+    def front(self) -> list[FrontRow]:
+        """The raced policies that no other beats in score and tokens a turn, the cheapest first."""
         price = price_of(self.config.model, self.config)
         places = placed(self.study.trials, lambda cost: cost.tokens)
         won = users_won(places)
         validation = {trial.policy: trial.validation for trial in self.study.trials if trial.validation}
         return [
-            _front_json(one, price, won.get(one.trial.number, []), validation.get(one.trial.policy, {}))
+            FrontRow(
+                trial=one.trial.number,
+                policy="" if one.trial.policy is None else one.trial.policy.label,
+                train=one.score,
+                validation=nan_mean(list(validation.get(one.trial.policy, {}).values())),
+                per_turn=one.per_turn,
+                usd=dollars(one.per_turn, price),
+                best_for=tuple(won.get(one.trial.number, [])),
+            )
             for one in front(places)
         ]
 
     def as_json(self) -> dict[str, Any]:
         """Return the run's result as plain JSON values."""
         ledger, test = merged([self.search_spend, self.test_spend]), self.test
+        rows = {name: row.as_json() for name, row in test.rows.items()}
+        gain = test.difference
         return {
             "run": str(self.folder),
             "policy_file": str(self.folder / "best_policy.yaml"),
-            "seed_policy": test.rows.get(SEED),
-            "best_policy": test.rows.get(EVOLVED),
-            "baselines": {name: row for name, row in test.rows.items() if name not in {SEED, EVOLVED}},
-            "difference": test.difference,
+            "seed_policy": rows.pop(SEED, None),
+            "best_policy": rows.pop(EVOLVED, None),
+            "baselines": rows,
+            "difference": {
+                "memory_score": json_number(gain.mean),
+                "interval": [json_number(gain.low), json_number(gain.high)],
+            },
             "objective": self.config.search.objective,
-            "front": self.front,
+            "front": [row.as_json() for row in self.front],
             "trials": len(self.study.trials),
             "periods": sum(trial.periods for trial in self.study.trials),
             "accepted": sum(trial.accepted for trial in self.study.trials[1:]),
@@ -104,21 +143,6 @@ class Outcome:
                 "spent": asdict(self.consumed),
             },
         }
-
-
-def _front_json(
-    one: Placed, price: Prices | None, users: list[str], by_validation_user: Mapping[str, float]
-) -> dict[str, Any]:
-    trial, per_turn = one.trial, TurnCost(**one.trial.summary["per_turn"])
-    validation = nan_mean(list(by_validation_user.values()))
-    return {
-        "trial": trial.number,
-        "policy": "" if trial.policy is None else trial.policy.label,
-        "train": round(trial.score, 6),
-        "validation": None if math.isnan(validation) else round(validation, 6),
-        "per_turn": per_turn.as_json() | {"usd": dollars(per_turn, price)},
-        "best_for": users,
-    }
 
 
 def open_run(folder: Path) -> Outcome:

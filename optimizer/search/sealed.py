@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...data.dialogue.scenario import Scenario
-from ...env import Episode, Evaluation, Evaluator
+from ...env import Episode, Evaluation, Evaluator, Summary
 from ...env.dialogue.protocol import Protocol, upper_bound_calls
-from ...env.statistics import paired_difference
+from ...env.statistics import Estimate, paired_difference
 from ...policies.lm import BudgetExhausted
 from ...policies.policy import MemoryPolicy
 
@@ -19,10 +19,10 @@ SEED, EVOLVED = "seed", "evolved"
 
 @dataclass(frozen=True, slots=True)
 class SealedTest:
-    """The result, made of plain JSON values that the study keeps."""
+    """The result, which the study keeps."""
 
-    rows: Mapping[str, Mapping[str, Any]]
-    """Each policy's evaluation by the policy's name, as ``Evaluation.as_json`` gives it."""
+    rows: Mapping[str, Summary] = field(default_factory=dict)
+    """By the policy's name."""
     problem: str = ""
     """Why policies are missing; empty when all were tested."""
     done: bool = False
@@ -30,32 +30,35 @@ class SealedTest:
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values."""
-        return asdict(self)
+        return {
+            "rows": {name: row.as_json() for name, row in self.rows.items()},
+            "problem": self.problem,
+            "done": self.done,
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> SealedTest:
+        """Read what ``as_json`` gave."""
+        rows = {name: Summary.from_json(row) for name, row in values["rows"].items()}
+        return cls(rows, values["problem"], values["done"])
 
     @property
-    def difference(self) -> dict[str, Any]:
+    def difference(self) -> Estimate:
         """Evolved minus seed, as ``difference_from`` gives it."""
         return self.difference_from(SEED)
 
     @property
     def best_baseline(self) -> str | None:
         """The baseline with the highest memory score, oracles left out; None when none has one."""
-        fair = {n: r for n, r in self.rows.items() if n not in {SEED, EVOLVED} and not r.get("oracle")}
-        scores = {name: row["memory_score"] for name, row in fair.items()}
-        scores = {name: score for name, score in scores.items() if score is not None}
+        fair = {n: r for n, r in self.rows.items() if n not in {SEED, EVOLVED} and not r.oracle}
+        scores = {name: row.memory_score.mean for name, row in fair.items()}
+        scores = {name: score for name, score in scores.items() if not math.isnan(score)}
         return max(scores, key=scores.__getitem__) if scores else None
 
-    def difference_from(self, other: str) -> dict[str, Any]:
-        """Evolved minus another policy: ``memory_score`` and its ``interval``, paired by user; None where not known."""
-        if other not in self.rows or EVOLVED not in self.rows:
-            return {"memory_score": None, "interval": [None, None]}
-        gain = paired_difference(_scores(self.rows[EVOLVED]), _scores(self.rows[other]))
-        values = [None if math.isnan(value) else round(value, 6) for value in (gain.mean, gain.low, gain.high)]
-        return {"memory_score": values[0], "interval": values[1:]}
-
-
-def _scores(row: Mapping[str, Any]) -> dict[str, float]:
-    return {user: math.nan if value is None else value for user, value in row["by_user"].items()}
+    def difference_from(self, other: str) -> Estimate:
+        """Evolved minus another policy in memory score, paired by group; NaN where not known."""
+        scores = [self.rows[name].by_group if name in self.rows else {} for name in (EVOLVED, other)]
+        return paired_difference(*scores)
 
 
 def most_test_calls(
@@ -86,7 +89,7 @@ async def open_test(
     ``done`` hears of every episode, ``keep`` of every policy's evaluation and the result so far. When the budget ends
     the test, the policies done so far are kept and ``problem`` says why the others are missing.
     """
-    rows = {name: {**row, "policy": name} for name in policies if (row := _row_of_equal(name, before, policies))}
+    rows = {name: replace(row, policy=name) for name in policies if (row := _row_of_equal(name, before, policies))}
     found: dict[MemoryPolicy, Evaluation] = {}
     problem = ""
     try:
@@ -94,7 +97,7 @@ async def open_test(
             policy = policies[name]
             if policy not in found:
                 found[policy] = await evaluator.evaluate(policy, scenarios, done=done)
-            rows[name] = found[policy].as_json(name)
+            rows[name] = Summary.of(found[policy], name=name)
             keep(SealedTest(dict(rows)), name, found[policy])
     except BudgetExhausted as end:
         missing = ", ".join(name for name in policies if name not in rows)
@@ -102,7 +105,7 @@ async def open_test(
     return SealedTest({name: rows[name] for name in policies if name in rows}, problem, done=not problem)
 
 
-def _row_of_equal(name: str, before: SealedTest, policies: Mapping[str, MemoryPolicy]) -> Mapping[str, Any] | None:
+def _row_of_equal(name: str, before: SealedTest, policies: Mapping[str, MemoryPolicy]) -> Summary | None:
     """Return the row that an equal policy has already, so that equal policies never differ by chance."""
     return next((row for other, row in before.rows.items() if policies.get(other) == policies[name]), None)
 

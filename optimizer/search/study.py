@@ -15,6 +15,7 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial, TrialState
 
+from ...env import Summary
 from ...env.episode import Revision
 from ...policies.lm import Ledger
 from ...policies.policy import MemoryPolicy
@@ -81,8 +82,8 @@ class Trial:
     """Memory score by validation user; empty when it did not come that far."""
     slices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Scores on parts of what validation users are asked, by user."""
-    summary: Mapping[str, Any] = field(default_factory=dict)
-    """Accuracy, shares and the like over the train users."""
+    summary: Summary | None = None
+    """Of its evaluation on the train users; None when it was not evaluated on all of them."""
     evidence: tuple[Evidence, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
     """What it took, proposing included."""
@@ -111,7 +112,7 @@ class Trial:
     @property
     def finished_race(self) -> bool:
         """Whether it was evaluated on every train user."""
-        return bool(self.summary)
+        return self.summary is not None
 
     def as_optuna(self) -> FrozenTrial:
         """Return the trial as Optuna keeps it; its record travels as user attributes."""
@@ -121,6 +122,7 @@ class Trial:
             f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"number", "params", "distributions"}
         }
         record["policy"] = None if self.policy is None else self.policy.model_dump()
+        record["summary"] = None if self.summary is None else self.summary.as_json()
         record["ledger"] = self.ledger.as_json()
         record["evidence"] = [[evidence.stage, evidence.text, evidence.user] for evidence in self.evidence]
         return optuna.create_trial(
@@ -138,6 +140,8 @@ class Trial:
         record = {name: json.loads(value) for name, value in frozen.user_attrs.items()}
         policy = record["policy"]
         record["policy"] = None if policy is None else MemoryPolicy.model_validate(policy)
+        summary = record["summary"]
+        record["summary"] = None if summary is None else Summary.from_json(summary)
         record["ledger"] = Ledger.from_json(record["ledger"])
         record["series"] = {user: tuple(scores) for user, scores in record["series"].items()}
         record["evidence"] = tuple(Evidence(*told) for told in record["evidence"])

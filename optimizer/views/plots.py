@@ -6,7 +6,6 @@ import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -16,15 +15,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from ...env.statistics import nan_mean
+from ...env import Summary
+from ...env.statistics import Estimate, nan_mean
 from ..proposers.numbers import standing
+from ..search.comparison import Variant
 from ..search.front import Placed, front
 from ..search.sealed import EVOLVED, SEED
 from ..search.study import Trial
 from .table import short
 
-Rows = Mapping[str, Mapping[str, Any]]
-"""Evaluations by policy, as ``Evaluation.as_json`` gives them."""
+Rows = Mapping[str, Summary]
+"""Evaluations by the policy's name."""
 
 INK, FAINT, ACCENT = "#24292f", "#8c959f", "#0969da"
 SHARES = {"accuracy": "#2da44e", "utilisation": "#bf8700", "read": "#fb8f44", "write": "#cf222e"}
@@ -55,7 +56,7 @@ def scores_plot(rows: Rows) -> str:
     with mpl.rc_context(STYLE):
         figure, axes = _axes(7.2, 0.42 * len(rows) + 0.9)
         for y, (name, row) in enumerate(rows.items()):
-            _draw_score(axes, row, y, _color(name))
+            _draw_score(axes, row.memory_score, y, _color(name))
         axes.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
         axes.set_yticks(range(len(rows)), [short(name, LONGEST_NAME) for name in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -69,7 +70,8 @@ def shares_plot(rows: Rows) -> str:
         figure, axes = _axes(7.2, 0.42 * len(rows) + 1.2)
         left = [0.0] * len(rows)
         for share, color in SHARES.items():
-            widths = [{"accuracy": row["accuracy"], **row["shares"]}[share] or 0.0 for row in rows.values()]
+            parts = [{"accuracy": row.accuracy, **row.shares}[share] for row in rows.values()]
+            widths = [0.0 if math.isnan(part) else part for part in parts]
             axes.barh(range(len(rows)), widths, left=left, color=color, label=share, height=0.62)
             for y, (start, width) in enumerate(zip(left, widths, strict=True)):
                 if width > 0.04:
@@ -84,13 +86,13 @@ def shares_plot(rows: Rows) -> str:
         return _svg(figure)
 
 
-def periods_plot(rows: Rows) -> str:
-    """Draw each policy's memory score period by period."""
+def stages_plot(rows: Rows) -> str:
+    """Draw each policy's memory score stage by stage."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes(7.2, 3.6)
         others = iter(OTHER_LINES * len(rows))
         for name, row in rows.items():
-            series = [math.nan if p["memory_score"] is None else p["memory_score"] for p in row["periods"]]
+            series = row.stages["memory_score"]
             strong = name in {SEED, EVOLVED}
             color = LINES.get(name) or next(others)
             axes.plot(
@@ -101,7 +103,7 @@ def periods_plot(rows: Rows) -> str:
                 linewidth=2.4 if strong else 1.2,
             )
         axes.axhline(0, color=FAINT, linewidth=0.8, linestyle=":")
-        axes.set_xlabel("period")
+        axes.set_xlabel("stage")
         axes.set_ylabel("memory score")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
@@ -139,29 +141,26 @@ def search_plot(trials: Sequence[Trial]) -> str:
         return _svg(figure)
 
 
-def variants_plot(variants: Sequence[Mapping[str, Any]]) -> str:
-    """Draw each variant's memory score, with a faint point for each search, and its difference from the first.
-
-    ``variants`` are as ``Variant.as_json`` gives them.
-    """
+def variants_plot(variants: Sequence[Variant]) -> str:
+    """Draw each variant's memory score, with a faint point for each search, and its difference from the first."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9.0, 0.42 * len(variants) + 1.0), layout="constrained")
         scores, differences = figure.subplots(1, 2, sharey=True)
         for y, variant in enumerate(variants):
-            color = ACCENT if variant["difference"] else INK
-            means = [search["memory_score"] for search in variant["searches"]]
-            known = [mean for mean in means if mean is not None]
+            color = INK if variant.difference is None else ACCENT
+            known = [search.mean for search in variant.searches if not math.isnan(search.mean)]
             scores.plot(known, [y + 0.25] * len(known), "o", color=FAINT, markersize=3)
-            _draw_score(scores, variant, y, color)
-            _draw_score(differences, variant["difference"], y, color)
+            _draw_score(scores, variant.score, y, color)
+            if variant.difference is not None:
+                _draw_score(differences, variant.difference, y, color)
         differences.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
-        names = [fill(short(variant["name"], 2 * LONGEST_NAME), LONGEST_NAME) for variant in variants]
+        names = [fill(short(variant.name, 2 * LONGEST_NAME), LONGEST_NAME) for variant in variants]
         scores.set_yticks(range(len(variants)), names)
         scores.set_ylim(len(variants) - 0.4, -0.6)
         scores.set_xlabel("memory score, 95% interval; grey: each search")
         for axes in (scores, differences):
             axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS))
-        differences.set_xlabel(f"difference from {short(variants[0]['name'], LONGEST_NAME)}, 95% interval")
+        differences.set_xlabel(f"difference from {short(variants[0].name, LONGEST_NAME)}, 95% interval")
         return _svg(figure)
 
 
@@ -184,13 +183,13 @@ def reliability_plot(p_safe: NDArray[np.float64], harmful: NDArray[np.bool_]) ->
         return _svg(figure)
 
 
-def _draw_score(axes: Axes, row: Mapping[str, Any] | None, y: float, color: str) -> None:
+def _draw_score(axes: Axes, score: Estimate, y: float, color: str) -> None:
     """Draw a score with its interval, where there is one."""
-    if row is None or row["memory_score"] is None:
+    if math.isnan(score.mean):
         return
-    if row["interval"][0] is not None:
-        axes.plot(row["interval"], [y, y], color=color, linewidth=2)
-    axes.plot([row["memory_score"]], [y], "o", color=color)
+    if not math.isnan(score.low):
+        axes.plot([score.low, score.high], [y, y], color=color, linewidth=2)
+    axes.plot([score.mean], [y], "o", color=color)
 
 
 def front_plot(places: Sequence[Placed], best: Trial) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 
 from ...data.resources import resource
-from ...env.cost import TurnCost, turn_cost_of
+from ...env import Summary
 from ...env.statistics import nan_mean
 from ...policies.files import dump_policy
 from ...policies.lm.base import Spend, merged
@@ -22,8 +22,9 @@ from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
 from ..config import dump_config
 from ..models import price_of
+from ..search.acceptance import Look
 from ..search.front import dollars, placed
-from ..search.outcome import Outcome
+from ..search.outcome import FrontRow, Outcome
 from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
 from ..search.study import Trial
@@ -77,7 +78,7 @@ def render_report(outcome: Outcome) -> str:
         drawn = {
             "scores": plots.scores_plot(test.rows),
             "shares": plots.shares_plot(test.rows),
-            "periods": plots.periods_plot(test.rows),
+            "stages": plots.stages_plot(test.rows),
         }
     if trials:
         drawn["search"] = plots.search_plot(trials)
@@ -111,11 +112,9 @@ def render_report(outcome: Outcome) -> str:
     )
 
 
-def _dollars(row: Mapping[str, Any], price: Prices | None) -> str:
+def _dollars(row: Summary, price: Prices | None) -> str:
     """Write what 1,000 turns cost."""
-    cost = turn_cost_of(row)
-    usd = None if cost is None else dollars(cost, price)
-    return "-" if cost is None else _thousand_turns(usd)
+    return "-" if row.per_turn is None else _thousand_turns(dollars(row.per_turn, price))
 
 
 def _first_of(outcome: Outcome) -> int:
@@ -128,39 +127,32 @@ def _thousand_turns(usd: float | None) -> str:
     return "not known" if usd is None else f"${1000 * usd:.2f}"
 
 
-def _front_row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    per_turn, users = dict(row["per_turn"]), row["best_for"]
-    usd = per_turn.pop("usd")
+def _front_row(row: FrontRow) -> tuple[str, ...]:
     return (
-        str(row["trial"]),
-        row["policy"],
-        number(row["train"]),
-        number(row["validation"]),
-        *cost_cells(TurnCost(**per_turn)),
-        _thousand_turns(usd),
-        ", ".join(users) or "nobody",
+        str(row.trial),
+        row.policy,
+        number(row.train),
+        number(row.validation),
+        *cost_cells(row.per_turn),
+        _thousand_turns(row.usd),
+        ", ".join(row.best_for) or "nobody",
     )
 
 
 def _headline(outcome: Outcome) -> dict[str, Any] | None:
     gain, rows = outcome.test.difference, outcome.test.rows
-    if gain["memory_score"] is None:
+    if math.isnan(gain.mean):
         return None
-    low, high = gain["interval"]
     best = outcome.test.best_baseline
     return {
-        "gain": _told(gain),
-        "seed": number(rows[SEED]["memory_score"]),
-        "evolved": number(rows[EVOLVED]["memory_score"]),
-        "sure": low is not None and low > 0,
-        "worse": high is not None and high < 0,
+        "gain": with_interval(gain),
+        "seed": number(rows[SEED].memory_score.mean),
+        "evolved": number(rows[EVOLVED].memory_score.mean),
+        "sure": gain.low > 0,
+        "worse": gain.high < 0,
         "best_baseline": best,
-        "over_baseline": None if best is None else _told(outcome.test.difference_from(best)),
+        "over_baseline": None if best is None else with_interval(outcome.test.difference_from(best)),
     }
-
-
-def _told(difference: Mapping[str, Any]) -> str:
-    return with_interval(difference["memory_score"], difference["interval"])
 
 
 def _counts(trials: tuple[Trial, ...]) -> dict[str, int]:
@@ -203,22 +195,22 @@ def _proposers(trials: tuple[Trial, ...]) -> list[tuple[str, ...]]:
 
 
 def _look_row(trial: Trial) -> tuple[str, ...]:
-    look = trial.look
-    over_best, over_seed = look["over_best"], look["over_seed"]
+    look = Look.from_json(trial.look)
+    over_best, over_seed = look.over_best, look.over_seed
     return (
         str(trial.number),
-        with_interval(over_best["gain"][0], over_best["gain"][1:]),
-        number(over_best["effect"]),
-        _p(over_best["p"]),
-        with_interval(over_seed["gain"][0], over_seed["gain"][1:]),
-        _p(over_seed["p"]),
-        _p(look["level"]),
-        ", ".join(look["regressions"]) or "none",
+        with_interval(over_best.gain),
+        number(over_best.effect),
+        _p(over_best.p),
+        with_interval(over_seed.gain),
+        _p(over_seed.p),
+        _p(look.level),
+        ", ".join(look.regressions) or "none",
     )
 
 
-def _p(value: float | None) -> str:
-    return "-" if value is None else "<0.0001" if value < 1e-4 else f"{value:.2g}"
+def _p(value: float) -> str:
+    return "-" if math.isnan(value) else "<0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
 def _shrinkage(outcome: Outcome) -> list[tuple[str, str]]:
@@ -228,7 +220,7 @@ def _shrinkage(outcome: Outcome) -> list[tuple[str, str]]:
         return []
     best = outcome.study.best
     found = [("train", best.score), ("validation", nan_mean(list(best.validation.values())))]
-    return [*((name, number(value)) for name, value in found), ("test", number(test.rows[EVOLVED]["memory_score"]))]
+    return [*((name, number(value)) for name, value in found), ("test", number(test.rows[EVOLVED].memory_score.mean))]
 
 
 def _trial_row(trial: Trial) -> dict[str, Any]:

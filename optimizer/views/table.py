@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from ...env.cost import TurnCost, turn_cost_of
+from ...env import Summary
+from ...env.cost import TurnCost
+from ...env.statistics import Estimate
 
 COLUMNS = ("policy", "memory score", "accuracy", "write", "read", "util.", "calls/turn", "tokens/turn")
 """Memory score with its 95% interval; accuracy and the three failure shares sum to 1; what a turn of a talk costs where
@@ -19,8 +20,8 @@ LONGEST_NAME = 20
 """Characters of a name that leave the figures their room in 80 columns."""
 
 
-def score_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Table:
-    """Return a table of evaluations, as ``Evaluation.as_json`` gives them, by the name to show."""
+def score_table(rows: Mapping[str, Summary], *, title: str) -> Table:
+    """Return a table of evaluations by the name to show."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in COLUMNS:
         table.add_column(column.replace("/", "\n/"), justify="left" if column in COLUMNS[:2] else "right", no_wrap=True)
@@ -29,15 +30,14 @@ def score_table(rows: Mapping[str, Mapping[str, Any]], *, title: str) -> Table:
     return table
 
 
-def cells(name: str, row: Mapping[str, Any]) -> list[str]:
+def cells(name: str, row: Summary) -> list[str]:
     """Return one evaluation's cells, aligned with ``COLUMNS``."""
-    cost = turn_cost_of(row)
     return [
         name,
-        with_interval(row["memory_score"], row["interval"]),
-        number(row["accuracy"]),
-        *(number(row["shares"][share]) for share in ("write", "read", "utilisation")),
-        *cost_cells(cost),
+        with_interval(row.memory_score),
+        number(row.accuracy),
+        *(number(row.shares[share]) for share in ("write", "read", "utilisation")),
+        *cost_cells(row.per_turn),
     ]
 
 
@@ -46,10 +46,10 @@ def cost_cells(cost: TurnCost | None) -> list[str]:
     return ["-", "-"] if cost is None else [f"{cost.calls:.2f}", f"{cost.tokens:,.0f}"]
 
 
-def with_interval(value: float | None, interval: Sequence[float | None]) -> str:
+def with_interval(score: Estimate) -> str:
     """Write a score with its interval; the interval is left out where there is none."""
-    low, high = interval
-    return number(value) if low is None else f"{number(value)} [{number(low)}, {number(high)}]"
+    mean, low, high = (number(value) for value in (score.mean, score.low, score.high))
+    return mean if math.isnan(score.low) else f"{mean} [{low}, {high}]"
 
 
 def short(name: str, longest: int) -> str:
@@ -57,9 +57,9 @@ def short(name: str, longest: int) -> str:
     return name if len(name) <= longest else "\u2026" + name[1 - longest :]
 
 
-def number(value: float | None) -> str:
+def number(value: float) -> str:
     """Write a score; a dash where there is none."""
-    return "-" if value is None or math.isnan(value) else f"{round(value, 3) + 0.0:.3f}"
+    return "-" if math.isnan(value) else f"{round(value, 3) + 0.0:.3f}"
 
 
 def count(value: int) -> str:

@@ -117,13 +117,12 @@ class Tracker:
         self._shown.add(trial.number)
 
     def _end(self) -> None:
-        scores: dict[str, float | None] = {}
+        scores: dict[str, float] = {}
         for name, row in self.outcome.test.rows.items():
-            scores |= {f"test/{name}/{figure}": row[figure] for figure in ("memory_score", "accuracy")}
-            scores |= {f"test/{name}/{share}": value for share, value in row["shares"].items()}
+            scores |= {f"test/{name}/memory_score": row.memory_score.mean, f"test/{name}/accuracy": row.accuracy}
+            scores |= {f"test/{name}/{share}": value for share, value in row.shares.items()}
         gain = self.outcome.test.difference
-        scores |= {"test/gain": gain["memory_score"]}
-        scores |= dict(zip(("test/gain_low", "test/gain_high"), gain["interval"], strict=True))
+        scores |= {"test/gain": gain.mean, "test/gain_low": gain.low, "test/gain_high": gain.high}
         known = self._client.get_run(self._parent).data.metrics
         self._log(self._parent, metrics={name: score for name, score in scores.items() if known.get(name) != score})
         for file in FILES:
@@ -275,13 +274,14 @@ def serve(uri: str, *, host: str, port: int) -> NoReturn:
 
 
 def _metrics(trial: Trial) -> dict[str, float | None]:
-    total = trial.ledger.total
-    summary = trial.summary
+    total, summary = trial.ledger.total, trial.summary
+    scores = {} if summary is None else {"accuracy": summary.accuracy, "ceiling": summary.ceiling}
+    shares = {} if summary is None else summary.shares
     return {
         "train_memory_score": trial.score if trial.finished_race else None,
         "validation_memory_score": nan_mean(list(trial.validation.values())),
-        **{name: summary[name] for name in ("accuracy", "upper_bound") if name in summary},
-        **{f"share/{name}": value for name, value in summary.get("shares", {}).items()},
+        **scores,
+        **{f"share/{name}": value for name, value in shares.items()},
         "forecast": trial.forecast,
         "users_raced": len(trial.series),
         "calls": total.calls,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.env import Evaluator, rollout
+from mnemotune.env import Evaluator, Summary, rollout
 from mnemotune.env.concurrency import both, end, side_by_side, start
 from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm.chain import Chain, add_call, chain
@@ -268,8 +268,8 @@ def test_scores_and_transcripts_do_not_depend_on_who_is_faster(
         cast = make_cast(make_model(delay=delay), embedder=slow_embedder)
         evaluator = Evaluator(cast, clock=lambda: 0.0)
         evaluation, _ = run_virtually(evaluator.evaluate(load_policy(preset), lives))
-        times = dict.fromkeys(("critical_path_s", "critical_path_calls"))
-        return evaluation.as_json(preset) | times, [episode.as_json() for episode in evaluation.episodes]
+        whole = Summary.of(evaluation, name=preset).as_json() | {"critical_path": None}
+        return whole, [episode.as_json() for episode in evaluation.episodes]
 
     even = evaluated(lambda _: 0.0)
     for seed in range(5):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemotune.env.cost import TurnCost, turn_cost, turn_cost_of
+from mnemotune.env.cost import TurnCost, turn_cost
 from mnemotune.policies.lm import CALL_ROLES, Ledger, Spend
 
 LEDGER = Ledger(
@@ -35,7 +35,6 @@ def test_a_policy_that_rewrites_its_prompts_pays_for_it() -> None:
 
 def test_where_nobody_replied_nothing_is_known() -> None:
     assert turn_cost(Ledger({"write": Spend(5), "answer": Spend(5)})) is None
-    assert turn_cost_of({"per_turn": None}) is turn_cost_of({}) is None
 
 
 @given(by_role=st.dictionaries(st.sampled_from(CALL_ROLES), spends))
@@ -45,6 +44,4 @@ def test_a_turn_takes_at_least_one_call_and_survives_json(by_role: dict[str, Spe
     if cost is not None:
         assert cost.calls >= 1
         told = cost.as_json()
-        again = turn_cost_of({"per_turn": told})
-        assert again is not None
-        assert again.as_json() == told
+        assert TurnCost(**told).as_json() == told

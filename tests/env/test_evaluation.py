@@ -15,13 +15,14 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.env import Episode, Evaluation, Evaluator, Protocol, rollout
+from mnemotune.env import Episode, Evaluation, Evaluator, Protocol, Summary, rollout
 from mnemotune.env.dialogue.protocol import upper_bound_prompt
 from mnemotune.env.dialogue.scoring import Diagnosis, PeriodScore, UserScore
 from mnemotune.policies import load_policy, presets
@@ -33,6 +34,7 @@ from mnemotune.policies.lm import (
     Limits,
     Metered,
     Request,
+    Spend,
     Usage,
 )
 from mnemotune.policies.lm.embedded import EmbeddedModel
@@ -48,26 +50,20 @@ AWI = load_policy("awi")
 TEXTS = default_templates()
 
 FIELDS = {
-    "policy",
-    "users",
-    "accuracy",
-    "random",
-    "upper_bound",
-    "metrics",
-    "memory_score",
-    "interval",
-    "shares",
-    "periods",
-    "calls",
-    "cached",
-    "tokens",
-    "cost_usd",
-    "wall_s",
-    "critical_path_s",
-    "critical_path_calls",
-    "failures",
+    *("policy", "key", "oracle", "compat", "groups", "accuracy", "floor", "ceiling", "memory_score", "interval"),
+    *(
+        "shares",
+        "stages",
+        "by_group",
+        "unparsable",
+        "failed_writes",
+        "failed_rewrites",
+        "spend",
+        "per_turn",
+        "cost_usd",
+    ),
+    *("wall_s", "critical_path", "failures", "extras"),
 }
-EXTRAS = {"key", "by_user", "compat", "oracle", "unparsable", "failed_writes", "failed_rewrites", "per_turn"}
 
 
 def given_state(prompt: str) -> dict[str, str]:
@@ -96,7 +92,7 @@ def unless(when: str, error: type[Exception] = LanguageModelError, *, says: str)
 
 def strictly_read(evaluation: Evaluation) -> Any:
     """Write as strict JSON and read back."""
-    return json.loads(json.dumps(evaluation.as_json("some"), allow_nan=False))
+    return json.loads(json.dumps(Summary.of(evaluation, name="some").as_json(), allow_nan=False))
 
 
 def calls(ledger: Ledger) -> dict[str, int]:
@@ -207,7 +203,7 @@ async def test_an_evaluation_can_be_repeated(
 ) -> None:
     lives = [make_scenario(user=name) for name in ("ann", "ben")]
     results = [
-        (await Evaluator(make_cast(make_model()), clock=lambda: 0.0).evaluate(AWI, lives)).as_json("awi")
+        strictly_read(await Evaluator(make_cast(make_model()), clock=lambda: 0.0).evaluate(AWI, lives))
         for _ in range(2)
     ]
     assert results[0] == results[1]
@@ -357,9 +353,9 @@ async def test_a_failed_episode_is_kept_and_its_user_goes_unscored(
     assert [episode.user for episode in evaluation.episodes] == ["ann", "ben", "cem"]
     assert evaluation.users == others.users
     result = strictly_read(evaluation)
-    assert result["users"] == 2
-    assert list(result["by_user"]) == ["ann", "cem"]
-    assert result["failures"] == [{"user": "ben", "reason": "no reply about ben in period"}]
+    assert result["groups"] == 2
+    assert list(result["by_group"]) == ["ann", "cem"]
+    assert result["failures"] == {"ben": "no reply about ben in period"}
 
 
 async def test_the_calls_of_a_failed_episode_are_billed(
@@ -378,11 +374,11 @@ async def test_when_every_episode_fails_the_result_says_so_and_scores_nothing(
     model = make_model(reply=unless("period 0", says="fine"))
     evaluation = await Evaluator(make_cast(model)).evaluate(NATIVE, lives)
     result = strictly_read(evaluation)
-    assert (result["users"], result["periods"], result["by_user"]) == (0, [], {})
-    assert [result[name] for name in ("accuracy", "random", "upper_bound", "memory_score")] == [None] * 4
+    assert (result["groups"], result["stages"]["accuracy"], result["by_group"]) == (0, [], {})
+    assert [result[name] for name in ("accuracy", "floor", "ceiling", "memory_score")] == [None] * 4
     assert result["interval"] == [None, None]
     assert result["shares"] == {"write": None, "read": None, "utilisation": None}
-    assert [failure["user"] for failure in result["failures"]] == ["ann", "ben"]
+    assert list(result["failures"]) == ["ann", "ben"]
 
 
 async def test_a_user_whose_upper_bound_cannot_be_found_goes_unscored(
@@ -394,7 +390,7 @@ async def test_a_user_whose_upper_bound_cannot_be_found_goes_unscored(
     assert evaluation.failures == {"ben": "upper bound: no reply about ben asks"}
     assert [user.user for user in evaluation.users] == ["ann"]
     assert [len(episode.periods) for episode in evaluation.episodes] == [3, 3]
-    assert strictly_read(evaluation)["users"] == 1
+    assert strictly_read(evaluation)["groups"] == 1
 
 
 async def test_an_episodes_own_failure_is_told_before_that_of_its_upper_bound(
@@ -484,18 +480,18 @@ async def test_the_result_has_the_fields_of_the_contract(
     lives = [make_scenario(user="ann"), make_scenario(user="ben", changes={1: {"pet_0": "mid"}})]
     evaluation = await Evaluator(make_cast(make_model(answer='{"answer": 1}'))).evaluate(AWI, lives)
     result = strictly_read(evaluation)
-    assert result.keys() == FIELDS | EXTRAS
-    assert (result["policy"], result["key"], result["users"]) == ("some", AWI.key, 2)
+    assert result.keys() == FIELDS
+    assert (result["policy"], result["key"], result["groups"]) == ("some", AWI.key, 2)
     assert result["shares"].keys() == {"write", "read", "utilisation"}
-    assert [period.keys() for period in result["periods"]] == [
-        {"accuracy", "memory_score", "write", "read", "utilisation"}
-    ] * 3
+    names = ("accuracy", "memory_score", "write", "read", "utilisation")
+    assert {name: len(series) for name, series in result["stages"].items()} == dict.fromkeys(names, 3)
     low, high = result["interval"]
     assert low < result["memory_score"] < high
     roles = {"reply", "user", "write", "answer", "probe", "upper_bound"}
-    assert result["calls"].keys() == result["cached"].keys() == result["tokens"].keys() == roles
-    assert all(spend.keys() == {"input", "output"} for spend in result["tokens"].values())
-    assert result["failures"] == []
+    assert result["spend"].keys() == roles
+    counts = {"calls", "cached", "input_tokens", "output_tokens", "cost_usd"}
+    assert all(spend.keys() == counts for spend in result["spend"].values())
+    assert result["failures"] == {}
 
 
 async def test_the_results_figures_are_the_evaluations(
@@ -504,15 +500,14 @@ async def test_the_results_figures_are_the_evaluations(
     lives = [make_scenario(user="ann"), make_scenario(user="ben", changes={1: {"pet_0": "mid"}})]
     evaluation = await Evaluator(make_cast(make_model(answer='{"answer": 1}'))).evaluate(AWI, lives)
     result, score = strictly_read(evaluation), evaluation.memory_score
-    for name in ("accuracy", "random", "upper_bound"):
-        assert result[name] == pytest.approx(evaluation.mean(name), abs=1e-6)
+    for name, own in (("accuracy", "accuracy"), ("floor", "random"), ("ceiling", "upper_bound")):
+        assert result[name] == pytest.approx(evaluation.mean(own), abs=1e-6)
     for name in ("write", "read", "utilisation"):
         assert result["shares"][name] == pytest.approx(evaluation.mean(name), abs=1e-6)
     for name in ("accuracy", "memory_score", "write", "read", "utilisation"):
-        series = [period[name] for period in result["periods"]]
-        assert series == pytest.approx(evaluation.period_means(name), abs=1e-6)
+        assert result["stages"][name] == pytest.approx(evaluation.period_means(name), abs=1e-6)
     assert [result["memory_score"], *result["interval"]] == pytest.approx([score.mean, score.low, score.high], abs=1e-6)
-    assert result["by_user"] == pytest.approx({"ann": 1.0, "ben": 5 / 9}, abs=1e-6)
+    assert result["by_group"] == pytest.approx({"ann": 1.0, "ben": 5 / 9}, abs=1e-6)
 
 
 async def test_one_user_has_no_interval_in_the_result(
@@ -536,12 +531,12 @@ async def test_unscored_periods_and_users_are_null_in_the_result(
     ben = make_scenario(user="ben", questions=4, changes={0: {"flat_0": "mid"}})
     evaluation = await Evaluator(make_cast(make_model(upper_bound=bound))).evaluate(NATIVE, [ann, ben])
     result = strictly_read(evaluation)
-    assert result["by_user"] == {"ann": 1.0, "ben": None}
+    assert result["by_group"] == {"ann": 1.0, "ben": None}
     assert result["interval"] == [None, None]
-    assert (result["users"], result["memory_score"], result["accuracy"]) == (2, 1.0, 1.0)
-    assert [period["memory_score"] for period in result["periods"]] == [1.0, None, None]
+    assert (result["groups"], result["memory_score"], result["accuracy"]) == (2, 1.0, 1.0)
+    assert result["stages"]["memory_score"] == [1.0, None, None]
     alone = strictly_read(await Evaluator(make_cast(make_model())).evaluate(NATIVE, [ann]))
-    assert alone["periods"][1] == dict.fromkeys(("accuracy", "memory_score", "write", "read", "utilisation"))
+    assert [series[1] for series in alone["stages"].values()] == [None] * 5
 
 
 async def test_spend_is_told_by_role(make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast) -> None:
@@ -550,11 +545,13 @@ async def test_spend_is_told_by_role(make_scenario: MakeScenario, make_model: Ma
     user = make_model(usage=Usage(3, 2, cost_usd=0.25, cached=True))
     lives = [make_scenario(user=name) for name in ("ann", "ben")]
     result = strictly_read(await Evaluator(make_cast(assistant, user=user)).evaluate(NATIVE, lives))
-    assert result["calls"] == {"upper_bound": 16, "reply": 12, "user": 4, "answer": 12, "probe": 12}
-    assert result["cached"] == {"upper_bound": 0, "reply": 0, "user": 4, "answer": 0, "probe": 0}
-    assert result["tokens"]["reply"] == {"input": 1200, "output": 120}
-    assert result["tokens"]["user"] == {"input": 12, "output": 8}
-    assert result["tokens"]["upper_bound"] == {"input": 1600, "output": 160}
+    assert result["spend"] == {
+        "upper_bound": asdict(Spend(16, 0, 1600, 160, 8.0)),
+        "reply": asdict(Spend(12, 0, 1200, 120, 6.0)),
+        "user": asdict(Spend(4, 4, 12, 8, 1.0)),
+        "answer": asdict(Spend(12, 0, 1200, 120, 6.0)),
+        "probe": asdict(Spend(12, 0, 1200, 120, 6.0)),
+    }
     assert result["cost_usd"] == (16 + 12 + 12 + 12) * 0.5 + 4 * 0.25
 
 
@@ -590,7 +587,7 @@ async def test_a_life_of_v1_base_takes_its_known_calls_and_one_for_each_choice(
     model = make_model()
     evaluation = await Evaluator(make_cast(model)).evaluate(load_policy(preset), [base_life])
     wanted = {"reply": 50, "user": 20, "answer": 110, "probe": 110, "upper_bound": 40, **writes}
-    assert calls(evaluation.ledger) == strictly_read(evaluation)["calls"] == wanted
+    assert calls(evaluation.ledger) == wanted
     assert Counter(request.role for request in model.requests) == Counter(wanted)
 
 
@@ -614,14 +611,20 @@ async def test_the_embedded_model_on_a_real_user_is_neither_blind_nor_perfect(
 ) -> None:
     evaluation = await Evaluator(make_cast(EmbeddedModel())).evaluate(AWI, sample)
     result = strictly_read(evaluation)
-    assert result["failures"] == []
-    assert 0 < result["accuracy"] < result["upper_bound"] <= 1
+    assert result["failures"] == {}
+    assert 0 < result["accuracy"] < result["ceiling"] <= 1
     assert result["accuracy"] + sum(result["shares"].values()) == pytest.approx(1, abs=1e-5)
     assert all(share > 0 for share in result["shares"].values())
-    assert len(result["periods"]) == 11
-    for period in result["periods"]:
-        shares = [period[name] for name in ("accuracy", "write", "read", "utilisation")]
-        assert sum(shares) == pytest.approx(1, abs=1e-5)
-    assert result["periods"][0]["read"] == 0
-    assert result["calls"] == {"reply": 94, "user": 37, "write": 92, "answer": 110, "probe": 110, "upper_bound": 44}
+    stages = result["stages"]
+    parts = zip(*(stages[name] for name in ("accuracy", "write", "read", "utilisation")), strict=True)
+    assert [sum(shares) for shares in parts] == pytest.approx([1] * 11, abs=1e-5)
+    assert stages["read"][0] == 0
+    assert calls(evaluation.ledger) == {
+        "reply": 94,
+        "user": 37,
+        "write": 92,
+        "answer": 110,
+        "probe": 110,
+        "upper_bound": 44,
+    }
     assert (result["cost_usd"], result["unparsable"], result["failed_writes"]) == (0.0, 0, 0)

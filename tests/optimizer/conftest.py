@@ -22,7 +22,7 @@ from mlflow import MlflowClient
 from lives import life
 from mnemotune.data import Scenario
 from mnemotune.data.splits import Splits
-from mnemotune.env import Cast, Episode, Evaluator, Protocol
+from mnemotune.env import Cast, Episode, Evaluator, Protocol, Summary
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.numbers import Draw, point_of
@@ -230,7 +230,7 @@ def make_trial(number: int = 0, **values: Any) -> Trial:
         "proposer": "" if number == 0 else "somebody",
         "train": train,
         "series": {user: () if math.isnan(score) else (score, score) for user, score in train.items()},
-        "summary": {"accuracy": 0.5, "shares": shares, "failures": []},
+        "summary": Summary(policy="made up", accuracy=0.5, shares=shares),
         "params": {} if place is None else place.point,
         "distributions": {} if place is None else place.distributions,
     }
@@ -239,7 +239,10 @@ def make_trial(number: int = 0, **values: Any) -> Trial:
 
 def told_of(trial: Trial, *, spend: bool = True) -> dict[str, Any]:
     """Return all of a trial as values that are equal when the trials are, NaN included."""
-    kept = replace(trial, params={}, distributions={}, ledger=trial.ledger if spend else Ledger())
+    kept = replace(trial, params={}, distributions={})
+    if not spend:
+        summary = None if trial.summary is None else replace(trial.summary, spend=Ledger())
+        kept = replace(kept, ledger=Ledger(), summary=summary)
     return {"trial": repr(kept), "params": dict(trial.params), "distributions": dict(trial.distributions)}
 
 
@@ -321,7 +324,8 @@ class Rig:
         """Return the look that a trial should get, and whether it should be accepted, from scores alone."""
         parent, first, best = before[trial.parent or 0], leader(before), [t for t in before if t.accepted][-1]
         last = trial.change == LAST_LOOK
-        leads = trial.finished_race and len(trial.summary["failures"]) <= len(parent.summary["failures"])
+        failures = [{} if one.summary is None else one.summary.failures for one in (trial, parent)]
+        leads = trial.finished_race and len(failures[0]) <= len(failures[1])
         leads = leads and compare(trial.train, parent.train).mean > 0 and trial.score > first.score
         assert trial.led == (leads and promising(trial.train, first.train))
         assert last or parent.generation < trial.generation

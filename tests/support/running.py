@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from mnemotune.optimizer.search.allowance import Allowance
 from mnemotune.optimizer.search.loop import Loop
 from mnemotune.optimizer.search.outcome import Outcome
 from mnemotune.optimizer.search.run import evolve, resume
-from mnemotune.policies.lm import Completion, Request
+from mnemotune.policies.lm import Completion, Ledger, Request
+from mnemotune.policies.lm.chain import NO_CALLS
 from mnemotune.policies.lm.embedded import EmbeddedModel
 
 SIZES = {"train": 2, "validation": 4, "test": 3}
-SPEND = {"wall_s", "calls", "cached", "tokens", "cost_usd"}
 TRIAL_2 = "    2  "
 """How the line of trial 2 begins."""
 
@@ -55,7 +56,8 @@ def go_on(folder: Path, *overrides: str, screen: Screen | None = None) -> Outcom
 
 def scores(rows: Any) -> Any:
     """Return evaluations without what a run's speed and its stops may change."""
-    return {name: {k: v for k, v in row.items() if k not in SPEND} for name, row in rows.items()}
+    same = {"spend": Ledger(), "wall_s": 0.0, "critical_path": NO_CALLS}
+    return {name: replace(row, **same) for name, row in rows.items()}
 
 
 def contents(folder: Path) -> dict[str, bytes]:

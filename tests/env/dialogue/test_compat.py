@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.env import Evaluation, Evaluator, Protocol
+from mnemotune.env import Evaluation, Evaluator, Protocol, Summary
 from mnemotune.env.dialogue.compat import DEFECTS, SEED, Defect, parse_strictly
 from mnemotune.env.dialogue.protocol import answer_prompt, read_answer, read_probe
 from mnemotune.optimizer.config import ConfigError, parse_config
@@ -44,6 +44,10 @@ def evaluate(make_model: MakeModel, make_cast: MakeCast) -> Evaluate:
 # Guesses
 
 
+def summary(evaluation: Evaluation) -> dict[str, Any]:
+    return Summary.of(evaluation, name="native").as_json()
+
+
 async def test_an_unreadable_answer_is_wrong_and_by_name_a_guess_that_may_be_right(
     evaluate: Evaluate, make_scenario: MakeScenario
 ) -> None:
@@ -53,14 +57,14 @@ async def test_an_unreadable_answer_is_wrong_and_by_name_a_guess_that_may_be_rig
     rng = random.Random(SEED)
     by_hand = [rng.randint(1, 4) == 1 for _ in range(2 * 3 * 4)]
     assert 0 < guessed.mean("accuracy") == pytest.approx(sum(by_hand) / len(by_hand))
-    assert guessed.as_json("native")["unparsable"] == 24, "it is told all the same"
-    assert guessed.as_json("native") == (await evaluate(lives, "guessed_answers", answer="dunno")).as_json("native")
+    assert summary(guessed)["unparsable"] == 24, "it is told all the same"
+    assert summary(guessed) == summary(await evaluate(lives, "guessed_answers", answer="dunno"))
 
 
 async def test_readable_answers_are_not_guessed(evaluate: Evaluate, make_scenario: MakeScenario) -> None:
     lives = [make_scenario(questions=2)]
     plain, compat = await evaluate(lives), await evaluate(lives, "guessed_answers")
-    assert compat.as_json("native") | {"compat": []} == plain.as_json("native")
+    assert summary(compat) | {"compat": []} == summary(plain)
 
 
 async def test_the_upper_bounds_guesses_are_a_sequence_of_their_own(
@@ -157,17 +161,17 @@ async def test_a_period_without_headroom_is_left_out_and_by_name_makes_the_whole
     assert math.isnan(plain.period_means("memory_score")[1])
     assert plain.memory_score.mean == pytest.approx(plain.period_means("memory_score")[0])
     compat = await evaluate(lives, "unguarded_score", **told)
-    assert compat.as_json("native")["memory_score"] is None
-    assert compat.as_json("native")["accuracy"] == plain.as_json("native")["accuracy"]
+    assert summary(compat)["memory_score"] is None
+    assert summary(compat)["accuracy"] == summary(plain)["accuracy"]
 
 
 async def test_output_tokens_are_the_replies_and_by_name_include_the_prompts(
     evaluate: Evaluate, make_scenario: MakeScenario
 ) -> None:
     lives = [make_scenario(sessions=(1,))]
-    plain = (await evaluate(lives)).as_json("native")["tokens"]
-    compat = (await evaluate(lives, "total_output_tokens")).as_json("native")["tokens"]
-    assert {role: {"input": t["input"], "output": t["input"] + t["output"]} for role, t in plain.items()} == compat
+    plain = summary(await evaluate(lives))["spend"]
+    compat = summary(await evaluate(lives, "total_output_tokens"))["spend"]
+    assert {r: s | {"output_tokens": s["input_tokens"] + s["output_tokens"]} for r, s in plain.items()} == compat
 
 
 async def test_probes_see_the_memories_and_by_name_those_of_an_external_store_are_lost(

@@ -232,22 +232,20 @@ def check_evaluation() -> Callable[..., None]:
 
     def check(told: Mapping[str, Any], *, users: int, periods: int = 2) -> None:
         assert isinstance(told["policy"], str)
-        assert told["users"] == users
-        for name in ("accuracy", "random", "upper_bound"):
+        assert told["groups"] == users
+        for name in ("accuracy", "floor", "ceiling"):
             assert 0 <= told[name] <= 1
         assert told["memory_score"] <= 1
         low, high = told["interval"]
         assert users < 2 or low <= told["memory_score"] <= high
         assert told["shares"].keys() == {"write", "read", "utilisation"}
         assert math.isclose(told["accuracy"] + sum(told["shares"].values()), 1, abs_tol=1e-5)
-        assert len(told["periods"]) == periods
-        for period in told["periods"]:
-            assert period.keys() == {"accuracy", "memory_score", "write", "read", "utilisation"}
-        assert told["calls"].keys() == told["cached"].keys() == told["tokens"].keys() >= {"reply", "answer", "probe"}
-        assert all(count > 0 for count in told["calls"].values())
-        assert all(tokens.keys() == {"input", "output"} for tokens in told["tokens"].values())
+        names = ("accuracy", "memory_score", "write", "read", "utilisation")
+        assert {name: len(series) for name, series in told["stages"].items()} == dict.fromkeys(names, periods)
+        assert told["spend"].keys() >= {"reply", "answer", "probe"}
+        assert all(spend["calls"] > 0 for spend in told["spend"].values())
         assert told["wall_s"] > 0
-        assert told["failures"] == []
+        assert told["failures"] == {}
 
     return check
 

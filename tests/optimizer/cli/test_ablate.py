@@ -44,8 +44,8 @@ def test_variants_are_searched_compared_and_not_searched_again(
     assert none["candidates"] == none["accepted"] == 0
     assert 0 < whole["candidates"] <= 2
     for variant in told["variants"]:
-        users = [set(search["by_user"]) for search in variant["searches"]]
-        assert users[0] == users[1] == set(whole["searches"][0]["by_user"]), "all are tested on the same users"
+        users = [set(search["by_group"]) for search in variant["searches"]]
+        assert users[0] == users[1] == set(whole["searches"][0]["by_group"]), "all are tested on the same users"
         for search in variant["searches"]:
             outcome = open_run(Path(search["run"]))
             assert outcome.config.search.seed == search["seed"]

@@ -60,7 +60,7 @@ def anns(rows: list[dict[str, Any]]) -> Callable[[str], bool]:
 
 
 def others(told: Any) -> dict[str, float]:
-    return {user: score for user, score in told["by_user"].items() if user != ANN}
+    return {user: score for user, score in told["by_group"].items() if user != ANN}
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_answers_that_are_unparsable_or_out_of_range_are_wrong_and_counted(
     done = evaluate(rows).succeeded()
     told = done.json
     assert others(told) == others(whole)
-    assert told["by_user"][ANN] < 0, "below chance, since no guess is ever right"
+    assert told["by_group"][ANN] < 0, "below chance, since no guess is ever right"
     assert told["unparsable"] == 8
     assert "8 answers could not be read, and count as wrong" in done.err
-    assert told["failures"] == []
+    assert told["failures"] == {}
 
 
 def test_a_schema_key_that_a_probe_leaves_out_counts_as_unknown(
@@ -98,7 +98,7 @@ def test_a_schema_key_that_a_probe_leaves_out_counts_as_unknown(
     hers = anns(rows)
     server.whim = lambda role, text: '{"shoe_size": "44"}' if role == "probe" and hers(text) else None
     told = evaluate(rows).succeeded().json
-    assert told["by_user"] == whole["by_user"], "probes do not change the score"
+    assert told["by_group"] == whole["by_group"], "probes do not change the score"
     assert told["shares"]["write"] > whole["shares"]["write"]
     assert sum(told["shares"].values()) == pytest.approx(sum(whole["shares"].values()), abs=1e-5)
 
@@ -108,9 +108,9 @@ def test_a_period_without_sessions_is_questioned_all_the_same(rows: list[dict[st
     rows[0]["periods"][1]["sessions"] = []
     told = evaluate(rows).succeeded().json
     assert others(told) == others(whole)
-    assert told["failures"] == []
-    assert len(told["periods"]) == 2
-    assert told["calls"]["answer"] == whole["calls"]["answer"]
+    assert told["failures"] == {}
+    assert len(told["stages"]["accuracy"]) == 2
+    assert told["spend"]["answer"]["calls"] == whole["spend"]["answer"]["calls"]
 
 
 def test_a_talk_too_long_for_the_model_fails_its_user_with_advice(
@@ -122,12 +122,12 @@ def test_a_talk_too_long_for_the_model_fails_its_user_with_advice(
     server.whim = lambda role, text: too_long if role == "reply" and hers(text) and len(text) > 1500 else None
     done = evaluate(rows, "native").succeeded()
     told = done.json
-    assert told["users"] == 2
-    assert told["by_user"] == others(whole)
-    (failure,) = told["failures"]
-    assert failure["user"] == ANN
-    assert "maximum context length is 8192" in failure["reason"]
-    assert "lower the policy's buffer_size" in failure["reason"]
+    assert told["groups"] == 2
+    assert told["by_group"] == others(whole)
+    ((failed, reason),) = told["failures"].items()
+    assert failed == ANN
+    assert "maximum context length is 8192" in reason
+    assert "lower the policy's buffer_size" in reason
     assert f"user {ANN} failed" in done.err
 
 
@@ -140,9 +140,9 @@ def test_a_user_whose_upper_bound_equals_chance_has_no_score_and_is_left_out_of_
         "none" if role == "upper_bound" and hers(text) and first not in text else None
     )  # one question in four is right, and there are four choices
     told = evaluate(rows).succeeded().json
-    assert told["by_user"][ANN] is None
+    assert told["by_group"][ANN] is None
     assert others(told) == others(whole)
-    assert told["users"] == 3
+    assert told["groups"] == 3
     assert told["memory_score"] == pytest.approx(sum(others(told).values()) / 2, abs=1e-6)
 
 
@@ -154,8 +154,8 @@ def test_a_call_that_fails_for_one_user_leaves_the_others_as_they_were(
     hers = anns(rows)
     server.whim = lambda asked, text: (422, "cannot do that") if asked == role and hers(text) else None
     told = evaluate(rows).succeeded().json
-    assert [failure["user"] for failure in told["failures"]] == [ANN]
-    assert told["by_user"] == others(whole)
+    assert list(told["failures"]) == [ANN]
+    assert told["by_group"] == others(whole)
 
 
 def test_a_rewriting_that_cannot_be_read_is_told_and_leaves_the_prompt(
@@ -163,5 +163,5 @@ def test_a_rewriting_that_cannot_be_read_is_told_and_leaves_the_prompt(
 ) -> None:
     server.whim = lambda role, text: "Sorry." if role == "propose" else None
     done = evaluate(rows, "awi_complete").succeeded()
-    assert done.json["by_user"] == evaluate(rows, "awi").succeeded().json["by_user"]
+    assert done.json["by_group"] == evaluate(rows, "awi").succeeded().json["by_group"]
     assert "3 rewritten prompts could not be read, and stayed as they were" in done.err

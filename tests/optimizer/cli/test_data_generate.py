@@ -49,7 +49,7 @@ def test_the_embedded_model_makes_users_from_beginning_to_end(cli: Cli) -> None:
     assert "2 of 2 users written to x.json" in done.err
     assert cli("data", "check", "x.json").succeeded().out.splitlines()[-1] == "2 users, no errors"
     score = cli("evaluate", "awi", "--data", "x.json", "--json").succeeded().json
-    assert score["upper_bound"] > score["random"] + 0.5
+    assert score["ceiling"] > score["floor"] + 0.5
     for scenario in load_scenarios("x.json"):
         assert len(scenario.periods) == 11
         assert len(scenario.qas) == 10

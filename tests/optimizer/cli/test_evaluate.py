@@ -18,6 +18,10 @@ NOTES = {"write": {"mode": "profile"}, "update_every": 2, "buffer_size": 2, "sto
 Cli = Callable[..., Any]
 
 
+def counted(told: Any, kind: str) -> int:
+    return sum(spend[kind] for spend in told["spend"].values())
+
+
 @pytest.fixture
 def keeps(tmp_path: Path) -> Path:
     path = tmp_path / "keeps.yaml"
@@ -53,7 +57,7 @@ def test_json_is_one_object_with_the_promised_fields(cli: Cli, people: Path, che
     check_evaluation(told, users=8)
     assert told["policy"] == "native"
     assert told["cost_usd"] == 0
-    assert all(count == 0 for count in told["cached"].values())
+    assert all(spend["cached"] == 0 for spend in told["spend"].values())
 
 
 def test_json_is_all_that_a_real_process_prints(start: Any, people: Path, check_evaluation: Any) -> None:
@@ -83,7 +87,7 @@ def test_a_policy_can_be_a_yaml_or_a_json_file(cli: Cli, people: Path, keeps: Pa
     for path in (keeps, notes):
         told = cli("evaluate", path, "--data", people, "--users", "user-1-000", "--json").succeeded().json
         assert told["policy"] == str(path)
-        assert told["calls"]["answer"] == 6
+        assert told["spend"]["answer"]["calls"] == 6
 
 
 def test_equal_evaluations_are_equal_but_for_the_time_they_took(cli: Cli, people: Path, keeps: Path) -> None:
@@ -140,8 +144,8 @@ def first_user(cli: Cli, data: str) -> str:
 @pytest.mark.skipif(not SAMPLE.is_file(), reason="the real sample is no part of the repository")
 def test_a_real_user_of_amemgym_is_evaluated_with_the_same_command(cli: Cli, check_evaluation: Any) -> None:
     told = cli("evaluate", "native", "--data", SAMPLE, "--json").succeeded().json
-    check_evaluation(told, users=1, periods=len(told["periods"]))
-    assert len(told["periods"]) > 5
+    check_evaluation(told, users=1, periods=len(told["stages"]["accuracy"]))
+    assert len(told["stages"]["accuracy"]) > 5
 
 
 def test_out_gets_an_episode_for_each_user_with_everything_that_was_said(
@@ -186,7 +190,7 @@ def test_the_config_gives_rounds_and_texts(cli: Cli, people: Path, tmp_path: Pat
     one = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--json"]
     usual, longer = cli(*one).json, cli(*one, "--config", config).succeeded().json
     assert usual["key"] != longer["key"], "the policy's own prompts start from the texts too"
-    assert longer["calls"]["user"] == 2 * usual["calls"]["user"] > 0
+    assert longer["spend"]["user"]["calls"] == 2 * usual["spend"]["user"]["calls"] > 0
 
 
 def test_off_policy_the_talks_of_another_evaluation_are_replayed(
@@ -195,11 +199,11 @@ def test_off_policy_the_talks_of_another_evaluation_are_replayed(
     one = ["--data", people, "--users", "user-1-000,user-1-001", "--json"]
     talked = cli("evaluate", "native", *one, "--out", tmp_path / "native").succeeded().json
     own = cli("evaluate", "native", *one, "--off-policy", tmp_path / "native").succeeded().json
-    assert own["by_user"] == talked["by_user"]
-    assert own["calls"].keys().isdisjoint({"reply", "user"})
+    assert own["by_group"] == talked["by_group"]
+    assert own["spend"].keys().isdisjoint({"reply", "user"})
     other = cli("evaluate", "awi", *one, "--off-policy", tmp_path / "native").succeeded().json
     assert other["off_policy"] == str(tmp_path / "native")
-    assert other["users"] == 2
+    assert other["groups"] == 2
     told = cli("evaluate", "awi", "--data", people, "--off-policy", tmp_path / "native").refused()
     assert "no talk is recorded" in told
     assert "has no recorded talks" in cli("evaluate", "awi", *one, "--off-policy", tmp_path).refused()
@@ -213,12 +217,12 @@ def test_amemgyms_result_files_are_written_beside_ours(cli: Cli, people: Path, t
     assert sum(flat) / len(flat) == pytest.approx(told["accuracy"], abs=1e-6)
     assert (tmp_path / "theirs" / "embedded" / "utilization_metrics.json").is_file()
     listened = cli("evaluate", "native", *one[:-2], "--off-policy", tmp_path / "theirs" / "awi").succeeded().json
-    assert listened["users"] == 1
+    assert listened["groups"] == 1
 
 
 def test_a_config_that_is_made_for_a_search_does_for_an_evaluation(cli: Cli, people: Path, tiny: Path) -> None:
     told = cli("evaluate", "native", "--data", people, "--config", tiny, "--users", "user-1-000", "--json").json
-    assert told["users"] == 1
+    assert told["groups"] == 1
 
 
 def test_an_endpoint_is_asked_for_everything_and_scores_as_the_model_behind_it(
@@ -230,11 +234,13 @@ def test_an_endpoint_is_asked_for_everything_and_scores_as_the_model_behind_it(
         .json
     )
     check_evaluation(told, users=8)
-    assert sum(told["calls"].values()) == len(server.asked)
+    assert counted(told, "calls") == len(server.asked)
     assert {body["model"] for _, body in server.asked} == {"tiny"}
     direct = cli("evaluate", notes, "--data", people, "--json").json
-    for name in ("accuracy", "memory_score", "shares", "periods", "by_user", "calls", "tokens"):
+    for name in ("accuracy", "memory_score", "shares", "stages", "by_group"):
         assert told[name] == direct[name], name
+    for kind in ("calls", "input_tokens", "output_tokens"):
+        assert counted(told, kind) == counted(direct, kind)
     assert told["cost_usd"] is None, "an unknown price is not zero"
     assert told["model"] == "openai:tiny"
 
@@ -243,7 +249,7 @@ def test_prices_make_costs(cli: Cli, people: Path, endpoint: Any) -> None:
     config = endpoint(prices={"tiny": {"input": 2.0, "output": 8.0, "date": "2026-10-01"}})
     one = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--config", config]
     told = cli(*one, "--model", "openai:tiny", "--json").succeeded().json
-    tokens = [sum(role[kind] for role in told["tokens"].values()) for kind in ("input", "output")]
+    tokens = [counted(told, kind) for kind in ("input_tokens", "output_tokens")]
     assert told["cost_usd"] == pytest.approx((2 * tokens[0] + 8 * tokens[1]) / 1e6)
 
 
@@ -254,12 +260,12 @@ def test_a_second_evaluation_into_the_same_folder_is_answered_from_the_cache(
     command += ["--out", tmp_path / "out"]
     first = cli(*command).succeeded().json
     asked = len(server.asked)
-    assert asked == sum(first["calls"].values()) - sum(first["cached"].values())
+    assert asked == counted(first, "calls") - counted(first, "cached")
     again = cli(*command).succeeded().json
     assert len(server.asked) == asked, "nothing is paid twice"
-    assert again["cached"] == again["calls"] == first["calls"]
+    assert counted(again, "cached") == counted(again, "calls") == counted(first, "calls")
     assert again["cost_usd"] == 0
-    for name in ("accuracy", "memory_score", "shares", "periods", "tokens"):
+    for name in ("accuracy", "memory_score", "shares", "stages", "per_turn"):
         assert again[name] == first[name], name
 
 
@@ -272,7 +278,7 @@ def test_another_seed_asks_the_endpoint_anew(
     asked = len(server.asked)
     other = cli(*command, "--seed", "1").succeeded().json
     assert len(server.asked) == 2 * asked
-    assert other["cached"] == first["cached"]
+    assert counted(other, "cached") == counted(first, "cached")
 
 
 def test_the_cache_can_be_left_out(cli: Cli, people: Path, endpoint: Any, server: Any, tmp_path: Path) -> None:

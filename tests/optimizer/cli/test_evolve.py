@@ -58,10 +58,10 @@ def test_json_is_all_that_a_real_process_prints_on_standard_output(start: Any, t
 
 def test_the_policy_that_was_found_can_be_evaluated_as_it_is(cli: Cli, finished: Path, people: Path) -> None:
     row = json.loads((finished / "result.json").read_text(encoding="utf-8"))["best_policy"]
-    users = ",".join(row["by_user"])
+    users = ",".join(row["by_group"])
     told = cli("evaluate", finished / "best_policy.yaml", "--data", people, "--users", users, "--json").succeeded().json
     assert told["key"] == row["key"]
-    assert told["by_user"] == row["by_user"]
+    assert told["by_group"] == row["by_group"]
     assert told["accuracy"] == row["accuracy"]
 
 
@@ -166,7 +166,7 @@ def as_finished(finished_once: Path, kit: Any) -> Callable[[Path], None]:
         ours, theirs = ([kit.told(t, spend=False) for t in o.study.trials] for o in (other, whole))
         assert ours == theirs
         for name, row in whole.test.rows.items():
-            assert other.test.rows[name]["by_user"] == row["by_user"]
+            assert other.test.rows[name].by_group == row.by_group
 
     return check
 
@@ -230,7 +230,7 @@ def test_a_run_that_was_killed_has_counted_all_that_the_server_was_asked(start: 
 
 def test_an_endpoint_is_asked_and_what_it_said_is_never_paid_again(cli: Cli, remote: Path, server: Any) -> None:
     told = cli("evolve", remote, "--out", "run", "--json").succeeded().json
-    cached = sum(told[name]["cached"].get(role, 0) for name in ("seed_policy", "best_policy") for role in told["calls"])
+    cached = sum(s["cached"] for name in ("seed_policy", "best_policy") for s in told[name]["spend"].values())
     assert 0 < len(server.asked) <= told["budget"]["spent"]["calls"] - cached
     assert told["budget"]["spent"]["usd"] is None
     server.asked.clear()
@@ -239,7 +239,7 @@ def test_an_endpoint_is_asked_and_what_it_said_is_never_paid_again(cli: Cli, rem
     assert server.asked == []
     assert repeated["calls"] == told["calls"]
     assert repeated["budget"]["spent"]["usd"] == 0
-    assert repeated["best_policy"]["by_user"] == told["best_policy"]["by_user"]
+    assert repeated["best_policy"]["by_group"] == told["best_policy"]["by_group"]
 
 
 def test_an_endpoint_that_goes_down_stops_the_run_with_one_message_and_it_can_go_on(

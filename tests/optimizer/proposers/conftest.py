@@ -49,14 +49,14 @@ class Bench:
 
     def study(self) -> list[Trial]:
         """Make a study with every kind of trial; 0, 1, 6 and 7 were raced, 0, 1 and 7 are best for some user."""
-        kit, odd = self.kit, {"train": {}, "summary": {}}
+        kit, odd = self.kit, {"train": {}, "summary": None}
         return [
             self.trial(),
             self.trial(1, policy=self.facts(), train={"train0": 0.5, "train1": 0.1}),
             kit.trial(2, policy=None, stage="check", **odd),
             kit.trial(3, policy=kit.policy(31), stage="check", **odd),
             kit.trial(4, policy=kit.policy(32), stage="screen", **odd),
-            kit.trial(5, policy=kit.policy(33), summary={}, train={"train0": 0.9}),
+            kit.trial(5, policy=kit.policy(33), summary=None, train={"train0": 0.9}),
             kit.trial(6, policy=kit.policy(34), train={"train0": nan, "train1": nan}),
             self.trial(7, policy=kit.policy(35), stage="validate", accepted=True),
         ]

@@ -121,7 +121,7 @@ def test_some_parent_must_have_a_write_prompt_that_may_change(bench: Any) -> Non
     assert not bench.ready("amemgym", [bench.trial()])
     assert bench.ready("amemgym", [bench.trial(), facts])
     assert not bench.ready("amemgym", [bench.trial(), facts], slots=("merge", "reply", "answer"))
-    lost = bench.kit.trial(1, policy=bench.facts(), summary={})
+    lost = bench.kit.trial(1, policy=bench.facts(), summary=None)
     assert not bench.ready("amemgym", [bench.trial(), lost])
 
 

@@ -66,7 +66,7 @@ class Course:
         return found
 
     async def judge(self, found: Candidate) -> Trial:
-        number, raced = len(self.trials), {"train": {}, "series": {}, "summary": {}, "evidence": ()}
+        number, raced = len(self.trials), {"train": {}, "series": {}, "summary": None, "evidence": ()}
         if found.policy is not None:
             race = await self.arena.race(found.policy, [self.trials[found.parent]] if self.trials else [])
             raced = {"train": race.scores, "series": race.series, "summary": race.summary, "evidence": race.evidence}
@@ -159,7 +159,7 @@ async def test_what_is_made_of_a_prompt_whose_race_was_lost_early_counts_as_made
     bench: Any,
 ) -> None:
     """gepa goes on from it, since its first users did well; the search can compare only with a whole race."""
-    found = await after_a_race(bench, 2, score=1.0, summary={})
+    found = await after_a_race(bench, 2, score=1.0, summary=None)
     assert (found.parent, bench.kit.care(found.policy)) == (0, 50)
 
 
@@ -242,7 +242,7 @@ def test_what_was_left_at_its_first_look_is_not_proposed_again_invariant_2(bench
     begun = Course(bench, bench.kit.pupil())
     (first,) = begun.run(1, judged=False)
     begins = dict.fromkeys(begun.trials[0].train, (0.9,))
-    left = bench.trial(1, policy=first.policy, train={}, series=begins, summary={})
+    left = bench.trial(1, policy=first.policy, train={}, series=begins, summary=None)
     (found,) = Course(bench, bench.kit.pupil(), trials=[*begun.trials, left]).run(1, judged=False)
     assert [bench.kit.care(candidate.policy) for candidate in (first, found)] == [25, 50]
 

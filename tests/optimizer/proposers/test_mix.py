@@ -241,7 +241,7 @@ def test_the_same_proposal_in_two_slots_is_made_anew_in_one_of_them_invariant_4(
 
 def test_what_was_only_screened_or_lost_is_known_too_invariant_4(bench: Any) -> None:
     known, pupil = bench.kit.policy(55), bench.kit.pupil()
-    trials = [bench.trial(), bench.kit.trial(1, policy=known, stage="screen", train={}, summary={})]
+    trials = [bench.trial(), bench.kit.trial(1, policy=known, stage="screen", train={}, summary=None)]
     (candidate,) = reflected(bench, pupil, candidates=1, trials=trials)
     assert candidate.policy == known
     assert len(pupil.requests) == ATTEMPTS

@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
+from mnemotune.env import Summary
 from mnemotune.env.statistics import nan_mean
 from mnemotune.optimizer.config import SearchConfig, SpaceConfig
 from mnemotune.optimizer.proposers.numbers import (
@@ -95,7 +96,7 @@ def trial_at(draw: Draw, number: int, score: float) -> Trial:
         reason="",
         train={"a": score, "b": score},
         series=dict.fromkeys("ab", () if math.isnan(score) else (score, score)),
-        summary={"accuracy": 0.5},
+        summary=Summary(policy=""),
         params=draw.point,
         distributions=draw.distributions,
     )
@@ -206,14 +207,14 @@ def test_the_sampler_learns_where_scores_are_high() -> None:
 def test_trials_that_were_not_raced_teach_nothing() -> None:
     taught_by = history(SPACE, 20, seed=0, score=lambda point: float(point["mode"] == "facts"))
     seed, *later = taught_by
-    unraced = [replace(trial, stage="screen", train={}, series={}, summary={}) for trial in later]
+    unraced = [replace(trial, stage="screen", train={}, series={}, summary=None) for trial in later]
     with_them, without = (NumberSampler(SPACE, trials, seed=5) for trials in ([seed, *unraced], [seed]))
     assert [with_them.jump() for _ in range(5)] == [without.jump() for _ in range(5)]
 
 
 def test_a_race_that_was_left_early_teaches_how_it_began() -> None:
     taught_by = history(SPACE, 40, seed=0, score=lambda point: float(point["mode"] == "facts"))
-    early = [replace(t, train={}, series={"a": t.series["a"][:1]}, summary={}) for t in taught_by[1:]]
+    early = [replace(t, train={}, series={"a": t.series["a"][:1]}, summary=None) for t in taught_by[1:]]
     taught = [NumberSampler(SPACE, [taught_by[0], *early], seed=n).jump().point["mode"] for n in range(40)]
     assert taught.count("facts") > 28
 

@@ -74,9 +74,9 @@ KINDS_OF_TRIAL: tuple[dict[str, Any], ...] = (
     {},
     {},
     {"accepted": True, "stage": "validate"},
-    {"policy": None, "stage": "check", "train": {}, "summary": {}, "evidence": ()},
-    {"stage": "screen", "train": {}, "summary": {}, "evidence": ()},
-    {"train": {"train0": 0.9}, "summary": {}, "evidence": ()},
+    {"policy": None, "stage": "check", "train": {}, "summary": None, "evidence": ()},
+    {"stage": "screen", "train": {}, "summary": None, "evidence": ()},
+    {"train": {"train0": 0.9}, "summary": None, "evidence": ()},
     {"train": {"train0": NAN, "train1": NAN}, "evidence": ()},
 )
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mnemotune.env import Summary
 from mnemotune.optimizer.search.study import Evidence
 
 STAGES = ("write", "read", "utilisation")
@@ -110,7 +111,7 @@ def test_a_parent_without_failures_gives_way_to_one_that_has_some(bench: Any) ->
 
 
 def test_stages_that_fail_more_are_worked_on_more(bench: Any) -> None:
-    summary = {"accuracy": 0.1, "shares": {"write": 0.8, "read": 0.0, "utilisation": 0.2}, "failures": []}
+    summary = Summary(policy="", accuracy=0.1, shares={"write": 0.8, "read": 0.0, "utilisation": 0.2})
     pupil = bench.kit.pupil()
     for seed in range(80):
         bench.propose("reflective", [bench.trial(policy=bench.facts(), summary=summary)], model=pupil, seed=seed)

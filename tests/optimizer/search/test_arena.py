@@ -19,9 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.data.splits import Splits
+from mnemotune.env import Summary
 from mnemotune.env.dialogue.transcript import talks_of
 from mnemotune.optimizer.search.acceptance import slices_of
-from mnemotune.optimizer.search.arena import Arena, mean_scores, summarise
+from mnemotune.optimizer.search.arena import Arena, joined, mean_scores
 from mnemotune.policies.lm import BudgetExhausted, Limits, Metered
 from mnemotune.policies.lm.budget import Budget
 
@@ -78,9 +79,8 @@ async def test_a_finished_race_has_every_score_a_summary_and_evidence_invariant_
     assert race.scores == evaluation.by_user
     assert {user: len(scores) for user, scores in race.series.items()} == dict.fromkeys(race.scores, 2)
     assert race.scores == mean_scores(race.series)
-    assert race.summary == summarise(evaluation)
-    assert set(race.summary) == {"accuracy", "upper_bound", "memory_score", "shares", "failures", "per_turn"}
-    assert race.summary["accuracy"] + sum(race.summary["shares"].values()) == pytest.approx(1)
+    assert race.summary == Summary.of(joined([evaluation]), name=kit.policy(50).label)
+    assert race.summary.accuracy + sum(race.summary.shares.values()) == pytest.approx(1)
     assert race.evidence
     assert all(evidence.user in evidence.text for evidence in race.evidence)
 
@@ -90,7 +90,7 @@ async def test_a_race_that_is_lost_on_the_first_periods_keeps_no_summary_invaria
     heard: list[Any] = []
     arena = arena_of(kit, kit.pupil(), splits=lives_of(kit, 8), heard=heard)
     race = await arena.race(kit.policy(0), [rival_with(kit, 1.0)])
-    assert race == replace(race, scores={}, failures={}, finished=False, outrun=False, summary={}, evidence=())
+    assert race == replace(race, scores={}, failures={}, finished=False, outrun=False, summary=None, evidence=())
     assert [len(scores) for scores in race.series.values()] == [2] * 4
     assert heard == []
 
@@ -118,7 +118,7 @@ async def test_who_is_not_likely_to_lead_when_half_of_the_users_are_over_is_left
     series = {user: (0.0, 0.0, *(score + score / 2,) * 4) for user, score in train.items()}
     heard.clear()
     race = await arena.race(kit.policy(100), [kit.trial(train=train, series=series)])
-    assert race.finished is bool(race.summary) is (users == 8)
+    assert race.finished is (race.summary is not None) is (users == 8)
     assert race.scores == dict.fromkeys(order[:users], 1.0)
     assert len(heard) == users
     assert [len(scores) for scores in race.series.values()] == [PERIODS] * users
@@ -208,10 +208,10 @@ async def test_no_user_is_met_twice_within_a_race_and_a_finished_one_is_whole_in
     assert set(Counter(episode.user for episode in heard).values()) <= {1}
     series = {user.user: tuple(period.memory_score for period in user.periods) for user in whole.users}
     assert all(scores == series[user][: len(scores)] for user, scores in race.series.items())
-    assert race.finished is bool(race.summary)
+    assert race.finished is (race.summary is not None)
     if race.finished:
         assert race.scores == whole.by_user
-        assert race.summary == summarise(whole)
+        assert race.summary == Summary.of(joined([whole]), name=kit.policy(care).label)
         assert played_by(pupil) == full
     else:
         assert racing
@@ -249,14 +249,14 @@ async def test_an_episode_that_failed_has_no_score_and_is_told(kit: Any) -> None
     assert {user for user, score in race.scores.items() if math.isnan(score)} == {"train2"}
     assert race.series["train2"] == ()
     assert race.failures == {"train2": "the line is dead"}
-    assert race.summary["failures"] == [{"user": "train2", "reason": "the line is dead"}]
+    assert race.summary.failures == {"train2": "the line is dead"}
 
 
 async def test_a_model_that_is_gone_makes_every_episode_fail_not_the_race(kit: Any) -> None:
     race = await arena_of(kit, kit.pupil(fails=lambda _: True)).race(kit.policy(), [])
     assert race.finished
     assert all(math.isnan(score) for score in race.scores.values())
-    assert len(race.failures) == len(race.summary["failures"]) == 4
+    assert len(race.failures) == len(race.summary.failures) == 4
     assert race.evidence == ()
 
 
@@ -265,7 +265,7 @@ async def test_who_fails_everywhere_has_lost_when_the_first_users_are_over_and_s
     pupil = kit.pupil(fails=lambda request: request.role == "reply")
     arena = arena_of(kit, pupil, splits=lives_of(kit, 8))
     race = await arena.race(kit.policy(), [rival_with(kit, 0.5)])
-    assert (race.finished, race.summary) == (False, {})
+    assert (race.finished, race.summary) == (False, None)
     assert [*race.failures.values()] == ["the line is dead"] * 4
     assert len(pupil.asked("reply")) == 4
 

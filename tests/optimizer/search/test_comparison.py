@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from mnemotune.env.statistics import estimate_repeated
-from mnemotune.optimizer.search.comparison import Finished, compare_variants, markdown, write_comparison
+from mnemotune.optimizer.search.comparison import Finished, compare_variants
+from mnemotune.optimizer.views.comparison import markdown, write_comparison
 
 
-def search(seed: int = 0, by_user: dict[str, float | None] | None = None, **values: Any) -> Finished:
-    scores = {"ann": 0.2, "bob": 0.4} if by_user is None else by_user
+def search(seed: int = 0, by_group: dict[str, float] | None = None, **values: Any) -> Finished:
+    scores = {"ann": 0.2, "bob": 0.4} if by_group is None else by_group
     given = {"candidates": 8, "accepted": 1, "periods": 90, "calls": 4000, "seconds": 10.0}
-    return Finished(**{"seed": seed, "run": f"out/{seed}", "by_user": scores} | given | values)
+    return Finished(**{"seed": seed, "run": f"out/{seed}", "by_group": scores} | given | values)
 
 
 def raised(by: float, seed: int) -> Finished:
@@ -45,7 +46,7 @@ def test_seeds_that_only_one_of_two_has_are_left_out_of_their_difference() -> No
 
 
 def test_a_user_without_a_score_and_a_search_without_a_test_are_left_out() -> None:
-    found = {"base": [search(0), search(1)], "other": [search(0, {"ann": None, "bob": 0.5}), search(1, {})]}
+    found = {"base": [search(0), search(1)], "other": [search(0, {"ann": math.nan, "bob": 0.5}), search(1, {})]}
     _, variant = compare_variants(found)
     assert variant.difference is not None
     assert variant.difference.mean == pytest.approx(0.1)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
 from mnemotune.env.statistics import paired_test
 from mnemotune.optimizer.search.front import SURE, Placed, cost_in, dollars, front, pick, placed, users_won
@@ -29,9 +30,9 @@ races = st.lists(st.tuples(scores, st.integers(1, 4)), min_size=1, max_size=8)
 
 def raced(kit: Any, number: int, train: Sequence[float], cost: float | None, **values: Any) -> Any:
     """Make a trial that met five users; a turn of its policy costs so many tokens."""
-    told = None if cost is None else {"calls": 1.0, "input_tokens": cost, "output_tokens": 0.0}
+    summary = Summary(policy="", per_turn=None if cost is None else TurnCost(1.0, cost, 0.0))
     given = {"policy": kit.policy(number), "train": dict(zip(USERS, train, strict=True))}
-    return kit.trial(number, **given | {"summary": {"failures": [], "per_turn": told}} | values)
+    return kit.trial(number, **given | {"summary": summary} | values)
 
 
 def flat(kit: Any, number: int, score: float, cost: float, **values: Any) -> Any:
@@ -83,7 +84,7 @@ def test_the_seed_policy_is_never_picked_and_where_nothing_is_sure_nothing_is(ki
     assert pick([flat(kit, 0, 0.1, 500)], tokens) is None
 
 
-def test_a_policy_of_an_older_study_whose_cost_was_not_noted_has_no_place(kit: Any) -> None:
+def test_a_policy_whose_talks_were_replayed_has_no_place(kit: Any) -> None:
     assert placed([kit.trial(), raced(kit, 1, [0.5] * 5, None)], tokens) == []
     assert front([]) == []
     assert users_won([]) == {}
@@ -104,7 +105,8 @@ def test_each_objective_counts_its_own_cost() -> None:
 
 
 def test_one_place_beats_another_only_by_being_better_in_something(kit: Any) -> None:
-    here = Placed(flat(kit, 0, 0.1, 1), 1.0)
-    assert not here.beats(Placed(flat(kit, 1, 0.1, 1), 1.0))
-    assert here.beats(Placed(flat(kit, 1, 0.1, 1), 2.0))
-    assert not here.beats(Placed(flat(kit, 1, 0.2, 1), 2.0))
+    turn = TurnCost(1.0, 1.0, 0.0)
+    here = Placed(flat(kit, 0, 0.1, 1), turn, 1.0)
+    assert not here.beats(Placed(flat(kit, 1, 0.1, 1), turn, 1.0))
+    assert here.beats(Placed(flat(kit, 1, 0.1, 1), turn, 2.0))
+    assert not here.beats(Placed(flat(kit, 1, 0.2, 1), turn, 2.0))

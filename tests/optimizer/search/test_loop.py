@@ -91,7 +91,7 @@ async def test_the_seed_is_raced_and_validated_and_accepted(kit: Any, make_rig: 
     assert seed.params == kit.draw(kit.policy(20)).point
     assert seed.distributions == kit.draw(kit.policy(20)).distributions
     assert seed.evidence
-    assert seed.summary["accuracy"] > 0
+    assert seed.summary.accuracy > 0
 
 
 async def test_a_seed_outside_the_space_is_raced_without_a_place_in_it(kit: Any, make_rig: MakeRig) -> None:
@@ -123,7 +123,7 @@ async def test_a_worse_candidate_is_dropped_in_the_race_and_costs_no_validation(
     assert trial.stage == "race"
     assert "its parent, trial 0" in trial.reason
     assert trial.reason.endswith("left after 4 train users and 1 of 2 periods")
-    assert (trial.train, trial.summary, trial.evidence) == ({}, {}, ())
+    assert (trial.train, trial.summary, trial.evidence) == ({}, None, ())
     assert [len(scores) for scores in trial.series.values()] == [1] * 4
 
 

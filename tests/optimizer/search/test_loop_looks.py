@@ -234,7 +234,7 @@ TAKEN = {"stage": "validate", "change": LAST_LOOK, "proposer": "", "look": {"lev
         ({}, TAKEN, 0),
         ({}, {"accepted": True, **TAKEN}, 0),
         (IN_VAIN, {**TAKEN, "look": {"level": 0.001}}, 0),
-        ({}, {"stage": "check", "train": {}, "series": {}, "summary": {}}, 1),
+        ({}, {"stage": "check", "train": {}, "series": {}, "summary": None}, 1),
     ],
     ids=["new", "in vain on the way", "accepted", "last", "accepted last", "last, after another", "proposed again"],
 )

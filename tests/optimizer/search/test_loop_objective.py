@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from mnemotune.env import Summary
+from mnemotune.env.cost import TurnCost
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.search.acceptance import ALPHA_AT_THE_END
 from mnemotune.policies.lm import LanguageModelError
@@ -26,10 +28,9 @@ def spread(kind: str, score: float, users: int) -> dict[str, float]:
     return {f"{kind}{i}": score + 0.01 * (i % 2) for i in range(users)}
 
 
-def told(cost: float) -> dict[str, Any]:
+def told(cost: float) -> Summary:
     shares = {"write": 0.1, "read": 0.1, "utilisation": 0.3}
-    per_turn = {"calls": 1.0, "input_tokens": cost, "output_tokens": 0.0}
-    return {"accuracy": 0.5, "shares": shares, "failures": [], "per_turn": per_turn}
+    return Summary(policy="", accuracy=0.5, shares=shares, per_turn=TurnCost(1.0, cost, 0.0))
 
 
 def with_trials(make_rig: MakeRig, kit: Any, search: SearchConfig, rows: Sequence[dict[str, Any]], **rig: Any) -> Any:
@@ -153,5 +154,5 @@ async def test_a_whole_search_costs_its_policies_and_ends_with_one_that_is_bette
     await rig.run(kit.policy(20))
     await rig.look_last()
     raced = [trial for trial in rig.study.trials if trial.finished_race]
-    assert all(trial.summary["per_turn"]["calls"] == 1.0 for trial in raced), "nothing is written"
+    assert all(trial.summary.per_turn.calls == 1.0 for trial in raced), "nothing is written"
     assert kit.care(rig.study.best.policy) > 20

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mnemotune.env import Summary
+from mnemotune.env.cost import TurnCost
+from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.config import ConfigError, dump_config, parse_config
 from mnemotune.optimizer.search.outcome import (
     CONSUMED,
@@ -32,8 +36,8 @@ search: {budget: {calls: 5000, usd: 2.5}}
 """
 
 
-def row(name: str, **by_user: float | None) -> dict[str, Any]:
-    return {"policy": name, "memory_score": 0.5, "by_user": by_user}
+def row(name: str, **by_group: float) -> Summary:
+    return Summary(policy=name, memory_score=Estimate(0.5, 0.25, 0.75, len(by_group)), by_group=by_group)
 
 
 @pytest.fixture
@@ -102,8 +106,8 @@ def test_the_result_names_the_run_its_policy_its_scores_and_what_it_took(outcome
     told = outcome.as_json()
     assert told["run"] == str(outcome.folder)
     assert told["policy_file"] == str(outcome.folder / "best_policy.yaml")
-    assert (told["seed_policy"], told["best_policy"]) == (rows["seed"], rows["evolved"])
-    assert told["baselines"] == {"native": rows["native"]}
+    assert (told["seed_policy"], told["best_policy"]) == (rows["seed"].as_json(), rows["evolved"].as_json())
+    assert told["baselines"] == {"native": rows["native"].as_json()}
     assert told["difference"]["memory_score"] == pytest.approx(0.375)
     low, high = told["difference"]["interval"]
     assert low < 0.375 < high
@@ -128,7 +132,7 @@ def test_a_test_that_could_not_be_finished_says_why(outcome: Outcome) -> None:
 
 
 def test_users_without_a_score_are_left_out_of_the_difference(outcome: Outcome) -> None:
-    rows = {"seed": row("seed", ann=0.25, bob=None, cy=0.5), "evolved": row("evolved", ann=0.5, bob=0.9, cy=0.75)}
+    rows = {"seed": row("seed", ann=0.25, bob=math.nan, cy=0.5), "evolved": row("evolved", ann=0.5, bob=0.9, cy=0.75)}
     outcome.study.note(TEST, SealedTest(rows).as_json())
     assert outcome.as_json()["difference"]["memory_score"] == pytest.approx(0.25)
 
@@ -168,10 +172,10 @@ def test_a_study_is_started_where_there_is_none(tmp_path: Path) -> None:
 
 def test_the_front_has_the_validation_score_of_a_look_taken_later(kit: Any, outcome: Outcome) -> None:
     shares = {"write": 0.1, "read": 0.1, "utilisation": 0.3}
-    per_turn = {"calls": 1.0, "input_tokens": 100.0, "output_tokens": 10.0}
-    raced = {"policy": kit.policy(50), "summary": {"failures": [], "shares": shares, "per_turn": per_turn}}
+    summary = Summary(policy="", shares=shares, per_turn=TurnCost(1.0, 100.0, 10.0))
+    raced = {"policy": kit.policy(50), "summary": summary}
     outcome.study.append(kit.trial(0, policy=kit.policy(10)))
     outcome.study.append(kit.trial(1, **raced))
     outcome.study.append(kit.trial(2, **raced, validation={"v": 0.25, "w": 0.75}))
     (only,) = outcome.front
-    assert (only["trial"], only["validation"]) == (1, 0.5)
+    assert (only.trial, only.validation) == (1, 0.5)

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemotune.env import Episode, Evaluation
+from mnemotune.env import Episode, Evaluation, Summary
 from mnemotune.env.dialogue.protocol import upper_bound_calls
+from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.search.sealed import EVOLVED, SEED, SealedTest, most_test_calls, open_test
 from mnemotune.policies.lm import BudgetExhausted, Limits, Metered, Request
 from mnemotune.policies.lm.budget import Budget
@@ -62,10 +64,10 @@ async def test_every_policy_gets_its_row_in_the_order_asked_for_invariants_3_5(k
     assert test.done
     assert test.problem == ""
     for name, policy in policies.items():
-        assert test.rows[name]["policy"] == name
-        assert test.rows[name]["key"] == policy.key
-        assert test.rows[name]["users"] == 3
-    assert test.rows[EVOLVED]["memory_score"] == 1.0
+        assert test.rows[name].policy == name
+        assert test.rows[name].key == policy.key
+        assert test.rows[name].groups == 3
+    assert test.rows[EVOLVED].memory_score.mean == 1.0
     assert len(opened.episodes) == 12
 
 
@@ -80,19 +82,19 @@ async def test_equal_policies_are_run_once_invariant_1(kit: Any) -> None:
     test = await opened.open({"native": kit.policy(30), SEED: kit.policy(30), EVOLVED: kit.policy(30)})
     assert len(opened.episodes) == 3
     assert len(opened.pupil.asked("reply")) == 3 * 2
-    rows = [{**row, "policy": ""} for row in test.rows.values()]
+    rows = [replace(row, policy="") for row in test.rows.values()]
     assert rows[0] == rows[1] == rows[2]
-    assert test.difference == {"memory_score": 0.0, "interval": [0.0, 0.0]}
+    assert test.difference == Estimate(0.0, 0.0, 0.0, 3)
 
 
 async def test_rows_that_are_there_already_are_not_run_again_invariant_2(kit: Any) -> None:
     whole = await Opened(kit).open({SEED: kit.policy(0), "rag": kit.policy(50), EVOLVED: kit.policy(100)})
-    before = SealedTest({EVOLVED: whole.rows[EVOLVED], "rag": {"policy": "rag", "made": "by hand"}})
+    before = SealedTest({EVOLVED: whole.rows[EVOLVED], "rag": Summary(policy="rag", key="by hand")})
     opened = Opened(kit)
     test = await opened.open({SEED: kit.policy(0), "rag": kit.policy(50), EVOLVED: kit.policy(100)}, before=before)
     assert [name for name, *_ in opened.kept] == [SEED]
     assert len(opened.episodes) == 3
-    assert test.rows["rag"] == {"policy": "rag", "made": "by hand"}
+    assert test.rows["rag"] == Summary(policy="rag", key="by hand")
     assert test.rows[EVOLVED] == whole.rows[EVOLVED]
     assert test.difference == whole.difference
     assert list(before.rows) == [EVOLVED, "rag"], "the rows of before were changed"
@@ -103,7 +105,7 @@ async def test_a_policy_that_has_a_row_under_another_name_is_not_run_again_invar
     opened = Opened(kit)
     before = await opened.open({EVOLVED: kit.policy(30)})
     test = await opened.open({SEED: kit.policy(30), EVOLVED: kit.policy(30)}, before=before)
-    assert test.rows[SEED] == {**before.rows[EVOLVED], "policy": SEED}
+    assert test.rows[SEED] == replace(before.rows[EVOLVED], policy=SEED)
     assert len(opened.episodes) == 3
 
 
@@ -158,7 +160,7 @@ async def test_keep_hears_of_every_policy_with_the_rows_so_far(kit: Any) -> None
         ("native", [EVOLVED, SEED, "native"]),
     ]
     for name, _, evaluation in opened.kept:
-        assert evaluation.as_json(name) == test.rows[name]
+        assert Summary.of(evaluation, name=name) == test.rows[name]
     assert not any(so_far.done for so_far in opened.tests)
 
 
@@ -170,7 +172,7 @@ async def test_what_keep_was_told_does_not_change_afterwards(kit: Any) -> None:
 
 async def test_the_result_is_plain_json_that_reads_back_the_same_invariant_5(kit: Any) -> None:
     test = await Opened(kit).open({SEED: kit.policy(0), EVOLVED: kit.policy(60)})
-    again = SealedTest(**json.loads(json.dumps(test.as_json(), allow_nan=False)))
+    again = SealedTest.from_json(json.loads(json.dumps(test.as_json(), allow_nan=False)))
     assert again == test
     assert again.difference == test.difference
 
@@ -183,62 +185,61 @@ async def test_episodes_that_fail_are_told_in_their_row_and_leave_the_difference
         return "Care 100." in text and "sealed1 asks" in text
 
     test = await Opened(kit, kit.pupil(fails=fails)).open({SEED: kit.policy(0), EVOLVED: kit.policy(100)})
-    assert test.rows[EVOLVED]["failures"] == [{"user": "sealed1", "reason": "the line is dead"}]
-    assert sorted(test.rows[EVOLVED]["by_user"]) == ["sealed0", "sealed2"]
-    assert test.difference["memory_score"] is not None
+    assert test.rows[EVOLVED].failures == {"sealed1": "the line is dead"}
+    assert sorted(test.rows[EVOLVED].by_group) == ["sealed0", "sealed2"]
+    assert not math.isnan(test.difference.mean)
     assert test.problem == ""
 
 
-scores = st.dictionaries(st.sampled_from("abcdefg"), st.none() | st.floats(-3, 1))
+def scored(seed: dict[str, float] | None, evolved: dict[str, float] | None) -> dict[str, Summary]:
+    given = {SEED: seed, EVOLVED: evolved}
+    return {name: Summary(policy=name, by_group=scores) for name, scores in given.items() if scores is not None}
+
+
+scores = st.dictionaries(st.sampled_from("abcdefg"), st.just(math.nan) | st.floats(-3, 1))
 
 
 @given(evolved=scores, seed=scores)
-def test_the_difference_is_paired_by_user_invariant_4(
-    evolved: dict[str, float | None], seed: dict[str, float | None]
-) -> None:
-    test = SealedTest({SEED: {"by_user": seed}, EVOLVED: {"by_user": evolved}})
-    gains = [
-        evolved[user] - seed[user]  # type: ignore[operator]
-        for user in sorted(evolved.keys() & seed.keys())
-        if None not in (evolved[user], seed[user])
-    ]
-    mean, (low, high) = test.difference["memory_score"], test.difference["interval"]
-    json.dumps(test.difference, allow_nan=False)
-    if not gains:
-        assert (mean, low, high) == (None, None, None)
-        return
-    assert mean == pytest.approx(sum(gains) / len(gains), abs=1e-6)
-    if len(gains) == 1:
-        assert (low, high) == (None, None)
-    else:
-        assert low <= mean <= high
+def test_the_difference_is_paired_by_group_invariant_4(evolved: dict[str, float], seed: dict[str, float]) -> None:
+    gains = [evolved[group] - seed[group] for group in sorted(evolved.keys() & seed.keys())]
+    gains = [gain for gain in gains if not math.isnan(gain)]
+    gain = SealedTest(scored(seed, evolved)).difference
+    assert math.isnan(gain.mean) == (not gains)
+    assert math.isnan(gain.low) == math.isnan(gain.high) == (len(gains) < 2)
+    if gains:
+        assert gain.mean == pytest.approx(sum(gains) / len(gains), abs=1e-6)
+    if len(gains) > 1:
+        assert gain.low <= gain.mean <= gain.high
 
 
 def test_the_difference_looks_at_pairs_not_at_the_spread_between_users() -> None:
     """Users differ widely, the gain is the same for all: a mean over unpaired users could not tell."""
     seed = {f"user{i}": i / 10 for i in range(10)}
     evolved = {user: score + 0.05 for user, score in seed.items()}
-    difference = SealedTest({SEED: {"by_user": seed}, EVOLVED: {"by_user": evolved}}).difference
-    assert difference["memory_score"] == 0.05
-    assert difference["interval"] == pytest.approx([0.05, 0.05])
+    gain = SealedTest(scored(seed, evolved)).difference
+    assert (gain.mean, gain.low, gain.high) == pytest.approx((0.05, 0.05, 0.05))
 
 
-@pytest.mark.parametrize("rows", [{}, {SEED: {"by_user": {"a": 1.0}}}, {EVOLVED: {"by_user": {"a": 1.0}}}])
-def test_without_both_rows_the_difference_is_not_known_invariant_4(rows: dict[str, Any]) -> None:
-    assert SealedTest(rows).difference == {"memory_score": None, "interval": [None, None]}
+@pytest.mark.parametrize("rows", [{}, scored({"a": 1.0}, None), scored(None, {"a": 1.0})])
+def test_without_both_rows_the_difference_is_not_known_invariant_4(rows: dict[str, Summary]) -> None:
+    assert math.isnan(SealedTest(rows).difference.mean)
 
 
 @pytest.mark.parametrize(
     ("rows", "best"),
     [
-        ({"native": {"memory_score": 0.1}, "awi": {"memory_score": 0.2}}, "awi"),
-        ({"awi": {"memory_score": 0.2}, "told": {"memory_score": 0.9, "oracle": True}}, "awi"),
-        ({"awi": {"memory_score": None}, SEED: {"memory_score": 0.5}, EVOLVED: {"memory_score": 0.6}}, None),
-        ({"told": {"memory_score": 0.9, "oracle": True}}, None),
+        ({"native": 0.1, "awi": 0.2}, "awi"),
+        ({"awi": 0.2, "oracle": 0.9}, "awi"),
+        ({"awi": math.nan, SEED: 0.5, EVOLVED: 0.6}, None),
+        ({"oracle": 0.9}, None),
     ],
 )
-def test_the_best_baseline_is_one_that_could_be_shipped(rows: dict[str, Any], best: str | None) -> None:
-    assert SealedTest(rows).best_baseline == best
+def test_the_best_baseline_is_one_that_could_be_shipped(rows: dict[str, float], best: str | None) -> None:
+    shown = {
+        name: Summary(policy=name, oracle=name == "oracle", memory_score=Estimate(score, score, score, 2))
+        for name, score in rows.items()
+    }
+    assert SealedTest(shown).best_baseline == best
 
 
 def test_the_most_that_a_test_can_take_covers_every_policy_and_the_upper_bounds(kit: Any) -> None:
@@ -271,7 +272,7 @@ async def test_no_test_takes_more_than_its_most(kit: Any, mode: str, every: int)
     test = await opened.open(policies | {EVOLVED: finalist})
     assert test.problem == ""
     assert len(opened.pupil.requests) <= most
-    assert not math.isnan(test.rows[EVOLVED]["accuracy"])
+    assert not math.isnan(test.rows[EVOLVED].accuracy)
 
 
 async def test_a_budget_is_exhausted_by_the_evaluator_not_by_the_test(kit: Any) -> None:

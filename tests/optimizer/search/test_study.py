@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
 
+from mnemotune.env import Summary
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers.numbers import NumberSampler, apply_point
 from mnemotune.optimizer.search.study import Evidence, Study, Trial
@@ -58,7 +59,7 @@ def placed(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def trials(draw: st.DrawFn, *, number: int = 0) -> Trial:
-    share = st.none() | st.floats(0, 1)
+    share = st.just(math.nan) | st.floats(0, 1).map(lambda value: round(value, 6))
     return Trial(
         number=number,
         generation=draw(st.integers(0, 1000)),
@@ -69,7 +70,10 @@ def trials(draw: st.DrawFn, *, number: int = 0) -> Trial:
         reason=draw(texts),
         train=draw(scores),
         validation=draw(scores),
-        summary=draw(st.fixed_dictionaries({}, optional={"accuracy": share, "failures": st.lists(texts, max_size=2)})),
+        summary=draw(
+            st.none()
+            | st.builds(Summary, policy=texts, accuracy=share, failures=st.dictionaries(texts, texts, max_size=2))
+        ),
         evidence=tuple(
             draw(st.lists(st.builds(Evidence, st.sampled_from(["write", "read", "utilisation"]), texts), max_size=3))
         ),
@@ -152,12 +156,12 @@ def test_two_studies_in_one_storage_do_not_see_each_other(kit: Any, make_storage
         ({"stage": "seed"}, TrialState.COMPLETE),
         ({"stage": "validate"}, TrialState.COMPLETE),
         ({"stage": "race"}, TrialState.COMPLETE),
-        ({"stage": "race", "summary": {}}, TrialState.PRUNED),
+        ({"stage": "race", "summary": None}, TrialState.PRUNED),
         ({"stage": "race", "train": {"a": NAN}}, TrialState.PRUNED),
         ({"stage": "seed", "train": {"a": NAN, "b": NAN}}, TrialState.PRUNED),
-        ({"stage": "check", "train": {}, "summary": {}}, TrialState.FAIL),
-        ({"stage": "check", "train": {}, "summary": {}, "policy": None}, TrialState.FAIL),
-        ({"stage": "screen", "train": {}, "summary": {}}, TrialState.FAIL),
+        ({"stage": "check", "train": {}, "summary": None}, TrialState.FAIL),
+        ({"stage": "check", "train": {}, "summary": None, "policy": None}, TrialState.FAIL),
+        ({"stage": "screen", "train": {}, "summary": None}, TrialState.FAIL),
     ],
 )
 def test_optuna_learns_from_finished_races_only(
@@ -200,9 +204,9 @@ def test_raced_are_the_trials_with_a_score_for_the_whole_train_split(kit: Any, m
     for number, values in enumerate(
         [
             {"stage": "seed"},
-            {"stage": "check", "train": {}, "summary": {}},
-            {"stage": "screen", "train": {}, "summary": {}},
-            {"stage": "race", "summary": {}},
+            {"stage": "check", "train": {}, "summary": None},
+            {"stage": "screen", "train": {}, "summary": None},
+            {"stage": "race", "summary": None},
             {"stage": "race"},
             {"stage": "race", "train": {"train0": NAN}},
             {"stage": "validate"},
@@ -216,7 +220,7 @@ def test_a_policy_is_found_by_its_value(kit: Any, make_storage: MakeStorage) -> 
     storage = make_storage()
     study = Study(storage, name="evolution")
     study.append(kit.trial(0, policy=kit.policy(10)))
-    study.append(kit.trial(1, policy=None, train={}, summary={}, stage="check"))
+    study.append(kit.trial(1, policy=None, train={}, summary=None, stage="check"))
     study.append(kit.trial(2, policy=kit.policy(20)))
     study.append(kit.trial(3, policy=kit.policy(20)))
     for opened in (study, Study(storage, name="evolution")):

@@ -5,37 +5,41 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 import pytest
 
+from mnemotune.env import Summary
+from mnemotune.env.cost import TurnCost
+from mnemotune.env.statistics import Estimate
+from mnemotune.optimizer.search.comparison import Finished, Variant
 from mnemotune.optimizer.search.front import Placed
 from mnemotune.optimizer.views import plots
 
+TURN = TurnCost(1.0, 1.0, 0.0)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def row(score: float | None = 0.5, *, low: float | None = 0.4, high: float | None = 0.6, periods: int = 3) -> Any:
-    whole = score is not None
-    return {
-        "memory_score": score,
-        "interval": [low, high],
-        "accuracy": 0.6 if whole else None,
-        "shares": {
-            name: share if whole else None for name, share in zip(("write", "read", "utilisation"), SHARES, strict=True)
-        },
-        "periods": [{"memory_score": None if score is None else score - 0.1 * p} for p in range(periods)],
-    }
+def row(score: float = 0.5, *, low: float = 0.4, high: float = 0.6, stages: int = 3) -> Summary:
+    known = not math.isnan(score)
+    return Summary(
+        policy="",
+        memory_score=Estimate(score, low, high, 9),
+        accuracy=0.6 if known else math.nan,
+        shares=dict(zip(("write", "read", "utilisation"), SHARES if known else [math.nan] * 3, strict=True)),
+        stages={"memory_score": tuple(score - 0.1 * p for p in range(stages))},
+    )
 
 
 SHARES = (0.23, 0.02, 0.15)
 ROWS = {"native": row(0.1, low=-0.2), "mine.yaml": row(0.3), "seed": row(0.4), "evolved": row(0.7)}
-UNSCORED = {"native": row(None, low=None, high=None), "seed": row(0.4, low=None, high=None)}
+UNSCORED = {"native": row(math.nan, low=math.nan, high=math.nan), "seed": row(0.4, low=math.nan, high=math.nan)}
 
 Plot = Callable[[Mapping[str, Any]], str]
-OF_ROWS = pytest.mark.parametrize("plot", [plots.scores_plot, plots.shares_plot, plots.periods_plot])
+OF_ROWS = pytest.mark.parametrize("plot", [plots.scores_plot, plots.shares_plot, plots.stages_plot])
 
 
 def parsed(svg: str) -> ElementTree.Element:
@@ -50,8 +54,8 @@ def texts(svg: str) -> list[str]:
 def trials(kit: Any) -> Sequence[Any]:
     return [
         kit.trial(validation={"v": 0.3, "w": 0.5}),
-        kit.trial(1, policy=None, stage="check", train={}, summary={}),
-        kit.trial(2, summary={}),
+        kit.trial(1, policy=None, stage="check", train={}, summary=None),
+        kit.trial(2, summary=None),
         kit.trial(3),
         kit.trial(4, stage="validate", accepted=True, validation={"v": 0.7, "w": 0.8}),
     ]
@@ -71,8 +75,7 @@ def test_the_same_scores_make_the_same_bytes(plot: Plot) -> None:
 
 @OF_ROWS
 def test_other_scores_make_another_plot(plot: Plot) -> None:
-    other = {"memory_score": 0.62, "accuracy": 0.3, "periods": [{"memory_score": 0.2}] * 3}
-    assert plot(ROWS) != plot(ROWS | {"evolved": row(0.7) | other})
+    assert plot(ROWS) != plot(ROWS | {"evolved": replace(row(0.62), accuracy=0.3)})
 
 
 @OF_ROWS
@@ -111,11 +114,11 @@ def test_the_front_is_drawn_with_its_trials_the_seed_and_the_evolved_policy(kit:
     costs = {0: 900.0, 1: 1000.0, 2: 4000.0, 3: 5000.0}
     scores = {0: 0.1, 1: 0.3, 2: 0.2, 3: 0.5}
     trials = [kit.trial(n, policy=kit.policy(n), train={"a": scores[n]}) for n in costs]
-    places = [Placed(trial, costs[trial.number]) for trial in trials]
+    places = [Placed(trial, TURN, costs[trial.number]) for trial in trials]
     told = texts(plots.front_plot(places, trials[3]))
     assert {"raced", "front", "seed", "evolved", "0", "1", "3", "1,000", "5,000"} <= set(told)
     assert "2" not in told
-    near = [*places, Placed(kit.trial(4, policy=kit.policy(4), train={"a": 0.501}), 5001.0)]
+    near = [*places, Placed(kit.trial(4, policy=kit.policy(4), train={"a": 0.501}), TURN, 5001.0)]
     assert "3, 4" in texts(plots.front_plot(near, trials[3]))
 
 
@@ -125,7 +128,7 @@ def test_a_front_of_nothing_can_be_drawn(kit: Any) -> None:
 
 def test_plots_on_one_page_do_not_take_each_others_parts(trials: Any) -> None:
     """An id that two inline elements define means the first one's part for both."""
-    pages = [plots.scores_plot(ROWS), plots.shares_plot(ROWS), plots.periods_plot(ROWS), plots.search_plot(trials)]
+    pages = [plots.scores_plot(ROWS), plots.shares_plot(ROWS), plots.stages_plot(ROWS), plots.search_plot(trials)]
     roots = [parsed(svg) for svg in pages]
     parts: dict[str, set[str]] = {}
     for root in roots:
@@ -158,12 +161,12 @@ def test_a_long_path_keeps_its_end_and_leaves_room_for_the_plot(plot: Plot) -> N
 
 def test_more_policies_than_colours_can_be_drawn() -> None:
     rows = {f"policy{i}": row(i / 20) for i in range(20)}
-    assert set(rows) <= set(texts(plots.periods_plot(rows)))
+    assert set(rows) <= set(texts(plots.stages_plot(rows)))
 
 
 def test_policies_with_different_numbers_of_periods_can_be_drawn() -> None:
     assert {"a", "b", "c"} <= set(
-        texts(plots.periods_plot({"a": row(periods=1), "b": row(periods=11), "c": row(periods=0)}))
+        texts(plots.stages_plot({"a": row(stages=1), "b": row(stages=11), "c": row(stages=0)}))
     )
 
 
@@ -183,18 +186,20 @@ def test_the_same_search_makes_the_same_bytes(trials: Any) -> None:
 
 
 def test_trials_without_a_score_can_be_drawn(kit: Any) -> None:
-    failed = kit.trial(1, train={"ann": math.nan}, summary={"failures": []})
+    failed = kit.trial(1, train={"ann": math.nan}, summary=Summary(policy=""))
     assert "accepted" in texts(plots.search_plot([kit.trial(validation={"v": math.nan}), failed]))
 
 
 def test_a_plot_of_variants_names_each_and_says_from_what_they_differ() -> None:
-    score = {"memory_score": 0.4, "interval": [0.3, 0.5]}
-    unknown = {"memory_score": None, "interval": [None, None]}
-    searches = [{"memory_score": 0.4}, {"memory_score": None}]
+    score, unknown = Estimate(0.4, 0.3, 0.5, 9), Estimate(math.nan, math.nan, math.nan, 0)
+    searches = tuple(
+        Finished(seed=0, run="", by_group=scores, candidates=1, accepted=1, periods=1, calls=1, seconds=1.0)
+        for scores in ({"ann": 0.4}, {})
+    )
     variants = [
-        {"name": "everything", **score, "difference": None, "searches": searches},
-        {"name": "no racing", **score, "difference": score, "searches": searches},
-        {"name": "nothing", **unknown, "difference": unknown, "searches": searches[1:]},
+        Variant("everything", searches, score, None),
+        Variant("no racing", searches, score, score),
+        Variant("nothing", searches[1:], unknown, unknown),
     ]
     svg = plots.variants_plot(variants)
     assert {"everything", "no racing", "nothing", "difference from everything, 95% interval"} <= set(texts(svg))
@@ -202,8 +207,7 @@ def test_a_plot_of_variants_names_each_and_says_from_what_they_differ() -> None:
 
 
 def test_long_names_of_variants_are_wrapped_so_that_they_stay_apart() -> None:
-    score = {"memory_score": 0.4, "interval": [0.3, 0.5], "difference": None, "searches": []}
     names = ["screening, half of all the calls", "no screening, half of all the calls", "x" * 200]
-    told = texts(plots.variants_plot([{"name": name, **score} for name in names]))
+    told = texts(plots.variants_plot([Variant(name, (), Estimate(0.4, 0.3, 0.5, 9), None) for name in names]))
     assert {"screening, half of all the", "no screening, half of all"} <= set(told)
     assert max(len(text) for text in told if "x" * 9 in text) <= plots.LONGEST_NAME

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from typing import Any
 import matplotlib.image
 import pytest
 
+from mnemotune.env import Summary
 from mnemotune.optimizer.config import Config, dump_config, parse_config
+from mnemotune.optimizer.search.acceptance import Look
 from mnemotune.optimizer.search.outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest, open_test
 from mnemotune.optimizer.views.report import render_report, write_report
@@ -143,12 +145,12 @@ def test_the_table_of_the_sealed_test_has_every_figure(finished: Outcome, page: 
 
 def test_the_front_is_a_table_of_policies_that_no_other_beats(finished: Outcome, page: Page) -> None:
     (table,) = [table for table in page.tables if "best for" in table[0]]
-    rows = finished.as_json()["front"]
-    assert [int(row[0]) for row in table[1:]] == [row["trial"] for row in rows]
+    rows = finished.front
+    assert [int(row[0]) for row in table[1:]] == [row.trial for row in rows]
     costs, scores = ([row[i] for row in table[1:]] for i in (5, 2))
     assert costs == sorted(costs, key=float)
     assert scores == sorted(scores)
-    assert {user for row in rows for user in row["best_for"]} <= finished.study.trials[0].train.keys()
+    assert {user for row in rows for user in row.best_for} <= finished.study.trials[0].train.keys()
 
 
 def test_a_price_that_is_not_known_is_said_in_the_report(make_rig: Any, kit: Any, finished: Outcome) -> None:
@@ -162,8 +164,8 @@ def test_a_price_that_is_not_known_is_said_in_the_report(make_rig: Any, kit: Any
 
 def test_the_headline_compares_the_evolved_policy_with_its_seed(finished: Outcome, page: Page) -> None:
     gain = finished.test.difference
-    assert gain["interval"][0] > 0
-    assert f"evolved \u2212 seed, 95% interval{with_interval(gain['memory_score'], gain['interval'])}" in page.words()
+    assert gain.low > 0
+    assert f"evolved \u2212 seed, 95% interval{with_interval(gain)}" in page.words()
     assert "the evolved policy scores better than the seed policy" in page.words()
     assert "evolved \u2212 native, the best baseline here" in page.words()
 
@@ -183,7 +185,7 @@ def test_the_headline_says_no_more_than_the_interval_does(
     rig = make_rig()
     rig.study.append(kit.trial())
     rows = {
-        name: dict(finished.test.rows[name]) | {"by_user": dict(zip("abc", scores, strict=True))}
+        name: replace(finished.test.rows[name], by_group=dict(zip("abc", scores, strict=True)))
         for name, scores in (("seed", seed), ("evolved", evolved))
     }
     rig.study.note(TEST, SealedTest(rows, "", done=True).as_json())
@@ -229,9 +231,9 @@ def test_every_look_is_there_with_what_it_was_decided_on(finished: Outcome, page
     looked = [trial for trial in finished.study.trials if trial.look]
     assert looked
     for row, trial in zip(table[1:], looked, strict=True):
-        gain = trial.look["over_best"]["gain"]
+        gain = Look.from_json(trial.look).over_best.gain
         assert row[0] == str(trial.number)
-        assert row[1] == with_interval(gain[0], gain[1:])
+        assert row[1] == with_interval(gain)
         assert row[6] == f"{trial.look['level']:.2g}"
         assert row[7] == "none"
 
@@ -239,7 +241,7 @@ def test_every_look_is_there_with_what_it_was_decided_on(finished: Outcome, page
 def test_the_evolved_policys_score_is_told_from_train_to_test(finished: Outcome, page: Page) -> None:
     best = finished.study.best
     validation = sum(best.validation.values()) / len(best.validation)
-    told = [best.score, validation, finished.test.rows["evolved"]["memory_score"]]
+    told = [best.score, validation, finished.test.rows["evolved"].memory_score.mean]
     assert "train {} → validation {} → test {}".format(*map(number, told)) in page.words()
 
 
@@ -313,7 +315,7 @@ def test_a_run_without_any_trial_has_a_report_that_says_how_to_go_on(make_rig: A
 
 def test_a_search_under_way_has_a_report(make_rig: Any, kit: Any) -> None:
     rig = make_rig()
-    for trial in (kit.trial(), kit.trial(1, policy=None, stage="check", train={}, summary={}, reason="no {choices}")):
+    for trial in (kit.trial(), kit.trial(1, policy=None, stage="check", train={}, summary=None, reason="no {choices}")):
         rig.study.append(trial)
     page = read(render_report(as_outcome(rig, kit.policy())))
     assert "The sealed test has not been opened yet" in page.words()
@@ -335,18 +337,9 @@ def test_a_test_that_could_not_be_finished_says_why_and_shows_what_it_has(
 
 
 def test_a_run_whose_every_episode_failed_has_a_report(finished: Outcome, make_rig: Any, kit: Any) -> None:
-    none = {"write": None, "read": None, "utilisation": None}
-    empty = {
-        "memory_score": None,
-        "interval": [None, None],
-        "accuracy": None,
-        "shares": none,
-        "by_user": {},
-        "periods": [],
-    }
     rig = make_rig()
     rig.study.append(kit.trial())
-    rows = {name: dict(finished.test.rows["seed"]) | empty for name in ("seed", "evolved")}
+    rows = {name: Summary(policy=name) for name in ("seed", "evolved")}
     rig.study.note(TEST, SealedTest(rows, "", done=True).as_json())
     assert "nan" not in read(render_report(as_outcome(rig, kit.policy()))).words().lower()
 
@@ -396,7 +389,7 @@ def browse(finished: Outcome, tmp_path: Path) -> Callable[..., bytes]:
 def test_a_browser_shows_the_headline_and_the_table(browse: Callable[..., bytes], finished: Outcome) -> None:
     page = read(browse("--dump-dom").decode())
     gain = finished.test.difference
-    assert with_interval(gain["memory_score"], gain["interval"]) in page.words()
+    assert with_interval(gain) in page.words()
     for name, row in finished.test.rows.items():
         assert [*cells(name, row), "$0.00"] in [found for table in page.tables for found in table]
     assert len(page.named("svg")) == 5

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import io
 import math
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from mnemotune.env import Summary
+from mnemotune.env.cost import TurnCost
+from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.views.table import COLUMNS, cells, count, number, people, score_table, with_interval
 
-ROW: dict[str, Any] = {
-    "memory_score": 0.4567,
-    "interval": [0.4, 0.5134],
-    "accuracy": 0.61,
-    "shares": {"write": 0.2, "read": 0.05, "utilisation": 0.14},
-    "per_turn": {"calls": 1.5, "input_tokens": 1500.0, "output_tokens": 60.5},
-}
+ROW = Summary(
+    policy="awi",
+    memory_score=Estimate(0.4567, 0.4, 0.5134, 9),
+    accuracy=0.61,
+    shares={"write": 0.2, "read": 0.05, "utilisation": 0.14},
+    per_turn=TurnCost(1.5, 1500.0, 60.5),
+)
 
 
-def shown(rows: dict[str, dict[str, Any]], *, width: int = 120) -> str:
+def shown(rows: dict[str, Summary], *, width: int = 120) -> str:
     file = io.StringIO()
     Console(file=file, width=width).print(score_table(rows, title="Some scores"))
     return file.getvalue()
@@ -41,9 +44,7 @@ def test_a_row_has_a_cell_for_each_column() -> None:
 
 
 def test_a_row_without_scores_has_dashes() -> None:
-    none = {"write": None, "read": None, "utilisation": None}
-    row = ROW | {"memory_score": None, "interval": [None, None], "accuracy": None, "shares": none}
-    assert cells("awi", row)[1:6] == ["-"] * 5
+    assert cells("awi", Summary(policy="awi"))[1:6] == ["-"] * 5
 
 
 def test_the_table_shows_its_title_every_column_and_every_policy_in_the_given_order() -> None:
@@ -55,7 +56,7 @@ def test_the_table_shows_its_title_every_column_and_every_policy_in_the_given_or
 
 
 def test_the_table_of_usual_names_fits_a_terminal_of_80_columns_uncut() -> None:
-    told = shown({"evolved": ROW | {"per_turn": {"calls": 2.6, "input_tokens": 21_500, "output_tokens": 60}}}, width=80)
+    told = shown({"evolved": replace(ROW, per_turn=TurnCost(2.6, 21_500, 60))}, width=80)
     for cell in ("evolved", "0.457 [0.400, 0.513]", "0.610", "0.200", "0.050", "0.140", "2.60", "21,560"):
         assert cell in told
     assert "…" not in told
@@ -66,22 +67,21 @@ def test_a_name_in_square_brackets_is_shown_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "interval", "text"),
+    ("score", "text"),
     [
-        (0.5, [0.25, 0.75], "0.500 [0.250, 0.750]"),
-        (-0.0214, [-0.1, 0.05], "-0.021 [-0.100, 0.050]"),
-        (0.5, [None, None], "0.500"),
-        (None, [None, None], "-"),
+        (Estimate(0.5, 0.25, 0.75, 9), "0.500 [0.250, 0.750]"),
+        (Estimate(-0.0214, -0.1, 0.05, 9), "-0.021 [-0.100, 0.050]"),
+        (Estimate(0.5, math.nan, math.nan, 1), "0.500"),
+        (Estimate(math.nan, math.nan, math.nan, 0), "-"),
     ],
 )
-def test_a_score_is_written_with_its_interval_where_it_has_one(value: Any, interval: Any, text: str) -> None:
-    assert with_interval(value, interval) == text
+def test_a_score_is_written_with_its_interval_where_it_has_one(score: Estimate, text: str) -> None:
+    assert with_interval(score) == text
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "-"),
         (math.nan, "-"),
         (0.0, "0.000"),
         (-0.0, "0.000"),
@@ -90,7 +90,7 @@ def test_a_score_is_written_with_its_interval_where_it_has_one(value: Any, inter
         (1, "1.000"),
     ],
 )
-def test_a_score_has_three_decimals_and_no_negative_zero(value: float | None, text: str) -> None:
+def test_a_score_has_three_decimals_and_no_negative_zero(value: float, text: str) -> None:
     assert number(value) == text
 
 
@@ -112,6 +112,5 @@ def test_users_are_counted_in_english(users: int, text: str) -> None:
     assert people(users) == text
 
 
-@pytest.mark.parametrize("row", [ROW | {"per_turn": None}, {k: v for k, v in ROW.items() if k != "per_turn"}])
-def test_where_nobody_replied_a_turn_has_no_cost(row: dict[str, Any]) -> None:
-    assert cells("mine", row)[-2:] == ["-", "-"]
+def test_where_nobody_replied_a_turn_has_no_cost() -> None:
+    assert cells("mine", replace(ROW, per_turn=None))[-2:] == ["-", "-"]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import signal
@@ -26,6 +27,8 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from mnemotune.env import Summary
+from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.config import ConfigError, dump_config, parse_config
 from mnemotune.optimizer.search.outcome import ENDED, TEST, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest
@@ -38,11 +41,12 @@ CONFIG = "{data: base, splits: {train: 2, validation: 2, test: 3}, seed_policy: 
 SHARES = {"write": 0.2, "read": 0.1, "utilisation": 0.15}
 
 
-def row(score: float | None, **by_user: float) -> dict[str, Any]:
-    return {"memory_score": score, "accuracy": 0.55, "shares": SHARES, "by_user": by_user}
+def row(score: float, **by_group: float) -> Summary:
+    known = Estimate(score, score, score, len(by_group))
+    return Summary(policy="", memory_score=known, accuracy=0.55, shares=SHARES, by_group=by_group)
 
 
-ROWS = {"native": row(None), "seed": row(0.3, a=0.2, b=0.4), "evolved": row(0.6, a=0.6, b=0.7)}
+ROWS = {"native": row(math.nan), "seed": row(0.3, a=0.2, b=0.4), "evolved": row(0.6, a=0.6, b=0.7)}
 
 
 class Time:
@@ -80,8 +84,8 @@ def trials(kit: Any) -> list[Any]:
     profile = {"mode": "profile", "update_every": 4, "buffer_size": 6, "store": "external", "top_k": 9}
     return [
         kit.trial(validation={"v": 0.2, "w": 0.4}, ledger=ledgers[0]),
-        kit.trial(1, policy=None, stage="check", train={}, summary={}, reason="lacks {query}", ledger=ledgers[1]),
-        kit.trial(2, summary={}, train={"train0": 0.0}, ledger=ledgers[2]),
+        kit.trial(1, policy=None, stage="check", train={}, summary=None, reason="lacks {query}", ledger=ledgers[1]),
+        kit.trial(2, summary=None, train={"train0": 0.0}, ledger=ledgers[2]),
         kit.trial(
             3,
             policy=kit.policy(90, **profile),

@@ -151,7 +151,7 @@ def test_a_tight_budget_is_kept_over_all_parts_of_a_run_that_is_stopped_invarian
     """Each part is too short for one policy of the sealed test, so that what it did is paid for and lost."""
     calls = smallest_budget(configured, runs / "none")
     config, folder = configured(f"search.budget.calls={calls}"), runs / "run"
-    part = min(sum(row["calls"].values()) for row in finished.test.rows.values()) - 5
+    part = min(row.spend.total.calls for row in finished.test.rows.values()) - 5
     left = asked = made = 0
     complete = EmbeddedModel.complete
 

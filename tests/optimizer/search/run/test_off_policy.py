@@ -23,8 +23,8 @@ def test_off_policy_candidates_listen_to_recorded_talks_and_the_sealed_test_talk
     assert (runs / "off" / "talks" / "episodes.jsonl").read_bytes() == recorded, "talks are recorded once"
     talks = read_transcripts(runs / "off" / "talks")
     assert len(talks) == 6, "train and validation users, and nobody else"
-    assert not talks.keys() & outcome.test.rows["seed"]["by_user"].keys()
-    assert outcome.test.rows["evolved"]["calls"]["reply"] > 0
+    assert not talks.keys() & outcome.test.rows["seed"].by_group.keys()
+    assert outcome.test.rows["evolved"].spend.by_role["reply"].calls > 0
     rounds = sum(len(session) for talk in talks.values() for period in talk for session in period)
     assert outcome.search_spend.by_role["reply"].calls == rounds, "nothing else was replied to"
     again = go(config, runs / "whole")

@@ -51,7 +51,7 @@ def test_a_run_that_is_stopped_again_and_again_gets_there_invariant_1(
     """What a stop costs is the candidate under way: with this patience no candidate is ever given up."""
     folder, stops = runs / "run", 0
     largest = max(trial.ledger.total.calls for trial in finished.study.trials)
-    tested = max(sum(row["calls"].values()) for row in finished.test.rows.values())
+    tested = max(row.spend.total.calls for row in finished.test.rows.values())
     for start in (lambda: go(configured(), folder), *[lambda: go_on(folder)] * 12):
         with pytest.MonkeyPatch.context() as patched:
             no_calls(patched, after=max(largest, tested) + 300)

@@ -1,0 +1,63 @@
+"""An ablation's comparison as files and as a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from ..search.comparison import COLUMNS, Variant
+from .plots import variants_plot
+from .table import count, number, with_interval
+
+NARROW = ("score", "difference", "tried", "acc.", "periods", "calls", "s")
+"""``COLUMNS`` for a terminal of 80 columns."""
+
+
+def write_comparison(variants: Sequence[Variant], out: Path, *, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Write ``results.json``, ``table.md`` and ``plot.svg``; return what the first holds, ``about`` included."""
+    out.mkdir(parents=True, exist_ok=True)
+    told = [variant.as_json() for variant in variants]
+    result = {**about, "variants": told}
+    text = json.dumps(result, indent=2, ensure_ascii=False)
+    (out / "results.json").write_text(text + "\n", encoding="utf-8")
+    (out / "table.md").write_text(markdown(variants), encoding="utf-8")
+    (out / "plot.svg").write_text(variants_plot(variants) + "\n", encoding="utf-8")
+    return result
+
+
+def markdown(variants: Sequence[Variant]) -> str:
+    """Return the comparison as a Markdown table."""
+    lines = [f"| variant | {' | '.join(COLUMNS)} |", "|---" * (1 + len(COLUMNS)) + "|"]
+    rows = [[variant.name, with_interval(variant.score), *_cells(variant)] for variant in variants]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def comparison_table(variants: Sequence[Variant], *, title: str) -> Table:
+    """Return the comparison as a terminal's table."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("variant")
+    for column in NARROW:
+        table.add_column(column, justify="left" if column == "difference" else "right", no_wrap=True)
+    for variant in variants:
+        cells = variant.name, number(variant.score.mean), *_cells(variant)
+        table.add_row(*map(Text, cells), style="bold" if variant.difference is None else None)
+    return table
+
+
+def _cells(variant: Variant) -> list[str]:
+    """Return a variant's cells from its difference on."""
+    return [
+        "" if variant.difference is None else with_interval(variant.difference),
+        f"{variant.mean('candidates'):.0f}",
+        f"{variant.mean('accepted'):.1f}",
+        count(round(variant.mean("periods"))),
+        count(round(variant.mean("calls"))),
+        f"{variant.mean('seconds'):.0f}",
+    ]
