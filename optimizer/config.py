@@ -13,6 +13,9 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainSerializer,
+    PlainValidator,
+    TypeAdapter,
     ValidationError,
     ValidationInfo,
     field_validator,
@@ -24,24 +27,22 @@ from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
 from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts, complete_texts, default_texts, load_texts
 from ..policies.files import dump_yaml, load_policy, policy_problems, read_policy
+from ..policies.knob import Choices, each_once
 from ..policies.lm.base import LanguageModel
 from ..policies.lm.providers import EndpointConfig, Provided, model_named
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
+from ..policies.space import Space, prompt_slots
 
 Item = TypeVar("Item")
 
 
-def _each_once(items: tuple[Item, ...]) -> tuple[Item, ...]:
-    if len(set(items)) < len(items):
-        raise ValueError("name each once")
-    return items
-
-
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
-Choice = Annotated[tuple[Item, ...], Field(min_length=1), AfterValidator(_each_once)]
+Choice = Annotated[tuple[Item, ...], Field(min_length=1), AfterValidator(each_once)]
 """One at least, each once."""
+SLOTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Choices(prompt_slots()).annotation)
+Limits = Annotated[Space, PlainValidator(Space.within), PlainSerializer(lambda space: space.limits)]
 
 
 class ConfigError(ValueError):
@@ -80,25 +81,6 @@ class BudgetLimits(Section):
     seconds: Annotated[float, Field(gt=0)] | None = None
 
 
-class SpaceConfig(Section):
-    """Where numbers and structure are searched; bounds are inclusive, units are messages."""
-
-    modes: Choice[Literal["none", "verbatim", "facts", "profile"]] = ("none", "verbatim", "facts", "profile")
-    stores: Choice[Literal["context", "external"]] = ("context", "external")
-    update_every: tuple[Positive, Positive] = (2, 16)
-    """Below 2 the buffer grows: each round adds two messages, and one write a round evicts fewer."""
-    buffer_size: tuple[NotNegative, NotNegative] = (0, 32)
-    top_k: tuple[Positive, Positive] = (2, 60)
-
-    @model_validator(mode="after")
-    def _check_bounds(self) -> SpaceConfig:
-        for name in ("update_every", "buffer_size", "top_k"):
-            low, high = getattr(self, name)
-            if low > high:
-                raise ValueError(f"{name}: the lower bound {low} is above the upper bound {high}")
-        return self
-
-
 ProposerName = Literal["known", "spread", "reflective", "merge", "gp", "tpe", "random", "amemgym", "gepa"]
 Objective = Literal["score", "score-per-token", "score-per-dollar", "score-per-call"]
 NUMBERS_ONLY, PROMPTS_ONLY = {"known", "spread", "gp", "tpe", "random"}, {"amemgym", "gepa"}
@@ -132,7 +114,7 @@ class SearchConfig(Section):
     """Who makes candidates; those whose candidates come further make more of them."""
     prompts: bool = True
     """Whether prompts evolve."""
-    slots: Choice[Literal["write", "merge", "reply", "answer"]] = ("write", "merge", "reply", "answer")
+    slots: Annotated[tuple[str, ...], PlainValidator(SLOTS.validate_python)] = prompt_slots()
     """The prompts that may evolve, where a policy uses them."""
     numbers: bool = True
     """Whether numbers and structure evolve."""
@@ -158,7 +140,8 @@ class SearchConfig(Section):
     surely better than the seed policy, score for what a turn of a talk costs."""
     veto: bool = True
     """Whether a candidate is refused when it gets surely worse on a topic or a stretch of periods."""
-    space: SpaceConfig = SpaceConfig()
+    space: Limits = Field(default_factory=Space)
+    """Where numbers and structure are searched, by the knobs' keys: choices, or a lower and an upper bound."""
     budget: BudgetLimits = BudgetLimits()
 
     @property

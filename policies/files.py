@@ -104,7 +104,8 @@ def _said(problem: ErrorDetails) -> str:
 
 def dump_policy(policy: MemoryPolicy) -> str:
     """Return a policy as YAML text that ``parse_policy`` reads back to an equal policy."""
-    return dump_yaml(policy.model_dump(exclude_none=True))
+    values = policy.model_dump(exclude_none=True)
+    return dump_yaml({name: value for name, value in values.items() if name != "knobs" or value})
 
 
 def dump_yaml(values: Any) -> str:

@@ -9,7 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
+from .knob import Knob, Range
 from .prompts import Templates, default_templates, missing_slots, render
+from .space import KNOBS, REGISTERED, effective, every_knob, flat, problems
 
 WriteMode = Literal["none", "verbatim", "facts", "profile"]
 Store = Literal["context", "external"]
@@ -77,6 +79,26 @@ class Evolution(_Part):
     """Whether the model is shown what some other questions need to know (``info_types`` only)."""
 
 
+class Others(_Part):
+    """Values of knobs that other packages have registered, by name; what is the default is left out."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, int | str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_defaults(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        defaults = {name: REGISTERED.get(name).default for name in given if name in REGISTERED.names}
+        return {name: value for name, value in given.items() if value not in (None, defaults.get(name))}
+
+    @property
+    def values(self) -> dict[str, int | str]:
+        """What is not the default."""
+        return self.__pydantic_extra__
+
+
 class MemoryPolicy(_Part):
     """How an assistant writes, stores and reads memories: its prompts and its numbers.
 
@@ -96,6 +118,7 @@ class MemoryPolicy(_Part):
     """Memories that come back (external store only)."""
     read: Read = Read()
     prompts: Prompts = Prompts()
+    knobs: Others = Others()
     evolution: Evolution | None = None
     """None: prompts stay as they are."""
 
@@ -107,6 +130,8 @@ class MemoryPolicy(_Part):
             del values["evolution"]
         if self.prompts.info_types is None:
             del values["prompts"]["info_types"]
+        if not self.knobs.values:
+            del values["knobs"]
         canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
@@ -117,10 +142,22 @@ class MemoryPolicy(_Part):
 
     @property
     def _shape(self) -> str:
-        if self.write.mode == "none":
-            return "none" if self.buffer_size is None else f"none({self.update_every},{self.buffer_size})"
-        numbers = [self.update_every, self.buffer_size, *([self.top_k] if self.top_k else [])]
-        return f"{self.write.mode}+{self.store}({','.join(map(str, numbers))})"
+        ranges, values = {knob.path for knob in self._table if isinstance(knob.domain, Range)}, self.values
+        numbers = [str(values[path]) for path in values if path in ranges and values[path] is not None]
+        return "+".join(filter(None, [self.write.mode, self.store])) + (f"({','.join(numbers)})" if numbers else "")
+
+    @property
+    def _table(self) -> tuple[Knob, ...]:
+        return every_knob() if self.knobs.values else KNOBS
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What it says, by path, for example ``write.mode``."""
+        return flat(self.model_dump())
+
+    def knob(self, name: str) -> int | str | None:
+        """Return the value of a knob that another package has registered."""
+        return self.knobs.values.get(name, REGISTERED.get(name).default)
 
     @property
     def oracle(self) -> bool:
@@ -157,80 +194,58 @@ class MemoryPolicy(_Part):
 
     @model_validator(mode="after")
     def _check(self) -> MemoryPolicy:
-        problems = [*self._needed(), *self._pointless(), *self._slots(), *self._evolving()]
-        if problems:
-            raise ValueError("; ".join(problems))
+        found = [*problems(self.values, self._table), *self._buffered(), *self._without_place()]
+        found += [*self._slots(), *self._evolving()]
+        if found:
+            raise ValueError("; ".join(found))
         return self
 
-    def _needed(self) -> list[str]:
-        problems = []
-        if self.write.mode != "none":
-            problems += [f"{n}: needed when something is written" for n in ("buffer_size", "store") if self._unset(n)]
-        if (self.write.mode != "none" or self.buffer_size is not None) and self.update_every is None:
-            problems.append("update_every: needed when messages are evicted from the buffer")
-        if self.store == "external" and self.top_k is None:
-            problems.append("top_k: needed with store: external")
-        return problems
+    def _buffered(self) -> list[str]:
+        """Return what is wrong with the two numbers of the buffer, which only go together."""
+        written, sized, paced = self.write.mode != "none", self.buffer_size is not None, self.update_every is not None
+        found = ["buffer_size: needed when something is written"] if written and not sized else []
+        if (written or sized) and not paced:
+            found.append("update_every: needed when messages are evicted from the buffer")
+        if paced and not (written or sized):
+            found.append("update_every: has no effect when all messages are kept; leave it out")
+        return found
 
-    def _pointless(self) -> list[str]:
-        problems = []
-        if self.write.mode == "none":
-            why = "has no effect with write.mode: none; leave it out"
-            problems += [f"{name}: {why}" for name in ("store", "top_k") if not self._unset(name)]
-            if self.write.roles != "both":
-                problems.append(f"write.roles: {why}")
-            if self.buffer_size is None and self.update_every is not None:
-                problems.append("update_every: has no effect when all messages are kept; leave it out")
-            if self.read != Read():
-                problems.append(f"read: {why}")
-        elif self.store == "context":
-            why = "has no effect with store: context; leave it out"
-            if self.top_k is not None:
-                problems.append(f"top_k: {why}")
-            if self.read.order != "time":
-                problems.append(f"read.order: {why}")
-        problems += [
-            f"prompts.{slot}: has no effect with write.mode: {self.write.mode}; leave it out"
-            for slot, text in self.prompts.model_dump().items()
-            if text is not None and slot not in self.prompt_kinds and slot != "info_types"
-        ]
+    def _without_place(self) -> list[str]:
+        """Return what is wrong with the knobs of other packages, and with types of information that nothing holds."""
+        found = []
+        for name, value in self.knobs.values.items():
+            if name not in REGISTERED.names:
+                found.append(f"knobs.{name}: no such knob; install or register what brings it")
+            elif (domain := REGISTERED.get(name).domain) is not None and not domain.allows(value):
+                found.append(f"knobs.{name}: {value!r} is not allowed; it is searched among {domain}")
         if self.prompts.info_types is not None and "{info_types}" not in (self.prompts.write or ""):
-            problems.append("prompts.info_types: has no effect unless prompts.write holds {info_types}")
-        return problems
+            found.append("prompts.info_types: has no effect unless prompts.write holds {info_types}")
+        return found
 
     def _slots(self) -> list[str]:
-        problems = []
+        found = []
         for slot, text in self.prompts.model_dump().items():
             if text is not None and slot in self.prompt_kinds:
                 missing = missing_slots(self.prompt_kinds[slot], text)
-                problems += [f"prompts.{slot}: lacks {{{name}}}" for name in missing]
-        return problems
+                found += [f"prompts.{slot}: lacks {{{name}}}" for name in missing]
+        return found
 
     def _evolving(self) -> list[str]:
         if self.evolution is None:
             return []
         targets, there = self.evolution.targets, self.prompts.model_dump()
-        problems = [f"evolution.targets: the policy has no prompt {t!r}" for t in targets if there[t] is None]
+        found = [f"evolution.targets: the policy has no prompt {t!r}" for t in targets if there[t] is None]
         if len(set(targets)) < len(targets) or {"info_types", "write"} <= set(targets):
-            problems.append("evolution.targets: name each prompt once, and info_types or write, whose part they are")
+            found.append("evolution.targets: name each prompt once, and info_types or write, whose part they are")
         if self.evolution.guided and "info_types" not in targets:
-            problems.append("evolution.guided: has no effect unless info_types are rewritten; leave it out")
-        return problems
-
-    def _unset(self, name: str) -> bool:
-        return getattr(self, name) is None
+            found.append("evolution.guided: has no effect unless info_types are rewritten; leave it out")
+        return found
 
 
 def prompt_kinds(mode: WriteMode, store: Store | None) -> dict[str, str]:
     """Return the kind of text that each prompt is which a policy uses, by its slot."""
-    reply = {"reply": f"reply_{store or 'context'}", "answer": "answer"}
-    kinds: dict[str, dict[str, str]] = {
-        "none": {"answer": "answer"},
-        "verbatim": reply,
-        "facts": {"write": "write_facts", "merge": "merge", **reply},
-        "profile": {"write": "write_profile", **reply},
-    }
-    return kinds.get(mode, {})
+    used = effective({"write.mode": mode, "store": store or "context"}, KNOBS)
+    return {knob.slot: knob.name for knob in KNOBS if knob.slot and knob.name in used}
 
 
 def default_prompts(mode: WriteMode, store: Store | None, templates: Templates | None = None) -> dict[str, str]:

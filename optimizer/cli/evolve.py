@@ -16,7 +16,7 @@ from rich.console import Console
 from ...policies.lm.providers import model_named
 from ..config import ConfigError, default_uri, load_config
 from ..search.sealed import SEED
-from ..views.table import score_table, with_interval
+from ..views.table import bound_notes, score_table, with_interval
 
 if TYPE_CHECKING:
     from ..search.outcome import Outcome
@@ -102,6 +102,8 @@ def show(outcome: Outcome) -> None:
             console.print(difference, highlight=False, markup=False)
     if outcome.study.trials and outcome.study.best.number == 0:
         console.print("No candidate was accepted: the best policy is the seed policy.", style="yellow")
+    for note in bound_notes(outcome.at_bounds):
+        console.print(note, style="yellow", highlight=False, markup=False)
     if outcome.test.problem:
         more = f"raise the budget and go on: --resume {outcome.folder} --set search.budget..."
         console.print(f"{outcome.test.problem}; {more}", style="yellow", highlight=False, markup=False)

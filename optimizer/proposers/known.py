@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...policies.files import load_policy
+from ...policies.knob import Point
 from ...policies.prompts import Templates
 from ..config import SearchConfig
 from ..search.study import Trial
-from .numbers import Draw, point_of
 from .proposer import Candidate, leader
 from .sampled import at_point
 
@@ -38,9 +38,9 @@ class Known:
         made = at_point(leader(trials), left[name], search=self.search, templates=self.templates)
         return replace(made, change=f"the strategy {name}")
 
-    def _left(self, trials: Sequence[Trial]) -> dict[str, Draw]:
+    def _left(self, trials: Sequence[Trial]) -> dict[str, Point]:
         """Return where those strategies stand that no trial has tried, with whatever prompts."""
-        policies = [trial.policy for trial in trials if trial.policy is not None]
-        tried = [place.point for policy in policies if (place := point_of(policy, self.search.space)) is not None]
-        places = {name: point_of(load_policy(name, templates=self.templates), self.search.space) for name in STRATEGIES}
-        return {name: place for name, place in places.items() if place is not None and place.point not in tried}
+        space = self.search.space
+        tried = [space.point_of(trial.policy) for trial in trials if trial.policy is not None]
+        points = {name: space.point_of(load_policy(name, templates=self.templates)) for name in STRATEGIES}
+        return {name: point for name, point in points.items() if point is not None and point not in tried}

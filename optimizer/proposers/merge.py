@@ -6,23 +6,13 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from ...policies.knob import Knob
 from ...policies.policy import MemoryPolicy
+from ...policies.space import effective, nested
 from ..config import SearchConfig
 from ..search.study import Trial
 from .proposer import Candidate, candidate, pick_parent, policy_of, raced
-
-PARTS = {
-    "answer prompt": ("prompts.answer",),
-    "reply prompt": ("prompts.reply",),
-    "write prompt": ("prompts.write", "prompts.merge"),
-    "roles": ("write.roles",),
-    "update_every": ("update_every",),
-    "buffer_size": ("buffer_size",),
-    "retrieval": ("top_k", "read.order", "read.budget_tokens"),
-}
-"""What is inherited together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +40,10 @@ class Merge:
         number = rng.choices(list(mates), weights=list(mates.values()))[0]
         mate = next(trial for trial in trials if trial.number == number)
         one, other = policy_of(parent), policy_of(mate)
-        differing = self._differing(one, other)
-        taken = rng.sample(differing, rng.randint(1, len(differing)))
-        values = one.model_dump()
-        for part in taken:
-            for place in self._places(part):
-                _put(values, place, _get(other.model_dump(), place))
+        lent = self._lendable(one, other)
+        taken = rng.sample(list(lent), rng.randint(1, len(lent)))
+        theirs = other.values
+        values = nested(one.values | {path: theirs.get(path) for part in taken for path in lent[part]})
         change = f"crossed with trial {mate.number}, from which it has: {', '.join(taken)}"
         return candidate(parent, change, values, longest_prompt=self.search.longest_prompt)
 
@@ -65,46 +53,31 @@ class Merge:
         for trial in raced(trials):
             gains = [trial.train.get(user, math.nan) - score for user, score in parent.train.items()]
             better = sum(gain for gain in gains if gain > 0)
-            if better > 0 and self._differing(policy_of(parent), policy_of(trial)):
+            if better > 0 and self._lendable(policy_of(parent), policy_of(trial)):
                 mates[trial.number] = better
         return mates
 
-    def _differing(self, one: MemoryPolicy, other: MemoryPolicy) -> list[str]:
-        """Return the parts that the second policy could lend to the first and that may change."""
-        a, b = one.model_dump(), other.model_dump()
-        return [
-            part
-            for part in PARTS
-            if _fits(part, one, other) and any(_get(a, place) != _get(b, place) for place in self._places(part))
-        ]
+    def _lendable(self, one: MemoryPolicy, other: MemoryPolicy) -> dict[str, list[str]]:
+        """Return the parts that the second policy could lend to the first, with their paths that may change.
 
-    def _places(self, part: str) -> list[str]:
-        """Return those of a part's values that may change."""
-        slots = [f"prompts.{slot}" for slot in self.search.slots] if self.search.prompts else []
-        return [p for p in PARTS[part] if p in slots or (self.search.numbers and not p.startswith("prompts."))]
+        A part means the same in both policies when the same knobs of it have an effect. Prompts come first, from the
+        last to the first, then numbers, both as a policy lists them.
+        """
+        a, b, knobs = one.values, other.values, self.search.space.knobs
+        in_one, in_other = effective(a, knobs), effective(b, knobs)
+        rows = {path: row for row, path in enumerate(a)}
+        parts: dict[str, list[Knob]] = {}
+        for knob in sorted(knobs, key=lambda knob: rows.get(knob.path, len(rows)) * (-1 if knob.slot else 1)):
+            if knob.mends:
+                parts.setdefault(knob.part or knob.name, []).append(knob)
+        lent = {}
+        for part, of_part in parts.items():
+            here = [knob for knob in of_part if knob.name in in_one]
+            paths = [knob.path for knob in here if self._may_change(knob)]
+            same = here == [knob for knob in of_part if knob.name in in_other]
+            if same and any(a.get(path) != b.get(path) for path in paths):
+                lent[part] = paths
+        return lent
 
-
-def _fits(part: str, one: MemoryPolicy, other: MemoryPolicy) -> bool:
-    """Tell whether a part means the same in both policies."""
-    if part in {"write prompt", "reply prompt"}:
-        slots = [place.removeprefix("prompts.") for place in PARTS[part]]
-        return all(one.prompt_kinds.get(slot) == other.prompt_kinds.get(slot) for slot in slots)
-    if part == "retrieval":
-        return one.store == other.store
-    if part in {"roles", "update_every", "buffer_size"}:
-        return "none" not in {one.write.mode, other.write.mode}
-    return True
-
-
-def _get(values: dict[str, Any], place: str) -> Any:
-    found: Any = values
-    for name in place.split("."):
-        found = found[name]
-    return found
-
-
-def _put(values: dict[str, Any], place: str, value: Any) -> None:
-    *path, last = place.split(".")
-    for name in path:
-        values = values[name]
-    values[last] = value
+    def _may_change(self, knob: Knob) -> bool:
+        return self.search.prompts and knob.slot in self.search.slots if knob.slot else self.search.numbers

@@ -10,7 +10,7 @@ from typing import Literal
 from ...policies.files import PolicyError, load_policy
 from ...policies.policy import MemoryPolicy, default_prompts
 from ...policies.prompts import Templates
-from ..config import SpaceConfig
+from ...policies.space import Space
 from .numbers import NumberSampler, apply_point
 
 PRESETS = ("native", "rag", "awe", "awi")
@@ -151,8 +151,8 @@ def _random(name: str, rng: random.Random, templates: Templates | None) -> Membe
     return _member(name, "random", _space(rng), _ordinary(rng), rng, templates)
 
 
-def _space(rng: random.Random) -> SpaceConfig:
-    return SpaceConfig.model_validate({"modes": [rng.choice(MODES)]})
+def _space(rng: random.Random) -> Space:
+    return Space.within({"modes": [rng.choice(MODES)]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def _damaged(name: str, rng: random.Random, templates: Templates | None) -> Memb
     damage = rng.choice(DAMAGES)
     mode = "facts" if damage.startswith("merge") else rng.choice(("facts", "profile"))
     updates = (12, 24) if damage == "too much at once" else GOOD_UPDATES
-    space = SpaceConfig.model_validate({"modes": [mode], "update_every": updates, "buffer_size": GOOD_BUFFERS})
+    space = Space.within({"modes": [mode], "update_every": updates, "buffer_size": GOOD_BUFFERS})
     asks = {
         "too many kinds": _ask(rng.sample(TOO_MANY, rng.choice((40, 50, 60))), "", "", ""),
         "others": _ask(OTHERS, rng.choice(["", "full"]), "", ""),
@@ -192,13 +192,13 @@ def _damaged(name: str, rng: random.Random, templates: Templates | None) -> Memb
 
 
 def _member(
-    name: str, origin: Origin, space: SpaceConfig, ask: _Ask, rng: random.Random, templates: Templates | None
+    name: str, origin: Origin, space: Space, ask: _Ask, rng: random.Random, templates: Templates | None
 ) -> Member:
-    point = NumberSampler(space, [], seed=rng.randrange(2**31)).jump().point
+    point = NumberSampler(space, [], seed=rng.randrange(2**31)).jump()
     mode = point["mode"]
     prompts = default_prompts(mode, point["store"], templates)
     if mode == "verbatim":
-        return Member(name, origin, "", apply_point(point, prompts))
+        return Member(name, origin, "", apply_point(point, space, prompts))
     prompts["write"] = (PROFILE if mode == "profile" else FACTS).format(what=ask.what)
     if ask.name == "unheard":  # the heading by which a reader finds what to note from
         prompts["write"] = prompts["write"].replace("Conversation:", "Earlier:")
@@ -206,4 +206,4 @@ def _member(
         prompts["merge"] = f"{REPLACES_ALL}\n{prompts['merge']}"
     if ask.name == "merge drops":  # what is new is to be written over something known, or not at all
         prompts["merge"] = prompts["merge"].replace('"ADD" it, ', "").replace('"event": "ADD", ', '"event": "NONE", ')
-    return Member(name, origin, ask.name, apply_point(point, prompts))
+    return Member(name, origin, ask.name, apply_point(point, space, prompts))

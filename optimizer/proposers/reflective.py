@@ -4,42 +4,20 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from ...policies.knob import Knob
 from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel, Message, Request
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import REQUIRED_SLOTS
-from ..config import SearchConfig, SpaceConfig
+from ...policies.space import Space, nested
+from ..config import SearchConfig
 from ..search.evidence import Stage, without_stage
 from ..search.study import Evidence, Trial
-from .numbers import ORDERS, ROLES, point_of
 from .proposer import Candidate, candidate, pick_parent, policy_of, raced
-
-PURPOSES = {
-    "write_profile": "tells the assistant which memories about the user to write, as a map of label to text",
-    "write_facts": "tells the assistant which facts about the user to write",
-    "merge": "tells the assistant how new facts change the known ones",
-    "reply_context": "is the system prompt that shows the assistant its memories of the user",
-    "reply_external": "is the system prompt that shows the assistant the memories of the user that were found",
-    "answer": "puts a multiple-choice question to the assistant, whose memories stand before it",
-}
-
-MEANINGS = {
-    "update_every": "messages that leave the buffer and are written down at a time",
-    "buffer_size": "latest messages that are kept word for word besides the memories",
-    "roles": "whose messages are written down",
-    "top_k": "memories that are brought back for each message",
-    "order": "how the memories that are brought back are laid out",
-}
-PART_OF = {"roles": "write", "order": "read"}
-"""Where a policy keeps the numbers that do not stand by themselves."""
-
-PROMPTS_OF_STAGE = {"write": ("write",), "read": ("merge", "write", "reply"), "utilisation": ("answer",)}
-NUMBERS_OF_STAGE = {"write": ("update_every", "roles"), "read": ("buffer_size", "top_k", "order"), "utilisation": ()}
-"""What the failures of each stage belong to, where a policy has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +54,17 @@ class Reflective:
         edit = await improve(
             base, slots=slots, numbers=names, space=self.search.space, failures=shown, model=self.model
         )
-        values = base.model_dump()
-        values["prompts"] |= edit.prompts
+        places = {f"prompts.{slot}": text for slot, text in edit.prompts.items()}
         for name, value in edit.numbers.items():
-            (values[PART_OF[name]] if name in PART_OF else values)[name] = value
+            knob = self.search.space.knob(name)
+            places[knob.path] = knob.hold(value)
+        values = nested(base.values | places)
         changed = [f"{slot} prompt" for slot in edit.prompts] + [
             f"{name} {value}" for name, value in edit.numbers.items()
         ]
         told = f"{', '.join(changed) or 'no change'}: {edit.reason}"
         made = candidate(parent, told, values, longest_prompt=self.search.longest_prompt)
-        if edit.numbers and made.policy is not None and point_of(made.policy, self.search.space) is None:
+        if edit.numbers and made.policy is not None and self.search.space.point_of(made.policy) is None:
             return replace(made, policy=None, problem="numbers: outside search.space")
         return made
 
@@ -93,10 +72,8 @@ class Reflective:
         return [slot for slot in policy.prompt_kinds if slot in self.search.slots] if self.search.prompts else []
 
     def _numbers(self, policy: MemoryPolicy) -> list[str]:
-        if not self.search.numbers or policy.write.mode == "none":
-            return []
-        here = point_of(policy, self.search.space)
-        return [] if here is None else [name for name in MEANINGS if name in here.point]
+        here = self.search.space.point_of(policy) if self.search.numbers else None
+        return [knob.name for knob, _ in self.search.space.searched if knob.mends and knob.name in (here or {})]
 
     def _readable(self, trial: Trial) -> list[Evidence]:
         """Return the failures of a trial that something belongs to which may change."""
@@ -105,12 +82,13 @@ class Reflective:
             return []
         return [evidence for evidence in trial.evidence if any(self._concerned(policy, {evidence.stage}))]
 
-    def _concerned(self, policy: MemoryPolicy, stages: Set[Stage]) -> tuple[list[str], list[str]]:
+    def _concerned(self, policy: MemoryPolicy, stages: set[Stage]) -> tuple[list[str], list[str]]:
         """Return the prompts and the numbers that failures of these stages belong to; without routing, all."""
         slots, names = self._slots(policy), self._numbers(policy)
         if self.search.routing:
-            slots = [slot for slot in slots if any(slot in PROMPTS_OF_STAGE[stage] for stage in stages)]
-            names = [name for name in names if any(name in NUMBERS_OF_STAGE[stage] for stage in stages)]
+            mending = {knob.name for knob in self.search.space.knobs if stages.intersection(knob.mends)}
+            slots = [slot for slot in slots if policy.prompt_kinds[slot] in mending]
+            names = [name for name in names if name in mending]
         return slots, names
 
     def _pick(self, parent: Trial, rng: random.Random) -> list[Evidence]:
@@ -132,7 +110,7 @@ async def improve(
     *,
     slots: Sequence[str],
     numbers: Sequence[str],
-    space: SpaceConfig,
+    space: Space,
     failures: Sequence[Evidence],
     model: LanguageModel,
 ) -> Edit:
@@ -148,9 +126,9 @@ async def improve(
     try:
         with dspy.context(lm=lm, adapter=dspy.JSONAdapter()):
             prediction = await dspy.Predict(_signature()).acall(
-                purposes={slot: _purpose(policy.prompt_kinds[slot]) for slot in slots},
+                purposes={slot: _purpose(space.knob(policy.prompt_kinds[slot])) for slot in slots},
                 current_prompts={slot: texts[slot] for slot in slots},
-                current_numbers={name: _tell_number(name, policy, space) for name in numbers},
+                current_numbers={name: _described(space.knob(name), policy) for name in numbers},
                 failures=[failure.text for failure in failures],
             )
     except Exception as error:  # noqa: BLE001 - DSPy wraps errors in many types; ours are told apart here
@@ -164,29 +142,20 @@ async def improve(
         {
             name: value
             for name, value in prediction.improved_numbers.items()
-            if name in numbers and value != _number(name, policy)
+            if name in numbers and value != space.knob(name).read(policy.values)
         },
         " ".join(str(prediction.analysis).split())[:300],
     )
 
 
-def _purpose(kind: str) -> str:
-    slots = ", ".join(f"{{{name}}}" for name in REQUIRED_SLOTS[kind])
-    return f"This prompt {PURPOSES[kind]}. Its slots {slots} must stay as they are."
+def _purpose(prompt: Knob) -> str:
+    slots = ", ".join(f"{{{name}}}" for name in REQUIRED_SLOTS[prompt.name])
+    return f"This prompt {prompt.meaning}. Its slots {slots} must stay as they are."
 
 
-def _tell_number(name: str, policy: MemoryPolicy, space: SpaceConfig) -> str:
-    """Say what a number is, where it may lie and what it means."""
-    options = {"roles": ROLES, "order": ORDERS}
-    bounds = " or ".join(options[name]) if name in options else " to ".join(map(str, getattr(space, name)))
-    return f"{_number(name, policy)} ({bounds}): {MEANINGS[name]}"
-
-
-def _number(name: str, policy: MemoryPolicy) -> int | str:
-    """Return what a number is now."""
-    part = getattr(policy, PART_OF[name]) if name in PART_OF else policy
-    value: int | str = getattr(part, name)
-    return value
+def _described(knob: Knob, policy: MemoryPolicy) -> str:
+    """Say what a number is now, where it may lie and what it means."""
+    return f"{knob.read(policy.values)} ({knob.domain}): {knob.meaning}"
 
 
 @cache

@@ -11,22 +11,20 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from ...env.statistics import nan_mean
+from ...policies.knob import Point
 from ...policies.policy import prompt_kinds
 from ...policies.prompts import Templates
+from ...policies.space import nested
 from ..config import SearchConfig
 from ..search.study import Trial
 from .gaussian_process import Floats, expected_improvement
 from .numbers import (
     STARTUP_TRIALS,
-    Draw,
     NumberSampler,
     anywhere,
     gains,
     nearby,
-    place_of,
-    point_of,
     standing,
-    values_at,
 )
 from .proposer import Candidate, candidate, inherit, pick_parent, policy_of
 
@@ -53,8 +51,8 @@ class _Sampler:
         """Tell that it always is."""
         return True
 
-    def _places(self, drawn: Sequence[Draw]) -> Floats:
-        return np.array([place_of(one.point, self.search.space) for one in drawn])
+    def _places(self, points: Sequence[Point]) -> Floats:
+        return np.array([self.search.space.coordinates(point) for point in points])
 
 
 class Tpe(_Sampler):
@@ -64,7 +62,7 @@ class Tpe(_Sampler):
         """Draw a step near a parent, or now and then a point anywhere."""
         parent = pick_parent(trials, rng)
         sampler = NumberSampler(self.search.space, trials, seed=rng.randrange(2**31))
-        here = point_of(policy_of(parent), self.search.space)
+        here = self.search.space.point_of(policy_of(parent))
         jump, free = rng.random() < JUMPS, rng.randint(1, TWEAKED)
         drawn = sampler.jump() if jump or here is None else sampler.tweak(here, free=free, rng=rng)
         return at_point(parent, drawn, search=self.search, templates=self.templates)
@@ -80,16 +78,16 @@ class Gp(_Sampler):
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
         """Draw points, and take the most promising; where too few were raced, any."""
         space, parent = self.search.space, pick_parent(trials, rng)
-        here = point_of(policy_of(parent), space)
+        here = space.point_of(policy_of(parent))
         drawn = [anywhere(space, rng) for _ in range(DRAWN)]
         if here is not None:
             drawn += [nearby(here, space, free=rng.randint(1, TWEAKED), rng=rng) for _ in range(NEARBY)]
         raced = {trial.policy: trial for trial in trials if trial.policy is not None and gains(trial, trials[0])}
-        known = [(trial, place) for policy, trial in raced.items() if (place := point_of(policy, space)) is not None]
+        known = [(trial, place) for policy, trial in raced.items() if (place := space.point_of(policy)) is not None]
         best = 0 if len(known) < STARTUP_TRIALS else self._most_promising(drawn, known, seed=trials[0])
         return at_point(parent, drawn[best], search=self.search, templates=self.templates)
 
-    def _most_promising(self, drawn: Sequence[Draw], known: Sequence[tuple[Trial, Draw]], *, seed: Trial) -> int:
+    def _most_promising(self, drawn: Sequence[Point], known: Sequence[tuple[Trial, Point]], *, seed: Trial) -> int:
         periods = np.array([sum(map(len, trial.series.values())) for trial, _ in known])
         noise = nan_mean([_noise_of_a_period(trial, seed) for trial, _ in known if trial is not seed])
         improvement = expected_improvement(
@@ -128,7 +126,7 @@ class Spread(_Sampler):
         """Draw points without looking at scores; take the one with the least sum of inverse squared distances."""
         space, parent = self.search.space, pick_parent(trials, rng)
         policies = [trial.policy for trial in trials if trial.policy is not None]
-        tried = [here for policy in policies if (here := point_of(policy, space)) is not None]
+        tried = [here for policy in policies if (here := space.point_of(policy)) is not None]
         drawn = [anywhere(space, rng) for _ in range(DRAWN)]
         place = _clearest(self._places(drawn), self._places(tried)) if tried else 0
         return at_point(parent, drawn[place], search=self.search, templates=self.templates)
@@ -147,14 +145,13 @@ def highest(values: Floats) -> int:
     return int(np.flatnonzero(values >= top - TIED * abs(top))[0])
 
 
-def at_point(parent: Trial, drawn: Draw, *, search: SearchConfig, templates: Templates) -> Candidate:
+def at_point(parent: Trial, point: Point, *, search: SearchConfig, templates: Templates) -> Candidate:
     """Move a parent's policy to a point of the space."""
-    base = policy_of(parent)
-    kinds = prompt_kinds(drawn.point["mode"], drawn.point.get("store"))
-    read_budget = base.read.budget_tokens if drawn.point["mode"] != "none" else None
-    values = values_at(drawn.point, inherit(base, kinds, templates), read_budget=read_budget)
-    here = point_of(base, search.space)
-    before = {} if here is None else here.point
-    changed = [f"{name} {value}" for name, value in drawn.point.items() if before.get(name) != value]
+    base, space = policy_of(parent), search.space
+    read_budget = base.read.budget_tokens if point["mode"] != "none" else None
+    values = nested(space.values_at(point) | {"read.budget_tokens": read_budget})
+    values["prompts"] = inherit(base, prompt_kinds(point["mode"], point.get("store")), templates)
+    before = space.point_of(base) or {}
+    changed = [f"{name} {value}" for name, value in point.items() if before.get(name) != value]
     told = "numbers: " + (", ".join(changed) or "as they were")
     return candidate(parent, told, values, longest_prompt=search.longest_prompt)

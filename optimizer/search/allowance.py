@@ -28,7 +28,7 @@ class Allowance:
     def of(cls, config: Config, splits: Splits, protocol: Protocol) -> Allowance:
         """Divide a config's budget. Raises ConfigError when it is too small to learn anything."""
         policies = [config.seed_policy, *(load_policy(name, templates=config.templates) for name in config.baselines)]
-        searched, given = config.search.space.update_every[0], config.seed_policy.update_every
+        searched, given = config.search.space.limits["update_every"][0], config.seed_policy.update_every
         lowest = searched if given is None else min(searched, given)
         reserve = most_test_calls(splits.test, policies, protocol, finalist_writes=lowest)
         looked = splits.validation if config.search.acceptance == "validation" else ()

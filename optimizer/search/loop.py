@@ -13,7 +13,7 @@ from ...policies.lm.prices import Prices
 from ...policies.policy import MemoryPolicy
 from ..config import SearchConfig
 from ..proposers.mix import propose
-from ..proposers.numbers import point_of
+from ..proposers.numbers import distributions
 from ..proposers.proposer import Candidate, Proposer, leader
 from .acceptance import level, look, looked_last, promising
 from .arena import Arena, Race, Validation, compare, mean_scores, told
@@ -313,8 +313,9 @@ class Loop:
 
     def _placed(self, trial: Trial) -> Trial:
         """Note where a trial's policy stands in the space of numbers, if it does."""
-        place = None if trial.policy is None else point_of(trial.policy, self.search.space)
-        return trial if place is None else replace(trial, params=place.point, distributions=place.distributions)
+        space = self.search.space
+        point = None if trial.policy is None else space.point_of(trial.policy)
+        return trial if point is None else replace(trial, params=point, distributions=distributions(point, space))
 
     def _append(self, trial: Trial) -> None:
         self.study.append(trial)

@@ -11,6 +11,7 @@ from ...env.statistics import nan_mean
 from ...env.summary import json_number
 from ...policies.lm import Consumed, Ledger
 from ...policies.lm.base import merged
+from ...policies.space import at_bounds
 from ..config import Config, ConfigError, default_uri, load_config
 from ..models import price_of
 from .front import dollars, front, placed, users_won
@@ -114,6 +115,13 @@ class Outcome:
             for one in front(places)
         ]
 
+    @property
+    def at_bounds(self) -> dict[str, int]:
+        """The evolved policy's numbers that lie at a bound of ``search.space``, by key; none of the seed policy's."""
+        search, trials = self.config.search, self.study.trials
+        best = self.study.best if trials and search.changes_numbers else None
+        return {} if best is None or best.number == 0 or best.policy is None else at_bounds(best.policy, search.space)
+
     def as_json(self) -> dict[str, Any]:
         """Return the run's result as plain JSON values."""
         ledger, test = merged([self.search_spend, self.test_spend]), self.test
@@ -131,6 +139,7 @@ class Outcome:
             },
             "objective": self.config.search.objective,
             "front": [row.as_json() for row in self.front],
+            "at_bounds": self.at_bounds,
             "trials": len(self.study.trials),
             "periods": sum(trial.periods for trial in self.study.trials),
             "accepted": sum(trial.accepted for trial in self.study.trials[1:]),

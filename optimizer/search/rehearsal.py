@@ -96,11 +96,11 @@ def taken_of(ledger: Ledger) -> Taken:
 def _drawn(config: Config) -> list[MemoryPolicy]:
     """Draw policies in the space, as many for each way to write, with the seed policy's prompts where they fit."""
     space, seed = config.search.space, 0
-    drawn: dict[str, list[MemoryPolicy]] = {mode: [] for mode in space.modes}
+    drawn: dict[str, list[MemoryPolicy]] = {mode: [] for mode in space.limits["modes"]}
     while any(len(policies) < DRAWN for policies in drawn.values()):
-        point = NumberSampler(space, [], seed=seed).jump().point
+        point = NumberSampler(space, [], seed=seed).jump()
         seed += 1
         if len(drawn[point["mode"]]) < DRAWN:
             kinds = prompt_kinds(point["mode"], point.get("store"))
-            drawn[point["mode"]].append(apply_point(point, inherit(config.seed_policy, kinds, config.templates)))
+            drawn[point["mode"]].append(apply_point(point, space, inherit(config.seed_policy, kinds, config.templates)))
     return [policy for policies in drawn.values() for policy in policies]

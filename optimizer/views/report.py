@@ -28,7 +28,7 @@ from ..search.outcome import FrontRow, Outcome
 from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
 from ..search.study import Trial
-from .table import cells, cost_cells, count, number, with_interval
+from .table import bound_notes, cells, cost_cells, count, number, with_interval
 from .tracking import policy_params
 
 ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
@@ -105,6 +105,7 @@ def render_report(outcome: Outcome) -> str:
         looks=[_look_row(trial) for trial in trials if trial.look],
         shrinkage=_shrinkage(outcome),
         numbers=_compare_numbers(outcome),
+        bounds=bound_notes(outcome.at_bounds),
         prompts=_compare_prompts(outcome),
         best_policy=dump_policy(best) if trials and (best := outcome.study.best.policy) else "",
         spend=_spend(outcome),

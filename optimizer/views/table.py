@@ -41,6 +41,14 @@ def cells(name: str, row: Summary) -> list[str]:
     ]
 
 
+def bound_notes(at_bounds: Mapping[str, int]) -> list[str]:
+    """Say what to do about each number of the evolved policy that lies at a bound of the search."""
+    return [
+        f"The evolved policy's {key} {value} is at the bound of search.space.{key}: widen it, and search again."
+        for key, value in at_bounds.items()
+    ]
+
+
 def cost_cells(cost: TurnCost | None) -> list[str]:
     """Return calls and tokens a turn; dashes where there is nothing to go by."""
     return ["-", "-"] if cost is None else [f"{cost.calls:.2f}", f"{cost.tokens:,.0f}"]

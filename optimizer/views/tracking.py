@@ -18,6 +18,7 @@ from filelock import FileLock
 from ...env.statistics import nan_mean
 from ...policies.files import dump_policy
 from ...policies.policy import MemoryPolicy
+from ...policies.space import every_knob
 from ..config import ConfigError
 from ..search.outcome import Outcome
 from ..search.screen import rank_correlation
@@ -297,18 +298,10 @@ def _params(trial: Trial) -> dict[str, Any]:
 
 
 def policy_params(policy: MemoryPolicy) -> dict[str, Any]:
-    """Return a policy's numbers and structure by name; what it does not use is left out."""
-    params = {
-        "write.mode": policy.write.mode,
-        "write.roles": policy.write.roles,
-        "update_every": policy.update_every,
-        "buffer_size": policy.buffer_size,
-        "store": policy.store,
-        "top_k": policy.top_k,
-        "read.order": policy.read.order,
-        "key": policy.key,
-    }
-    return {name: value for name, value in params.items() if value is not None}
+    """Return a policy's numbers and structure by path, and its key; what it does not use is left out."""
+    values = policy.values
+    params = {knob.path: values.get(knob.path, knob.default) for knob in every_knob() if not knob.slot}
+    return {path: value for path, value in params.items() if value is not None} | {"key": policy.key}
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from mnemotune.data.splits import Splits
 from mnemotune.env import Cast, Episode, Evaluator, Protocol, Summary
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers import open_proposers
-from mnemotune.optimizer.proposers.numbers import Draw, point_of
+from mnemotune.optimizer.proposers.numbers import distributions
 from mnemotune.optimizer.proposers.proposer import leader
 from mnemotune.optimizer.search import loop
 from mnemotune.optimizer.search.acceptance import level, look, promising
@@ -33,6 +33,7 @@ from mnemotune.optimizer.search.arena import Arena, compare
 from mnemotune.optimizer.search.loop import GENERATIONS_BETWEEN_LOOKS, LAST_LOOK, Loop
 from mnemotune.optimizer.search.screen import KeepAll, Screen
 from mnemotune.optimizer.search.study import Study, Trial
+from mnemotune.policies.knob import Point
 from mnemotune.policies.lm import (
     Budget,
     Completion,
@@ -217,7 +218,8 @@ def make_trial(number: int = 0, **values: Any) -> Trial:
     Its users have the same score in each of two periods.
     """
     policy, train = values.get("policy", make_policy()), values.get("train", {"train0": 0.25, "train1": 0.5})
-    place = None if policy is None else point_of(policy, SearchConfig().space)
+    space = SearchConfig().space
+    point = None if policy is None else space.point_of(policy)
     shares = {"write": 0.1, "read": 0.1, "utilisation": 0.3}
     given = {
         "generation": number,
@@ -231,8 +233,8 @@ def make_trial(number: int = 0, **values: Any) -> Trial:
         "train": train,
         "series": {user: () if math.isnan(score) else (score, score) for user, score in train.items()},
         "summary": Summary(policy="made up", accuracy=0.5, shares=shares),
-        "params": {} if place is None else place.point,
-        "distributions": {} if place is None else place.distributions,
+        "params": point or {},
+        "distributions": distributions(point or {}, space),
     }
     return Trial(number=number, **given | values)
 
@@ -370,10 +372,10 @@ class Kit:
         asked = pupil.asked("propose")[number].messages[-1].content
         return json.loads(re.split(r"\n\n(?:\[\[ ## |Respond)", asked.split(f"[[ ## {section} ## ]]\n")[1])[0])
 
-    def draw(self, policy: MemoryPolicy) -> Draw:
-        place = point_of(policy, SearchConfig().space)
-        assert place is not None
-        return place
+    def point(self, policy: MemoryPolicy) -> Point:
+        point = SearchConfig().space.point_of(policy)
+        assert point is not None
+        return point
 
 
 @pytest.fixture(scope="session")

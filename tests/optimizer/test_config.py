@@ -18,6 +18,7 @@ from mnemotune.env.dialogue.generation import GenerationPlan
 from mnemotune.env.dialogue.generation.texts import default_texts
 from mnemotune.optimizer.config import Config, ConfigError, default_uri, dump_config, load_config, parse_config
 from mnemotune.policies.files import load_policy
+from mnemotune.policies.space import Space
 
 BUNDLED = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))
 
@@ -252,7 +253,7 @@ def test_an_unknown_key_is_named_with_its_file(override: str, key: str) -> None:
         ("search.budget.usd=0", "search.budget.usd"),
         ("search.space.modes=[facts, feelings]", "search.space.modes.1"),
         ("search.space.update_every=[1, 2, 3]", "search.space.update_every"),
-        ("search.space.top_k=[9, 3]", "search.space"),
+        ("search.space.top_k=[9, 3]", "search.space.top_k"),
         ("endpoint.timeout_seconds=0", "endpoint.timeout_seconds"),
         ("endpoint.prices.m={input: 1, output: 2}", "endpoint.prices.m.date"),
         ("endpoint.prices.m={input: -1, output: 2, date: 2026-10-01}", "endpoint.prices.m.input"),
@@ -361,7 +362,8 @@ def test_the_named_file_is_the_one_that_was_read(tmp_path: Path) -> None:
         ("search.numbers=no", "search.numbers", False),
         ("baselines=[native, awi]", "baselines", ("native", "awi")),
         ("baselines=[]", "baselines", ()),
-        ("search.space.top_k=[3, 9]", "search.space.top_k", (3, 9)),
+        ("search.space={top_k: [3, 9]}", "search.space", Space.within({"top_k": (3, 9)})),
+        ("search.space.roles=[user]", "search.space", Space.within({"roles": ["user"]})),
         ("endpoint.timeout_seconds=1.5", "endpoint.timeout_seconds", 1.5),
         ("endpoint.base_url=http://h:1/v1?a=b", "endpoint.base_url", "http://h:1/v1?a=b"),
         ("endpoint={concurrency: 2}", "endpoint.concurrency", 2),

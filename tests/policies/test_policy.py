@@ -279,7 +279,10 @@ def test_a_buffer_without_a_rhythm_is_refused() -> None:
         ("{write: {mode: none}, top_k: 3}", "top_k: has no effect with write.mode: none; leave it out"),
         ("{write: {mode: none, roles: user}}", "write.roles: has no effect with write.mode: none; leave it out"),
         ("{write: {mode: none}, update_every: 2}", "update_every: has no effect when all messages are kept; leave it"),
-        ("{write: {mode: none}, read: {budget_tokens: 99}}", "read: has no effect with write.mode: none; leave it out"),
+        (
+            "{write: {mode: none}, read: {budget_tokens: 99}}",
+            "read.budget_tokens: has no effect with write.mode: none; leave it out",
+        ),
         (
             "{write: {mode: none}, prompts: {reply: '{memories}'}}",
             "prompts.reply: has no effect with write.mode: none; leave it out",

@@ -16,15 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.optimizer.config import SpaceConfig
-from mnemotune.optimizer.proposers.reflective import (
-    MEANINGS,
-    NUMBERS_OF_STAGE,
-    PROMPTS_OF_STAGE,
-    PURPOSES,
-    Edit,
-    improve,
-)
+from mnemotune.optimizer.proposers.reflective import Edit, improve
 from mnemotune.optimizer.search.study import Evidence
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Metered, Request
@@ -33,6 +25,7 @@ from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.embedded.engineering import EngineeringTask, find_engineering_task
 from mnemotune.policies.policy import MemoryPolicy, prompt_kinds
 from mnemotune.policies.prompts import REQUIRED_SLOTS, missing_slots
+from mnemotune.policies.space import Space
 
 PROMPT = "Choose well.\n{query}\n{choices}"
 FAILURE = Evidence("utilisation", 'Stage: utilisation\nQuestion: Where to eat?\nThe user said: "I eat {no} meat."')
@@ -56,6 +49,7 @@ POLICY = MemoryPolicy.model_validate(
         "prompts": {"answer": PROMPT},
     }
 )
+MEANINGS = {knob.name: knob.meaning for knob, _ in Space().searched if knob.mends}
 NUMBERS = tuple(MEANINGS)
 
 texts = st.text(max_size=60)
@@ -69,21 +63,11 @@ def edit(
     numbers: Sequence[str] = (),
     failures: Sequence[Evidence] = (FAILURE,),
 ) -> Edit:
-    asked = improve(policy, slots=slots, numbers=numbers, space=SpaceConfig(), failures=failures, model=model)
+    asked = improve(policy, slots=slots, numbers=numbers, space=Space(), failures=failures, model=model)
     return asyncio.run(asked)
 
 
 # What is asked
-
-
-@pytest.mark.parametrize("kind", USED)
-def test_every_prompt_that_a_policy_uses_has_a_purpose_and_belongs_to_a_stage(kind: str) -> None:
-    assert kind in PURPOSES
-    assert any(kind.split("_")[0] in slots for slots in PROMPTS_OF_STAGE.values())
-
-
-def test_every_number_that_is_edited_belongs_to_a_stage() -> None:
-    assert sorted(name for names in NUMBERS_OF_STAGE.values() for name in names) == sorted(MEANINGS)
 
 
 def test_the_request_shows_prompts_numbers_and_failures_is_billed_as_a_proposal_and_asked_once(kit: Any) -> None:
@@ -233,7 +217,7 @@ def test_a_call_that_failed_for_good_is_a_proposal_of_no_use_invariant_2(kit: An
 
 async def test_proposals_made_side_by_side_keep_to_their_own_models(kit: Any) -> None:
     models = [kit.says(kit.reply(f"Prompt {i}. {{query}} {{choices}}")) for i in range(6)]
-    shared: dict[str, Any] = {"slots": ["answer"], "numbers": [], "space": SpaceConfig(), "failures": [FAILURE]}
+    shared: dict[str, Any] = {"slots": ["answer"], "numbers": [], "space": Space(), "failures": [FAILURE]}
     found = await asyncio.gather(*(improve(POLICY, model=model, **shared) for model in models))
     assert [e.prompts["answer"] for e in found] == [f"Prompt {i}. {{query}} {{choices}}" for i in range(6)]
 

@@ -16,10 +16,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mnemotune.optimizer.proposers.merge import PARTS
 from mnemotune.optimizer.search.study import Trial
 from mnemotune.policies.policy import MemoryPolicy
 
+PARTS = {
+    "answer prompt": ("prompts.answer",),
+    "reply prompt": ("prompts.reply",),
+    "write prompt": ("prompts.write", "prompts.merge"),
+    "roles": ("write.roles",),
+    "update_every": ("update_every",),
+    "buffer_size": ("buffer_size",),
+    "retrieval": ("top_k", "read.order", "read.budget_tokens"),
+}
 SHAPES: tuple[dict[str, Any], ...] = (
     {"mode": "none"},
     {"mode": "none", "buffer_size": 6, "update_every": 2},

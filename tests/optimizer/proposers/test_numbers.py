@@ -24,21 +24,22 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from mnemotune.env import Summary
 from mnemotune.env.statistics import nan_mean
-from mnemotune.optimizer.config import SearchConfig, SpaceConfig
+from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers.numbers import (
     STARTUP_TRIALS,
-    Draw,
     NumberSampler,
     apply_point,
-    point_of,
+    distributions,
     standing,
 )
 from mnemotune.optimizer.search.study import Trial
 from mnemotune.policies.files import load_policy, presets
+from mnemotune.policies.knob import Point
 from mnemotune.policies.policy import MemoryPolicy
+from mnemotune.policies.space import Space
 
 MODES, STORES = ("none", "verbatim", "facts", "profile"), ("context", "external")
-SPACE = SpaceConfig()
+SPACE = Space()
 
 seeds = st.integers(0, 2**31 - 1)
 
@@ -51,14 +52,15 @@ def some_of(values: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
     return st.lists(st.sampled_from(values), min_size=1, unique=True).map(tuple)
 
 
-spaces = st.builds(
-    SpaceConfig,
-    modes=some_of(MODES),
-    stores=some_of(STORES),
-    update_every=bounds(1, 64),
-    buffer_size=bounds(0, 64),
-    top_k=bounds(1, 90),
-)
+spaces = st.fixed_dictionaries(
+    {
+        "modes": some_of(MODES),
+        "stores": some_of(STORES),
+        "update_every": bounds(1, 64),
+        "buffer_size": bounds(0, 64),
+        "top_k": bounds(1, 90),
+    }
+).map(Space.within)
 
 
 def names_at(point: Mapping[str, Any]) -> set[str]:
@@ -69,26 +71,31 @@ def names_at(point: Mapping[str, Any]) -> set[str]:
     return written | ({"top_k", "order"} if point["store"] == "external" else set())
 
 
-def inside(policy: MemoryPolicy, space: SpaceConfig) -> bool:
+def inside(policy: MemoryPolicy, space: Space) -> bool:
     """Tell whether a policy's own fields are within the space."""
-    buffered = policy.buffer_size is None or space.buffer_size[0] <= policy.buffer_size <= space.buffer_size[1]
+    limits = space.limits
+
+    def within(name: str, value: int | None) -> bool:
+        low, high = limits[name]
+        return value is None or low <= value <= high
+
+    buffered = within("buffer_size", policy.buffer_size)
     if policy.write.mode == "none":
-        return "none" in space.modes and buffered
-    assert policy.update_every is not None
+        return "none" in limits["modes"] and buffered
     return (
-        policy.write.mode in space.modes
-        and policy.store in space.stores
+        policy.write.mode in limits["modes"]
+        and policy.store in limits["stores"]
         and buffered
-        and space.update_every[0] <= policy.update_every <= space.update_every[1]
-        and (policy.top_k is None or space.top_k[0] <= policy.top_k <= space.top_k[1])
+        and within("update_every", policy.update_every)
+        and within("top_k", policy.top_k)
     )
 
 
-def trial_at(draw: Draw, number: int, score: float) -> Trial:
+def trial_at(draw: Point, number: int, score: float, space: Space = SPACE) -> Trial:
     return Trial(
         number=number,
         generation=number,
-        policy=apply_point(draw.point, {}),
+        policy=apply_point(draw, space, {}),
         parent=None,
         change="",
         stage="race",
@@ -97,12 +104,12 @@ def trial_at(draw: Draw, number: int, score: float) -> Trial:
         train={"a": score, "b": score},
         series=dict.fromkeys("ab", () if math.isnan(score) else (score, score)),
         summary=Summary(policy=""),
-        params=draw.point,
-        distributions=draw.distributions,
+        params=draw,
+        distributions=distributions(draw, space),
     )
 
 
-def history(space: SpaceConfig, count: int, *, seed: int, score: Any = None) -> list[Trial]:
+def history(space: Space, count: int, *, seed: int, score: Any = None) -> list[Trial]:
     """Make trials at points that the sampler drew, with scores by ``score(point)`` or at random, later ones unknown."""
     rng = random.Random(seed)
     sampler = NumberSampler(space, [], seed=seed)
@@ -110,41 +117,39 @@ def history(space: SpaceConfig, count: int, *, seed: int, score: Any = None) -> 
     for number in range(count):
         draw = sampler.jump()
         unknown = number > 0 and rng.random() < 1 / 3
-        value = score(draw.point) if score is not None else math.nan if unknown else rng.random()
-        trials.append(trial_at(draw, number, value))
+        value = score(draw) if score is not None else math.nan if unknown else rng.random()
+        trials.append(trial_at(draw, number, value, space))
     return trials
 
 
 @settings(deadline=None, max_examples=60)
 @given(space=spaces, seed=seeds, before=st.sampled_from([0, 1, STARTUP_TRIALS + 4]))
-def test_every_point_is_a_valid_policy_inside_the_space_invariants_1_to_3(
-    space: SpaceConfig, seed: int, before: int
-) -> None:
+def test_every_point_is_a_valid_policy_inside_the_space_invariants_1_to_3(space: Space, seed: int, before: int) -> None:
     sampler = NumberSampler(space, history(space, before, seed=seed), seed=seed)
     for _ in range(4):
         draw = sampler.jump()
-        policy = apply_point(draw.point, {})
+        policy = apply_point(draw, space, {})
         assert inside(policy, space)
-        assert set(draw.point) == set(draw.distributions) == names_at(draw.point)
-        assert point_of(policy, space) == draw
+        assert set(draw) == set(distributions(draw, space)) == names_at(draw)
+        assert space.point_of(policy) == draw
 
 
 @settings(deadline=None, max_examples=60)
 @given(space=spaces, seed=seeds, free=st.integers(1, 4), before=st.sampled_from([0, 1, STARTUP_TRIALS + 4]))
 def test_a_step_changes_at_most_so_many_parameters_and_what_depends_on_them_invariants_1_2_4(
-    space: SpaceConfig, seed: int, free: int, before: int
+    space: Space, seed: int, free: int, before: int
 ) -> None:
     rng = random.Random(seed)
     sampler = NumberSampler(space, history(space, before, seed=seed), seed=seed)
     here = sampler.jump()
     for _ in range(4):
         there = sampler.tweak(here, free=free, rng=rng)
-        assert inside(apply_point(there.point, {}), space)
-        assert set(there.point) == names_at(there.point)
-        kept = here.point.keys() & there.point.keys()
-        changed = {name for name in kept if here.point[name] != there.point[name]}
+        assert inside(apply_point(there, space, {}), space)
+        assert set(there) == names_at(there)
+        kept = here.keys() & there.keys()
+        changed = {name for name in kept if here[name] != there[name]}
         assert len(changed) <= free
-        if here.point.keys() != there.point.keys():
+        if here.keys() != there.keys():
             assert changed & {"mode", "store", "none.window"}, "a parameter came or went without a cause"
         here = there
 
@@ -152,19 +157,19 @@ def test_a_step_changes_at_most_so_many_parameters_and_what_depends_on_them_inva
 def test_steps_reach_every_parameter() -> None:
     """Guards invariant 4 against a sampler that never changes anything."""
     sampler, rng = NumberSampler(SPACE, [], seed=0), random.Random(0)
-    here = point_of(load_policy("awe"), SPACE)
+    here = SPACE.point_of(load_policy("awe"))
     assert here is not None
     changed: Counter[str] = Counter()
     for _ in range(120):
-        there = sampler.tweak(here, free=1, rng=rng).point
-        changed.update(name for name, value in here.point.items() if there.get(name, value) != value)
-    assert set(changed) == set(here.point)
+        there = sampler.tweak(here, free=1, rng=rng)
+        changed.update(name for name, value in here.items() if there.get(name, value) != value)
+    assert set(changed) == set(here)
 
 
 @settings(deadline=None, max_examples=20)
 @given(seed=seeds, before=st.sampled_from([0, STARTUP_TRIALS + 4]))
 def test_the_same_history_and_seed_give_the_same_points_invariant_5(seed: int, before: int) -> None:
-    def drawn(start: int) -> list[Draw]:
+    def drawn(start: int) -> list[Point]:
         trials = history(SPACE, before, seed=1)
         sampler, rng = NumberSampler(SPACE, trials, seed=start), random.Random(3)
         first = sampler.jump()
@@ -174,7 +179,7 @@ def test_the_same_history_and_seed_give_the_same_points_invariant_5(seed: int, b
 
 
 def test_another_seed_gives_other_points() -> None:
-    points = {repr(NumberSampler(SPACE, [], seed=seed).jump().point) for seed in range(20)}
+    points = {repr(NumberSampler(SPACE, [], seed=seed).jump()) for seed in range(20)}
     assert len(points) > 10
 
 
@@ -184,10 +189,10 @@ def test_the_order_in_which_a_stored_trial_lists_its_parameters_changes_nothing_
     """A storage may list them in another order; a resumed run must go on as if it had never stopped."""
     trials = history(SPACE, 14, seed=seed)
     turned = [
-        trial_at(
-            Draw(dict(reversed(trial.params.items())), dict(reversed(trial.distributions.items()))),
-            trial.number,
-            trial.score,
+        replace(
+            trial,
+            params=dict(reversed(trial.params.items())),
+            distributions=dict(reversed(trial.distributions.items())),
         )
         for trial in trials
     ]
@@ -197,9 +202,9 @@ def test_the_order_in_which_a_stored_trial_lists_its_parameters_changes_nothing_
 
 def test_the_sampler_learns_where_scores_are_high() -> None:
     """A third of the blind draws that write are of facts; a taught sampler draws them far more often."""
-    blind = [NumberSampler(SPACE, [], seed=seed).jump().point["mode"] for seed in range(40)]
+    blind = [NumberSampler(SPACE, [], seed=seed).jump()["mode"] for seed in range(40)]
     taught_by = history(SPACE, 40, seed=0, score=lambda point: float(point["mode"] == "facts"))
-    taught = [NumberSampler(SPACE, taught_by, seed=seed).jump().point["mode"] for seed in range(40)]
+    taught = [NumberSampler(SPACE, taught_by, seed=seed).jump()["mode"] for seed in range(40)]
     assert blind.count("facts") < 20
     assert taught.count("facts") > 28
 
@@ -215,7 +220,7 @@ def test_trials_that_were_not_raced_teach_nothing() -> None:
 def test_a_race_that_was_left_early_teaches_how_it_began() -> None:
     taught_by = history(SPACE, 40, seed=0, score=lambda point: float(point["mode"] == "facts"))
     early = [replace(t, train={}, series={"a": t.series["a"][:1]}, summary=None) for t in taught_by[1:]]
-    taught = [NumberSampler(SPACE, [taught_by[0], *early], seed=n).jump().point["mode"] for n in range(40)]
+    taught = [NumberSampler(SPACE, [taught_by[0], *early], seed=n).jump()["mode"] for n in range(40)]
     assert taught.count("facts") > 28
 
 
@@ -249,28 +254,10 @@ def test_a_race_that_was_left_early_stands_where_it_would_be_if_it_went_on_so() 
 @pytest.mark.parametrize("name", [name for name in presets() if load_policy(name).evolution is None])
 def test_every_steady_preset_is_a_point_and_comes_back_from_it_invariant_3(name: str) -> None:
     policy = load_policy(name)
-    place = point_of(policy, SPACE)
+    place = SPACE.point_of(policy)
     assert place is not None
-    assert set(place.point) == names_at(place.point)
-    assert apply_point(place.point, policy.prompts.model_dump(exclude_none=True)) == policy
-
-
-def test_a_point_keeps_its_prompts_and_reading_budget() -> None:
-    policy = MemoryPolicy.model_validate(
-        {
-            "write": {"mode": "facts", "roles": "user"},
-            "update_every": 3,
-            "buffer_size": 5,
-            "store": "external",
-            "top_k": 7,
-            "read": {"order": "relevance", "budget_tokens": 64},
-            "prompts": {"answer": "Now: {query}\n{choices}"},
-        }
-    )
-    place = point_of(policy, SPACE)
-    assert place is not None
-    prompts = policy.prompts.model_dump(exclude_none=True)
-    assert apply_point(place.point, prompts, read_budget=64) == policy
+    assert set(place) == names_at(place)
+    assert apply_point(place, SPACE, policy.prompts.model_dump(exclude_none=True)) == policy
 
 
 numbers = st.fixed_dictionaries(
@@ -312,16 +299,16 @@ def policy_with(values: dict[str, Any]) -> MemoryPolicy | None:
 def test_a_policy_stands_in_the_space_exactly_when_its_numbers_do(values: dict[str, Any]) -> None:
     policy = policy_with(values)
     if policy is not None and (policy.write.mode != "none" or policy.update_every in (None, 2)):
-        assert (point_of(policy, SPACE) is not None) == inside(policy, SPACE)
+        assert (SPACE.point_of(policy) is not None) == inside(policy, SPACE)
 
 
 @settings(deadline=None)
 @given(values=numbers)
 def test_whatever_has_a_place_is_the_policy_at_that_place_invariant_3(values: dict[str, Any]) -> None:
     policy = policy_with(values)
-    place = None if policy is None else point_of(policy, SPACE)
+    place = None if policy is None else SPACE.point_of(policy)
     if policy is not None and place is not None:
-        assert apply_point(place.point, policy.prompts.model_dump(exclude_none=True)) == policy
+        assert apply_point(place, SPACE, policy.prompts.model_dump(exclude_none=True)) == policy
 
 
 @pytest.mark.parametrize(
@@ -336,14 +323,14 @@ def test_whatever_has_a_place_is_the_policy_at_that_place_invariant_3(values: di
     ],
 )
 def test_a_policy_outside_the_space_has_no_place(space: dict[str, Any], name: str) -> None:
-    assert point_of(load_policy(name), SpaceConfig(**space)) is None
-    assert point_of(load_policy(name), SPACE) is not None
+    assert Space.within(space).point_of(load_policy(name)) is None
+    assert SPACE.point_of(load_policy(name)) is not None
 
 
 def test_parameters_carry_the_bounds_of_the_space() -> None:
-    place = point_of(load_policy("awe"), SPACE)
+    place = SPACE.point_of(load_policy("awe"))
     assert place is not None
-    assert place.distributions == {
+    assert distributions(place, SPACE) == {
         "mode": CategoricalDistribution(MODES),
         "update_every": IntDistribution(2, 16, log=True),
         "buffer_size": IntDistribution(0, 32),
@@ -357,11 +344,11 @@ def test_parameters_carry_the_bounds_of_the_space() -> None:
 @pytest.mark.parametrize("narrower", [{"update_every": (4, 8)}, {"modes": ("facts", "profile")}])
 def test_a_study_goes_on_in_a_space_that_was_narrowed(narrower: dict[str, Any]) -> None:
     """``mnemotune evolve --resume --set search.space...`` meets trials from the wider space."""
-    space = SpaceConfig(**narrower)
+    space = Space.within(narrower)
     sampler = NumberSampler(space, history(SPACE, 12, seed=0), seed=0)
     for _ in range(5):
-        assert inside(apply_point(sampler.jump().point, {}), space)
+        assert inside(apply_point(sampler.jump(), space, {}), space)
 
 
 def test_the_configs_default_space_is_the_designs() -> None:
-    assert SearchConfig().space == SpaceConfig(modes=MODES, stores=STORES)
+    assert SearchConfig().space == Space.within({"modes": MODES, "stores": STORES})

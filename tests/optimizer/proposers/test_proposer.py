@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 
 from mnemotune.optimizer.config import NUMBERS_ONLY, PROMPTS_ONLY, SearchConfig
 from mnemotune.optimizer.proposers import open_proposers
-from mnemotune.optimizer.proposers.numbers import point_of
 from mnemotune.optimizer.proposers.proposer import (
     Candidate,
     candidate,
@@ -124,7 +123,7 @@ def check(found: Candidate, trials: Sequence[Trial], search: SearchConfig) -> No
     assert all(len(text) <= search.longest_prompt for text in new.values())
     with_old_prompts = found.policy.model_copy(update={"prompts": base.prompts})
     assert with_old_prompts == base or search.numbers
-    assert with_old_prompts == base or point_of(found.policy, search.space) is not None
+    assert with_old_prompts == base or search.space.point_of(found.policy) is not None
     assert found.policy.evolution is None
     assert not found.policy.oracle
     texts = found.policy.prompts.model_dump()

@@ -145,7 +145,7 @@ def test_no_number_whatsoever_makes_a_policy_outside_the_space(
     found = bench.propose("reflective", [bench.trial(policy=bench.facts())], model=model, seed=seed)
     assert (found.policy is None) == bool(found.problem)
     if found.policy is not None:
-        bench.kit.draw(found.policy)
+        bench.kit.point(found.policy)
 
 
 def test_without_routing_failures_of_all_stages_are_shown_untold_with_all_that_may_change(bench: Any) -> None:

@@ -18,15 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
-from mnemotune.optimizer.config import SpaceConfig
-from mnemotune.optimizer.proposers.numbers import anywhere, place_of, point_of
+from mnemotune.optimizer.proposers.numbers import anywhere
 from mnemotune.optimizer.proposers.sampled import TWEAKED, highest
 from mnemotune.optimizer.search.study import Trial
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.space import Space
 
 EACH = pytest.mark.parametrize("name", ["gp", "tpe", "random"])
-SPACE = SpaceConfig()
+SPACE = Space()
 
 
 def made(bench: Any, name: str, trials: list[Trial], *, seed: int = 0, **parts: Any) -> MemoryPolicy:
@@ -36,9 +36,9 @@ def made(bench: Any, name: str, trials: list[Trial], *, seed: int = 0, **parts: 
 
 
 def point(policy: MemoryPolicy) -> dict[str, Any]:
-    place = point_of(policy, SPACE)
-    assert place is not None
-    return place.point
+    point = SPACE.point_of(policy)
+    assert point is not None
+    return point
 
 
 @EACH
@@ -90,7 +90,7 @@ def test_the_change_names_the_numbers_that_differ(bench: Any, name: str, seed: i
 @EACH
 def test_a_parent_outside_the_space_leads_back_into_it_invariant_2(bench: Any, name: str) -> None:
     outside = bench.facts(top_k=500)
-    assert point_of(outside, SPACE) is None
+    assert SPACE.point_of(outside) is None
     for seed in range(10):
         assert point(made(bench, name, [bench.trial(policy=outside)], seed=seed))
 
@@ -123,7 +123,7 @@ def test_random_draws_anywhere_whatever_the_scores_say(bench: Any) -> None:
     one, other = ([made(bench, "random", trials, seed=seed) for seed in range(40)] for trials in (high, low))
     assert one == other
     modes = Counter(policy.write.mode for policy in one)
-    assert all(4 <= modes[mode] <= 18 for mode in SPACE.modes)
+    assert all(4 <= modes[mode] <= 18 for mode in SPACE.limits["modes"])
 
 
 @pytest.mark.parametrize("name", ["gp", "tpe"])
@@ -160,7 +160,7 @@ def test_a_gaussian_process_puts_together_what_was_good_apart(bench: Any) -> Non
 def test_before_anything_is_known_a_gaussian_process_draws_anywhere(bench: Any) -> None:
     trials = [bench.trial(), *(bench.trial(n, policy=bench.facts(n), train={"train0": 0.1 * n}) for n in (1, 2, 3))]
     modes = Counter(made(bench, "gp", trials, seed=seed).write.mode for seed in range(80))
-    assert all(8 <= modes[mode] <= 36 for mode in SPACE.modes)
+    assert all(8 <= modes[mode] <= 36 for mode in SPACE.limits["modes"])
 
 
 def test_a_gaussian_process_proposes_also_where_all_scores_are_the_same(bench: Any) -> None:
@@ -172,8 +172,8 @@ def test_points_spread_out_are_far_from_each_other_and_from_what_was_tried(bench
     trials = [bench.trial(policy=bench.facts())]
     for number in range(1, 9):
         trials.append(bench.trial(number, policy=made(bench, "spread", trials, seed=number)))
-    places = np.array([place_of(point(trial.policy), SPACE) for trial in trials])
-    alike = np.array([place_of(anywhere(SPACE, random.Random(seed)).point, SPACE) for seed in range(9)])
+    places = np.array([SPACE.coordinates(point(trial.policy)) for trial in trials])
+    alike = np.array([SPACE.coordinates(anywhere(SPACE, random.Random(seed))) for seed in range(9)])
     assert pdist(places).min() > 1.5 * pdist(alike).min()
 
 

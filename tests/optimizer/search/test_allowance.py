@@ -120,7 +120,7 @@ async def test_the_reserve_is_enough_for_whatever_the_search_draws_invariant_1(k
     config = config_with(kit, space={"update_every": (1 + number % 3, 16), "buffer_size": (0, 2)})
     allowance = Allowance.of(config, kit.splits(), kit.protocol)
     draw = NumberSampler(config.search.space, [], seed=number).jump()
-    finalist = apply_point(draw.point, {"answer": "Care 55.\n{query}\n{choices}"})
+    finalist = apply_point(draw, config.search.space, {"answer": "Care 55.\n{query}\n{choices}"})
     test = await open_whole_test(kit, finalist, config.seed_policy, Budget(Limits(calls=allowance.reserve)))
     assert test.problem == ""
 
@@ -183,7 +183,7 @@ async def test_what_is_put_aside_for_the_last_look_is_enough_for_whatever_leads_
     config = config_with(kit, space={"update_every": (1 + number % 3, 16), "buffer_size": (0, 2)})
     allowance = Allowance.of(config, kit.splits(), kit.protocol)
     draw = NumberSampler(config.search.space, [], seed=number).jump()
-    leader = apply_point(draw.point, {"answer": "Care 55.\n{query}\n{choices}"})
+    leader = apply_point(draw, config.search.space, {"answer": "Care 55.\n{query}\n{choices}"})
     model = Metered(kit.pupil(), budget=Budget(Limits(calls=allowance.look)))
     evaluation = await kit.evaluator(model).evaluate(leader, kit.splits().validation)
     assert evaluation.failures == {}

@@ -28,13 +28,15 @@ from typing import Any
 
 import pytest
 
-from mnemotune.optimizer.config import SearchConfig, SpaceConfig
+from mnemotune.optimizer.config import SearchConfig
+from mnemotune.optimizer.proposers.numbers import distributions
 from mnemotune.optimizer.search.screen import Verdict
 from mnemotune.optimizer.search.study import Evidence, Trial
 from mnemotune.policies.lm import LanguageModelError, Limits, Request
 from mnemotune.policies.lm.base import merged
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.space import Space
 
 pytestmark = pytest.mark.usefixtures("early_looks")
 
@@ -88,14 +90,15 @@ async def test_the_seed_is_raced_and_validated_and_accepted(kit: Any, make_rig: 
     assert seed.policy == kit.policy(20)
     assert sorted(seed.train) == ["train0", "train1", "train2", "train3"]
     assert sorted(seed.validation) == ["valid0", "valid1", "valid2", "valid3"]
-    assert seed.params == kit.draw(kit.policy(20)).point
-    assert seed.distributions == kit.draw(kit.policy(20)).distributions
+    point = kit.point(kit.policy(20))
+    assert seed.params == point
+    assert seed.distributions == distributions(point, Space())
     assert seed.evidence
     assert seed.summary.accuracy > 0
 
 
 async def test_a_seed_outside_the_space_is_raced_without_a_place_in_it(kit: Any, make_rig: MakeRig) -> None:
-    space = SpaceConfig(modes=("verbatim",), stores=("external",), update_every=(1, 2), buffer_size=(0, 4))
+    space = {"modes": ("verbatim",), "stores": ("external",), "update_every": (1, 2), "buffer_size": (0, 4)}
     rig = make_rig(search=searching(numbers=True, prompts=False, space=space))
     await rig.run(kit.policy(20))
     rig.check()

@@ -21,7 +21,7 @@ from optuna.trial import TrialState
 
 from mnemotune.env import Summary
 from mnemotune.optimizer.config import SearchConfig
-from mnemotune.optimizer.proposers.numbers import NumberSampler, apply_point
+from mnemotune.optimizer.proposers.numbers import NumberSampler, apply_point, distributions
 from mnemotune.optimizer.search.study import Evidence, Study, Trial
 from mnemotune.policies.lm import CALL_ROLES, Ledger
 from mnemotune.policies.lm.base import Spend
@@ -48,13 +48,14 @@ def placed(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(["none", "inside", "outside"]))
     if kind == "none":
         return {"policy": None}
-    found = NumberSampler(SearchConfig().space, [], seed=draw(st.integers(0, 2**31 - 1))).jump()
+    space = SearchConfig().space
+    point = NumberSampler(space, [], seed=draw(st.integers(0, 2**31 - 1))).jump()
     answer = f"{draw(texts)}{{query}}\n{{choices}}{draw(texts)}"
-    prompts = default_prompts(found.point["mode"], found.point.get("store")) | {"answer": answer}
-    policy = apply_point(found.point, prompts)
+    prompts = default_prompts(point["mode"], point.get("store")) | {"answer": answer}
+    policy = apply_point(point, space, prompts)
     if kind == "outside":
         return {"policy": policy}
-    return {"policy": policy, "params": found.point, "distributions": found.distributions}
+    return {"policy": policy, "params": point, "distributions": distributions(point, space)}
 
 
 @st.composite

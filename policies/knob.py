@@ -1,0 +1,171 @@
+"""A knob: one dimension of the policy space, with its domain and the condition under which it has an effect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, Field
+
+Item = TypeVar("Item")
+Failure = Literal["write", "read", "utilisation"]
+Values = Mapping[str, Any]
+"""What a policy says, by path, for example ``write.mode``."""
+Point = Mapping[str, Any]
+"""The values of the searched knobs that have an effect, by the knob's name."""
+
+
+def each_once(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Return the items. Raises ValueError when two are equal."""
+    if len(set(items)) < len(items):
+        raise ValueError("name each once")
+    return items
+
+
+def _in_order(bounds: tuple[int, int]) -> tuple[int, int]:
+    if bounds[0] > bounds[1]:
+        raise ValueError(f"the lower bound {bounds[0]} is above the upper bound {bounds[1]}")
+    return bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Names to choose from."""
+
+    limits: tuple[str, ...]
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.limits
+
+    def __str__(self) -> str:
+        return " or ".join(self.limits)
+
+    @property
+    def annotation(self) -> Any:
+        """What its limits may be, for pydantic."""
+        choice = Literal.__getitem__(self.limits)
+        return Annotated[tuple[choice, ...], Field(min_length=1), AfterValidator(each_once)]  # type: ignore[valid-type]
+
+    def allows(self, value: object) -> bool:
+        """Tell whether a policy may have a value, searched or not."""
+        return value in self.limits
+
+    def coordinates(self, value: object) -> list[float]:
+        """Return a value's place; between two choices there is a distance of 1."""
+        return [math.sqrt(1 / 2) * (value == choice) for choice in self.limits]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Whole numbers between two limits, both included."""
+
+    limits: tuple[int, int]
+    least: int = 1
+    """What a policy may have at least."""
+    ends: tuple[int, ...] = ()
+    """Limits beyond which a search has nothing to look for, besides ``least``."""
+    log: bool = True
+    """Whether a step is a factor, and not a difference."""
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, int) and self.limits[0] <= value <= self.limits[1]
+
+    def __str__(self) -> str:
+        return "{} to {}".format(*self.limits)
+
+    @property
+    def annotation(self) -> Any:
+        """What its limits may be, for pydantic."""
+        number = Annotated[int, Field(ge=self.least)]
+        return Annotated[tuple[number, number], AfterValidator(_in_order)]
+
+    def allows(self, value: object) -> bool:
+        """Tell whether a policy may have a value, searched or not."""
+        return isinstance(value, int) and value >= self.least
+
+    def coordinates(self, value: int | None) -> list[float]:
+        """Return a value's place between the limits, 0 to 1; what has no effect is in the middle."""
+        low, high = map(self._scaled, self.limits)
+        return [1 / 2 if value is None or low == high else (self._scaled(value) - low) / (high - low)]
+
+    def _scaled(self, value: int) -> float:
+        return math.log(value + 1) if self.log else value
+
+    @property
+    def shift(self) -> int:
+        """What is added before a logarithm is taken, so that 0 has one."""
+        return max(0, 1 - self.least) if self.log else 0
+
+    @property
+    def open_limits(self) -> set[int]:
+        """The limits beyond which there is more; none where they leave a single number."""
+        low, high = self.limits
+        return {low, high} - {self.least, *self.ends} if low < high else set()
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """The condition under which a knob has an effect: another knob, above it in the table, has one of these values."""
+
+    knob: str
+    values: tuple[str, ...]
+    words: str
+    """The condition, as it follows ``needed``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One dimension of the policy space."""
+
+    name: str
+    """Its name in studies, in proposals and for language models; a prompt's is the kind of text that it is."""
+    path: str
+    """Where a policy keeps it. Knobs of one path have conditions that exclude each other."""
+    domain: Choices | Range | None
+    """Where it is searched by default; None where no sampler draws it, as a text."""
+    when: When | None = None
+    """None: it always has an effect."""
+    unit: str = ""
+    mends: tuple[Failure, ...] = ()
+    """The failures that it can mend. A knob with none is structure: only samplers change it."""
+    meaning: str = ""
+    """What it is, in words that follow its name; a prompt's follow ``This prompt``."""
+    part: str = ""
+    """What it is inherited with when two policies are crossed; empty: itself alone."""
+    key: str = ""
+    """Its key in ``search.space``; empty: its name."""
+    default: int | str | None = None
+    """What a policy has that does not say it; None: it has to be said."""
+    held: Mapping[str, Any] = field(default_factory=dict)
+    """What a policy holds for each choice, where not the choice itself."""
+
+    @property
+    def slot(self) -> str:
+        """The slot of a prompt; empty for what is none."""
+        part, _, slot = self.path.partition(".")
+        return slot if part == "prompts" else ""
+
+    @property
+    def limited_by(self) -> str:
+        """Its key in ``search.space``."""
+        return self.key or self.name
+
+    def within(self, limits: tuple[Any, ...]) -> Knob:
+        """Return the knob with other limits to where it is searched."""
+        return self if self.domain is None else replace(self, domain=replace(self.domain, limits=limits))
+
+    def has_effect(self, point: Point) -> bool:
+        """Tell whether it has an effect where the knobs above it in the table have these values."""
+        return self.when is None or point.get(self.when.knob) in self.when.values
+
+    def read(self, values: Values) -> Any:
+        """Return its value in a policy."""
+        value = values.get(self.path)
+        value = self.default if value is None else value
+        return next((choice for choice, held in self.held.items() if held == value), value)
+
+    def hold(self, value: Any) -> Any:
+        """Return what a policy holds for a value."""
+        return self.held.get(value, value)

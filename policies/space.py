@@ -1,0 +1,210 @@
+"""The policy space: one table of knobs, from which everything that knows the space is read off.
+
+Samplers, distances, crossing, what a language model may edit, ``search.space``, MLflow's params, the checks of a
+policy and the table in the docs derive from ``KNOBS``. To add a knob, add its row and the code that acts on it. Another
+package registers its row in ``REGISTERED``, with a path of ``knobs.NAME`` and a default, and reads
+``policy.knob(NAME)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from ..data.registry import Registry
+from .knob import Choices, Knob, Point, Range, Values, When
+
+A_ROUND = 2
+"""Messages of one round: with fewer evicted at once the buffer would grow, since each round adds two."""
+
+WRITING = ("verbatim", "facts", "profile")
+WRITTEN = When("mode", WRITING, "when something is written")
+EVICTED = When("mode", WRITING, "when messages are evicted from the buffer")
+NOT_WRITTEN = When("mode", ("none",), "with write.mode: none")
+WINDOW = When("none.window", ("last",), "with write.mode: none, when the latest messages are kept")
+FACTS = When("mode", ("facts",), "with write.mode: facts")
+PROFILE = When("mode", ("profile",), "with write.mode: profile")
+CONTEXT = When("store", ("context",), "with store: context")
+EXTERNAL = When("store", ("external",), "with store: external")
+BUFFER = Range((0, 32), least=0)
+
+KNOBS: tuple[Knob, ...] = (
+    Knob("mode", "write.mode", Choices(("none", *WRITING)), key="modes",
+         meaning="what becomes a memory: nothing, messages as they are, a list of facts, or a map of label to text"),
+    Knob("none.window", "update_every", Choices(("all", "last")), NOT_WRITTEN, key="windows",
+         held={"all": None, "last": A_ROUND}, meaning="which messages are kept word for word: all, or the latest"),
+    Knob("none.buffer_size", "buffer_size", BUFFER, WINDOW, "messages", key="buffer_size",
+         meaning="latest messages that are kept word for word"),
+    Knob("update_every", "update_every", Range((2, 16), ends=(A_ROUND,)), EVICTED, "messages", ("write",),
+         meaning="messages that leave the buffer and are written down at a time"),
+    Knob("buffer_size", "buffer_size", BUFFER, WRITTEN, "messages", ("read",),
+         meaning="latest messages that are kept word for word besides the memories"),
+    Knob("roles", "write.roles", Choices(("user", "both")), WRITTEN, "", ("write",), default="both",
+         meaning="whose messages are written down"),
+    Knob("store", "store", Choices(("context", "external")), WRITTEN, key="stores",
+         meaning="where memories are kept: all of them in the prompt, or in an index"),
+    Knob("top_k", "top_k", Range((2, 60)), EXTERNAL, "memories", ("read",), part="retrieval",
+         meaning="memories that are brought back for each message"),
+    Knob("order", "read.order", Choices(("time", "relevance")), EXTERNAL, "", ("read",), part="retrieval",
+         default="time", meaning="how the memories that are brought back are laid out"),
+    Knob("budget_tokens", "read.budget_tokens", None, WRITTEN, "tokens", ("read",), part="retrieval",
+         meaning="most tokens of memories in the prompt"),
+    Knob("write_profile", "prompts.write", None, PROFILE, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant which memories about the user to write, as a map of label to text"),
+    Knob("write_facts", "prompts.write", None, FACTS, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant which facts about the user to write"),
+    Knob("merge", "prompts.merge", None, FACTS, "", ("read",), part="write prompt",
+         meaning="tells the assistant how new facts change the known ones"),
+    Knob("reply_context", "prompts.reply", None, CONTEXT, "", ("read",), part="reply prompt",
+         meaning="is the system prompt that shows the assistant its memories of the user"),
+    Knob("reply_external", "prompts.reply", None, EXTERNAL, "", ("read",), part="reply prompt",
+         meaning="is the system prompt that shows the assistant the memories of the user that were found"),
+    Knob("answer", "prompts.answer", None, None, "", ("utilisation",), part="answer prompt",
+         meaning="puts a multiple-choice question to the assistant, whose memories stand before it"),
+)  # fmt: skip
+"""Rows stand in the order of sampling, and below the rows that their conditions name."""
+
+REGISTERED: Registry[Knob] = Registry("knob", "mnemotune.knobs", {})
+"""The knobs of other packages, by name."""
+
+
+def every_knob() -> tuple[Knob, ...]:
+    """Return the knobs that ship, and after them those of other packages."""
+    return (*KNOBS, *map(REGISTERED.get, REGISTERED.names))
+
+
+def prompt_slots() -> tuple[str, ...]:
+    """Return the slots of all prompts, each once."""
+    return tuple(dict.fromkeys(knob.slot for knob in KNOBS if knob.slot))
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested values by path."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return found
+
+
+def nested(values: Values) -> dict[str, Any]:
+    """Return values by path as a policy's file has them."""
+    found: dict[str, Any] = {}
+    for path, value in values.items():
+        *outer, last = path.split(".")
+        reduce(lambda inner, name: inner.setdefault(name, {}), outer, found)[last] = value
+    return found
+
+
+def effective(values: Values, knobs: Sequence[Knob]) -> dict[str, Any]:
+    """Return the values of the knobs that have an effect in a policy, by name, in the order of the table."""
+    point: dict[str, Any] = {}
+    for knob in knobs:
+        if knob.has_effect(point):
+            point[knob.name] = knob.read(values)
+    return point
+
+
+def problems(values: Values, knobs: Sequence[Knob] = KNOBS) -> Iterator[str]:
+    """Yield what a policy lacks, and what it says without effect.
+
+    Paths that several samplers' knobs share are left out: their conditions are a matter of the space, not of sense.
+    """
+    point, named = effective(values, knobs), {knob.name: knob for knob in knobs}
+    drawn = [knob.path for knob in knobs if knob.domain is not None]
+    for path, knob in {knob.path: knob for knob in knobs}.items():
+        value = values.get(path)
+        if drawn.count(path) > 1:
+            continue
+        if any(other.name in point for other in knobs if other.path == path):
+            if value is None and knob.default is None and knob.domain is not None and knob.when is not None:
+                yield f"{path}: needed {knob.when.words}"
+        elif value not in (None, knob.default):
+            cause = knob
+            while cause.name not in point and cause.when is not None:
+                cause = named[cause.when.knob]
+            if point[cause.name] is not None:
+                yield f"{path}: has no effect with {cause.path}: {point[cause.name]}; leave it out"
+
+
+class Valued(Protocol):
+    """What stands in the space: a memory policy."""
+
+    @property
+    def values(self) -> Values:
+        """What it says, by path."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Where a search looks: all knobs, each with the domain that is left to it."""
+
+    knobs: tuple[Knob, ...] = field(default_factory=every_knob)
+
+    @classmethod
+    def within(cls, limits: Any) -> Space:
+        """Return the space within a mapping of limits, by the knobs' keys: choices, or a lower and an upper bound.
+
+        Raises pydantic's ValidationError naming the key.
+        """
+        if isinstance(limits, Space):
+            return limits
+        knobs = every_knob()
+        fields: dict[str, Any] = {k.limited_by: (k.domain.annotation, None) for k in knobs if k.domain is not None}
+        model: type[BaseModel] = create_model("Space", __config__=ConfigDict(extra="forbid"), **fields)
+        given = model.model_validate(limits).model_dump(exclude_unset=True)
+        return cls(tuple(knob.within(given[k]) if (k := knob.limited_by) in given else knob for knob in knobs))
+
+    @property
+    def limits(self) -> dict[str, tuple[Any, ...]]:
+        """The limits that make this space, by key."""
+        return {knob.limited_by: domain.limits for knob, domain in self.searched}
+
+    @property
+    def searched(self) -> list[tuple[Knob, Choices | Range]]:
+        """The knobs that samplers draw, with their domains."""
+        return [(knob, knob.domain) for knob in self.knobs if knob.domain is not None]
+
+    def knob(self, name: str) -> Knob:
+        """Return the knob of a name."""
+        return next(knob for knob in self.knobs if knob.name == name)
+
+    def point_of(self, policy: Valued) -> dict[str, Any] | None:
+        """Return where a policy stands; None when it stands outside."""
+        point = effective(policy.values, [knob for knob, _ in self.searched])
+        inside = all(point[knob.name] in domain for knob, domain in self.searched if knob.name in point)
+        return point if inside else None
+
+    def values_at(self, point: Point) -> dict[str, Any]:
+        """Return what a policy at a point says, by path."""
+        held = [(knob, knob.hold(point[knob.name])) for knob, _ in self.searched if knob.name in point]
+        return {knob.path: value for knob, value in held if value != knob.default}
+
+    def coordinates(self, point: Point) -> list[float]:
+        """Return a point's place for measuring distances; each knob counts as much."""
+        return [x for knob, domain in self.searched for x in domain.coordinates(point.get(knob.name))]
+
+
+def at_bounds(policy: Valued, space: Space) -> dict[str, int]:
+    """Return the numbers of a policy that lie at a searched bound beyond which there is more, by key."""
+    point = effective(policy.values, space.knobs)
+    return {
+        knob.limited_by: point[knob.name]
+        for knob, domain in space.searched
+        if isinstance(domain, Range) and point.get(knob.name) in domain.open_limits
+    }
+
+
+def markdown_table(space: Space) -> str:
+    """Return the table of all knobs, as the docs show it."""
+    rows = [("knob", "in a policy", "searched", "unit", "has an effect", "mends", "what it is or does"), ("---",) * 7]
+    for knob in space.knobs:
+        key = f" (`{knob.key}`)" if knob.key not in {"", knob.name} else ""
+        searched, words = str(knob.domain or "-"), knob.when.words if knob.when else "always"
+        mends = ", ".join(knob.mends) or "-"
+        rows += [(f"`{knob.name}`{key}", f"`{knob.path}`", searched, knob.unit or "-", words, mends, knob.meaning)]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
