@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .lm.base import CallRole, LanguageModel, Message, Request
+from .lm.client import Client, as_model
 from .memory.protocol import Context, Memory, MemoryEvent
 
 
@@ -35,12 +36,19 @@ class ContextUse:
 class Assistant:
     """Talks to a user, and remembers under its memory's policy."""
 
-    def __init__(self, model: LanguageModel, memory: Memory, *, context_tokens: int | None = None) -> None:
-        """Put a model and a memory together.
+    def __init__(
+        self,
+        model: LanguageModel | Client,
+        memory: Memory,
+        *,
+        context_tokens: int | None = None,
+        model_name: str | None = None,
+    ) -> None:
+        """Put a model and a memory together; an ``openai.AsyncOpenAI`` needs a ``model_name``.
 
         ``context_tokens`` is the most that memory puts before the model in one call, in tokens of 4 bytes.
         """
-        self.model = model
+        self.model = as_model(model, model_name)
         self.memory = memory
         self.context_tokens = context_tokens
         self.use = ContextUse()

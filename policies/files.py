@@ -10,9 +10,11 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from ..data.registry import UnknownPartError
 from ..data.resources import resource
 from .amemgym import is_agent_config, policy_values
-from .policy import MemoryPolicy
+from .memory.backends import MEMORIES
+from .policy import BUILTIN, MemoryPolicy
 from .prompts import Templates
 
 
@@ -74,9 +76,13 @@ def _values(text: str, *, where: str) -> Any:
 
 def _policy(values: Any, *, where: str, templates: Templates | None) -> MemoryPolicy:
     try:
-        return MemoryPolicy.model_validate(values, context={"templates": templates})
+        policy = MemoryPolicy.model_validate(values, context={"templates": templates})
+        MEMORIES.get(policy.backend or BUILTIN)
+    except UnknownPartError as error:
+        raise PolicyError(f"{where}: backend: {error}") from None
     except ValidationError as error:
         raise PolicyError("\n".join(f"{where}: {line}" for line in policy_problems(error))) from None
+    return policy
 
 
 def policy_problems(error: ValidationError) -> list[str]:

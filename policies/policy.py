@@ -22,6 +22,10 @@ SCHEMA_SLOTS = ("schema_names", "schema_list")
 """What makes a prompt an oracle: the names of the states that will be asked for, one a line or as a list."""
 
 
+BUILTIN = "builtin"
+"""The memory that runs under a policy that names none."""
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -121,13 +125,16 @@ class MemoryPolicy(_Part):
     knobs: Others = Others()
     evolution: Evolution | None = None
     """None: prompts stay as they are."""
+    backend: str | None = None
+    """The memory that runs under the policy, by its registered name; None is the built-in one."""
 
     @property
     def key(self) -> str:
         """The first 12 hex digits of the hash of the canonical JSON."""
         values = self.model_dump(mode="json")
-        if self.evolution is None:
-            del values["evolution"]
+        for name in ("evolution", "backend"):
+            if values[name] is None:
+                del values[name]
         if self.prompts.info_types is None:
             del values["prompts"]["info_types"]
         if not self.knobs.values:
@@ -138,7 +145,8 @@ class MemoryPolicy(_Part):
     @property
     def label(self) -> str:
         """A short description, for example ``facts+external(2,4,30)``."""
-        return self._shape + " evolving" * (self.evolution is not None) + " oracle" * self.oracle
+        shape = f"{self.backend}:{self._shape}" if self.backend else self._shape
+        return shape + " evolving" * (self.evolution is not None) + " oracle" * self.oracle
 
     @property
     def _shape(self) -> str:
@@ -211,8 +219,8 @@ class MemoryPolicy(_Part):
         return found
 
     def _without_place(self) -> list[str]:
-        """Return what is wrong with the knobs of other packages, and with types of information that nothing holds."""
-        found = []
+        """Return what is wrong with the parts of other packages, and with types of information that nothing holds."""
+        found = ["backend: has no effect with the built-in memory; leave it out"] if self.backend == BUILTIN else []
         for name, value in self.knobs.values.items():
             if name not in REGISTERED.names:
                 found.append(f"knobs.{name}: no such knob; install or register what brings it")

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from ...data.registry import Registry
 from ..lm.base import Embedder, LanguageModel
-from ..policy import MemoryPolicy
+from ..lm.client import Client, as_model
+from ..policy import BUILTIN, MemoryPolicy
 from .budget import Budgeted
 from .builtin import BuiltinMemory
 from .protocol import Memory
@@ -14,13 +15,16 @@ from .protocol import Memory
 Backend = Callable[[MemoryPolicy, LanguageModel, Embedder], Memory]
 """Makes an empty memory under a policy."""
 
-BUILTIN = "builtin"
 MEMORIES: Registry[Backend] = Registry("memory", "mnemotune.memories", {BUILTIN: BuiltinMemory})
 
 
-def open_memory(policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> Memory:
+def open_memory(
+    policy: MemoryPolicy, model: LanguageModel | Client, embedder: Embedder, *, model_name: str | None = None
+) -> Memory:
     """Return an empty memory of the kind that the policy names, under it and kept within its tokens.
 
-    Raises UnknownPartError when nothing is registered under that name.
+    ``model`` writes; an ``openai.AsyncOpenAI`` needs a ``model_name``. Raises UnknownPartError when nothing is
+    registered under the policy's backend.
     """
-    return Budgeted(MEMORIES.get(BUILTIN)(policy, model, embedder))
+    backend = MEMORIES.get(policy.backend or BUILTIN)
+    return Budgeted(backend(policy, as_model(model, model_name), embedder))

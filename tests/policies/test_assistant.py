@@ -8,11 +8,14 @@ Invariants:
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mnemotune.policies import Assistant, load_policy, open_memory
+from mnemotune.policies import Assistant, load_policy, open_memory, presets
 from mnemotune.policies.lm import LanguageModelError, Message, Request
 from mnemotune.policies.text import LexicalEmbedder
 
@@ -151,3 +154,23 @@ async def test_what_memory_shows_is_kept_within_the_tokens_and_counted_forks_inc
     assert (use.calls, use.tokens, use.most_tokens) == (7, sum(shown), max(shown))
     assert use.left_out > 0
     assert fork.context_tokens == 20
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    preset=st.sampled_from(presets()),
+    tokens=st.integers(0, 400),
+    texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=400), max_size=12),
+)
+async def test_no_call_of_any_preset_shows_more_than_the_budget(
+    make_model: MakeModel, preset: str, tokens: int, texts: list[str]
+) -> None:
+    model = make_model(json.dumps({"facts": ["a " * 40], "memory": [{"event": "ADD", "text": "b " * 40}]}))
+    memory = open_memory(load_policy(preset), model, LexicalEmbedder())
+    assistant = Assistant(model, memory, context_tokens=tokens)
+    for text in texts:
+        await assistant.reply(text)
+    await assistant.answer("Which?", role="probe")
+    shown = [request.messages[:-1] for request in model.requests if request.role != "write"]
+    assert len(shown) == len(texts) + 1
+    assert max(sum(message.tokens for message in messages) for messages in shown) <= tokens

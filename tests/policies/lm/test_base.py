@@ -20,6 +20,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, get_args
 
+import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +41,7 @@ from mnemotune.policies.lm import (
     Usage,
 )
 from mnemotune.policies.lm.base import merged, most_input_tokens
+from mnemotune.policies.lm.client import ClientModel
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.openai import OpenAIModel
 
@@ -113,6 +115,13 @@ class TestOpenAIModel(LanguageModelConformance):
         connected = OpenAIModel("m", base_url=server.url, clock=fake_time.clock)
         yield connected
         await connected.aclose()
+
+
+class TestOfficialClient(LanguageModelConformance):
+    @pytest.fixture
+    async def model(self, server: ScriptedServer) -> AsyncIterator[LanguageModel]:
+        async with openai.AsyncOpenAI(base_url=server.url, api_key="any") as client:
+            yield ClientModel(client, "m")
 
 
 # Records

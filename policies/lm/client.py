@@ -1,0 +1,77 @@
+"""OpenAI's official asynchronous client as a language model; the package ``openai`` itself is not needed here."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any, Protocol, runtime_checkable
+
+from .base import CHARACTERS_PER_TOKEN, Completion, EndpointDown, LanguageModel, LanguageModelError, Request, Usage
+
+
+@runtime_checkable
+class Client(Protocol):
+    """An ``openai.AsyncOpenAI``, or what looks like one."""
+
+    @property
+    def chat(self) -> Any:
+        """What chat completions are asked of."""
+        ...
+
+
+class ClientModel(LanguageModel):
+    """A model behind an official client, which paces and repeats the calls and belongs to the caller."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        """Ask model ``name``. What a call costs is not known."""
+        self._client = client
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The model's name at its endpoint."""
+        return self._name
+
+    async def complete(self, request: Request) -> Completion:
+        """Return the reply. An empty reply is "", not an error."""
+        settings: dict[str, Any] = {"temperature": request.temperature, "max_tokens": request.max_tokens}
+        if request.json_mode:
+            settings["response_format"] = {"type": "json_object"}
+        messages = [message.as_json() for message in request.messages]
+        try:
+            asked = self._client.chat.completions.create(model=self._name, messages=messages, **settings)
+            if not inspect.isawaitable(asked):
+                raise TypeError(f"{type(self._client).__name__} is not asynchronous; give an openai.AsyncOpenAI")
+            reply = await asked
+        except Exception as error:
+            if all(kind.__name__ != "OpenAIError" for kind in type(error).__mro__):
+                raise
+            status = getattr(error, "status_code", None)
+            if status is None and request.unanswered is not None:
+                request.unanswered()
+            down = status in (401, 403, 404)
+            raise (EndpointDown if down else LanguageModelError)(f"model {self._name}: {error}") from error
+        if not reply.choices:
+            raise LanguageModelError(f"model {self._name}: the reply holds no choice")
+        text = reply.choices[0].message.content or ""
+        return Completion(text, self._usage(request, text, reply.usage))
+
+    async def aclose(self) -> None:
+        """The client belongs to the caller."""
+
+    def _usage(self, request: Request, text: str, counted: Any) -> Usage:
+        """Return the server's count, or an estimate where it gives none."""
+        if counted is not None:
+            return Usage(counted.prompt_tokens, counted.completion_tokens, None)
+        asked = sum(len(message.text) for message in request.messages)
+        given, said = (math.ceil(size / CHARACTERS_PER_TOKEN) for size in (asked, len(text)))
+        return Usage(given, said, None)
+
+
+def as_model(given: LanguageModel | Client, name: str | None = None) -> LanguageModel:
+    """Return a language model as it is, and an official client as the model ``name`` behind it."""
+    if not isinstance(given, Client):
+        return given
+    if name is None:
+        raise ValueError('a client may ask many models: say which with model_name, for example "gpt-4.1-mini"')
+    return ClientModel(given, name)
