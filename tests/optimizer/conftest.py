@@ -183,7 +183,7 @@ class Pupil(LanguageModel):
         right = _choose(prompt, known)
         care = int(_CARE.findall(prompt)[0]) if _CARE.search(prompt) else 0
         care = 50 if self._careless or self._lucky else care
-        asked = repr(request.messages) if self._lucky else _ASKS.findall(prompt)[0]
+        asked = _heard(request) if self._lucky else _ASKS.findall(prompt)[0]
         return json.dumps({"answer": right if zlib.crc32(asked.encode()) % 100 < care else 3 - right})
 
     def _probe_(self, request: Request) -> str:
@@ -204,6 +204,12 @@ class Pupil(LanguageModel):
             return json.dumps({"new_prompt": self._edits(own[1]), "changes": ["more care"]})
         shown = json.loads(_CURRENT.findall(asked)[0])
         return as_reply({slot: self._edits(text) for slot, text in shown.items()})
+
+
+def _heard(request: Request) -> str:
+    """Return all that was said, in a form that chance has always been drawn from: tests rest on what it brings."""
+    said = [f"Message(role={message.role!r}, content={message.content!r})" for message in request.messages]
+    return f"({', '.join(said)}{',' * (len(said) == 1)})"
 
 
 def _choose(prompt: str, known: Mapping[str, str]) -> int:
