@@ -113,7 +113,7 @@ def inherit(base: MemoryPolicy, kinds: Mapping[str, str], templates: Templates) 
 
 
 def candidate(parent: Trial, change: str, values: Mapping[str, Any], *, longest_prompt: int) -> Candidate:
-    """Make a candidate of a policy's values, or say why they are no policy to try."""
+    """Make a candidate of a policy's values, or say why they are no policy to try; it keeps its parent's backend."""
     texts, inherited = values["prompts"], policy_of(parent).prompts.model_dump()
     new = {slot: text for slot, text in texts.items() if text is not None and text != inherited[slot]}
     long = [slot for slot, text in new.items() if len(text) > longest_prompt]
@@ -121,7 +121,7 @@ def candidate(parent: Trial, change: str, values: Mapping[str, Any], *, longest_
         problem = f"prompts.{long[0]}: {len(texts[long[0]])} characters are above search.longest_prompt"
         return Candidate(parent.number, change, None, problem)
     try:
-        policy = MemoryPolicy.model_validate(values)
+        policy = MemoryPolicy.model_validate({"backend": policy_of(parent).backend, **values})
     except ValidationError as error:
         return Candidate(parent.number, change, None, "; ".join(policy_problems(error)))
     if policy.oracle:

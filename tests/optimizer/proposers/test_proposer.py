@@ -333,6 +333,13 @@ def test_a_long_prompt_that_the_parent_has_is_no_reason_to_refuse(bench: Any) ->
     assert found.policy == MemoryPolicy.model_validate(values)
 
 
+def test_a_candidate_stays_with_its_parent_s_memory(bench: Any) -> None:
+    parent = bench.trial(policy=bench.facts(backend="notebook"))
+    values = bench.facts().model_dump(exclude_none=True) | {"buffer_size": 6}
+    found = candidate(parent, "numbers", values, longest_prompt=6000)
+    assert (found.policy.backend, found.policy.buffer_size) == ("notebook", 6)
+
+
 def test_values_that_are_no_policy_are_refused_naming_each_field(bench: Any) -> None:
     parent = bench.trial(policy=bench.facts())
     values = policy_of(parent).model_dump() | {"top_k": 0, "update_every": "often"}
