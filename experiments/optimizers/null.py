@@ -35,7 +35,7 @@ from ...optimizer.proposers import open_proposers
 from ...optimizer.search.arena import Arena
 from ...optimizer.search.loop import Loop
 from ...optimizer.search.screen import KeepAll
-from ...optimizer.search.study import Study
+from ...optimizer.study import Study
 from ...policies.files import load_policy
 from ...policies.lm import Budget, Completion, LanguageModel, Limits, Metered, Request, Usage
 from ...policies.lm.embedded import EmbeddedModel
@@ -112,7 +112,7 @@ async def search(name: str, seed: int) -> dict[str, Any]:
         await loop.run(load_policy("awi"))
         await loop.look_last()
     accepted = sum(trial.accepted for trial in study.trials[1:])
-    looks = sum(bool(trial.look) for trial in study.trials)
+    looks = sum(trial.look is not None for trial in study.trials)
     return {"name": name, "seed": seed, "candidates": len(study.trials) - 1, "looks": looks, "accepted": accepted}
 
 

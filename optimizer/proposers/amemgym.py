@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ...policies.policy import MemoryPolicy
 from ..config import SearchConfig
-from ..search.study import Trial
-from .proposer import Candidate, Playing, candidate, pick_parent, policy_of, raced
+from ..study import Trial, raced
+from .proposer import Candidate, Playing, candidate, pick_parent, policy_of
 
 EVOLUTION = {"feedback": "complete", "targets": ["write"]}
 

@@ -18,7 +18,7 @@ from ...env.statistics import nan_mean
 from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel
 from ...policies.policy import MemoryPolicy
 from ..config import ProposerName, SearchConfig
-from ..search.study import Played, Trial
+from ..study import Played, Trial
 from .proposer import Candidate, Playing, candidate, policy_of
 from .reflective import improve
 

@@ -10,8 +10,8 @@ from ...policies.files import load_policy
 from ...policies.knob import Point
 from ...policies.prompts import Templates
 from ..config import SearchConfig
-from ..search.study import Trial
-from .proposer import Candidate, leader
+from ..study import Trial, leader
+from .proposer import Candidate
 from .sampled import at_point
 
 STRATEGIES = ("native", "rag", "awe", "awi")

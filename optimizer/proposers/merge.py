@@ -11,8 +11,8 @@ from ...policies.knob import Knob
 from ...policies.policy import MemoryPolicy
 from ...policies.space import effective, nested
 from ..config import SearchConfig
-from ..search.study import Trial
-from .proposer import Candidate, candidate, pick_parent, policy_of, raced
+from ..study import Trial, raced
+from .proposer import Candidate, candidate, pick_parent, policy_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from ...env.concurrency import side_by_side
 from ...policies.lm import Ledger
 from ...policies.lm.budget import on_account
 from ...policies.policy import MemoryPolicy
-from ..search.study import Trial
+from ..study import Trial
 from .proposer import Candidate, Proposer
 
 ATTEMPTS = 3

@@ -15,7 +15,7 @@ from ...env.statistics import nan_mean
 from ...policies.knob import Choices, Point, Range
 from ...policies.policy import MemoryPolicy
 from ...policies.space import Space, nested
-from ..search.study import Trial, quiet_optuna
+from ..study import Trial, quiet_optuna
 
 STARTUP_TRIALS = 6
 """Random draws before the sampler trusts its model."""

@@ -15,7 +15,7 @@ from ...policies.files import policy_problems
 from ...policies.lm import Ledger
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
-from ..search.study import Played, Trial
+from ..study import Played, Trial, leader, raced
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,6 @@ class Playing(Protocol):
         Raises BudgetExhausted or EndpointDown.
         """
         ...
-
-
-def raced(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials that were evaluated on every train user: those that can be parents."""
-    return [trial for trial in trials if trial.finished_race]
-
-
-def leader(trials: Sequence[Trial]) -> Trial:
-    """Return the raced trial with the best mean on train users, accepted or not; of equals the first."""
-    return max(raced(trials), key=lambda trial: -math.inf if math.isnan(trial.score) else trial.score)
 
 
 def wins(trials: Sequence[Trial]) -> Counter[int]:

@@ -16,8 +16,8 @@ from ...policies.prompts import REQUIRED_SLOTS
 from ...policies.space import Space, nested
 from ..config import SearchConfig
 from ..search.evidence import Stage, without_stage
-from ..search.study import Evidence, Trial
-from .proposer import Candidate, candidate, pick_parent, policy_of, raced
+from ..study import Evidence, Trial, raced
+from .proposer import Candidate, candidate, pick_parent, policy_of
 
 
 @dataclass(frozen=True, slots=True)

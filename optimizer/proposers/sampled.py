@@ -16,7 +16,7 @@ from ...policies.policy import prompt_kinds
 from ...policies.prompts import Templates
 from ...policies.space import nested
 from ..config import SearchConfig
-from ..search.study import Trial
+from ..study import Trial
 from .gaussian_process import Floats, expected_improvement
 from .numbers import (
     STARTUP_TRIALS,

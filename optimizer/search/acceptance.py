@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ...data.dialogue.scenario import Question, Scenario
 from ...env import Evaluation
-from ...env.statistics import Estimate, nan_mean, paired_difference, paired_test
-from ...env.summary import from_json_number, json_number
-from .study import Trial
+from ...env.statistics import nan_mean, paired_difference, paired_test
+from ..look import Comparison, Look
+from ..study import Trial
 
 ALPHA_AT_THE_END = 0.025
 """Level of the last look, which every search has: where it is met, the 95% interval of the gain lies above zero."""
@@ -22,8 +21,6 @@ FEWEST_USERS = 5
 
 PROMISING = 0.1
 """One-sided p of no gain over the best policy, on train users, up to which a candidate is worth a look."""
-LIKELY = 0.2
-"""The same on validation users, up to which a candidate that is surely better than the seed policy becomes the best."""
 
 Slices = Mapping[str, Mapping[str, float]]
 """Scores by user, for parts of what is asked; higher is better."""
@@ -36,16 +33,11 @@ def level(trials: Sequence[Trial], *, last: bool) -> float:
     after its last look. So where no candidate is better than the seed policy, all looks together accept one with a
     chance of 3.5% at most, however many there are.
     """
-    looks = [trial for trial in trials if trial.look]
-    if last and not any(map(looked_last, looks)):
+    looks = [trial.look for trial in trials if trial.look is not None]
+    if last and not any(look.last for look in looks):
         return ALPHA_AT_THE_END
     k = 1 + len(looks)
     return ALPHA_ON_THE_WAY / (k * (k + 1))
-
-
-def looked_last(trial: Trial) -> bool:
-    """Tell whether a trial had the last look's level."""
-    return trial.look.get("level") == ALPHA_AT_THE_END
 
 
 def promising(scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
@@ -58,85 +50,9 @@ def promising(scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
     return math.isnan(p) or p < PROMISING
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How far a candidate is above another policy on validation users, paired by user."""
-
-    gain: Estimate
-    """Mean difference, with its 95% interval."""
-    effect: float
-    """The mean difference in standard deviations of the differences (Cohen's d for pairs); NaN where all are equal."""
-    p: float
-    """One-sided, of no gain; NaN with fewer than two users."""
-
-    @classmethod
-    def of(cls, scores: Mapping[str, float], others: Mapping[str, float]) -> Comparison:
-        """Compare on the users that both have a score for."""
-        effect, p = paired_test(scores, others)
-        return cls(paired_difference(scores, others), effect, p)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values; NaN becomes null."""
-        return {"gain": _estimate_json(self.gain), "effect": json_number(self.effect), "p": json_number(self.p)}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Comparison:
-        """Read what ``as_json`` gave."""
-        gain = _estimate_from_json(values["gain"])
-        return cls(gain, from_json_number(values["effect"]), from_json_number(values["p"]))
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What validation users say of a candidate."""
-
-    over_seed: Comparison
-    over_best: Comparison
-    level: float
-    """p over the seed policy below which the gain counts as sure, after the looks before."""
-    slices: Mapping[str, Estimate] = field(default_factory=dict)
-    """Difference from the best policy on each slice; the intervals hold for all slices together at 95%."""
-
-    @property
-    def sure(self) -> bool:
-        """Whether it is better than the seed policy at the level of this look."""
-        return self.over_seed.p < self.level
-
-    @property
-    def likely(self) -> bool:
-        """Whether it is likely better than the best policy so far."""
-        return self.over_best.gain.mean > 0 and self.over_best.p < LIKELY
-
-    @property
-    def regressions(self) -> list[str]:
-        """Topics and stretches of periods that got surely worse, the worst first.
-
-        Failure stages are no regressions: what is written and not found was not even written before.
-        """
-        worse = [n for n, difference in self.slices.items() if difference.high < 0 and not n.endswith("failures")]
-        return sorted(worse, key=lambda name: self.slices[name].mean)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values; NaN becomes null."""
-        return {
-            "over_seed": self.over_seed.as_json(),
-            "over_best": self.over_best.as_json(),
-            "level": self.level,
-            "slices": {name: _estimate_json(difference) for name, difference in self.slices.items()},
-        }
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Look:
-        """Read what ``as_json`` gave."""
-        return cls(
-            Comparison.from_json(values["over_seed"]),
-            Comparison.from_json(values["over_best"]),
-            values["level"],
-            {name: _estimate_from_json(difference) for name, difference in values["slices"].items()},
-        )
-
-
-def look(scores: Mapping[str, float], slices: Slices, *, seed: Trial, best: Trial, level: float) -> Look:
+def look(
+    scores: Mapping[str, float], slices: Slices, *, seed: Trial, best: Trial, level: float, last: bool = False
+) -> Look:
     """Compare a candidate's validation scores with those of the seed policy and of the best so far."""
     common = [
         name
@@ -146,7 +62,7 @@ def look(scores: Mapping[str, float], slices: Slices, *, seed: Trial, best: Tria
     together = 1 - 0.05 / max(1, len(common))
     differences = {name: paired_difference(slices[name], best.slices[name], level=together) for name in common}
     over_seed, over_best = (Comparison.of(scores, trial.validation) for trial in (seed, best))
-    return Look(over_seed, over_best, level, differences)
+    return Look(over_seed, over_best, level, last, differences)
 
 
 def slices_of(evaluation: Evaluation, scenarios: Sequence[Scenario]) -> Slices:
@@ -185,13 +101,3 @@ def _by_topic(periods: Sequence[Any], scenario: Scenario) -> dict[str, list[floa
 def topic_of(question: Question) -> str:
     """Return what a question is about: the first word of the name of its first state."""
     return question.required_info[0].split("_")[0]
-
-
-def _estimate_json(value: Estimate) -> list[float | None]:
-    return [json_number(value.mean), json_number(value.low), json_number(value.high), value.users]
-
-
-def _estimate_from_json(values: Sequence[Any]) -> Estimate:
-    *figures, count = values
-    mean, low, high = map(from_json_number, figures)
-    return Estimate(mean, low, high, count)

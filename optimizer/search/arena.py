@@ -20,9 +20,9 @@ from ...policies.lm import Ledger
 from ...policies.lm.base import merged
 from ...policies.lm.budget import on_account
 from ...policies.policy import MemoryPolicy
+from ..study import Evidence, Played, Trial, quiet_optuna
 from .acceptance import Slices, slices_of
 from .evidence import gather_evidence
-from .study import Evidence, Played, Trial, quiet_optuna
 
 LOST = 0.1
 """p-value of the signed-rank test below which a race counts as lost."""

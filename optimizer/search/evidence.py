@@ -11,7 +11,7 @@ from ...env.dialogue.scoring import failure_weights
 from ...env.episode import Episode, PeriodRecord
 from ...env.evaluation import Evaluation
 from ...policies.text import stems
-from .study import Evidence
+from ..study import Evidence
 
 Stage = Literal["write", "read", "utilisation"]
 

@@ -10,8 +10,7 @@ from ...env.cost import TurnCost
 from ...env.statistics import paired_test
 from ...policies.lm.prices import Prices
 from ..config import Objective
-from ..proposers.proposer import leader, raced
-from .study import Trial
+from ..study import Trial, leader, raced
 
 SURE = 0.05
 """One-sided p of no gain over the seed policy, on train users, below which a policy can be picked for what it costs."""

@@ -12,14 +12,15 @@ from ...policies.lm.base import merged
 from ...policies.lm.prices import Prices
 from ...policies.policy import MemoryPolicy
 from ..config import SearchConfig
+from ..look import Look
 from ..proposers.mix import propose
 from ..proposers.numbers import distributions
-from ..proposers.proposer import Candidate, Proposer, leader
-from .acceptance import level, look, looked_last, promising
+from ..proposers.proposer import Candidate, Proposer
+from ..study import Kind, Stage, Study, Trial, leader
+from .acceptance import level, look, promising
 from .arena import Arena, Race, Validation, compare, mean_scores, told
 from .front import cost_in, pick
 from .screen import Screen, Verdict, raced
-from .study import Stage, Study, Trial
 
 NO_LOOK_BEFORE = 5
 """The first generation with a look on the way: what leads before is soon overtaken."""
@@ -27,8 +28,6 @@ GENERATIONS_BETWEEN_LOOKS = 5
 """On the way: each look makes the next one dearer, and what leads is looked at in the end."""
 FOR_BROAD_START = 2 / 3
 """Of what is left after the seed policy, the share that a broad start may take if its candidates cost as much."""
-LAST_LOOK = "the leader, looked at last"
-"""The change of a trial that is no candidate of its generation."""
 
 
 @dataclass
@@ -69,7 +68,7 @@ class Loop:
                 together = len(entrants) if broad and self.search.racing else 1
                 for first in range(0, len(entrants), together):
                     heat = entrants[first : first + together]
-                    if self._judged(generation) < first + len(heat):
+                    if len(self._candidates(generation)) < first + len(heat):
                         await self._judge(heat)
         except BudgetExhausted as end:
             return f"the search's share of the budget is used up ({end})"
@@ -84,10 +83,10 @@ class Loop:
             return
         first = leader(self.study.trials)
         twins = [trial for trial in self.study.trials if trial.policy == first.policy]
-        done = any(trial.accepted or trial.change == LAST_LOOK or looked_last(trial) for trial in twins)
+        done = any(trial.accepted or (trial.look is not None and trial.look.last) for trial in twins)
         if self.search.acceptance == "train" or done or first.policy is None:
             return
-        again = self._again(first, LAST_LOOK)
+        again = self._again(first, "last_look", "the leader, looked at last")
         self._append(await self._look(again, first.policy, last=True))
 
     async def _settle(self) -> bool:
@@ -95,15 +94,15 @@ class Loop:
 
         A search that was stopped after that goes on from there.
         """
-        change = f"the most {self.search.objective}"
-        settled = next((trial for trial in self.study.trials if trial.change == change and not trial.proposer), None)
+        settled = next((trial for trial in self.study.trials if trial.kind == "pick"), None)
         if settled is not None:
             return settled.accepted
         picked, best = pick(self.study.trials, cost_in(self.search.objective, self.prices)), self.study.best
         policy = None if picked is None else picked.policy
         if picked is None or policy is None or policy == best.policy:
             return picked is not None
-        trial = self._again(picked, change)
+        change = f"the most {self.search.objective}"
+        trial = self._again(picked, "pick", change)
         known = next((twin for twin in self.study.trials if twin.policy == policy and twin.accepted), None)
         if known is not None or self.search.acceptance == "train":
             trial = trial if known is None else replace(trial, validation=known.validation, slices=known.slices)
@@ -111,17 +110,16 @@ class Loop:
         else:
             found = await self.arena.validate(policy)
             trial = _with_look(trial, found)
-            at = level(self.study.trials, last=True)
-            seen = look(found.scores, found.slices, seed=self.study.trials[0], best=best, level=at)
-            trial = replace(trial, look=seen.as_json())
+            seen = self._seen(found, best, last=True)
+            trial = replace(trial, look=seen)
             told_of = f"{told(seen.over_seed.gain)} over the seed policy on validation (p {seen.over_seed.p:.4f})"
             broken = _broken(found, best)
-            reason = f"{told_of}, needed {at:.4f}" + (f"; {_told_of(broken)}" if broken else "")
+            reason = f"{told_of}, needed {seen.level:.4f}" + (f"; {_told_of(broken)}" if broken else "")
             settled = _ended(trial, "validate", reason, accepted=seen.sure and not broken)
         self._append(settled)
         return settled.accepted
 
-    def _again(self, trial: Trial, change: str) -> Trial:
+    def _again(self, trial: Trial, kind: Kind, change: str) -> Trial:
         """Return a trial as the next one, which is no candidate."""
         return replace(
             trial,
@@ -129,10 +127,11 @@ class Loop:
             generation=self.study.trials[-1].generation,
             parent=trial.number,
             change=change,
+            kind=kind,
             proposer="",
             forecast=math.nan,
             led=False,
-            look={},
+            look=None,
             ledger=Ledger(),
             calls=0,
             periods=0,
@@ -140,7 +139,7 @@ class Loop:
 
     def _next_generation(self) -> int:
         last = self.study.trials[-1].generation
-        return last + 1 if last == 0 or self._judged(last) >= self._size(last) else last
+        return last + 1 if last == 0 or len(self._candidates(last)) >= self._size(last) else last
 
     def _size(self, generation: int) -> int:
         """Return how many candidates a generation has."""
@@ -159,9 +158,9 @@ class Loop:
         count = next(fits, 0)
         return count if generation == 1 and count > self.search.candidates else 0
 
-    def _judged(self, generation: int) -> int:
-        """Count the candidates of a generation that are in the study."""
-        return sum(trial.generation == generation and bool(trial.proposer) for trial in self.study.trials)
+    def _candidates(self, generation: int) -> list[Trial]:
+        """Return the candidates of a generation that are in the study."""
+        return [trial for trial in self.study.trials if trial.generation == generation and trial.kind == "candidate"]
 
     async def _screen(self, candidates: Sequence[Candidate], generation: int) -> list[Verdict]:
         """Show the screen each new policy once; the check refuses the others."""
@@ -190,6 +189,7 @@ class Loop:
             generation=0,
             policy=policy,
             parent=None,
+            kind="seed",
             change="the seed policy",
             stage="seed",
             accepted=True,
@@ -202,7 +202,7 @@ class Loop:
     ) -> list[Trial]:
         """Return a generation's candidates as trials: those whose stage is ``race`` are to race."""
         found = [trial for trial in self.study.trials if trial.generation < generation]
-        written = [trial.number for trial in self.study.trials if trial.generation == generation and trial.proposer]
+        written = [trial.number for trial in self._candidates(generation)]
         numbers = chain(written, count(len(self.study.trials)))
         first = len(found)
         for (proposer, candidate), verdict, number in zip(made, verdicts, numbers, strict=False):
@@ -290,10 +290,10 @@ class Loop:
 
     async def _look(self, trial: Trial, policy: MemoryPolicy, *, last: bool) -> Trial:
         """Decide on the validation users."""
-        seed, best = self.study.trials[0], self.study.best
+        best = self.study.best
         found = await self.arena.validate(policy, best)
-        seen = look(found.scores, found.slices, seed=seed, best=best, level=level(self.study.trials, last=last))
-        trial = replace(_with_look(trial, found), look=seen.as_json())
+        seen = self._seen(found, best, last=last)
+        trial = replace(_with_look(trial, found), look=seen)
         broken = _broken(found, best)
         told_of = f"{told(seen.over_best.gain)} over trial {best.number} on validation"
         if broken:
@@ -310,6 +310,11 @@ class Loop:
         else:
             return _ended(trial, "validate", f"{told_of}: better", accepted=True)
         return _ended(trial, "validate", f"{told_of}: {reason}")
+
+    def _seen(self, found: Validation, best: Trial, *, last: bool) -> Look:
+        trials = self.study.trials
+        at = level(trials, last=last)
+        return look(found.scores, found.slices, seed=trials[0], best=best, level=at, last=last)
 
     def _placed(self, trial: Trial) -> Trial:
         """Note where a trial's policy stands in the space of numbers, if it does."""
@@ -354,7 +359,7 @@ def _with_look(trial: Trial, found: Validation) -> Trial:
 
 def _charged(trial: Trial, took: Ledger, periods: int) -> Trial:
     """Add what was spent on a trial, and what for."""
-    calls = trial.calls + (_calls(took) if trial.proposer else 0)
+    calls = trial.calls + (_calls(took) if trial.kind == "candidate" else 0)
     return replace(trial, ledger=merged([trial.ledger, took]), calls=calls, periods=trial.periods + periods)
 
 

@@ -14,10 +14,10 @@ from ...policies.lm.base import merged
 from ...policies.space import at_bounds
 from ..config import Config, ConfigError, default_uri, load_config
 from ..models import price_of
+from ..study import Study, StudyError, check_database
 from .front import dollars, front, placed, users_won
 from .screen import screened
 from .sealed import EVOLVED, SEED, SealedTest
-from .study import Study
 
 STUDY = "evolution"
 CONSUMED, SEARCH_SPEND, TEST_SPEND, TEST, ENDED = "consumed", "search_spend", "test_spend", "test", "ended"
@@ -155,7 +155,7 @@ class Outcome:
 
 
 def open_run(folder: Path) -> Outcome:
-    """Open the run in ``folder``. Raises ConfigError when there is none."""
+    """Open the run in ``folder``. Raises ConfigError when there is none that can be read."""
     for name in ("config.yaml", "study.db"):
         if not (folder / name).is_file():
             raise ConfigError(f"{folder}: is no run folder: it has no {name}")
@@ -163,5 +163,11 @@ def open_run(folder: Path) -> Outcome:
 
 
 def open_study(folder: Path) -> Study:
-    """Open the study in ``folder``, or start it."""
-    return Study(f"sqlite:///{folder / 'study.db'}", name=STUDY)
+    """Open the study in ``folder``, or start it. Raises ConfigError when what is there cannot be read."""
+    file = folder / "study.db"
+    try:
+        if file.exists():
+            check_database(file, name=STUDY)
+        return Study(f"sqlite:///{file}", name=STUDY)
+    except StudyError as error:
+        raise ConfigError(f"{folder}: {error}") from None

@@ -27,6 +27,7 @@ from ..config import Config, ConfigError, Screening, SearchConfig, dump_config, 
 from ..models import MeteredModels, Models, check_objective, open_models, price_of, priced, protocol_of, told_prices
 from ..proposers import open_proposers
 from ..proposers.proposer import Proposer
+from ..study import Trial
 from ..views.progress import Progress
 from ..views.report import write_report
 from ..views.tracking import Tracker, check_server
@@ -37,7 +38,6 @@ from .loop import Loop
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
 from .screen import ForecastScreen, KeepAll, Screen
 from .sealed import EVOLVED, SEED, SealedTest, open_test
-from .study import Trial
 from .warnings import due_warnings
 
 TALKS = "talks"

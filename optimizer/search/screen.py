@@ -16,7 +16,7 @@ from ...env.statistics import nan_mean
 from ...policies.lm import Ledger
 from ...policies.lm.budget import on_account
 from ...policies.policy import MemoryPolicy
-from .study import Trial
+from ..study import Trial
 
 PROMOTED = 0.1
 """Of what would be dropped, the share that races all the same: whom a screen never sees race it cannot be wrong on."""

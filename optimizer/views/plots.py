@@ -21,7 +21,7 @@ from ..proposers.numbers import standing
 from ..search.comparison import Variant
 from ..search.front import Placed, front
 from ..search.sealed import EVOLVED, SEED
-from ..search.study import Trial
+from ..study import Trial
 from .table import short
 
 Rows = Mapping[str, Summary]

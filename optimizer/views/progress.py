@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from ...policies.lm import Budget
-from ..search.study import Trial
+from ..study import Trial
 
 
 @dataclass

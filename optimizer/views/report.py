@@ -21,13 +21,13 @@ from ...policies.lm.prices import Prices
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
 from ..config import dump_config
+from ..look import Look
 from ..models import price_of
-from ..search.acceptance import Look
 from ..search.front import dollars, placed
 from ..search.outcome import FrontRow, Outcome
 from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
-from ..search.study import Trial
+from ..study import Trial
 from .table import bound_notes, cells, cost_cells, count, number, with_interval
 from .tracking import policy_params
 
@@ -102,7 +102,7 @@ def render_report(outcome: Outcome) -> str:
         counts=_counts(trials),
         screening=_screening(trials),
         proposers=_proposers(trials),
-        looks=[_look_row(trial) for trial in trials if trial.look],
+        looks=[_look_row(trial.number, trial.look) for trial in trials if trial.look is not None],
         shrinkage=_shrinkage(outcome),
         numbers=_compare_numbers(outcome),
         bounds=bound_notes(outcome.at_bounds),
@@ -158,7 +158,7 @@ def _headline(outcome: Outcome) -> dict[str, Any] | None:
 
 def _counts(trials: tuple[Trial, ...]) -> dict[str, int]:
     """Count the candidates by how far they came."""
-    ends = Counter(_end_of(trial, trials) for trial in trials if trial.proposer)
+    ends = Counter(_end_of(trial, trials) for trial in trials if trial.kind == "candidate")
     return {"proposed": ends.total(), **{end: ends[end] for end in ENDS}}
 
 
@@ -182,7 +182,7 @@ def _end_of(trial: Trial, trials: tuple[Trial, ...]) -> str:
 def _proposers(trials: tuple[Trial, ...]) -> list[tuple[str, ...]]:
     """Count what came of each proposer's candidates."""
     rows, accepted = [], {trial.policy for trial in trials if trial.accepted}
-    for name in dict.fromkeys(trial.proposer for trial in trials if trial.proposer):
+    for name in dict.fromkeys(trial.proposer for trial in trials if trial.kind == "candidate"):
         made = [trial for trial in trials if trial.proposer == name]
         counts = [
             len(made),
@@ -195,11 +195,10 @@ def _proposers(trials: tuple[Trial, ...]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _look_row(trial: Trial) -> tuple[str, ...]:
-    look = Look.from_json(trial.look)
+def _look_row(trial: int, look: Look) -> tuple[str, ...]:
     over_best, over_seed = look.over_best, look.over_seed
     return (
-        str(trial.number),
+        str(trial),
         with_interval(over_best.gain),
         number(over_best.effect),
         _p(over_best.p),

@@ -22,7 +22,7 @@ from ...policies.space import every_knob
 from ..config import ConfigError
 from ..search.outcome import Outcome
 from ..search.screen import rank_correlation
-from ..search.study import Trial
+from ..study import Trial
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

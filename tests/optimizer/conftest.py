@@ -30,9 +30,9 @@ from mnemotune.optimizer.proposers.proposer import leader
 from mnemotune.optimizer.search import loop
 from mnemotune.optimizer.search.acceptance import level, look, promising
 from mnemotune.optimizer.search.arena import Arena, compare
-from mnemotune.optimizer.search.loop import GENERATIONS_BETWEEN_LOOKS, LAST_LOOK, Loop
+from mnemotune.optimizer.search.loop import GENERATIONS_BETWEEN_LOOKS, Loop
 from mnemotune.optimizer.search.screen import KeepAll, Screen
-from mnemotune.optimizer.search.study import Study, Trial
+from mnemotune.optimizer.study import Study, Trial
 from mnemotune.policies.knob import Point
 from mnemotune.policies.lm import (
     Budget,
@@ -231,6 +231,7 @@ def make_trial(number: int = 0, **values: Any) -> Trial:
         "generation": number,
         "policy": policy,
         "parent": None if number == 0 else 0,
+        "kind": "candidate" if number else "seed",
         "change": "the seed policy" if number == 0 else "something",
         "stage": "seed" if number == 0 else "race",
         "accepted": number == 0,
@@ -318,9 +319,9 @@ class Rig:
             assert trial.parent is not None
             assert trials[trial.parent].finished_race
             assert trial.proposer in {*self.search.at_work, ""}
-            assert bool(trial.proposer) == (trial.change != LAST_LOOK)
-            assert (trial.look, trial.accepted) == self._deserves(trial, trials[:number])
-        generations = [trial.generation for trial in trials if trial.change != LAST_LOOK]
+            assert bool(trial.proposer) == (trial.kind == "candidate")
+            assert (repr(trial.look), trial.accepted) == self._deserves(trial, trials[:number])
+        generations = [trial.generation for trial in trials if trial.kind != "last_look"]
         assert generations == sorted(generations)
         sizes = dict.fromkeys(generations, self.search.candidates)
         sizes[1] = max(self.search.broad, self.search.candidates)
@@ -331,24 +332,24 @@ class Rig:
     def _deserves(self, trial: Trial, before: Sequence[Trial]) -> tuple[Any, bool]:
         """Return the look that a trial should get, and whether it should be accepted, from scores alone."""
         parent, first, best = before[trial.parent or 0], leader(before), [t for t in before if t.accepted][-1]
-        last = trial.change == LAST_LOOK
+        last = trial.kind == "last_look"
         failures = [{} if one.summary is None else one.summary.failures for one in (trial, parent)]
         leads = trial.finished_race and len(failures[0]) <= len(failures[1])
         leads = leads and compare(trial.train, parent.train).mean > 0 and trial.score > first.score
         assert trial.led == (leads and promising(trial.train, first.train))
         assert last or parent.generation < trial.generation
         if self.search.acceptance == "train":
-            return {}, leads
+            return repr(None), leads
         looks = [t.generation for t in before if t.look]
         due = trial.generation >= (looks[-1] + GENERATIONS_BETWEEN_LOOKS if looks else loop.NO_LOOK_BEFORE)
         looked = last or (leads and promising(trial.train, best.train) and due)
         assert (trial.stage == "validate") == bool(trial.validation) == looked
         if not looked:
-            return {}, False
+            return repr(None), False
         at = level(before, last=last)
-        seen = look(trial.validation, trial.slices, seed=before[0], best=best, level=at)
+        seen = look(trial.validation, trial.slices, seed=before[0], best=best, level=at, last=last)
         whole, worse = len(trial.validation) == len(self.splits.validation), self.search.veto and seen.regressions
-        return seen.as_json(), whole and seen.sure and seen.likely and not worse
+        return repr(seen), whole and seen.sure and seen.likely and not worse
 
 
 @dataclass(frozen=True, repr=False)

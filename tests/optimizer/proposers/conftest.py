@@ -16,7 +16,7 @@ from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.proposer import Candidate, Proposer
 from mnemotune.optimizer.search.arena import Arena
-from mnemotune.optimizer.search.study import Evidence, Trial
+from mnemotune.optimizer.study import Evidence, Trial
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import Templates, default_templates
 

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers.gepa import MINIBATCH, PATIENCE
 from mnemotune.optimizer.proposers.proposer import Candidate, Proposer
-from mnemotune.optimizer.search.study import Trial
+from mnemotune.optimizer.study import Trial
 from mnemotune.policies.lm import BudgetExhausted, Limits, Metered, Request
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.policy import MemoryPolicy

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.optimizer.proposers.reflective import Edit, improve
-from mnemotune.optimizer.search.study import Evidence
+from mnemotune.optimizer.study import Evidence
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Metered, Request
 from mnemotune.policies.lm.budget import Budget

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mnemotune.optimizer.proposers.known import STRATEGIES
-from mnemotune.optimizer.search.study import Trial
+from mnemotune.optimizer.study import Trial
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.prompts import default_templates
 

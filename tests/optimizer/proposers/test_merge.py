@@ -16,7 +16,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mnemotune.optimizer.search.study import Trial
+from mnemotune.optimizer.study import Trial
 from mnemotune.policies.policy import MemoryPolicy
 
 PARTS = {

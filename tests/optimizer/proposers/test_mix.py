@@ -27,7 +27,7 @@ from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.mix import ATTEMPTS, pick_proposer, propose
 from mnemotune.optimizer.proposers.proposer import Candidate, Proposer
-from mnemotune.optimizer.search.study import Trial
+from mnemotune.optimizer.study import Trial
 from mnemotune.policies.lm import BudgetExhausted, Limits, Message, Metered, Request
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel

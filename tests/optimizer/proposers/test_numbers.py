@@ -32,7 +32,7 @@ from mnemotune.optimizer.proposers.numbers import (
     distributions,
     standing,
 )
-from mnemotune.optimizer.search.study import Trial
+from mnemotune.optimizer.study import Trial
 from mnemotune.policies.files import load_policy, presets
 from mnemotune.policies.knob import Point
 from mnemotune.policies.policy import MemoryPolicy

@@ -35,7 +35,7 @@ from mnemotune.optimizer.proposers.proposer import (
     raced,
     wins,
 )
-from mnemotune.optimizer.search.study import Trial
+from mnemotune.optimizer.study import Trial
 from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Metered
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.env import Summary
-from mnemotune.optimizer.search.study import Evidence
+from mnemotune.optimizer.study import Evidence
 
 STAGES = ("write", "read", "utilisation")
 

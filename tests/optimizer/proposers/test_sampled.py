@@ -20,7 +20,7 @@ from scipy.spatial.distance import pdist
 
 from mnemotune.optimizer.proposers.numbers import anywhere
 from mnemotune.optimizer.proposers.sampled import TWEAKED, highest
-from mnemotune.optimizer.search.study import Trial
+from mnemotune.optimizer.study import Trial
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
 from mnemotune.policies.space import Space

@@ -26,11 +26,11 @@ from mnemotune.env import Evaluation
 from mnemotune.env.dialogue.scoring import Diagnosis, PeriodScore, UserScore
 from mnemotune.env.episode import Answer, Episode, PeriodRecord
 from mnemotune.env.statistics import paired_difference, paired_test
+from mnemotune.optimizer.look import LIKELY
 from mnemotune.optimizer.search.acceptance import (
     ALPHA_AT_THE_END,
     ALPHA_ON_THE_WAY,
     FEWEST_USERS,
-    LIKELY,
     PROMISING,
     Comparison,
     Look,
@@ -40,7 +40,7 @@ from mnemotune.optimizer.search.acceptance import (
     slices_of,
     topic_of,
 )
-from mnemotune.optimizer.search.study import Trial
+from mnemotune.optimizer.study import Trial
 
 NAN = math.nan
 USERS = tuple(f"valid{i}" for i in range(8))
@@ -58,8 +58,9 @@ def judged(kit: Any, fates: Sequence[str]) -> list[Trial]:
     """Make a study of trials that were looked at, on the way or last, or not at all."""
     trials = [kit.trial()]
     for number, fate in enumerate(fates, start=1):
-        found = {} if fate == "no look" else {"level": level(trials, last=fate == "last")}
-        trials.append(replace(trials[0], number=number, accepted=False, look=found))
+        last, trial = fate == "last", replace(trials[0], number=number, accepted=False)
+        seen = look({}, {}, seed=trial, best=trial, level=level(trials, last=last), last=last)
+        trials.append(trial if fate == "no look" else replace(trial, look=seen))
     return trials
 
 
@@ -69,7 +70,7 @@ def judged(kit: Any, fates: Sequence[str]) -> list[Trial]:
 @given(fates=fates)
 def test_the_levels_of_all_looks_sum_to_less_than_five_percent_invariant_1(kit: Any, fates: list[str]) -> None:
     """Also where a search goes on after its last look, and looks last again."""
-    paid = [trial.look["level"] for trial in judged(kit, fates) if trial.look]
+    paid = [trial.look.level for trial in judged(kit, fates) if trial.look]
     assert all(at > 0 for at in paid)
     assert sum(paid) <= ALPHA_AT_THE_END + ALPHA_ON_THE_WAY < 0.05
     assert paid.count(ALPHA_AT_THE_END) == ("last" in fates)
@@ -109,9 +110,9 @@ def searched(seed: Trial, rng: np.random.Generator, *, gain: float, looks: int =
     trials = [replace(seed, validation=drawn(0.5))]
     for number in range(1, looks + 2):
         at = level(trials, last=number > looks)
-        seen = look(drawn(0.5 + gain), {}, seed=trials[0], best=trials[0], level=at)
+        seen = look(drawn(0.5 + gain), {}, seed=trials[0], best=trials[0], level=at, last=number > looks)
         accepted = seen.sure and seen.likely
-        trials.append(replace(seed, number=number, stage="validate", accepted=accepted, look=seen.as_json()))
+        trials.append(replace(seed, number=number, stage="validate", accepted=accepted, look=seen))
         if accepted:
             break
     return trials
@@ -212,7 +213,7 @@ def test_a_look_is_strict_json_invariant_4(
     found = json.loads(json.dumps(seen.as_json(), allow_nan=False))
     assert found == seen.as_json()
     again = Look.from_json(found)
-    assert again.as_json() == found
+    assert repr(again) == repr(seen)
     assert (again.level, again.sure, again.likely, again.regressions) == (
         0.025,
         seen.sure,

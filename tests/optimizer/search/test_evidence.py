@@ -10,7 +10,7 @@ import pytest
 from mnemotune.env import Evaluation
 from mnemotune.env.episode import Answer, Episode, PeriodRecord, Probe
 from mnemotune.optimizer.search.evidence import MEMORIES_SHOWN, MOST_PER_STAGE, gather_evidence, without_stage
-from mnemotune.optimizer.search.study import Evidence
+from mnemotune.optimizer.study import Evidence
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent
 

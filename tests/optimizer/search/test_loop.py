@@ -31,7 +31,7 @@ import pytest
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers.numbers import distributions
 from mnemotune.optimizer.search.screen import Verdict
-from mnemotune.optimizer.search.study import Evidence, Trial
+from mnemotune.optimizer.study import Evidence, Trial
 from mnemotune.policies.lm import LanguageModelError, Limits, Request
 from mnemotune.policies.lm.base import merged
 from mnemotune.policies.policy import MemoryPolicy

@@ -10,14 +10,21 @@ from typing import Any
 import pytest
 
 from mnemotune.optimizer.config import SearchConfig
+from mnemotune.optimizer.look import Comparison, Look
 from mnemotune.optimizer.search.acceptance import ALPHA_AT_THE_END, level
-from mnemotune.optimizer.search.loop import GENERATIONS_BETWEEN_LOOKS, LAST_LOOK
-from mnemotune.optimizer.search.study import Evidence
+from mnemotune.optimizer.search.loop import GENERATIONS_BETWEEN_LOOKS
+from mnemotune.optimizer.study import Evidence
 from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Request
 
 pytestmark = pytest.mark.usefixtures("early_looks")
 
 MakeRig = Callable[..., Any]
+
+
+def seen_at(level: float, *, last: bool = False) -> Look:
+    """Make a look that found nothing."""
+    nothing = Comparison.of({}, {})
+    return Look(nothing, nothing, level, last)
 
 
 def searching(**search: Any) -> SearchConfig:
@@ -172,18 +179,18 @@ async def test_each_look_makes_the_next_dearer_but_the_last(kit: Any, make_rig: 
         rig.study.append(kit.trial(0, policy=kit.policy(30), **parts))
         for number in range(1, looks + 1):
             policy = kit.policy(60, prompts={"answer": f"Try {number}: {{query}}{{choices}}"})
-            looked = {"policy": policy, "stage": "validate", "look": {"level": 0.0001}, "generation": 1}
+            looked = {"policy": policy, "stage": "validate", "look": seen_at(0.0001), "generation": 1}
             rig.study.append(kit.trial(number, **looked, **parts))
         other = kit.policy(60, prompts={"answer": "Wait: {query}{choices}"})
         rig.study.append(kit.trial(looks + 1, policy=other, generation=GENERATIONS_BETWEEN_LOOKS, **parts))
         await rig.run(kit.policy(30))
         trial = next(trial for trial in rig.study.trials if trial.policy == kit.policy(100))
-        assert trial.look["level"] == pytest.approx(0.01 / (looks + 1) / (looks + 2))
+        assert trial.look.level == pytest.approx(0.01 / (looks + 1) / (looks + 2))
         assert trial.accepted is accepted
         await rig.look_last()
         last = rig.study.trials[-1]
         assert last.accepted
-        assert last.look["level"] == (trial.look["level"] if accepted else ALPHA_AT_THE_END)
+        assert last.look.level == (trial.look.level if accepted else ALPHA_AT_THE_END)
 
 
 async def test_the_last_look_is_taken_once(kit: Any, make_rig: MakeRig) -> None:
@@ -221,8 +228,8 @@ def led_by(kit: Any, rig: Any, *, policy: Any = None, **leader: Any) -> None:
     rig.study.append(kit.trial(1, policy=policy, train=spread([0.9] * 4, "train"), **leader))
 
 
-IN_VAIN = {"stage": "validate", "look": {"level": 0.005}}
-TAKEN = {"stage": "validate", "change": LAST_LOOK, "proposer": "", "look": {"level": ALPHA_AT_THE_END}}
+IN_VAIN = {"stage": "validate", "look": seen_at(0.005)}
+TAKEN = {"stage": "validate", "kind": "last_look", "proposer": "", "look": seen_at(ALPHA_AT_THE_END, last=True)}
 
 
 @pytest.mark.parametrize(
@@ -233,7 +240,7 @@ TAKEN = {"stage": "validate", "change": LAST_LOOK, "proposer": "", "look": {"lev
         ({"accepted": True, **IN_VAIN}, None, 0),
         ({}, TAKEN, 0),
         ({}, {"accepted": True, **TAKEN}, 0),
-        (IN_VAIN, {**TAKEN, "look": {"level": 0.001}}, 0),
+        (IN_VAIN, {**TAKEN, "look": seen_at(0.001, last=True)}, 0),
         ({}, {"stage": "check", "train": {}, "series": {}, "summary": None}, 1),
     ],
     ids=["new", "in vain on the way", "accepted", "last", "accepted last", "last, after another", "proposed again"],
@@ -252,8 +259,8 @@ async def test_the_leader_is_looked_at_last_unless_it_is_accepted_or_was_already
     assert bool(rig.pupil.requests) is bool(looks)
     if looks:
         last = rig.study.trials[-1]
-        assert (last.change, last.parent, last.generation) == (LAST_LOOK, 1, before[-1].generation)
-        assert (last.accepted, last.look["level"]) == (True, ALPHA_AT_THE_END)
+        assert (last.kind, last.parent, last.generation) == ("last_look", 1, before[-1].generation)
+        assert (last.accepted, last.look.level) == (True, ALPHA_AT_THE_END)
 
 
 async def test_the_seed_policy_is_not_looked_at_again_where_it_leads(kit: Any, make_rig: MakeRig) -> None:
@@ -321,10 +328,10 @@ async def test_a_search_that_goes_on_after_its_last_look_takes_up_its_generation
         await rig.run(kit.policy(30))
     rig.tell = lambda _: None
     await rig.look_last()
-    assert [trial.change == LAST_LOOK for trial in rig.study.trials] == [False] * 5 + [True]
+    assert [trial.kind == "last_look" for trial in rig.study.trials] == [False] * 5 + [True]
     again = make_rig(search=search, storage=rig.storage, **pupil)
     await again.run(kit.policy(30))
-    candidates = [trial for trial in again.study.trials if trial.change != LAST_LOOK]
+    candidates = [trial for trial in again.study.trials if trial.kind != "last_look"]
     assert [trial.policy for trial in candidates] == [trial.policy for trial in whole.study.trials]
     assert [trial.generation for trial in candidates] == [0, 1, 1, 1, 2, 2, 2]
     assert level(again.study.trials, last=True) < 0.01

@@ -58,8 +58,8 @@ async def test_the_pick_is_looked_at_last_and_becomes_the_best(kit: Any, make_ri
     await rig.look_last()
     best = rig.study.best
     assert (best.number, best.parent, best.policy, best.stage) == (3, 2, kit.policy(95), "validate")
-    assert best.change == "the most score-per-token"
-    assert best.look["over_seed"]["p"] < best.look["level"] == ALPHA_AT_THE_END
+    assert (best.kind, best.change) == ("pick", "the most score-per-token")
+    assert best.look.over_seed.p < best.look.level == ALPHA_AT_THE_END
     assert best.validation.keys() == {user.id for user in rig.splits.validation}
 
 
@@ -67,7 +67,7 @@ async def test_for_score_alone_the_leader_is_looked_at_whatever_it_costs(kit: An
     rig = with_trials(make_rig, kit, searching("score"), [SEED, DEAR, CHEAP])
     await rig.look_last()
     assert rig.study.best.policy == kit.policy(100)
-    assert rig.study.best.change == "the leader, looked at last"
+    assert rig.study.best.kind == "last_look"
 
 
 async def test_where_validation_users_are_against_the_pick_the_leader_is_looked_at(kit: Any, make_rig: MakeRig) -> None:
@@ -76,8 +76,8 @@ async def test_where_validation_users_are_against_the_pick_the_leader_is_looked_
     refused, leader = rig.study.trials[3:]
     assert (refused.accepted, refused.policy) == (False, kit.policy(1))
     assert "over the seed policy on validation" in refused.reason
-    assert leader.change == "the leader, looked at last"
-    assert leader.look["level"] < ALPHA_AT_THE_END
+    assert leader.kind == "last_look"
+    assert leader.look.level < ALPHA_AT_THE_END
 
 
 async def test_a_pick_that_was_accepted_on_the_way_takes_no_call(kit: Any, make_rig: MakeRig) -> None:
@@ -100,7 +100,7 @@ async def test_where_train_users_decide_the_pick_is_accepted_without_a_look(kit:
     rows = [SEED, CHEAP, DEAR | {"accepted": True}]
     rig = with_trials(make_rig, kit, searching(acceptance="train"), rows)
     await rig.look_last()
-    assert (rig.study.best.number, rig.study.best.policy, rig.study.best.look) == (3, kit.policy(95), {})
+    assert (rig.study.best.number, rig.study.best.policy, rig.study.best.look) == (3, kit.policy(95), None)
     assert rig.pupil.requests == []
 
 
@@ -122,7 +122,7 @@ async def test_a_pick_whose_episodes_fail_is_not_accepted(kit: Any, make_rig: Ma
 async def test_a_pick_that_is_the_leader_is_looked_at_once(kit: Any, make_rig: MakeRig) -> None:
     rig = with_trials(make_rig, kit, searching(), [SEED | {"validation": 0.5}, CHEAP | {"care": 1}])
     await rig.look_last()
-    assert [trial.look["level"] for trial in rig.study.trials if trial.look] == [ALPHA_AT_THE_END]
+    assert [trial.look.level for trial in rig.study.trials if trial.look] == [ALPHA_AT_THE_END]
     assert rig.study.best.number == 0
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from mnemotune.optimizer.config import SearchConfig
-from mnemotune.optimizer.search.loop import LAST_LOOK
-from mnemotune.optimizer.search.study import Study, Trial
+from mnemotune.optimizer.study import Study, Trial
 from mnemotune.policies.lm import EndpointDown, Limits
 from mnemotune.policies.lm.base import merged
 
@@ -129,7 +128,7 @@ async def test_past_the_broad_start_a_run_stopped_anywhere_goes_on_to_the_same_l
     assert [kit.told(trial) for trial in same.study.trials] == [kit.told(trial) for trial in trials]
     assert {trial.proposer for trial in trials[1 : search.broad + 1]} == {"known", "spread"}
     assert {"reflective", "tpe", "merge"} & {trial.proposer for trial in trials[search.broad + 1 :]}
-    assert trials[-1].change == LAST_LOOK, "this search was chosen because its leader is not accepted before"
+    assert trials[-1].kind == "last_look", "this search was chosen because its leader is not accepted before"
 
     storage = make_rig().storage
     for number in (0, 2, 15, 16, 18, 31, trials[-1].number):

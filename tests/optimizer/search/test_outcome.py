@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from mnemotune.optimizer.search.outcome import (
     open_study,
 )
 from mnemotune.optimizer.search.sealed import SealedTest
+from mnemotune.optimizer.study import Study
 from mnemotune.policies.lm import Ledger
 from mnemotune.policies.lm.base import Spend
 
@@ -179,3 +182,46 @@ def test_the_front_has_the_validation_score_of_a_look_taken_later(kit: Any, outc
     outcome.study.append(kit.trial(2, **raced, validation={"v": 0.25, "w": 0.75}))
     (only,) = outcome.front
     assert (only.trial, only.validation) == (1, 0.5)
+
+
+def broken(folder: Path, contents: str) -> None:
+    """Put something else in the place of a run's study."""
+    file = folder / "study.db"
+    file.unlink()
+    if contents == "nothing":
+        file.touch()
+    elif contents == "text":
+        file.write_text("mine", encoding="utf-8")
+    else:
+        with closing(sqlite3.connect(file)) as database:
+            database.execute("CREATE TABLE mine (word TEXT)")
+
+
+@pytest.mark.parametrize("contents", ["nothing", "text", "tables"])
+def test_a_database_that_is_no_study_is_refused_and_stays_as_it_is(folder: Path, contents: str) -> None:
+    broken(folder, contents)
+    before = (folder / "study.db").read_bytes()
+    with pytest.raises(ConfigError, match=r"study\.db holds no study") as caught:
+        open_run(folder)
+    assert str(folder) in str(caught.value)
+    assert "start another run" in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    assert (folder / "study.db").read_bytes() == before
+
+
+def test_a_storage_with_another_programs_studies_is_refused(folder: Path) -> None:
+    (folder / "study.db").unlink()
+    Study(f"sqlite:///{folder / 'study.db'}", name="somebody's")
+    with pytest.raises(ConfigError, match="holds no study named 'evolution'"):
+        open_run(folder)
+
+
+@pytest.mark.parametrize(("version", "advice"), [(None, "start another run"), (1, "start another run"), (99, "update")])
+def test_a_study_of_another_version_is_refused_with_what_to_do(
+    folder: Path, kit: Any, version: int | None, advice: str
+) -> None:
+    study = open_study(folder)
+    study.append(kit.trial())
+    study.note("version", version)
+    with pytest.raises(ConfigError, match=f"made by an? (earlier|later) version of mnemotune.*{advice}"):
+        open_run(folder)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from mnemotune.optimizer.search.screen import MEASURED, ForecastScreen, KeepAll, Screen, Verdict, rank_correlation
-from mnemotune.optimizer.search.study import Trial
+from mnemotune.optimizer.study import Trial
 from mnemotune.policies.policy import MemoryPolicy
 
 

@@ -22,7 +22,7 @@ from optuna.trial import TrialState
 from mnemotune.env import Summary
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers.numbers import NumberSampler, apply_point, distributions
-from mnemotune.optimizer.search.study import Evidence, Study, Trial
+from mnemotune.optimizer.study import Evidence, Study, Trial
 from mnemotune.policies.lm import CALL_ROLES, Ledger
 from mnemotune.policies.lm.base import Spend
 from mnemotune.policies.policy import default_prompts

@@ -10,7 +10,7 @@ import pytest
 from mnemotune.optimizer.cli.evolve import show
 from mnemotune.optimizer.config import parse_config
 from mnemotune.optimizer.search.outcome import Outcome
-from mnemotune.optimizer.search.study import Study
+from mnemotune.optimizer.study import Study
 from mnemotune.optimizer.views.report import render_report
 
 CONFIG = "data: base\nsplits: {train: 2, validation: 2, test: 2}\nseed_policy: native\n"

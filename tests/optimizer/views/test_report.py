@@ -17,7 +17,6 @@ import pytest
 
 from mnemotune.env import Summary
 from mnemotune.optimizer.config import Config, dump_config, parse_config
-from mnemotune.optimizer.search.acceptance import Look
 from mnemotune.optimizer.search.outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest, open_test
 from mnemotune.optimizer.views.report import render_report, write_report
@@ -231,10 +230,10 @@ def test_every_look_is_there_with_what_it_was_decided_on(finished: Outcome, page
     looked = [trial for trial in finished.study.trials if trial.look]
     assert looked
     for row, trial in zip(table[1:], looked, strict=True):
-        gain = Look.from_json(trial.look).over_best.gain
+        gain = trial.look.over_best.gain
         assert row[0] == str(trial.number)
         assert row[1] == with_interval(gain)
-        assert row[6] == f"{trial.look['level']:.2g}"
+        assert row[6] == f"{trial.look.level:.2g}"
         assert row[7] == "none"
 
 

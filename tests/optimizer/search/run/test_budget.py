@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mnemotune.optimizer.config import Config, ConfigError
-from mnemotune.optimizer.search.loop import LAST_LOOK, Loop
+from mnemotune.optimizer.search.loop import Loop
 from mnemotune.optimizer.search.outcome import Outcome, open_run
 from mnemotune.policies.lm import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
@@ -57,7 +57,7 @@ def test_a_tight_budget_is_kept_and_leaves_the_sealed_test_whole_invariant_1(
     assert "calls is spent" in (outcome.ended or "")
     assert raced == allowance(outcome).races.calls, "the races end at a call that is one too many"
     assert raced < searched == outcome.search_spend.total.calls <= calls - allowance(outcome).reserve
-    assert outcome.study.trials[-1].change == LAST_LOOK
+    assert outcome.study.trials[-1].kind == "last_look"
     assert outcome.test.rows.keys() == {"native", "seed", "evolved"}
     assert outcome.test.problem == ""
 
@@ -97,7 +97,7 @@ def test_a_last_look_that_was_taken_is_not_taken_again_invariant_2(
     """Not where the run is stopped before it has noted that its search is over, either."""
     config = configured("search.generations=1", "search.candidates=1")
     whole = go(config, runs / "whole")
-    assert whole.study.trials[-1].change == LAST_LOOK, "this run was chosen because its leader is not accepted before"
+    assert whole.study.trials[-1].kind == "last_look", "this run was chosen because its leader is not accepted before"
     look_last = Loop.look_last
 
     async def look_and_stop(self: Loop) -> None:
@@ -120,7 +120,7 @@ def test_where_train_users_decide_a_run_has_no_last_look(configured: Callable[..
         made = watch_calls(patched)
         outcome = go(configured("search.acceptance=train", "search.generations=1"), runs / "run")
     assert made["races"] == made["search"]
-    assert not any(trial.validation or trial.change == LAST_LOOK for trial in outcome.study.trials)
+    assert not any(trial.validation or trial.kind == "last_look" for trial in outcome.study.trials)
 
 
 def test_a_run_without_a_limit_ends_when_its_generations_are_done(

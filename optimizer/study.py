@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -15,11 +17,19 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from ...env import Summary
-from ...env.episode import Revision
-from ...policies.lm import Ledger
-from ...policies.policy import MemoryPolicy
+from ..env import Summary
+from ..env.episode import Revision
+from ..policies.lm import Ledger
+from ..policies.policy import MemoryPolicy
+from .look import Look
 
+VERSION = 2
+"""Of what is written in a study; one of another version cannot be read."""
+
+START_ANOTHER = "start another run in a new folder, or remove this one"
+
+Kind = Literal["seed", "candidate", "last_look", "pick"]
+"""What a trial is: the seed policy, a proposal, the leader looked at once more at the end, or the objective's pick."""
 Stage = Literal["seed", "check", "screen", "race", "validate"]
 """The stage of the loop at which a trial's fate was decided."""
 
@@ -91,14 +101,15 @@ class Trial:
     """Calls that its race and its look took, upper bounds aside: the same where a run was stopped and went on."""
     periods: int = 0
     """Periods of episodes that its race and its look ran."""
+    kind: Kind = "candidate"
     proposer: str = ""
-    """Who made it; empty for the seed policy, and for a candidate that is looked at again."""
+    """Who made it; empty for what is no candidate."""
     forecast: float = math.nan
     """What the screen ranked it by; NaN where there was nothing."""
     led: bool = False
     """Whether it was clearly better than all before it on train users."""
-    look: Mapping[str, Any] = field(default_factory=dict)
-    """What acceptance was decided on, as ``Look.as_json`` gives it; empty when it did not come that far."""
+    look: Look | None = None
+    """What acceptance was decided on; None when it did not come that far."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Optuna's view of the numbers and the structure."""
     distributions: Mapping[str, BaseDistribution] = field(default_factory=dict)
@@ -123,6 +134,7 @@ class Trial:
         }
         record["policy"] = None if self.policy is None else self.policy.model_dump()
         record["summary"] = None if self.summary is None else self.summary.as_json()
+        record["look"] = None if self.look is None else self.look.as_json()
         record["ledger"] = self.ledger.as_json()
         record["evidence"] = [[evidence.stage, evidence.text, evidence.user] for evidence in self.evidence]
         return optuna.create_trial(
@@ -140,24 +152,46 @@ class Trial:
         record = {name: json.loads(value) for name, value in frozen.user_attrs.items()}
         policy = record["policy"]
         record["policy"] = None if policy is None else MemoryPolicy.model_validate(policy)
-        summary = record["summary"]
+        summary, look = record["summary"], record["look"]
         record["summary"] = None if summary is None else Summary.from_json(summary)
+        record["look"] = None if look is None else Look.from_json(look)
         record["ledger"] = Ledger.from_json(record["ledger"])
         record["series"] = {user: tuple(scores) for user, scores in record["series"].items()}
         record["evidence"] = tuple(Evidence(*told) for told in record["evidence"])
         return cls(number=frozen.number, params=frozen.params, distributions=frozen.distributions, **record)
 
 
+def raced(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that were evaluated on every train user: those that can be parents."""
+    return [trial for trial in trials if trial.finished_race]
+
+
+def leader(trials: Sequence[Trial]) -> Trial:
+    """Return the raced trial with the best mean on train users, accepted or not; of equals the first."""
+    return max(raced(trials), key=lambda trial: -math.inf if math.isnan(trial.score) else trial.score)
+
+
+class StudyError(ValueError):
+    """Say why a database is no study that can be gone on with, and what to do."""
+
+
 class Study:
     """Every trial of one evolution, in order; only finished trials are ever written."""
 
     def __init__(self, storage: str | None, *, name: str) -> None:
-        """Open the study of this name in an Optuna storage URL, or start it; None keeps it in memory alone."""
+        """Open the study of this name in an Optuna storage URL, or start it; None keeps it in memory alone.
+
+        Raises StudyError when it was written by another version.
+        """
         with quiet_optuna():
             self._study = optuna.create_study(
                 storage=storage, study_name=name, direction="maximize", load_if_exists=True
             )
-        self._trials = [Trial.from_optuna(frozen) for frozen in self._study.get_trials(deepcopy=False)]
+        frozen = self._study.get_trials(deepcopy=False)
+        if not frozen and self.noted("version") is None:
+            self.note("version", VERSION)
+        _check_version(self.noted("version"))
+        self._trials = [Trial.from_optuna(trial) for trial in frozen]
 
     @property
     def identity(self) -> str:
@@ -200,3 +234,21 @@ class Study:
         """Return a value kept by ``note``; None when there is none."""
         text = self._study.user_attrs.get(name)
         return None if text is None else json.loads(text)
+
+
+def check_database(file: Path, *, name: str) -> None:
+    """Raise StudyError when a SQLite file does not hold the study of this name; nothing is added to it."""
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)) as database:
+            names = [found for (found,) in database.execute("SELECT study_name FROM studies")]
+    except sqlite3.DatabaseError as error:
+        raise StudyError(f"{file.name} holds no study ({error}); {START_ANOTHER}") from None
+    if name not in names:
+        raise StudyError(f"{file.name} holds no study named {name!r}; {START_ANOTHER}")
+
+
+def _check_version(version: int | None) -> None:
+    if version is None or version < VERSION:
+        raise StudyError(f"made by an earlier version of mnemotune: its report.html can still be read; {START_ANOTHER}")
+    if version > VERSION:
+        raise StudyError("made by a later version of mnemotune: update mnemotune to open it")
