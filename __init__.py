@@ -7,8 +7,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .data import Scenario, load_scenarios, split_by_user
-    from .env import Cast, Episode, Evaluation, Evaluator, Protocol, rollout
+    from .data import Scenario, load_scenarios, split_by_group
+    from .env import Cast, DialogueTrack, Episode, Evaluation, Evaluator, Protocol, Track, rollout
     from .policies import Assistant, Memory, MemoryEvent, MemoryPolicy, dump_policy, load_policy, open_memory, presets
     from .policies.lm.embedded import EmbeddedModel
     from .policies.lm.openai import OpenAIModel
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __version__ = version("mnemotune")
 
 _HOMES = {
-    "data": ("Scenario", "load_scenarios", "split_by_user"),
-    "env": ("Cast", "Episode", "Evaluation", "Evaluator", "Protocol", "rollout"),
+    "data": ("Scenario", "load_scenarios", "split_by_group"),
+    "env": ("Cast", "DialogueTrack", "Episode", "Evaluation", "Evaluator", "Protocol", "Track", "rollout"),
     "policies": ("Assistant", "MemoryPolicy", "dump_policy", "load_policy", "presets"),
     "policies.lm.embedded": ("EmbeddedModel",),
     "policies.lm.openai": ("OpenAIModel",),
@@ -29,6 +29,7 @@ _HOMES = {
 __all__ = [
     "Assistant",
     "Cast",
+    "DialogueTrack",
     "EmbeddedModel",
     "Episode",
     "Evaluation",
@@ -40,13 +41,14 @@ __all__ = [
     "OpenAIModel",
     "Protocol",
     "Scenario",
+    "Track",
     "dump_policy",
     "load_policy",
     "load_scenarios",
     "open_memory",
     "presets",
     "rollout",
-    "split_by_user",
+    "split_by_group",
 ]
 
 

@@ -1,7 +1,18 @@
-"""Scenarios: simulated users' lives, how they are loaded, split and generated."""
+"""Tasks of every track: how they are loaded, split and generated."""
 
 from .dialogue.load import load_scenarios
 from .dialogue.scenario import Scenario, ScenarioError
-from .splits import Splits, split_by_user
+from .splits import Splits, split_by_group
+from .task import Check, Fact, Group, Task
 
-__all__ = ["Scenario", "ScenarioError", "Splits", "load_scenarios", "split_by_user"]
+__all__ = [
+    "Check",
+    "Fact",
+    "Group",
+    "Scenario",
+    "ScenarioError",
+    "Splits",
+    "Task",
+    "load_scenarios",
+    "split_by_group",
+]

@@ -1,38 +1,40 @@
-"""Splits by user, never by question."""
+"""Splits by group, never by task or check."""
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .dialogue.scenario import Scenario
+from .task import Group, Task, grouped
 
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Disjoint users: the search proposes on ``train``, accepts on ``validation``, and opens ``test`` once."""
+    """Disjoint groups: the search proposes on ``train``, accepts on ``validation``, and opens ``test`` once."""
 
-    train: tuple[Scenario, ...]
-    validation: tuple[Scenario, ...]
-    test: tuple[Scenario, ...]
+    train: tuple[Group, ...]
+    validation: tuple[Group, ...]
+    test: tuple[Group, ...]
 
 
-def split_by_user(scenarios: Sequence[Scenario], *, train: int, validation: int, test: int, seed: int) -> Splits:
-    """Deal users into three disjoint splits of the given sizes.
+def split_by_group(
+    tasks: Sequence[Task], *, train: int, validation: int, test: int, seed: int, noun: str = "group"
+) -> Splits:
+    """Deal groups into three disjoint splits of the given sizes.
 
-    The result depends on the users' ids and ``seed`` alone, not on their order.
-    Raises ValueError when there are fewer users than the splits ask for, or an id occurs twice.
+    The result depends on the groups' ids and ``seed`` alone, not on their order. ``noun`` is what errors call a group.
+    Raises ValueError when there are fewer groups than the splits ask for, or a task's id occurs twice.
     """
-    ids = [scenario.id for scenario in scenarios]
+    ids = [task.id for task in tasks]
     twice = sorted({i for i in ids if ids.count(i) > 1})
     if twice:
-        raise ValueError(f"users {', '.join(twice)} occur more than once; a split by user needs distinct ids")
-    wanted = train + validation + test
-    if wanted > len(scenarios):
+        raise ValueError(f"{noun}s {', '.join(twice)} occur more than once; a split by {noun} needs distinct ids")
+    groups, wanted = grouped(tasks), train + validation + test
+    if wanted > len(groups):
         raise ValueError(
-            f"the splits ask for {wanted} users ({train} train, {validation} validation, {test} test), "
-            f"but the data has {len(scenarios)}; lower `splits` or load more users"
+            f"the splits ask for {wanted} {noun}s ({train} train, {validation} validation, {test} test), "
+            f"but the data has {len(groups)}; lower `splits` or load more {noun}s"
         )
-    dealt = sorted(scenarios, key=lambda scenario: scenario.id)
+    dealt = sorted(groups, key=lambda group: group.id)
     random.Random(f"splits:{seed}").shuffle(dealt)
     return Splits(
         train=tuple(dealt[:train]),

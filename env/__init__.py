@@ -1,9 +1,22 @@
-"""The environment: simulated users, episodes, scores and diagnosis."""
+"""The environment: tracks, episodes, scores and diagnosis."""
 
 from .dialogue.protocol import Protocol
-from .dialogue.rollout import Cast, rollout
+from .dialogue.rollout import rollout
+from .dialogue.track import DialogueTrack
 from .episode import Episode
 from .evaluation import Evaluation, Evaluator
 from .summary import Summary
+from .track import Cast, Rollout, Track
 
-__all__ = ["Cast", "Episode", "Evaluation", "Evaluator", "Protocol", "Summary", "rollout"]
+__all__ = [
+    "Cast",
+    "DialogueTrack",
+    "Episode",
+    "Evaluation",
+    "Evaluator",
+    "Protocol",
+    "Rollout",
+    "Summary",
+    "Track",
+    "rollout",
+]

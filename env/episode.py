@@ -1,68 +1,72 @@
-"""The finished record of one policy in one scenario."""
+"""The finished record of one policy in one task."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from ..data.dialogue.scenario import Question
-from ..policies.lm import Ledger
+from ..policies.lm import Ledger, Message
 from ..policies.memory import MemoryEvent
 
 EPISODES = "episodes.jsonl"
 
+EventKind = Literal["say", "act", "observe", "document", "write", "read"]
+HEARD: frozenset[EventKind] = frozenset(get_args(EventKind)) - {"write", "read"}
+"""The kinds of events whose messages memory observes."""
+
+
+class RecordError(ValueError):
+    """Say what is wrong with a recorded episode, naming the file and the line, or the task and the stage."""
+
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The assistant's answer to one question at the end of one period."""
+class Event:
+    """What memory met or gave back."""
 
+    step: int
+    """0-based place within the stage; for a dialogue, the session."""
+    kind: EventKind
+    seen: tuple[Message, ...] = ()
+    """The messages that memory observed together."""
+    write: MemoryEvent | None = None
+    """What was written, where the kind is ``write``."""
+    shown_tokens: int = 0
+    """What memory put before the model, where the kind is ``read``."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values; a write is given by the lines that it removed and added."""
+        values: dict[str, Any] = {"step": self.step, "kind": self.kind}
+        if self.seen:
+            values["seen"] = [{"role": message.role, "content": message.content} for message in self.seen]
+        if self.write is not None:
+            values["write"] = _write_json(self.write)
+        return values | ({"shown_tokens": self.shown_tokens} if self.shown_tokens else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How a check was answered."""
+
+    check: str
+    """The check's id."""
     raw: str
-    choice: int | None
-    """0-based index of the chosen answer; None when the reply could not be read as one."""
-    gold: int | None
-    """0-based index of the right answer; None when no choice suits the state, so that nothing can be scored."""
+    """The reply as it came."""
     score: float
-    """1 for the right state, 0 for another or an unreadable reply, NaN when unscored."""
-    guessed: bool = False
-    """Whether the choice is a random one, because the reply could not be read (``compat: guessed_answers``)."""
+    """In [0, 1], higher is better; NaN when unscored."""
+    recalled: Mapping[str, bool | None] = field(default_factory=dict)
+    """Whether the assistant knows each fact that the check needs, by its id; None where it was not asked."""
+    readable: bool = True
+    """Whether the reply could be read as an answer."""
 
-
-UpperBound = tuple[tuple[Answer, ...], ...]
-"""What a model answers when the state is given: for each question and each of its choices, which is the right one."""
-
-
-def answer_of(raw: str, choice: int | None, gold: int | None, question: Question, *, guessed: bool = False) -> Answer:
-    """Score a reply that was read as ``choice``."""
-    if gold is None:
-        score = math.nan
-    else:
-        right = question.answer_choices[gold].state
-        score = float(choice is not None and question.answer_choices[choice].state == right)
-    return Answer(raw, choice, gold, score, guessed)
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """What the assistant says about the states behind one question, at the end of one period."""
-
-    raw: str
-    values: Mapping[str, str] | None
-    """The reply as read; None when it could not be read."""
-    right: Mapping[str, bool]
-    """For each of the question's required infos, whether its value is the current one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One round: what the user said, what the assistant replied."""
-
-    user: str
-    assistant: str
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values; NaN becomes null."""
+        values = {"check": self.check, "raw": self.raw, "score": None if math.isnan(self.score) else self.score}
+        return values | {"recalled": dict(self.recalled), "readable": self.readable}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class Revision:
     target: str
     """The prompt: ``info_types``, ``write`` or ``merge``."""
     text: str | None
-    """What it says from the next period on; None when it stayed as it was."""
+    """What it says from the next stage on; None when it stayed as it was."""
     changes: tuple[str, ...]
     """What was changed, in the model's words."""
     raw: str
@@ -81,69 +85,119 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class PeriodRecord:
-    """What happened in one period; ``answers`` and ``probes`` are aligned with the scenario's questions."""
+class StageRecord:
+    """What happened in one stage."""
 
-    sessions: tuple[tuple[Turn, ...], ...]
-    events: tuple[MemoryEvent, ...]
-    answers: tuple[Answer, ...]
-    probes: tuple[Probe, ...]
+    events: tuple[Event, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    """Aligned with the checks of the stage."""
+    recalled: Mapping[str, bool] = field(default_factory=dict)
+    """Whether the assistant knew, at the end of this stage, each fact that it told and that no check asked for yet."""
     revisions: tuple[Revision, ...] = ()
-    """What an evolving policy made of the period's questions."""
+    """What an evolving policy learned from the stage's checks."""
+
+    @property
+    def writes(self) -> tuple[MemoryEvent, ...]:
+        """The writes, in their order."""
+        return tuple(event.write for event in self.events if event.write is not None)
+
+    @property
+    def heard(self) -> Iterator[tuple[Message, ...]]:
+        """The messages that memory observed, as they came together."""
+        return (event.seen for event in self.events if event.kind in HEARD)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {
+            "events": [event.as_json() for event in self.events],
+            "marks": [mark.as_json() for mark in self.marks],
+            "recalled": dict(self.recalled),
+            "revisions": [asdict(revision) for revision in self.revisions],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How the same reasoner answers each check without memory, and with exactly the facts that the check needs."""
+
+    floor: Mapping[str, Mark]
+    """By check."""
+    ceiling: Mapping[str, Mark]
+    """By check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One policy in one scenario."""
+    """One policy in one task."""
 
-    user: str
+    task: str
     policy_key: str
-    periods: tuple[PeriodRecord, ...]
+    stages: tuple[StageRecord, ...]
     ledger: Ledger = field(default_factory=Ledger)
     failure: str | None = None
     """Why the episode ended early; None when it is complete."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the episode as plain JSON values; a write is told by the lines it removed and added."""
+        """Return plain JSON values."""
         return {
-            "user": self.user,
+            "task": self.task,
             "policy": self.policy_key,
             "failure": self.failure,
-            "periods": [_period_json(period) for period in self.periods],
+            "stages": [stage.as_json() for stage in self.stages],
             "spend": self.ledger.as_json(),
         }
 
 
 def write_episodes(folder: Path, episodes: Sequence[Episode]) -> None:
-    """Write ``episodes.jsonl`` into a folder, one line per user."""
+    """Write ``episodes.jsonl`` into a folder, one line an episode."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / EPISODES).open("w", encoding="utf-8") as file:
         for episode in episodes:
             file.write(json.dumps(episode.as_json(), ensure_ascii=False) + "\n")
 
 
-def _period_json(period: PeriodRecord) -> dict[str, Any]:
+def complete(episodes: Sequence[Episode]) -> dict[str, Episode]:
+    """Return the episodes that did not fail, by task."""
+    return {episode.task: episode for episode in episodes if episode.failure is None}
+
+
+def read_heard(folder: Path) -> dict[str, Episode]:
+    """Read from ``episodes.jsonl`` what memory heard in each complete episode, by task: enough to replay it.
+
+    Raises RecordError naming the line.
+    """
+    file = folder / EPISODES
     return {
-        "sessions": [[asdict(turn) for turn in session] for session in period.sessions],
-        "events": [_event_json(event) for event in period.events],
-        "answers": [
-            asdict(answer) | {"score": None if answer.gold is None else answer.score} for answer in period.answers
-        ],
-        "probes": [
-            {"raw": p.raw, "values": None if p.values is None else dict(p.values), "right": dict(p.right)}
-            for p in period.probes
-        ],
-        "revisions": [asdict(revision) for revision in period.revisions],
+        episode.task: episode
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if (episode := _heard(line, where=f"{file}, line {number}")).failure is None
     }
 
 
-def _event_json(event: MemoryEvent) -> dict[str, Any]:
+def _heard(line: str, *, where: str) -> Episode:
+    try:
+        values = json.loads(line)
+        stages = tuple(
+            StageRecord(tuple(_event(event) for event in stage["events"] if event["kind"] in HEARD))
+            for stage in values["stages"]
+        )
+        return Episode(values["task"], values["policy"], stages, failure=values["failure"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"{where}: is no episode of this version: {error!r}") from None
+
+
+def _event(values: Mapping[str, Any]) -> Event:
+    seen = tuple(Message(message["role"], message["content"]) for message in values["seen"])
+    return Event(int(values["step"]), values["kind"], seen)
+
+
+def _write_json(write: MemoryEvent) -> dict[str, Any]:
     return {
-        "evicted": [asdict(message) for message in event.evicted],
-        "removed": lines_beyond(event.before, event.after),
-        "added": lines_beyond(event.after, event.before),
-        "raw": list(event.raw),
-        "error": event.error,
+        "evicted": [{"role": message.role, "content": message.content} for message in write.evicted],
+        "removed": lines_beyond(write.before, write.after),
+        "added": lines_beyond(write.after, write.before),
+        "raw": list(write.raw),
+        "error": write.error,
     }
 
 

@@ -1,269 +1,250 @@
-"""A policy's scores on a set of scenarios."""
+"""A policy's scores on a set of tasks."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from ..data.dialogue.scenario import Question, Scenario
-from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Message, Metered, Request
+from ..data.task import Task, grouped
+from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Metered
 from ..policies.lm.base import merged
 from ..policies.lm.chain import NO_CALLS, Chain, chain
 from ..policies.policy import MemoryPolicy
 from .concurrency import both, side_by_side
-from .dialogue.compat import NONE, SEED, Compat, guess_unread, guess_unread_bounds
-from .dialogue.protocol import read_answer, upper_bound_prompt
-from .dialogue.rollout import Cast, Rollout
-from .dialogue.scoring import METRICS, Level, Metric, PeriodScore, UserScore, score_episode
-from .dialogue.transcript import Transcript, transcript_of
-from .episode import Answer, Episode, UpperBound, answer_of
+from .episode import Bounds, Episode, RecordError
+from .scoring import GroupScore, by_stage, score_group, value_of
 from .statistics import Estimate, estimate, nan_mean
-
-SHARES = ("write", "read", "utilisation")
+from .track import Cast, Rollout, Track
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A policy's scores on a set of users, with intervals clustered by user, diagnosis and cost."""
+    """A policy's scores on a set of tasks, with intervals clustered by group, diagnosis and cost."""
 
     policy: MemoryPolicy
-    users: tuple[UserScore, ...]
-    """Users whose episode is complete."""
+    groups: tuple[GroupScore, ...]
+    """Groups whose episodes are all complete."""
     episodes: tuple[Episode, ...] = field(repr=False, default=())
-    """One for each user asked for, in their order, failed ones included."""
+    """One for each task, in their order, failed ones included."""
+    group_of: Mapping[str, str] = field(repr=False, default_factory=dict)
+    """Each task's group."""
     ledger: Ledger = field(default_factory=Ledger)
-    upper_bounds: Mapping[str, UpperBound] = field(repr=False, default_factory=dict)
-    """By user, where one was found."""
-    compat: Compat = NONE
-    """AMemGym's defects that are reproduced."""
+    bounds: Mapping[str, Bounds] = field(repr=False, default_factory=dict)
+    """By task, where they could be found."""
+    extras: Mapping[str, Any] = field(repr=False, default_factory=dict)
+    """Further figures of the track's, as JSON values."""
+    compat: AbstractSet[str] = frozenset()
+    """Defects of a reference implementation that are reproduced."""
     wall_s: float = 0.0
     critical_path: Chain = NO_CALLS
     """The longest chain of dependent calls that were sent."""
 
     @property
     def failures(self) -> dict[str, str]:
-        """Why episodes failed, by user; their users have no score."""
-        return {episode.user: episode.failure for episode in self.episodes if episode.failure is not None}
+        """Why episodes failed, by group; these groups have no score."""
+        return {self.group_of[e.task]: e.failure for e in reversed(self.episodes) if e.failure is not None}
 
     @property
-    def by_user(self) -> dict[str, float]:
-        """Each user's memory score."""
-        return {user.user: user.memory_score for user in self.users}
+    def by_group(self) -> dict[str, float]:
+        """Each group's memory score."""
+        return {score.group: score.memory_score for score in self.groups}
 
     @property
     def memory_score(self) -> Estimate:
-        """Mean over users of their mean over periods; 0 is chance, 1 the upper bound."""
-        return self.mean_memory_score("accuracy")
-
-    def mean_memory_score(self, metric: Metric) -> Estimate:
-        """Return the mean over users of a metric's memory score; NaN where an unguarded one is."""
-        scores = [user.mean_memory_score(metric) for user in self.users]
-        if any(math.isnan(score) and not user.guarded for user, score in zip(self.users, scores, strict=True)):
-            return Estimate(math.nan, math.nan, math.nan, len(scores))
-        return estimate(scores)
-
-    def level(self, metric: Metric) -> Level:
-        """Return a metric and its baselines, means over users and periods."""
-        levels = [[period.level(metric) for period in user.periods] for user in self.users]
-        return Level(
-            score=nan_mean([nan_mean([level.score for level in user]) for user in levels]),
-            random=nan_mean([nan_mean([level.random for level in user]) for user in levels]),
-            upper_bound=nan_mean([nan_mean([level.upper_bound for level in user]) for user in levels]),
-        )
-
-    def mean(self, name: str) -> float:
-        """Return the mean over users and periods of ``accuracy``, ``random``, ``upper_bound`` or a share."""
-        return nan_mean([nan_mean([_value(period, name) for period in user.periods]) for user in self.users])
-
-    def period_means(self, name: str) -> list[float]:
-        """Return the mean over users for each period; ``name`` as in ``mean``, or ``memory_score``."""
-        count = max((len(user.periods) for user in self.users), default=0)
-        return [
-            nan_mean([_value(user.periods[p], name) for user in self.users if p < len(user.periods)])
-            for p in range(count)
-        ]
+        """Mean over groups of their mean over stages; 0 is the floor, 1 the ceiling."""
+        return mean_over_groups(self.groups, [score.memory_score for score in self.groups])
 
     @property
-    def extras(self) -> dict[str, Any]:
-        """What a summary says besides, as JSON values."""
-        return {"metrics": {metric: self._metric_json(metric) for metric in METRICS}}
+    def unscored(self) -> int:
+        """Stages of groups that are unscored, as their ceiling is hardly above their floor."""
+        return sum(score.unscored for score in self.groups)
 
-    def _metric_json(self, metric: Metric) -> dict[str, float | None]:
-        level = self.level(metric)
-        return {
-            "score": _number(level.score),
-            "floor": _number(level.random),
-            "ceiling": _number(level.upper_bound),
-            "memory_score": _number(self.mean_memory_score(metric).mean),
-        }
+    def mean(self, name: str) -> float:
+        """Return the mean over groups and stages of ``accuracy``, ``floor``, ``ceiling`` or a kind of failure."""
+        return nan_mean([nan_mean([value_of(stage, name) for stage in score.stages]) for score in self.groups])
+
+    def stage_means(self, name: str) -> list[float]:
+        """Return the mean over groups for each stage; ``name`` as in ``mean``, or ``memory_score``."""
+        return by_stage({score.group: score for score in self.groups}, name)
+
+
+def mean_over_groups(groups: Sequence[GroupScore], scores: Sequence[float]) -> Estimate:
+    """Return the mean of scores, aligned with groups, and its interval; NaN where an unguarded one is."""
+    if any(math.isnan(score) and not group.guarded for group, score in zip(groups, scores, strict=True)):
+        return Estimate(math.nan, math.nan, math.nan, len(scores))
+    return estimate(scores)
 
 
 class Evaluator:
-    """Evaluates policies; a scenario's upper bound is found once and billed to the evaluation that needed it first."""
+    """Evaluates policies; a task's bounds are found once and billed to the evaluation that needed them first."""
 
     def __init__(
         self,
+        track: Track,
         cast: Cast,
         *,
-        upper_bounds: Mapping[str, UpperBound] = MappingProxyType({}),
+        bounds: Mapping[str, Bounds] = MappingProxyType({}),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Evaluate with this cast; ``upper_bounds`` by user are known already, ``clock`` is in seconds."""
+        """Evaluate tasks of this track with this cast; ``bounds`` by task are known, ``clock`` is in seconds."""
+        self.track = track
         self.cast = cast
         self._clock = clock
-        self._upper_bounds = dict(upper_bounds)
+        self._bounds = dict(bounds)
         self._finding = asyncio.Lock()
         self._under_way: dict[tuple[str, str], Rollout] = {}
-        """By policy key and user."""
+        """By policy key and task."""
 
     async def evaluate(
         self,
         policy: MemoryPolicy,
-        scenarios: Sequence[Scenario],
+        tasks: Sequence[Task],
         *,
-        transcripts: Mapping[str, Transcript] | None = None,
-        periods: int | None = None,
+        replays: Mapping[str, Episode] | None = None,
+        stages: int | None = None,
         done: Callable[[Episode], None] = lambda _: None,
     ) -> Evaluation:
-        """Run the policy in every scenario side by side; ``done`` hears of each finished episode.
+        """Run the policy in every task side by side; ``done`` hears of each finished episode.
 
-        Where only the first ``periods`` are asked for, a later evaluation of the same policy goes on from there, unless
-        it is left with ``forget``.
-        Off-policy where ``transcripts`` by user are given: they are replayed. Raises TranscriptError, before any call,
-        when one is not the scenario's.
-        A failed episode is kept and its user goes unscored. Raises BudgetExhausted when the budget ends it, and
+        Where only the first ``stages`` are asked for, a later evaluation of the same policy goes on from there, unless
+        it is left with ``leave``. Off-policy where ``replays`` by task are given. Raises RecordError, before any call,
+        when one is missing or another task's.
+        A failed episode is kept and its group goes unscored. Raises BudgetExhausted when the budget ends it, and
         EndpointDown when no call gets through.
         """
         start, before = self._clock(), chain()
-        replayed: list[Transcript | None] = [None] * len(scenarios)
-        if transcripts is not None:
-            replayed = [transcript_of(transcripts, scenario, self.cast.protocol) for scenario in scenarios]
+        rollouts = self._rollouts(policy, tasks, replays)
         episodes, (problems, ledger) = await both(
-            self._episodes(policy, list(zip(scenarios, replayed, strict=True)), periods, done),
-            self._find_upper_bounds(scenarios),
+            self._run(policy, tasks, rollouts, stages, done), self._find_bounds(tasks)
         )
-        episodes = [_without_upper_bound(episode, problems.get(episode.user)) for episode in episodes]
-        bounds = {s.id: self._upper_bounds[s.id] for s in scenarios if s.id in self._upper_bounds}
-        if "guessed_answers" in self.cast.protocol.compat:
-            episodes = guess_unread(episodes, scenarios)
-            bounds = guess_unread_bounds(bounds, scenarios)
+        episodes = [_without_bounds(episode, problems.get(episode.task)) for episode in episodes]
+        found = {task.id: self._bounds[task.id] for task in tasks if task.id in self._bounds}
+        settled, bounds = self.track.settle(tasks, episodes, found)
         return Evaluation(
             policy=policy,
-            users=self._score(episodes, scenarios, bounds),
-            upper_bounds=bounds,
-            compat=self.cast.protocol.compat,
-            episodes=tuple(episodes),
+            groups=score_groups(self.track, tasks, settled, bounds),
+            bounds=bounds,
+            extras=self.track.extras(tasks, settled, bounds),
+            compat=self.track.compat,
+            episodes=tuple(settled),
+            group_of={task.id: task.group for task in tasks},
             ledger=merged([ledger, *(episode.ledger for episode in episodes)]),
             wall_s=self._clock() - start,
             critical_path=Chain(chain().seconds - before.seconds, chain().calls - before.calls),
         )
 
-    def _score(
-        self, episodes: Sequence[Episode], scenarios: Sequence[Scenario], bounds: Mapping[str, UpperBound]
-    ) -> tuple[UserScore, ...]:
-        compat = self.cast.protocol.compat
-        return tuple(
-            score_episode(episode, life, bounds[life.id], compat=compat)
-            for episode, life in zip(episodes, scenarios, strict=True)
-            if episode.failure is None
-        )
-
     @property
-    def upper_bounds(self) -> Mapping[str, UpperBound]:
-        """Those that were found, by user."""
-        return self._upper_bounds
+    def bounds(self) -> Mapping[str, Bounds]:
+        """Those that were found, by task."""
+        return self._bounds
 
-    def forget(self, policy: MemoryPolicy) -> None:
-        """Leave a policy's episodes that are under way."""
-        self._under_way = {place: one for place, one in self._under_way.items() if place[0] != policy.key}
+    async def leave(self, policy: MemoryPolicy) -> None:
+        """End a policy's episodes that are under way."""
+        left = {place: rollout for place, rollout in self._under_way.items() if place[0] == policy.key}
+        self._under_way = {place: rollout for place, rollout in self._under_way.items() if place not in left}
+        for rollout in left.values():
+            await rollout.aclose()
 
-    async def _episodes(
+    def _rollouts(
+        self, policy: MemoryPolicy, tasks: Sequence[Task], replays: Mapping[str, Episode] | None
+    ) -> list[Rollout]:
+        found: list[Rollout] = []
+        for task in tasks:
+            replay = None if replays is None else _replay_of(task, replays)
+            under_way = self._under_way.pop((policy.key, task.id), None)
+            after = found[-1] if found else None
+            found.append(under_way or self.track.begin(task, policy, self.cast, replay=replay, after=after))
+        return found
+
+    async def _run(
         self,
         policy: MemoryPolicy,
-        lives: Sequence[tuple[Scenario, Transcript | None]],
-        periods: int | None,
+        tasks: Sequence[Task],
+        rollouts: Sequence[Rollout],
+        stages: int | None,
         done: Callable[[Episode], None],
     ) -> list[Episode]:
-        if policy.evolution is None or "guessed_answers" not in self.cast.protocol.compat:
-            return await side_by_side(self._episode(policy, life, talk, periods, done) for life, talk in lives)
-        guesses = random.Random(SEED)  # AMemGym's next user goes on where its last one left the generator
-        return [await self._episode(policy, life, talk, periods, done, guesses) for life, talk in lives]
+        stopping = {group.id for group in grouped(tasks) if stages is not None and stages < group.stages}
+        running = (
+            self._episode(policy, task, rollout, stages if task.group in stopping else None, done)
+            for task, rollout in zip(tasks, rollouts, strict=True)
+        )
+        return [await episode for episode in running] if self.track.in_turn(policy) else await side_by_side(running)
 
     async def _episode(
         self,
         policy: MemoryPolicy,
-        scenario: Scenario,
-        replayed: Transcript | None,
-        periods: int | None,
+        task: Task,
+        rollout: Rollout,
+        stages: int | None,
         done: Callable[[Episode], None],
-        guesses: random.Random | None = None,
     ) -> Episode:
-        place = policy.key, scenario.id
-        begun = self._under_way.pop(place, None)
-        under_way = begun or Rollout(scenario, policy, self.cast, replayed=replayed, guesses=guesses)
-        episode = await under_way.run(periods)
-        if periods is not None and periods < len(scenario.periods):
-            self._under_way[place] = under_way
+        try:
+            episode = await rollout.run(stages)
+        except BaseException:
+            await rollout.aclose()
+            raise
+        if stages is not None:
+            self._under_way[policy.key, task.id] = rollout
         else:
+            await rollout.aclose()
             done(episode)
         return episode
 
-    async def _find_upper_bounds(self, scenarios: Sequence[Scenario]) -> tuple[dict[str, LanguageModelError], Ledger]:
-        """Find the upper bounds that are not known yet; return why some could not be found, and what it took."""
+    async def _find_bounds(self, tasks: Sequence[Task]) -> tuple[dict[str, LanguageModelError], Ledger]:
+        """Find the bounds that are not known yet; return why some could not be found, and what it took."""
         async with self._finding:
-            return await self._find_new_upper_bounds(scenarios)
+            model = Metered(self.cast.assistant)
+            new = [task for task in tasks if task.id not in self._bounds]
+            problems: dict[str, LanguageModelError] = {}
+            found = await side_by_side(self._find_bounds_of(task, replace(self.cast, assistant=model)) for task in new)
+            for task, bounds in zip(new, found, strict=True):
+                if isinstance(bounds, LanguageModelError):
+                    problems[task.id] = bounds
+                else:
+                    self._bounds[task.id] = bounds
+            return problems, model.ledger
 
-    async def _find_new_upper_bounds(
-        self, scenarios: Sequence[Scenario]
-    ) -> tuple[dict[str, LanguageModelError], Ledger]:
-        model = Metered(self.cast.assistant)
-        new = [scenario for scenario in scenarios if scenario.id not in self._upper_bounds]
-        problems: dict[str, LanguageModelError] = {}
-        found = await side_by_side(self._find_upper_bound(scenario, model) for scenario in new)
-        for scenario, bound in zip(new, found, strict=True):
-            if isinstance(bound, LanguageModelError):
-                problems[scenario.id] = bound
-            else:
-                self._upper_bounds[scenario.id] = bound
-        return problems, model.ledger
-
-    async def _find_upper_bound(self, scenario: Scenario, model: Metered) -> UpperBound | LanguageModelError:
+    async def _find_bounds_of(self, task: Task, cast: Cast) -> Bounds | LanguageModelError:
         try:
-            return tuple(await side_by_side(self._with_each_state(question, model) for question in scenario.qas))
+            return await self.track.bounds(task, cast)
         except EndpointDown:
             raise
         except LanguageModelError as error:
             return error
 
-    async def _with_each_state(self, question: Question, model: Metered) -> tuple[Answer, ...]:
-        choices = range(len(question.answer_choices))
-        return tuple(await side_by_side(self._with_state_of(choice, question, model) for choice in choices))
 
-    async def _with_state_of(self, choice: int, question: Question, model: Metered) -> Answer:
-        protocol, values = self.cast.protocol, question.answer_choices[choice].state
-        state = dict(zip(question.required_info, values, strict=True))
-        prompt = upper_bound_prompt(protocol.templates.upper_bound, question, state, compat=protocol.compat)
-        request = Request((Message("user", prompt),), role="upper_bound", json_mode=True)
-        raw = (await model.complete(request)).text
-        return answer_of(raw, read_answer(raw, question, compat=protocol.compat), choice, question)
+def score_groups(
+    track: Track, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
+) -> tuple[GroupScore, ...]:
+    """Return the scores of the groups whose episodes, aligned with ``tasks``, are all complete."""
+    by_task = {episode.task: episode for episode in episodes}
+    return tuple(
+        score_group(
+            group.id,
+            [(task, by_task[task.id], bounds[task.id]) for task in group.tasks],
+            least_headroom=track.least_headroom,
+            guarded=track.least_headroom is not None,
+        )
+        for group in grouped(tasks)
+        if all(by_task[task.id].failure is None for task in group.tasks)
+    )
 
 
-def _without_upper_bound(episode: Episode, problem: LanguageModelError | None) -> Episode:
-    """Return the episode as failed when its upper bound could not be found."""
+def _replay_of(task: Task, replays: Mapping[str, Episode]) -> Episode:
+    if task.id not in replays:
+        raise RecordError(f"{task.id}: no episode is recorded; there are {len(replays)} others")
+    return replays[task.id]
+
+
+def _without_bounds(episode: Episode, problem: LanguageModelError | None) -> Episode:
+    """Return the episode as failed when its bounds could not be found."""
     if problem is None or episode.failure is not None:
         return episode
-    return replace(episode, failure=f"upper bound: {problem}")
-
-
-def _value(period: PeriodScore, name: str) -> float:
-    return float(getattr(period.diagnosis if name in {"accuracy", *SHARES} else period, name))
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 6)
+    return replace(episode, failure=f"bounds: {problem}")

@@ -11,10 +11,11 @@ from ..policies.lm import Ledger, Spend
 from ..policies.lm.base import merged
 from ..policies.lm.chain import NO_CALLS, Chain
 from .cost import TurnCost, turn_cost
-from .evaluation import SHARES, Evaluation
+from .evaluation import Evaluation
+from .scoring import FAILURE_KINDS
 from .statistics import Estimate
 
-STAGE_FIGURES = ("accuracy", "memory_score", *SHARES)
+STAGE_FIGURES = ("accuracy", "memory_score", *FAILURE_KINDS)
 """What is told stage by stage."""
 
 UNSCORED = Estimate(math.nan, math.nan, math.nan, 0)
@@ -42,12 +43,14 @@ class Summary:
     """Accuracy with exactly what is needed; the dialogue's is the upper bound."""
     memory_score: Estimate = UNSCORED
     """Mean over groups, 0 at the floor and 1 at the ceiling."""
-    shares: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(SHARES, math.nan))
+    shares: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(FAILURE_KINDS, math.nan))
     """Of all answers, those lost in each kind of failure; with accuracy they sum to 1."""
     stages: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: dict.fromkeys(STAGE_FIGURES, ()))
     """``STAGE_FIGURES`` at each stage, means over groups."""
     by_group: Mapping[str, float] = field(default_factory=dict)
     """Memory score of each group whose episode is complete."""
+    unscored: int = 0
+    """Stages of groups whose ceiling is hardly above the floor, so that they have no memory score."""
     unparsable: int = 0
     """Answers that could not be read, and count as wrong."""
     failed_writes: int = 0
@@ -67,22 +70,23 @@ class Summary:
     @classmethod
     def of(cls, evaluation: Evaluation, *, name: str) -> Summary:
         """Sum up an evaluation of the policy that is called ``name``, rounded as it is kept."""
-        periods = [period for episode in evaluation.episodes for period in episode.periods]
+        stages = [stage for episode in evaluation.episodes for stage in episode.stages]
         whole = cls(
             policy=name,
             key=evaluation.policy.key,
             oracle=evaluation.policy.oracle,
             compat=tuple(sorted(evaluation.compat)),
             accuracy=evaluation.mean("accuracy"),
-            floor=evaluation.mean("random"),
-            ceiling=evaluation.mean("upper_bound"),
+            floor=evaluation.mean("floor"),
+            ceiling=evaluation.mean("ceiling"),
             memory_score=evaluation.memory_score,
-            shares={share: evaluation.mean(share) for share in SHARES},
-            stages={figure: tuple(evaluation.period_means(figure)) for figure in STAGE_FIGURES},
-            by_group=evaluation.by_user,
-            unparsable=sum(period.unparsable for user in evaluation.users for period in user.periods),
-            failed_writes=sum(event.error is not None for period in periods for event in period.events),
-            failed_rewrites=sum(revision.error is not None for period in periods for revision in period.revisions),
+            shares={share: evaluation.mean(share) for share in FAILURE_KINDS},
+            stages={figure: tuple(evaluation.stage_means(figure)) for figure in STAGE_FIGURES},
+            by_group=evaluation.by_group,
+            unparsable=sum(stage.unreadable for group in evaluation.groups for stage in group.stages),
+            unscored=evaluation.unscored,
+            failed_writes=sum(write.error is not None for stage in stages for write in stage.writes),
+            failed_rewrites=sum(revision.error is not None for stage in stages for revision in stage.revisions),
             spend=_as_counted(evaluation),
             per_turn=turn_cost(evaluation.ledger),
             wall_s=evaluation.wall_s,
@@ -114,6 +118,7 @@ class Summary:
             "shares": {share: json_number(value) for share, value in self.shares.items()},
             "stages": {figure: [json_number(value) for value in series] for figure, series in self.stages.items()},
             "by_group": {group: json_number(value) for group, value in self.by_group.items()},
+            "unscored": self.unscored,
             "unparsable": self.unparsable,
             "failed_writes": self.failed_writes,
             "failed_rewrites": self.failed_rewrites,
@@ -144,6 +149,7 @@ class Summary:
             shares={share: from_json_number(value) for share, value in values["shares"].items()},
             stages={figure: tuple(map(from_json_number, series)) for figure, series in values["stages"].items()},
             by_group=by_group,
+            unscored=values["unscored"],
             unparsable=values["unparsable"],
             failed_writes=values["failed_writes"],
             failed_rewrites=values["failed_rewrites"],

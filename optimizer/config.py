@@ -211,7 +211,12 @@ class Tracking(Section):
 class Config(Section):
     """Everything that a run depends on."""
 
+    track: str = "dialogue"
+    """The kind of task: ``dialogue``, or what another package registers."""
+    track_options: dict[str, Any] = {}
+    """What a track of another package wants to know."""
     data: str
+    """What the track loads its tasks from."""
     splits: SplitSizes
     model: str = "embedded"
     """``embedded``, ``openai:NAME``, or what other packages register."""

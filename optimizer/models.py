@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..env import Cast, Protocol
+from ..env import Cast, Protocol, Track
+from ..env.track import TrackError
+from ..env.tracks import open_track
 from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, Request, Usage
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
@@ -20,7 +22,7 @@ from .config import Config, ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The language models of a run, and the protocol that they follow."""
+    """The language models of a run."""
 
     cast: Cast
     proposer: LanguageModel
@@ -101,7 +103,6 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
             assistant=made[names["assistant"]],
             user=made[names["user"]],
             embedder=LexicalEmbedder(),
-            protocol=protocol_of(config),
         )
         per_core = all(model.per_core for model in provided.values())
         yield Models(cast, made[names["proposer"]], per_core)
@@ -145,6 +146,15 @@ def told_prices(config: Config) -> list[str]:
     return [f"price of {name}: {unknown if price is None else price.told}" for name, price in prices.items()]
 
 
+def track_of(config: Config) -> Track:
+    """Return the track that a config names. Raises ConfigError when there is none."""
+    options = {"rounds": (config.rounds.init, config.rounds.update), "compat": config.compat, **config.track_options}
+    try:
+        return open_track(config.track, templates=config.templates, options=options)
+    except TrackError as error:
+        raise ConfigError(str(error)) from None
+
+
 def protocol_of(config: Config) -> Protocol:
-    """Return the protocol that a config's episodes follow."""
+    """Return the protocol that a config's dialogues follow."""
     return Protocol(config.rounds.init, config.rounds.update, config.templates, frozenset(config.compat))

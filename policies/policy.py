@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
@@ -172,6 +172,14 @@ class MemoryPolicy(_Part):
         """Whether a prompt is told which states will be asked for: an upper limit for prompts, nothing to ship."""
         texts = (self.prompts.write or "", self.prompts.info_types or "")
         return any(f"{{{slot}}}" in text for slot in SCHEMA_SLOTS for text in texts)
+
+    def with_hints(self, hints: Mapping[str, str]) -> MemoryPolicy:
+        """Return an oracle's policy with the hints of a task filled in by slot; any other as it is."""
+        if not self.oracle:
+            return self
+        texts = {slot: getattr(self.prompts, slot) for slot in ("write", "info_types")}
+        filled = {slot: text if text is None else render(text, **hints) for slot, text in texts.items()}
+        return self.model_copy(update={"prompts": self.prompts.model_copy(update=filled)})
 
     @property
     def prompt_kinds(self) -> dict[str, str]:

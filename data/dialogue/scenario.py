@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from ..task import Check, Fact, TaskError
 
 State = dict[str, str]
 """A value for each info type."""
@@ -14,7 +17,7 @@ State = dict[str, str]
 SessionTime = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}$")]
 
 
-class ScenarioError(ValueError):
+class ScenarioError(TaskError):
     """Say what is wrong with a scenario, naming the user, the period and the field."""
 
 
@@ -86,6 +89,12 @@ class Question(Record):
         wanted = [state[info] for info in self.required_info]
         return next((i for i, choice in enumerate(self.answer_choices) if choice.state == wanted), None)
 
+    def chance(self, state: Mapping[str, str]) -> float:
+        """Return the expected score of a blind choice in ``state``, in [0, 1]."""
+        wanted = [state[info] for info in self.required_info]
+        alike = [float(choice.state == wanted) for choice in self.answer_choices]
+        return sum(alike) / len(alike)
+
 
 class Scenario(Record):
     """One simulated user's life: profile, state schema, periods and evaluation questions.
@@ -99,6 +108,68 @@ class Scenario(Record):
     state_schema: dict[str, Annotated[list[str], Field(min_length=1)]]
     periods: Annotated[list[Period], Field(min_length=1)]
     qas: list[Question]
+
+    @property
+    def group(self) -> str:
+        """The user: each is a group of its own."""
+        return self.id
+
+    @property
+    def stages(self) -> int:
+        """Periods."""
+        return len(self.periods)
+
+    @cached_property
+    def facts(self) -> Mapping[str, Fact]:
+        """Each value of each state, from the period in which it is set or changed until the next change."""
+        return {fact.id: fact for info in self.state_schema for fact in self._facts_of(info)}
+
+    @cached_property
+    def checks(self) -> Mapping[str, Check]:
+        """Every question at the end of every period."""
+        return {
+            check_id(p, q): Check(
+                id=check_id(p, q),
+                question=str(q),
+                stage=p,
+                needs=tuple(fact_id(info, self.last_change(info, p)) for info in question.required_info),
+                chance=question.chance(period.state),
+                text=question.query,
+            )
+            for p, period in enumerate(self.periods)
+            for q, question in enumerate(self.qas)
+        }
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Scenario:
+        """Return a copy whose facts and checks are its own."""
+        copied = super().model_copy(update=update, deep=deep)
+        for derived in ("facts", "checks"):
+            copied.__dict__.pop(derived, None)
+        return copied
+
+    def last_change(self, info: str, now: int) -> int:
+        """Return the last period up to ``now`` in which a state was set or changed."""
+        return max((p for p in range(now + 1) if info in self.periods[p].updates), default=0)
+
+    def _facts_of(self, info: str) -> list[Fact]:
+        changes = [p for p, period in enumerate(self.periods) if p == 0 or info in period.updates]
+        return [
+            Fact(
+                id=fact_id(info, since),
+                key=info,
+                topic=topic_of(info),
+                text=f"{info}: {self.periods[since].state[info]}",
+                since=since,
+                until=until,
+                sources=tuple(
+                    session.opening
+                    for period in self.periods[since:until]
+                    for session in period.sessions
+                    if info in session.exposed_states
+                ),
+            )
+            for since, until in zip(changes, [*changes[1:], None], strict=True)
+        ]
 
     @classmethod
     def parse(cls, row: Any, *, position: int = 0) -> Scenario:
@@ -159,6 +230,21 @@ class Scenario(Record):
             elif value not in choices:
                 problems.append(f"{where}.{info}: {value!r} is not one of {', '.join(choices)}")
         return problems
+
+
+def fact_id(info: str, since: int) -> str:
+    """Return the id of the value that a state has from a period on."""
+    return f"{info}@{since}"
+
+
+def check_id(period: int, question: int) -> str:
+    """Return the id of a question at the end of a period."""
+    return f"{period}.{question}"
+
+
+def topic_of(info: str) -> str:
+    """Return what a state is about: the first word of its name."""
+    return info.split("_")[0]
 
 
 def _place(location: tuple[int | str, ...]) -> str:

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from ...data.dialogue.scenario import Question, Scenario
-from ..episode import Answer, Episode, PeriodRecord, UpperBound, answer_of
+from ..episode import Episode, StageRecord
+from .record import Answer, PeriodRecord, UpperBound, answer_of, record_period
 
 Defect = Literal[
     "guessed_answers",
@@ -57,7 +58,7 @@ def guess_unread(episodes: Sequence[Episode], scenarios: Sequence[Scenario]) -> 
     """Replace answers that could not be read by random choices, drawn in the order of users, periods and questions."""
     rng = random.Random(SEED)
     return [
-        replace(episode, periods=tuple(_guess_period(period, scenario, rng) for period in episode.periods))
+        replace(episode, stages=tuple(_guess_period(stage, scenario, p, rng) for p, stage in enumerate(episode.stages)))
         for episode, scenario in zip(episodes, scenarios, strict=True)
     ]
 
@@ -75,8 +76,13 @@ def guess_unread_bounds(bounds: Mapping[str, UpperBound], scenarios: Sequence[Sc
     }
 
 
-def _guess_period(period: PeriodRecord, scenario: Scenario, rng: random.Random) -> PeriodRecord:
-    return replace(period, answers=guess_answers(period.answers, scenario.qas, rng))
+def _guess_period(stage: StageRecord, scenario: Scenario, p: int, rng: random.Random) -> StageRecord:
+    if not isinstance(stage, PeriodRecord):
+        return stage
+    answers = guess_answers(stage.answers, scenario.qas, rng)
+    return record_period(
+        scenario, p, events=stage.events, answers=answers, probes=stage.probes, revisions=stage.revisions
+    )
 
 
 def guess_answers(answers: Sequence[Answer], questions: Sequence[Question], rng: random.Random) -> tuple[Answer, ...]:

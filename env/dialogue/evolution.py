@@ -11,32 +11,22 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...data.dialogue.scenario import Period, Question, Scenario
+from ...data.dialogue.scenario import Period, Question
 from ...policies.files import policy_problems
 from ...policies.lm import LanguageModel, Message, Request
 from ...policies.policy import Evolution, MemoryPolicy, Target
 from ...policies.prompts import Templates, has_slot, missing_slots, render
 from ...policies.replies import ReplyError, as_text
 from ..concurrency import side_by_side
-from ..episode import Answer, Revision
+from ..episode import Revision
 from .compat import Compat, parse_strictly
 from .protocol import Protocol, read_object
+from .record import Answer
 
 MENDABLE = ("memories", "conversation", "facts")
 """Slots that a rewritten prompt may have lost."""
 
 _SLOT = re.compile(r"\{\w+\}")
-
-
-def told_schema(policy: MemoryPolicy, scenario: Scenario) -> MemoryPolicy:
-    """Return an oracle's policy with the names of the scenario's states filled in; any other as it is."""
-    if not policy.oracle:
-        return policy
-    names = list(scenario.state_schema)
-    told = {"schema_names": "\n".join(f"- {name}" for name in names), "schema_list": str(names)}
-    texts = {slot: getattr(policy.prompts, slot) for slot in ("write", "info_types")}
-    filled = {slot: text if text is None else render(text, **told) for slot, text in texts.items()}
-    return policy.model_copy(update={"prompts": policy.prompts.model_copy(update=filled)})
 
 
 @dataclass(frozen=True, slots=True)

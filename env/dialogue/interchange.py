@@ -17,12 +17,14 @@ from typing import Any
 from ...data.dialogue.scenario import Question, Scenario
 from ...policies.amemgym import agent_config, is_agent_config, policy_values
 from ...policies.policy import MemoryPolicy
-from ..episode import Answer, Episode, PeriodRecord, Probe, UpperBound, answer_of
-from ..evaluation import Evaluation
-from .compat import DEFECTS, Compat
+from ..episode import Episode
+from ..evaluation import Evaluation, score_groups
+from .bounds import bounds_of
+from .compat import DEFECTS
 from .protocol import Protocol, gold_choice, probe_prompt
-from .scoring import last_change, score_episode, similarity
-from .transcript import Transcript, read_transcripts
+from .record import Answer, DialogueBounds, PeriodRecord, Probe, UpperBound, answer_of, record_period, sessions_of
+from .track import DialogueTrack
+from .transcript import read_transcripts
 
 RANDOM, BOUND, BOUND_METRICS = "random_metrics.json", "utilization_results.json", "utilization_metrics.json"
 OVERALL, OVERALL_METRICS = "overall_results.json", "overall_metrics.json"
@@ -40,11 +42,11 @@ def write_results(
     """Write the complete episodes of an evaluation. What was left unscored is NaN."""
     by_id = {scenario.id: scenario for scenario in scenarios}
     episodes = [episode for episode in evaluation.episodes if episode.failure is None]
-    lives = [by_id[episode.user] for episode in episodes]
+    lives = [by_id[episode.task] for episode in episodes]
     _write(folder / name / f"{name}.json", agent_config(evaluation.policy, name=name, model=model))
     for episode, life in zip(episodes, lives, strict=True):
         _write_user(folder / name / life.id, episode, life, protocol)
-    bounds = [evaluation.upper_bounds[life.id] for life in lives]
+    bounds = [_choices(evaluation, life) for life in lives]
     _write(folder / model / BOUND, [_bound_json(bound, life) for bound, life in zip(bounds, lives, strict=True)])
     metrics = [_bound_metrics(bound, life) for bound, life in zip(bounds, lives, strict=True)]
     _write(folder / model / BOUND_METRICS, {"accuracy": metrics})
@@ -103,21 +105,20 @@ def read_results(
     Users without results are left out; unfinished ones are failures. Without an upper bound there is no memory score,
     without diagnosis there are no shares. Raises InterchangeError or TranscriptError when a file cannot be used.
     """
-    compat: Compat = frozenset(DEFECTS)
+    track = DialogueTrack(Protocol(compat=frozenset(DEFECTS)))
     lives = [life for life in scenarios if (run / life.id / OVERALL).is_file()]
     talks = read_transcripts(run) if any(run.glob("*/interactions")) else {}
     episodes = [_read_user(run / life.id, life, policy, talks.get(life.id)) for life in lives]
-    bounds = _read_bounds(upper_bound, lives, scenarios)
+    choices = _read_bounds(upper_bound, lives, scenarios)
+    bounds = {life.id: bounds_of(life, choices[life.id], track.protocol.compat) for life in lives}
     return Evaluation(
         policy=policy,
-        users=tuple(
-            score_episode(episode, life, bounds[life.id], compat=compat)
-            for episode, life in zip(episodes, lives, strict=True)
-            if episode.failure is None
-        ),
+        groups=score_groups(track, lives, episodes, bounds),
         episodes=tuple(episodes),
-        upper_bounds=bounds if upper_bound is not None else {},
-        compat=compat,
+        group_of={life.id: life.group for life in lives},
+        bounds=bounds if upper_bound is not None else {},
+        extras=track.extras(lives, episodes, bounds),
+        compat=track.compat,
     )
 
 
@@ -144,23 +145,29 @@ def _no_bound(life: Scenario) -> UpperBound:
 # Writing
 
 
+def _choices(evaluation: Evaluation, life: Scenario) -> UpperBound:
+    bounds = evaluation.bounds[life.id]
+    return bounds.choices if isinstance(bounds, DialogueBounds) else ()
+
+
 def _write_user(folder: Path, episode: Episode, life: Scenario, protocol: Protocol) -> None:
-    for p, period in enumerate(episode.periods):
+    periods = [stage for stage in episode.stages if isinstance(stage, PeriodRecord)]
+    for p, period in enumerate(periods):
         sessions = [
             [
                 {"role": role, "content": text}
                 for turn in turns
                 for role, text in (("user", turn.user), ("assistant", turn.assistant))
             ]
-            for turns in period.sessions
+            for turns in sessions_of(period)
         ]
         _write(folder / "interactions" / f"period_{p:02d}.json", sessions)
-    answers = [[_answer_json(a, q) for a, q in zip(p.answers, life.qas, strict=True)] for p in episode.periods]
+    answers = [[_answer_json(a, q) for a, q in zip(p.answers, life.qas, strict=True)] for p in periods]
     _write(folder / OVERALL, answers)
-    _write(folder / OVERALL_METRICS, {"accuracy": [[answer.score for answer in p.answers] for p in episode.periods]})
+    _write(folder / OVERALL_METRICS, {"accuracy": [[answer.score for answer in p.answers] for p in periods]})
     probes = [
         [_probe_json(probe, q, p, life, protocol) for q, probe in enumerate(period.probes)]
-        for p, period in enumerate(episode.periods)
+        for p, period in enumerate(periods)
     ]
     _write(folder / DIAGNOSIS, probes)
     _write(folder / DIAGNOSIS_METRICS, _diagnosis_metrics(probes))
@@ -193,7 +200,7 @@ def _probe_json(probe: Probe, q: int, p: int, life: Scenario, protocol: Protocol
             "json_error": info not in named,
             "answer_state": life.periods[p].state[info],
             "response_state": named.get(info),
-            "write_pos": last_change(life, info, p),
+            "write_pos": life.last_change(info, p),
             "read_pos": p,
             "score": float(probe.right[info]),
         }
@@ -239,13 +246,7 @@ def _bound_metrics(bound: UpperBound, life: Scenario) -> list[list[float]]:
 
 
 def _chances(life: Scenario) -> list[list[float]]:
-    return [[_chance(question, period.state) for question in life.qas] for period in life.periods]
-
-
-def _chance(question: Question, state: Mapping[str, str]) -> float:
-    now = [state[info] for info in question.required_info]
-    alike = [similarity(now, choice.state, "accuracy") for choice in question.answer_choices]
-    return sum(alike) / len(alike)
+    return [[question.chance(period.state) for question in life.qas] for period in life.periods]
 
 
 def _write(file: Path, value: object) -> None:
@@ -256,20 +257,19 @@ def _write(file: Path, value: object) -> None:
 # Reading
 
 
-def _read_user(folder: Path, life: Scenario, policy: MemoryPolicy, talk: Transcript | None) -> Episode:
+def _read_user(folder: Path, life: Scenario, policy: MemoryPolicy, talk: Episode | None) -> Episode:
     answers = _read(folder / OVERALL)
     probes = _read(folder / DIAGNOSIS) if (folder / DIAGNOSIS).is_file() else [[]] * len(life.periods)
     try:
         if any(cell is None for row in (*answers, *probes) for cell in row):
             return Episode(life.id, policy.key, (), failure="its results are not finished")
         periods = tuple(
-            PeriodRecord(
-                sessions=() if talk is None else talk[p],
-                events=(),
-                answers=tuple(
-                    _read_answer(cell, q, period.state) for cell, q in zip(answers[p], life.qas, strict=True)
-                ),
-                probes=tuple(_read_probe(cell) for cell in probes[p]),
+            record_period(
+                life,
+                p,
+                events=() if talk is None else talk.stages[p].events,
+                answers=[_read_answer(cell, q, period.state) for cell, q in zip(answers[p], life.qas, strict=True)],
+                probes=[_read_probe(cell) for cell in probes[p]],
             )
             for p, period in enumerate(life.periods)
         )

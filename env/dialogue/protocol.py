@@ -73,6 +73,12 @@ def probe_prompt(template: str, question: Question, scenario: Scenario) -> str:
     return render(template, query=question.query, schema=_schema_lines(schema, ",\n"), schema_json=_indented(schema))
 
 
+def schema_hints(scenario: Scenario) -> dict[str, str]:
+    """Return the names of the states that will be asked for, as the slots of an oracle's prompts have them."""
+    names = list(scenario.state_schema)
+    return {"schema_names": "\n".join(f"- {name}" for name in names), "schema_list": str(names)}
+
+
 def user_prompt(template: str, scenario: Scenario, period: int, opening: str, exchange: tuple[str, str]) -> str:
     """Return how the simulated user is asked for the next message; states are not told, only forbidden to tell."""
     said, replied = exchange

@@ -8,32 +8,26 @@ from dataclasses import dataclass
 
 from ...data.dialogue.scenario import Period, Question, Scenario
 from ...policies.assistant import Assistant
-from ...policies.lm import Embedder, EndpointDown, LanguageModel, LanguageModelError, Ledger, Message, Metered, Request
+from ...policies.lm import EndpointDown, LanguageModelError, Ledger, Message, Metered, Request
 from ...policies.lm.base import merged
 from ...policies.memory import MemoryEvent, open_memory
 from ...policies.policy import MemoryPolicy
 from ..concurrency import Running, both, end, side_by_side, start
-from ..episode import Answer, Episode, PeriodRecord, Probe, Revision, Turn, answer_of
+from ..episode import Episode, Event, Revision, StageRecord
+from ..track import Cast
 from .compat import guess_answers
-from .evolution import Exam, rewrite, told_schema
-from .protocol import Protocol, answer_prompt, gold_choice, probe_prompt, read_answer, read_probe, user_prompt
-from .transcript import Transcript
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """Who takes part in every episode."""
-
-    assistant: LanguageModel
-    user: LanguageModel
-    embedder: Embedder
-    protocol: Protocol
-
-
-@dataclass(frozen=True, slots=True)
-class _Talk:
-    sessions: tuple[tuple[Turn, ...], ...]
-    events: tuple[MemoryEvent, ...]
+from .evolution import Exam, rewrite
+from .protocol import (
+    Protocol,
+    answer_prompt,
+    gold_choice,
+    probe_prompt,
+    read_answer,
+    read_probe,
+    schema_hints,
+    user_prompt,
+)
+from .record import Answer, PeriodRecord, Probe, Turn, answer_of, record_period
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +39,10 @@ class _Questioning:
     probes: Running[tuple[Probe, ...]]
 
 
-class Rollout:
+class DialogueRollout:
     """One episode under way, which can stop after any period and go on later.
 
-    Off-policy, where a talk is ``replayed``: the assistant listens, and is questioned all the same. A period's
+    Off-policy, where there is a ``replay``: the assistant listens, and is questioned all the same. A period's
     questions and probes run on a copy of the memory while the next period's talk goes on; an evolving policy waits for
     the answers. ``guesses`` stand in at once for answers that cannot be read (``compat: guessed_answers``).
     """
@@ -58,29 +52,25 @@ class Rollout:
         scenario: Scenario,
         policy: MemoryPolicy,
         cast: Cast,
+        protocol: Protocol,
         *,
-        replayed: Transcript | None = None,
+        replay: Episode | None = None,
         guesses: random.Random | None = None,
     ) -> None:
         """Begin with the first period."""
-        self.replayed = replayed
+        self.replay = replay
         self.guesses = guesses
         self.scenario = scenario
         self.policy = policy
-        self.protocol = cast.protocol
+        self.protocol = protocol
         self.model = Metered(cast.assistant)
         self.user = Metered(cast.user)
-        memory = open_memory(told_schema(policy, scenario), self.model, cast.embedder)
-        self.assistant = Assistant(self.model, memory)
+        own = policy.with_hints(schema_hints(scenario))
+        self.assistant = Assistant(self.model, open_memory(own, self.model, cast.embedder))
         self._records: list[PeriodRecord] = []
         self._failure: str | None = None
 
-    @property
-    def periods_run(self) -> int:
-        """Periods that are over, questions included."""
-        return len(self._records)
-
-    async def run(self, periods: int | None = None) -> Episode:
+    async def run(self, stages: int | None = None) -> Episode:
         """Go on until this many periods are over, or all where there are fewer; return the episode so far.
 
         A language model that fails for good ends the episode: its ``failure`` says why, and what was recorded until
@@ -88,18 +78,23 @@ class Rollout:
         """
         if self._failure is None:
             whole = len(self.scenario.periods)
-            await self._go_on(whole if periods is None else min(periods, whole))
+            await self._go_on(whole if stages is None else min(stages, whole))
         return Episode(self.scenario.id, self.policy.key, tuple(self._records), self._ledger(), self._failure)
 
+    async def aclose(self) -> None:
+        """Nothing is held between two runs."""
+
     async def _go_on(self, end: int) -> None:
-        talks: list[_Talk] = []
+        talks: list[tuple[Event, ...]] = []
         exams: list[_Questioning] = []
         revisions: list[tuple[Revision, ...]] = []
         failures: list[str] = []
         try:
             for p in range(len(self._records), end):
                 period = self.scenario.periods[p]
-                talks.append(await (self._talk(p, period) if self.replayed is None else self._listen(self.replayed[p])))
+                talks.append(
+                    await (self._talk(p, period) if self.replay is None else self._listen(self.replay.stages[p]))
+                )
                 exams.append(await self._question(period))
                 evolves = self.policy.evolution is not None and self.protocol.evolves_after(p, self.scenario)
                 revisions.append(await self._evolve(period, exams[-1]) if evolves else ())
@@ -110,9 +105,18 @@ class Rollout:
             failures.append(str(error))
             revisions += [()] * (len(exams) - len(revisions))
         try:
-            for talk, exam, revised in zip(talks, exams, revisions, strict=True):
+            for events, exam, revised in zip(talks, exams, revisions, strict=True):
                 answers, probes = await exam.answers.result(), await exam.probes.result()
-                self._records.append(PeriodRecord(talk.sessions, talk.events, answers, probes, revised))
+                self._records.append(
+                    record_period(
+                        self.scenario,
+                        len(self._records),
+                        events=events,
+                        answers=answers,
+                        probes=probes,
+                        revisions=revised,
+                    )
+                )
         except LanguageModelError as error:
             if not _ends_one_episode(error):
                 raise
@@ -124,32 +128,28 @@ class Rollout:
     def _ledger(self) -> Ledger:
         return merged([self.model.ledger, self.user.ledger])
 
-    async def _talk(self, p: int, period: Period) -> _Talk:
-        sessions: list[tuple[Turn, ...]] = []
-        events: list[MemoryEvent] = []
-        for session in period.sessions:
-            turns: list[Turn] = []
+    async def _talk(self, p: int, period: Period) -> tuple[Event, ...]:
+        events: list[Event] = []
+        for s, session in enumerate(period.sessions):
             text = session.opening
             for more in reversed(range(self.protocol.rounds(p))):
-                reply = await self.assistant.respond(text)
-                turns.append(Turn(text, reply))
-                writing = self.assistant.remember(text, reply)
+                turn = Turn(text, await self.assistant.respond(text))
+                events.append(Event(s, "say", turn.messages))
+                writing = self.assistant.remember(turn.user, turn.assistant)
                 if more:  # the simulated user does not wait for what the assistant writes down
-                    written, text = await both(writing, self._follow_up(p, session.opening, turns[-1]))
+                    writes, text = await both(writing, self._follow_up(p, session.opening, turn))
                 else:
-                    written = await writing
-                events += written
-            sessions.append(tuple(turns))
-        return _Talk(tuple(sessions), tuple(events))
+                    writes = await writing
+                events += _written(s, writes)
+        return tuple(events)
 
-    async def _listen(self, sessions: Sequence[tuple[Turn, ...]]) -> _Talk:
-        events = [
-            event
-            for turns in sessions
-            for turn in turns
-            for event in await self.assistant.remember(turn.user, turn.assistant)
-        ]
-        return _Talk(tuple(sessions), tuple(events))
+    async def _listen(self, stage: StageRecord) -> tuple[Event, ...]:
+        events: list[Event] = []
+        for event in stage.events:
+            if event.kind == "say":
+                user, assistant = event.seen
+                events += [event, *_written(event.step, await self.assistant.remember(user.content, assistant.content))]
+        return tuple(events)
 
     async def _follow_up(self, p: int, opening: str, turn: Turn) -> str:
         prompt = user_prompt(self.protocol.templates.user, self.scenario, p, opening, (turn.user, turn.assistant))
@@ -204,11 +204,16 @@ async def rollout(
     policy: MemoryPolicy,
     cast: Cast,
     *,
-    replayed: Transcript | None = None,
+    protocol: Protocol | None = None,
+    replay: Episode | None = None,
     guesses: random.Random | None = None,
 ) -> Episode:
-    """Run one whole episode, as ``Rollout`` has it."""
-    return await Rollout(scenario, policy, cast, replayed=replayed, guesses=guesses).run()
+    """Run one whole episode, as ``DialogueRollout`` has it."""
+    return await DialogueRollout(scenario, policy, cast, protocol or Protocol(), replay=replay, guesses=guesses).run()
+
+
+def _written(step: int, writes: Sequence[MemoryEvent]) -> list[Event]:
+    return [Event(step, "write", write=write) for write in writes]
 
 
 async def _end(exams: Sequence[_Questioning]) -> None:

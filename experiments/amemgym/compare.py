@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ...data import Scenario, load_scenarios
-from ...env import Cast, Evaluation, Evaluator, Protocol
+from ...env import Cast, DialogueTrack, Evaluation, Evaluator, Protocol
 from ...env.dialogue.compat import DEFECTS
 from ...env.dialogue.interchange import BOUND, read_results, write_results
 from ...policies import load_policy
@@ -88,7 +88,7 @@ async def evaluate(
     """Evaluate the presets under AMemGym's texts and defects; return the seconds that they took, too."""
     model = OpenAIModel("m", base_url=url, concurrency=64)
     protocol = Protocol(env["num_rounds_init"], env["num_rounds_update"], templates, frozenset(DEFECTS))
-    evaluator = Evaluator(Cast(model, model, LexicalEmbedder(), protocol))
+    evaluator = Evaluator(DialogueTrack(protocol), Cast(model, model, LexicalEmbedder()))
     start = time.monotonic()
     found = {kind: await evaluator.evaluate(load_policy(kind, templates=templates), scenarios) for kind in KINDS}
     seconds = time.monotonic() - start
@@ -120,8 +120,8 @@ def main(checkout: str, python: str, data: str, env_config: str = "") -> int:
             written = out / "written"
             write_results(written, evaluation, scenarios, name=kind, model="m", protocol=Protocol(templates=templates))
             read = read_results(out / kind, scenarios, upper_bound=out / "m" / BOUND, policy=evaluation.policy)
-            equal &= read.users == evaluation.users
-            print(f"  AMemGym's files give {'the same' if read.users == evaluation.users else 'OTHER'} scores here")
+            equal &= read.groups == evaluation.groups
+            print(f"  AMemGym's files give {'the same' if read.groups == evaluation.groups else 'OTHER'} scores here")
         equal &= _compare_files(out, written)
         equal &= _compare_messages(messages(out / "theirs.jsonl"), messages(out / "ours.jsonl"))
         took = sum(value for name, value in _json(out / "seconds.json").items() if "with" in name or "bound" in name)

@@ -20,8 +20,9 @@ from typing import Any
 
 from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
-from ...env import Cast, Evaluation, Evaluator, Protocol
+from ...env import Cast, DialogueTrack, Evaluation, Evaluator, Protocol
 from ...env.dialogue.compat import DEFECTS
+from ...env.dialogue.record import period_of
 from ...policies.files import load_policy
 from ...policies.lm.openai import OpenAIModel
 from ...policies.prompts import Templates, complete_templates
@@ -57,7 +58,7 @@ async def evaluate(
     model = OpenAIModel("m", base_url=url, concurrency=64)
     templates = Templates.model_validate(complete_templates(texts))
     protocol = Protocol(env["num_rounds_init"], env["num_rounds_update"], templates, frozenset(DEFECTS))
-    evaluator = Evaluator(Cast(model, model, LexicalEmbedder(), protocol))
+    evaluator = Evaluator(DialogueTrack(protocol), Cast(model, model, LexicalEmbedder()))
     try:
         return await evaluator.evaluate(load_policy(agent, templates=templates), scenarios)
     finally:
@@ -84,7 +85,10 @@ def compare(name: str, config: Mapping[str, Any], checkout: Path, python: str, d
         if config["type"] == "awi-hack":
             _leave_out(ours, max(texts["probe"].split("{schema_json}"), key=len))
         answers = [_answers(out / name / s.id / "overall_results.json", s) for s in scenarios]
-    found = [[[answer.choice for answer in p.answers] for p in e.periods] for e in evaluation.episodes]
+    found = [
+        [[answer.choice for answer in period_of(e, p).answers] for p in range(len(e.stages))]
+        for e in evaluation.episodes
+    ]
     missing, added = theirs - ours, ours - theirs
     print(
         f"{name}: {theirs.total():,} requests of AMemGym's, {missing.total():,} of them not ours, "

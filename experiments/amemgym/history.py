@@ -14,7 +14,7 @@ import sys
 
 from ...data import Scenario
 from ...data.dialogue.generator import generate_scenarios
-from ...env import Cast, Evaluator, Protocol
+from ...env import Cast, DialogueTrack, Evaluator
 from ...policies import load_policy
 from ...policies.lm.openai import OpenAIModel
 from ...policies.text import LexicalEmbedder
@@ -36,17 +36,14 @@ async def measure(periods: int) -> str:
     """Return a row of the table."""
     (scenario,) = generate_scenarios(users=1, seed=9)
     model = OpenAIModel("m", base_url=f"http://127.0.0.1:{PORT}/v1", concurrency=16)
-    evaluator = Evaluator(Cast(model, model, LexicalEmbedder(), Protocol()))
+    evaluator = Evaluator(DialogueTrack(), Cast(model, model, LexicalEmbedder()))
     await evaluator.evaluate(load_policy("native"), [lengthened(scenario, 2)])  # everything is imported now
     before = resource.getrusage(resource.RUSAGE_SELF)
     found = await evaluator.evaluate(load_policy("native"), [lengthened(scenario, periods)])
     after = resource.getrusage(resource.RUSAGE_SELF)
     await model.aclose()
     said = sum(
-        len(turn.user) + len(turn.assistant)
-        for period in found.episodes[0].periods
-        for session in period.sessions
-        for turn in session
+        len(message.content) for stage in found.episodes[0].stages for messages in stage.heard for message in messages
     )
     calls = found.ledger.total.calls
     memory = (after.ru_maxrss - before.ru_maxrss) / 1024

@@ -12,7 +12,7 @@ import asyncio
 import time
 
 from ...data.dialogue.generator import generate_scenarios
-from ...env import Cast, Evaluation, Evaluator, Protocol
+from ...env import Cast, DialogueTrack, Evaluation, Evaluator
 from ...policies import load_policy
 from ...policies.lm.openai import OpenAIModel
 from ...policies.text import LexicalEmbedder
@@ -25,7 +25,7 @@ CONCURRENCY = 64
 async def evaluate(url: str, policy: str, users: int, concurrency: int) -> tuple[Evaluation, float]:
     """Return an evaluation of generated users, and the CPU seconds that it took here."""
     model = OpenAIModel("m", base_url=url, concurrency=concurrency)
-    evaluator = Evaluator(Cast(model, model, LexicalEmbedder(), Protocol()))
+    evaluator = Evaluator(DialogueTrack(), Cast(model, model, LexicalEmbedder()))
     scenarios = generate_scenarios(users=users, seed=9)
     start = time.process_time()
     evaluation = await evaluator.evaluate(load_policy(policy), scenarios)

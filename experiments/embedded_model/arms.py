@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from ...data.dialogue.load import load_scenarios
-from ...env import Cast, Evaluation, Evaluator, Protocol, Summary
+from ...env import Cast, DialogueTrack, Evaluation, Evaluator, Summary
 from ...policies.files import load_policy
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.embedded.reading import Reading
@@ -81,13 +81,13 @@ def misses(arms: Mapping[str, Arm]) -> list[str]:
 
 def evaluate(policy: MemoryPolicy, data: str, reading: Reading = Reading()) -> Evaluation:  # noqa: B008 - frozen
     """Evaluate a policy with the embedded model."""
-    return asyncio.run(Evaluator(cast(reading)).evaluate(policy, load_scenarios(data)))
+    return asyncio.run(Evaluator(DialogueTrack(), cast(reading)).evaluate(policy, load_scenarios(data)))
 
 
 def cast(reading: Reading = Reading()) -> Cast:  # noqa: B008 - frozen
     """Return the embedded model in all roles."""
     model = EmbeddedModel(reading)
-    return Cast(model, model, LexicalEmbedder(), Protocol())
+    return Cast(model, model, LexicalEmbedder())
 
 
 def _series(arm: str, data: str, reading: Reading) -> Arm:

@@ -62,11 +62,11 @@ def main() -> None:
     with ProcessPoolExecutor(os.cpu_count()) as executor:
         running = {name: executor.submit(evaluate, policy, data) for name, policy in policies.items()}
         found = {name: one.result() for name, one in running.items()}
-    vague = found["vague"].by_user
+    vague = found["vague"].by_group
     print(f"{len(load_scenarios(data))} users\n")
     print("| write prompt | memory score | write | read | over vague |\n|---|---|---|---|---|")
     for name, evaluation in found.items():
-        gain = estimate([score - vague[user] for user, score in evaluation.by_user.items()])
+        gain = estimate([score - vague[user] for user, score in evaluation.by_group.items()])
         print(
             f"| {name} | {evaluation.memory_score.mean:.3f} | {evaluation.mean('write'):.3f} | "
             f"{evaluation.mean('read'):.3f} | {gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] |"

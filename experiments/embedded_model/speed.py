@@ -12,6 +12,7 @@ from statistics import median
 
 from ...data.dialogue.generator import Shape, generate_scenarios
 from ...data.dialogue.load import load_scenarios
+from ...env import DialogueTrack
 from ...env.dialogue.protocol import Protocol, probe_prompt
 from ...optimizer.search.cores import evaluate_on, processes_for
 from ...policies.files import load_policy
@@ -26,10 +27,10 @@ def arms(data: str) -> None:
     """Print a row for each arm, with upper bound and diagnosis."""
     print("| policy | users | calls | processes | wall s | calls a second |\n|---|---|---|---|---|---|")
     scenarios = load_scenarios(data)
-    processes = processes_for(cast(), len(scenarios), per_core=True)
+    processes = processes_for(DialogueTrack(), len(scenarios), per_core=True)
     for name in ARMS:
         start = time.monotonic()
-        calls = evaluate_on(processes, cast(), load_policy(name), scenarios).ledger.total.calls
+        calls = evaluate_on(processes, DialogueTrack(), cast(), load_policy(name), scenarios).ledger.total.calls
         wall = time.monotonic() - start
         print(f"| {name} | {len(scenarios)} | {calls:,} | {processes} | {wall:.1f} | {calls / wall:,.0f} |", flush=True)
 

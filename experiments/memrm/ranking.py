@@ -17,12 +17,11 @@ import numpy as np
 
 from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
-from ...env.dialogue.transcript import Transcript, talks_of
-from ...env.evaluation import Evaluator
+from ...env import DialogueTrack, Episode, Evaluator
 from ...env.memrm.evaluation.metrics import bootstrap_samples, interval
 from ...env.memrm.forecasting.ranking import spearman
 from ...optimizer.proposers.population import Member, population
-from ...optimizer.search.forecasting import ForecastModel, TalkForecaster, load_forecast_model
+from ...optimizer.search.forecasting import ForecastModel, ReplayForecaster, load_forecast_model
 from ...policies.files import load_policy
 from ...policies.lm.budget import Metered
 from ...policies.lm.embedded import EmbeddedModel
@@ -48,19 +47,20 @@ class Compared:
 
 
 async def compared(
-    member: Member, users: Sequence[Scenario], talks: dict[str, Transcript], judge: ForecastModel
+    member: Member, users: Sequence[Scenario], replays: dict[str, Episode], judge: ForecastModel
 ) -> Compared:
     """Evaluate a policy, and forecast it."""
     forecasts, calls, took = [], [], []
     for heard in HEARD:  # before the evaluation, which would leave texts read behind
         model = Metered(EmbeddedModel())
-        forecaster = TalkForecaster(judge, users[:heard], talks, replace(cast(), assistant=model, user=model))
+        players = replace(cast(), assistant=model, user=model)
+        forecaster = ReplayForecaster(judge, DialogueTrack(), users[:heard], replays, players)
         began = time.perf_counter()
         forecasts.append(await forecaster.forecast(member.policy))
         took.append(time.perf_counter() - began)
         calls.append(model.ledger.total.calls)
     began = time.perf_counter()
-    evaluation = await Evaluator(cast()).evaluate(member.policy, users)
+    evaluation = await Evaluator(DialogueTrack(), cast()).evaluate(member.policy, users)
     seconds = time.perf_counter() - began
     return Compared(
         member.name,
@@ -94,8 +94,9 @@ def table(found: Sequence[Compared]) -> str:
 async def run(users: Sequence[Scenario], members: Sequence[Member], judge: ForecastModel) -> list[Compared]:
     """Compare policy by policy; the talks are AWI's."""
     heard = users[: max(HEARD)]
-    talks = talks_of((await Evaluator(cast()).evaluate(load_policy("awi"), heard)).episodes)
-    return [await compared(member, users, talks, judge) for member in members]
+    evaluation = await Evaluator(DialogueTrack(), cast()).evaluate(load_policy("awi"), heard)
+    replays = {episode.task: episode for episode in evaluation.episodes}
+    return [await compared(member, users, replays, judge) for member in members]
 
 
 def main() -> None:

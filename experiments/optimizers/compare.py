@@ -17,7 +17,7 @@ from typing import Any
 
 from ...env.statistics import nan_mean
 from ...optimizer.config import Config, ConfigError, load_config
-from ...optimizer.models import protocol_of
+from ...optimizer.models import track_of
 from ...optimizer.search.ablation import Ablation, carry_out, load_ablation, runs_of
 from ...optimizer.search.allowance import Allowance, splits_of
 from ...optimizer.search.comparison import Finished, compare_variants, read_searches
@@ -35,7 +35,7 @@ def thrice(config: Config) -> int:
 
     Raises ConfigError where calls have no limit.
     """
-    allowance = Allowance.of(config, splits_of(config), protocol_of(config))
+    allowance = Allowance.of(config, splits_of(config), track_of(config))
     calls = allowance.search.calls
     if calls is None:
         raise ConfigError("search.budget.calls: without a limit there is no three times as many")

@@ -28,8 +28,10 @@ from ... import __version__
 from ...data.dialogue.generator import generate_scenarios
 from ...data.dialogue.scenario import Scenario
 from ...data.splits import Splits
-from ...env import Cast, Evaluator, Protocol
-from ...env.episode import UpperBound, answer_of
+from ...data.task import grouped
+from ...env import Cast, DialogueTrack, Evaluator, Protocol
+from ...env.dialogue.bounds import bounds_of
+from ...env.dialogue.record import UpperBound, answer_of
 from ...optimizer.config import SearchConfig
 from ...optimizer.proposers import open_proposers
 from ...optimizer.search.arena import Arena
@@ -93,9 +95,11 @@ async def search(name: str, seed: int) -> dict[str, Any]:
     lives = short_lives(2 * USERS)
     config = SearchConfig.model_validate({**SEARCH, **DECIDED[name], "seed": seed})
     guesser = Metered(Guesser(seed), budget=Budget(Limits()))
-    bounds = {life.id: all_right(life) for life in lives}
-    evaluator = Evaluator(Cast(guesser, guesser, LexicalEmbedder(), Protocol(1, 1)), upper_bounds=bounds)
-    splits = Splits(tuple(lives[:USERS]), tuple(lives[USERS:]), ())
+    bounds = {life.id: bounds_of(life, all_right(life), frozenset()) for life in lives}
+    track = DialogueTrack(Protocol(1, 1))
+    evaluator = Evaluator(track, Cast(guesser, guesser, LexicalEmbedder()), bounds=bounds)
+    groups = grouped(lives)
+    splits = Splits(tuple(groups[:USERS]), tuple(groups[USERS:]), ())
     arena = Arena(splits, evaluator, seed=seed, block=config.race_block, racing=config.racing)
     study = Study(None, name="null")
     proposer = Metered(EmbeddedModel(), budget=Budget(Limits()))

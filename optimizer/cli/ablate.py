@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ...policies.lm.providers import model_named
 from ..config import ConfigError
+from ..models import track_of
 from ..views.table import number, people
 
 
@@ -56,22 +57,23 @@ def ablate_command(
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on", highlight=False)
         raise typer.Exit(130) from None
-    found, model = read_searches(runs), runs[0].config.model
+    found, model, noun = read_searches(runs), runs[0].config.model, track_of(runs[0].config).noun
     variants = compare_variants(found)
-    users = len({user for searches in found.values() for search in searches for user in search.by_group})
-    about = {"ablation": str(config), "model": model, "users": users, "seeds": list(ablation.seeds)}
+    groups = len({group for searches in found.values() for search in searches for group in search.by_group})
+    about = {"ablation": str(config), "model": model, "groups": groups, "seeds": list(ablation.seeds)}
     about |= {"settings": settings or [], "changes": ablation.variants}
     told = write_comparison(variants, folder, about=about)
     if as_json:
         typer.echo(json.dumps(told, ensure_ascii=False))
         return
     one = len(ablation.seeds) == 1
-    seeds_told, over = ("1 seed", "users") if one else (f"{len(ablation.seeds)} seeds", "users and seeds")
+    seeds_told, over = ("1 seed", f"{noun}s") if one else (f"{len(ablation.seeds)} seeds", f"{noun}s and seeds")
     console = Console()
     console.print()
-    console.print(comparison_table(variants, title=f"{people(users)} that no search saw, {seeds_told}, model: {model}"))
+    title = f"{people(groups, noun)} that no search saw, {seeds_told}, model: {model}"
+    console.print(comparison_table(variants, title=title))
     console.print(
-        f"difference: to {variants[0].name}, paired by user and seed, with a 95% interval over {over}",
+        f"difference: to {variants[0].name}, paired by {noun} and seed, with a 95% interval over {over}",
         highlight=False,
         markup=False,
         soft_wrap=True,

@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from ...data.dialogue.personas import PersonaError
-from ...data.dialogue.scenario import ScenarioError
+from ...data.task import TaskError
 from ...env.dialogue.generation import GenerationError
 from ...env.dialogue.interchange import InterchangeError
-from ...env.dialogue.transcript import TranscriptError
+from ...env.episode import RecordError
 from ...env.memrm.model.checkpoint import CheckpointError
 from ...env.memrm.rows.row import RowError
 from ...env.memrm.training.recipe import RecipeError
+from ...env.track import TrackError
 from ...policies.files import PolicyError
 from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
@@ -53,10 +54,11 @@ def main() -> None:
     try:
         app()
     except (
-        ScenarioError,
+        TaskError,
         PersonaError,
         GenerationError,
-        TranscriptError,
+        RecordError,
+        TrackError,
         InterchangeError,
         RowError,
         RecipeError,

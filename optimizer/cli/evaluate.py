@@ -11,17 +11,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ...data.dialogue.load import load_scenarios
-from ...data.dialogue.scenario import Scenario
-from ...env import Episode, Evaluation, Evaluator, Summary
+from ...data.task import Task
+from ...env import DialogueTrack, Episode, Evaluation, Evaluator, Summary, Track
 from ...env.dialogue.interchange import write_results
-from ...env.dialogue.transcript import Transcript, read_transcripts
+from ...env.dialogue.track import scenario_of
 from ...env.episode import write_episodes
+from ...env.scoring import LEAST_HEADROOM
 from ...policies.files import load_policy
 from ...policies.lm.providers import model_named
 from ...policies.policy import MemoryPolicy
-from ..config import Config, load_config, parse_config
-from ..models import Models, open_models, priced, protocol_of
+from ..config import Config, ConfigError, load_config, parse_config
+from ..models import Models, open_models, priced, track_of
 from ..search.cores import evaluate_on, processes_for
 from ..views.table import people, score_table
 
@@ -29,13 +29,16 @@ ModelOption = Annotated[
     str | None, typer.Option("--model", help="`embedded`, `openai:NAME`, or what a package registers.")
 ]
 
+TrackOption = Annotated[str | None, typer.Option("--track", help="`dialogue`, or what a package registers.")]
+
 
 def evaluate_command(
     policy: Annotated[str, typer.Argument(help="A preset (native, rag, awe, awi) or a policy file.")],
     data: Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")] = "base",
+    track: TrackOption = None,
     model: ModelOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
-    users: Annotated[str | None, typer.Option("--users", help="Only these users: ID,ID,...")] = None,
+    users: Annotated[str | None, typer.Option("--users", help="Only these groups: ID,ID,...")] = None,
     off_policy: Annotated[
         Path | None, typer.Option("--off-policy", help="Replay the talks recorded in this folder instead of talking.")
     ] = None,
@@ -47,10 +50,12 @@ def evaluate_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens."""
-    settings = settings_of(config, model)
-    chosen = load_policy(policy, templates=settings.templates)
-    scenarios = load_scenarios(data, users=None if users is None else [user.strip() for user in users.split(",")])
-    transcripts = None if off_policy is None else read_transcripts(off_policy)
+    settings = settings_of(config, model, track)
+    chosen, kind = load_policy(policy, templates=settings.templates), track_of(settings)
+    if export is not None and not isinstance(kind, DialogueTrack):
+        raise ConfigError(f"--export: AMemGym's files are of the dialogue track, not of {kind.name}")
+    tasks = load_tasks(kind, data, users)
+    replays = None if off_policy is None else kind.replays(off_policy)
     console = Console(stderr=True)
     with open_models(settings, folder=out, repeat=seed) as models, console.status("") as status:
         finished = 0
@@ -58,59 +63,68 @@ def evaluate_command(
         def done(_: object) -> None:
             nonlocal finished
             finished += 1
-            status.update(f"{finished}/{len(scenarios)} users")
+            status.update(f"{finished}/{people(len(tasks), kind.noun)}")
 
-        processes = processes_for(models.cast, len(scenarios), per_core=models.per_core)
+        processes = processes_for(kind, len(tasks), per_core=models.per_core)
         if processes > 1:
-            evaluation = evaluate_on(processes, models.cast, chosen, scenarios, transcripts=transcripts, done=done)
+            evaluation = evaluate_on(processes, kind, models.cast, chosen, tasks, replays=replays, done=done)
         else:
-            evaluation = asyncio.run(_evaluate(models, chosen, scenarios, transcripts, done))
+            evaluation = asyncio.run(_evaluate(kind, models, chosen, tasks, replays, done))
     summary, replayed = Summary.of(evaluation, name=policy), None if off_policy is None else str(off_policy)
     result = {**summary.as_json(), "model": settings.model, "data": data, "seed": seed, "off_policy": replayed}
     if out is not None:
         write_episodes(out, evaluation.episodes)
         (out / "result.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    if export is not None:
-        name, used = Path(policy).stem, model_named(settings.model).model
-        write_results(export, evaluation, scenarios, name=name, model=used, protocol=protocol_of(settings))
+    if export is not None and isinstance(kind, DialogueTrack):
+        name, used, scenarios = Path(policy).stem, model_named(settings.model).model, list(map(scenario_of, tasks))
+        write_results(export, evaluation, scenarios, name=name, model=used, protocol=kind.protocol)
     if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False))
     else:
-        Console().print(score_table({policy: summary}, title=f"{people(summary.groups)}, model: {settings.model}"))
-    for line in _remarks(summary, model=settings.model):
+        Console().print(
+            score_table({policy: summary}, title=f"{people(summary.groups, kind.noun)}, model: {settings.model}")
+        )
+    for line in _remarks(summary, model=settings.model, noun=kind.noun):
         console.print(line, style="yellow", highlight=False, markup=False)
     if not summary.groups:
         raise typer.Exit(1)
 
 
 async def _evaluate(
+    track: Track,
     models: Models,
     policy: MemoryPolicy,
-    scenarios: Sequence[Scenario],
-    transcripts: Mapping[str, Transcript] | None,
+    tasks: Sequence[Task],
+    replays: Mapping[str, Episode] | None,
     done: Callable[[Episode], None],
 ) -> Evaluation:
     try:
-        return await Evaluator(models.cast).evaluate(policy, scenarios, transcripts=transcripts, done=done)
+        return await Evaluator(track, models.cast).evaluate(policy, tasks, replays=replays, done=done)
     finally:
         await models.aclose()
 
 
-def settings_of(path: Path | None, model: str | None) -> Config:
-    """Return a config for models and protocol; what belongs to a search is not used."""
+def load_tasks(track: Track, data: str, groups: str | None) -> Sequence[Task]:
+    """Return the tasks of a source, those of ``groups`` where some are named. Raises TaskError."""
+    return track.load(data, groups=None if groups is None else [group.strip() for group in groups.split(",")])
+
+
+def settings_of(path: Path | None, model: str | None, track: str | None = None) -> Config:
+    """Return a config for models and track; what belongs to a search is not used."""
     unused = {"data": "", "splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": "native"}
-    overrides = [] if model is None else [f"model={json.dumps(model)}"]
+    given = {"model": model, "track": track}
+    overrides = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
     if path is None:
         return priced(parse_config("{}", where="--model", overrides=overrides, defaults=unused))
     return priced(load_config(path, overrides=overrides, defaults=unused))
 
 
-def _remarks(summary: Summary, *, model: str) -> Iterator[str]:
+def _remarks(summary: Summary, *, model: str, noun: str) -> Iterator[str]:
     """Say what a reader of the scores has to know."""
     total, longest = summary.spend.total, summary.critical_path
     if model_named(model).remote:
         cost = "not known (set endpoint.prices)" if total.cost_usd is None else f"${total.cost_usd:.2f}"
-        yield f"{total.calls:,} calls with the upper bound's, {total.cached:,} of them from the cache; cost: {cost}"
+        yield f"{total.calls:,} calls with the bounds', {total.cached:,} of them from the cache; cost: {cost}"
     if longest.seconds:
         yield (
             f"wall time {summary.wall_s:.1f} s, {summary.wall_s / longest.seconds:.2f} x the critical path: "
@@ -118,8 +132,13 @@ def _remarks(summary: Summary, *, model: str) -> Iterator[str]:
         )
     if summary.ceiling <= summary.floor:
         yield (
-            f"the upper bound, {summary.ceiling:.3f}, is not above chance, {summary.floor:.3f}: "
-            "the model fails even when told the user's state"
+            f"the ceiling, {summary.ceiling:.3f}, is not above the floor, {summary.floor:.3f}: "
+            "the model fails even when it is given exactly what it needs"
+        )
+    if summary.unscored:
+        yield (
+            f"{summary.unscored:,} stages have no memory score: their ceiling is less than {LEAST_HEADROOM} above "
+            "their floor, so that memory cannot show there"
         )
     if summary.unparsable:
         yield f"{summary.unparsable:,} answers could not be read, and count as wrong"
@@ -130,4 +149,4 @@ def _remarks(summary: Summary, *, model: str) -> Iterator[str]:
     if summary.oracle:
         yield "an oracle, whose prompts are told the states that will be asked for: an upper limit, nothing to ship"
     for group, reason in summary.failures.items():
-        yield f"user {group} failed: {reason}"
+        yield f"{noun} {group} failed: {reason}"

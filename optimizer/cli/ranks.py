@@ -14,17 +14,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...data.dialogue.load import load_scenarios
-from ...data.dialogue.scenario import Scenario
-from ...env import Evaluation, Evaluator
-from ...env.dialogue.transcript import Transcript, read_transcripts, talks_of
+from ...data.task import Task, grouped
+from ...env import Episode, Evaluation, Evaluator, Track
+from ...env.episode import complete
 from ...policies.files import load_policy
 from ...policies.policy import MemoryPolicy
 from ..config import ConfigError
-from ..models import Models, open_models
+from ..models import Models, open_models, track_of
 from ..search.ranks import Ranked, rank
 from ..views.table import LONGEST_NAME, number, people, short, with_interval
-from .evaluate import ModelOption, settings_of
+from .evaluate import ModelOption, TrackOption, load_tasks, settings_of
 
 Ways = tuple[dict[str, Evaluation], dict[str, Evaluation]]
 
@@ -32,6 +31,7 @@ Ways = tuple[dict[str, Evaluation], dict[str, Evaluation]]
 def ranks_command(
     policies: Annotated[list[str], typer.Argument(help="Presets or policy files, two or more.")],
     data: Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")] = "base",
+    track: TrackOption = None,
     model: ModelOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     off_policy: Annotated[
@@ -43,16 +43,17 @@ def ranks_command(
     """Rank policies by their own talks, and by the same recorded talks for all."""
     if len(set(policies)) < 2:
         raise ConfigError("ranks: name two or more different policies, for example `mnemotune ranks native rag awi`")
-    settings = settings_of(config, model)
+    settings = settings_of(config, model, track)
     chosen = {name: load_policy(name, templates=settings.templates) for name in policies}
-    scenarios = load_scenarios(data)
-    recorded = None if off_policy is None else read_transcripts(off_policy)
+    kind = track_of(settings)
+    tasks = load_tasks(kind, data, None)
+    recorded = None if off_policy is None else kind.replays(off_policy)
     console = Console(stderr=True)
     with open_models(settings, folder=out) as models, console.status(""):
-        on, off = asyncio.run(_both_ways(models, chosen, scenarios, recorded))
+        on, off = asyncio.run(_both_ways(kind, models, chosen, tasks, recorded))
     ranked = rank(on, off)
     replayed = f"{policies[0]}'s talks" if off_policy is None else str(off_policy)
-    result = {"data": data, "model": settings.model, "replayed": replayed, "users": len(scenarios)}
+    result = {"data": data, "model": settings.model, "replayed": replayed, "groups": len(grouped(tasks))}
     told = result | {"policies": [one.as_json() for one in ranked]}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -60,22 +61,23 @@ def ranks_command(
     if as_json:
         typer.echo(json.dumps(told, ensure_ascii=False))
     else:
-        title = f"{people(len(scenarios))}, model: {settings.model}; off-policy: {replayed} replayed"
+        title = f"{people(len(grouped(tasks)), kind.noun)}, model: {settings.model}; off-policy: {replayed} replayed"
         Console().print(_table(ranked, title=title))
 
 
 async def _both_ways(
+    track: Track,
     models: Models,
     policies: Mapping[str, MemoryPolicy],
-    scenarios: Sequence[Scenario],
-    recorded: Mapping[str, Transcript] | None,
+    tasks: Sequence[Task],
+    recorded: Mapping[str, Episode] | None,
 ) -> Ways:
-    evaluator = Evaluator(models.cast)
+    evaluator = Evaluator(track, models.cast)
     try:
-        on = {name: await evaluator.evaluate(policy, scenarios) for name, policy in policies.items()}
-        talks = talks_of(next(iter(on.values())).episodes) if recorded is None else recorded
-        heard = [scenario for scenario in scenarios if scenario.id in talks]
-        off = {name: await evaluator.evaluate(p, heard, transcripts=talks) for name, p in policies.items()}
+        on = {name: await evaluator.evaluate(policy, tasks) for name, policy in policies.items()}
+        replays = recorded if recorded is not None else complete(next(iter(on.values())).episodes)
+        heard = [task for task in tasks if task.id in replays]
+        off = {name: await evaluator.evaluate(p, heard, replays=replays) for name, p in policies.items()}
     finally:
         await models.aclose()
     return on, off

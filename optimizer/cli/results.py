@@ -13,6 +13,7 @@ from rich.console import Console
 from ...data.dialogue.load import load_scenarios
 from ...env import Evaluation, Summary
 from ...env.dialogue.interchange import find_runs, find_upper_bound, policy_of, read_results
+from ...env.dialogue.record import PeriodRecord
 from ..views.table import people, score_table
 
 
@@ -33,7 +34,7 @@ def results_command(
         typer.echo(json.dumps({"data": data, "runs": runs}, ensure_ascii=False))
     else:
         groups = max(row.groups for row in rows.values())
-        Console().print(score_table(rows, title=f"{people(groups)}, scored as AMemGym does"))
+        Console().print(score_table(rows, title=f"{people(groups, 'user')}, scored as AMemGym does"))
     console = Console(stderr=True)
     for line in _remarks(evaluations, len(scenarios)):
         console.print(line, style="yellow", highlight=False, markup=False)
@@ -44,10 +45,10 @@ def _remarks(evaluations: Mapping[str, Evaluation], users: int) -> Iterator[str]
     for name, evaluation in evaluations.items():
         absent = users - len(evaluation.episodes)
         if absent:
-            yield f"{name}: {absent} of {people(users)} have no results"
+            yield f"{name}: {absent} of {people(users, 'user')} have no results"
         for user, reason in evaluation.failures.items():
             yield f"{name}: user {user}: {reason}"
-        if not evaluation.upper_bounds:
+        if not evaluation.bounds:
             yield f"{name}: there is no utilization_results.json (AMemGym's eval/upperbound.py), so no memory score"
-        if any(not period.probes for episode in evaluation.episodes for period in episode.periods):
+        if any(isinstance(s, PeriodRecord) and not s.probes for e in evaluation.episodes for s in e.stages):
             yield f"{name}: some users lack diagnosis_results.json (AMemGym's eval/diagnosis.py), so no shares"

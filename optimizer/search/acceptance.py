@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...data.dialogue.scenario import Question, Scenario
-from ...env import Evaluation
+from ...data.task import Task, grouped
+from ...env import Episode, Evaluation
+from ...env.scoring import FAILURE_KINDS
 from ...env.statistics import nan_mean, paired_difference, paired_test
 from ..look import Comparison, Look
 from ..study import Trial
@@ -65,39 +66,38 @@ def look(
     return Look(over_seed, over_best, level, last, differences)
 
 
-def slices_of(evaluation: Evaluation, scenarios: Sequence[Scenario]) -> Slices:
-    """Return a policy's scores by user on early, middle and late periods, on each topic, and for each failure stage.
+def slices_of(evaluation: Evaluation, tasks: Sequence[Task]) -> Slices:
+    """Return a policy's scores by group on early, middle and late stages, on each topic, for each kind of failure.
 
-    A stage's score is the share of answers that it did not cost. A topic is the first word of a question's states.
+    A kind's score is the share of answers that it did not cost. A check's topic is that of the first fact it needs.
     """
-    by_id = {scenario.id: scenario for scenario in scenarios}
     found: dict[str, dict[str, float]] = {}
-    for user in evaluation.users:
-        third = math.ceil(len(user.periods) / 3)
+    for group in evaluation.groups:
+        third = math.ceil(len(group.stages) / 3)
         for name, part in (
-            ("early", user.periods[:third]),
-            ("middle", user.periods[third:-third]),
-            ("late", user.periods[-third:]),
+            ("early", group.stages[:third]),
+            ("middle", group.stages[third:-third]),
+            ("late", group.stages[-third:]),
         ):
-            found.setdefault(f"{name} periods", {})[user.user] = nan_mean([p.diagnosis.accuracy for p in part])
-        for stage in ("write", "read", "utilisation"):
-            lost = nan_mean([getattr(p.diagnosis, stage) for p in user.periods])
-            found.setdefault(f"{stage} failures", {})[user.user] = 1 - lost
-    for episode in evaluation.episodes:
-        if episode.user in evaluation.by_user:
-            for topic, scores in _by_topic(episode.periods, by_id[episode.user]).items():
-                found.setdefault(f"topic {topic}", {})[episode.user] = nan_mean(scores)
+            found.setdefault(f"{name} periods", {})[group.group] = nan_mean([stage.accuracy for stage in part])
+        for kind in FAILURE_KINDS:
+            lost = nan_mean([getattr(stage.diagnosis, kind) for stage in group.stages])
+            found.setdefault(f"{kind} failures", {})[group.group] = 1 - lost
+    scored = {group.group for group in evaluation.groups}
+    episodes = {episode.task: episode for episode in evaluation.episodes}
+    for group_id, members in ((group.id, group.tasks) for group in grouped(tasks) if group.id in scored):
+        for topic, scores in _by_topic(members, episodes).items():
+            found.setdefault(f"topic {topic}", {})[group_id] = nan_mean(scores)
     return found
 
 
-def _by_topic(periods: Sequence[Any], scenario: Scenario) -> dict[str, list[float]]:
+def _by_topic(tasks: Sequence[Task], episodes: Mapping[str, Episode]) -> dict[str, list[float]]:
     scores: dict[str, list[float]] = {}
-    for record in periods:
-        for question, answer in zip(scenario.qas, record.answers, strict=True):
-            scores.setdefault(topic_of(question), []).append(answer.score)
+    for task in tasks:
+        for stage in episodes[task.id].stages:
+            for mark in stage.marks:
+                needs = task.checks[mark.check].needs
+                scores.setdefault(task.facts[needs[0]].topic if needs else "none", []).append(mark.score)
     return scores
 
 
-def topic_of(question: Question) -> str:
-    """Return what a question is about: the first word of the name of its first state."""
-    return question.required_info[0].split("_")[0]

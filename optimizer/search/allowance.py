@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...data import Splits, load_scenarios, split_by_user
-from ...env.dialogue.protocol import Protocol, upper_bound_calls
+from ...data import Splits, split_by_group
+from ...data.task import Task, tasks_of
+from ...env.track import Track, most_calls
 from ...policies.files import load_policy
 from ...policies.lm import Limits
+from ...policies.policy import MemoryPolicy
 from ..config import BudgetLimits, Config, ConfigError
+from ..models import track_of
 from .sealed import most_test_calls
 
 
@@ -25,21 +29,21 @@ class Allowance:
     """Calls that judging the seed policy can take."""
 
     @classmethod
-    def of(cls, config: Config, splits: Splits, protocol: Protocol) -> Allowance:
+    def of(cls, config: Config, splits: Splits, track: Track) -> Allowance:
         """Divide a config's budget. Raises ConfigError when it is too small to learn anything."""
         policies = [config.seed_policy, *(load_policy(name, templates=config.templates) for name in config.baselines)]
         searched, given = config.search.space.limits["update_every"][0], config.seed_policy.update_every
         lowest = searched if given is None else min(searched, given)
-        reserve = most_test_calls(splits.test, policies, protocol, finalist_writes=lowest)
-        looked = splits.validation if config.search.acceptance == "validation" else ()
-        users = [*splits.train, *looked]
-        start = sum(protocol.episode_calls(s, config.seed_policy) + upper_bound_calls(s) for s in users)
-        look = most_test_calls(looked, [], protocol, finalist_writes=lowest)
+        reserve = most_test_calls(tasks_of(splits.test), policies, track, finalist_writes=lowest)
+        looked = tasks_of(splits.validation if config.search.acceptance == "validation" else ())
+        judged = [*tasks_of(splits.train), *looked]
+        start = _calls(track, judged, config.seed_policy)
+        look = most_test_calls(looked, [], track, finalist_writes=lowest)
         if config.search.objective != "score":  # where its pick is refused, the leader is looked at too
-            look = 2 * look - sum(upper_bound_calls(scenario) for scenario in looked)
+            look = 2 * look - sum(track.bound_calls(task) for task in looked)
         heard = 0 if config.search.screening is None else config.search.screening.users
-        recorded = users if config.search.off_policy else splits.train[:heard]
-        once = start + sum(protocol.episode_calls(s, config.seed_policy) + upper_bound_calls(s) for s in recorded)
+        recorded = judged if config.search.off_policy else tasks_of(splits.train[:heard])
+        once = start + _calls(track, recorded, config.seed_policy)
         smallest, calls = reserve + look + once + start, config.search.budget.calls
         if calls is not None and calls < smallest:
             raise ConfigError(
@@ -86,16 +90,21 @@ class Allowance:
         return Limits(budget.calls, budget.tokens, budget.usd, budget.seconds)
 
 
+def _calls(track: Track, tasks: Sequence[Task], policy: MemoryPolicy) -> int:
+    return most_calls(track, tasks, [policy]) + sum(track.bound_calls(task) for task in tasks)
+
+
 def splits_of(config: Config) -> Splits:
-    """Deal a config's users to its splits. Raises ScenarioError, or ConfigError when there are too few."""
-    sizes = config.splits
+    """Deal a config's groups to its splits. Raises ConfigError when the data has a fault, or too few of them."""
+    sizes, track = config.splits, track_of(config)
     try:
-        return split_by_user(
-            load_scenarios(config.data),
+        return split_by_group(
+            track.load(config.data),
             train=sizes.train,
             validation=sizes.validation,
             test=sizes.test,
             seed=sizes.seed,
+            noun=track.noun,
         )
     except ValueError as error:
         raise ConfigError(f"data: {error}") from None

@@ -1,4 +1,4 @@
-"""Where candidates are compared: on the same users as their parent, then on users that the search never proposed on."""
+"""Where candidates are compared: on their parent's groups, then on groups that the search never proposed on."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import optuna
 
-from ...data.dialogue.scenario import Scenario
 from ...data.splits import Splits
+from ...data.task import Group, tasks_of
 from ...env import Episode, Evaluation, Evaluator, Summary
 from ...env.concurrency import side_by_side
-from ...env.dialogue.transcript import Transcript
 from ...env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from ...policies.lm import Ledger
 from ...policies.lm.base import merged
@@ -27,31 +26,31 @@ from .evidence import gather_evidence
 LOST = 0.1
 """p-value of the signed-rank test below which a race counts as lost."""
 UNLIKELY = 0.6
-"""One-sided p of no gain over a rival, on half of the users or more, above which a race is left."""
+"""One-sided p of no gain over a rival, on half of the groups or more, above which a race is left."""
 FIRST_LOOK = 3
-"""The first look takes in one of so many parts of a user's periods."""
+"""The first look takes in one of so many parts of a task's stages."""
 ONE_OF = 2
 """Of candidates that race together, one of so many goes on after each rung (successive halving)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """How a candidate did on the train users."""
+    """How a candidate did on the train groups."""
 
     series: Mapping[str, tuple[float, ...]]
-    """Memory score by user and period; empty where an episode failed."""
+    """Memory score by group and stage; empty where an episode failed."""
     scores: Mapping[str, float]
-    """Mean over all periods by user; NaN where an episode failed, empty where no episode was played to its end."""
+    """Mean over all stages by group; NaN where an episode failed, empty where no episode was played to its end."""
     failures: Mapping[str, str]
-    """Why episodes failed, by user."""
+    """Why episodes failed, by group."""
     finished: bool
     outrun: bool
     """Whether it was left only because others that raced beside it were better."""
     summary: Summary | None
     """None unless finished."""
     evidence: tuple[Evidence, ...]
-    periods: int
-    """Whole periods of its episodes."""
+    stages: int
+    """Whole stages of its episodes."""
     took: Ledger
 
 
@@ -62,14 +61,14 @@ class _Entrant:
     policy: MemoryPolicy
     rivals: Sequence[Trial]
     found: Mapping[str, Evaluation] = field(default_factory=dict)
-    """By user, as far as it got."""
+    """By group, as far as it got."""
     upto: int | None = None
-    """Periods of each user's life that count; None is all of them."""
+    """Stages of each task that count; None is all of them."""
     took: Ledger = field(default_factory=Ledger)
 
     @property
     def series(self) -> dict[str, tuple[float, ...]]:
-        return {user: series_of(evaluation)[: self.upto] for user, evaluation in self.found.items()}
+        return {group: series_of(evaluation)[: self.upto] for group, evaluation in self.found.items()}
 
     @property
     def score(self) -> float:
@@ -79,24 +78,24 @@ class _Entrant:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """How a policy did on the validation users."""
+    """How a policy did on the validation groups."""
 
     scores: Mapping[str, float]
-    """Memory score by user; users whose episode failed are left out."""
+    """Memory score by group; groups with a failed episode are left out."""
     failures: Mapping[str, str]
-    """Why episodes failed, by user."""
+    """Why episodes failed, by group."""
     finished: bool = True
-    """Whether all users were asked: a policy that does no better on half of them is left."""
+    """Whether all groups were asked: a policy that does no better on half of them is left."""
     headroom: float = math.nan
-    """Upper bound less chance."""
+    """Ceiling less floor."""
     slices: Slices = field(default_factory=dict)
-    periods: int = 0
-    """Whole periods of its episodes."""
+    stages: int = 0
+    """Whole stages of its episodes."""
     took: Ledger = field(default_factory=Ledger)
 
 
 class Arena:
-    """Runs candidates on the splits of a study; no policy meets a train user twice before its race is over."""
+    """Runs candidates on the splits of a study; no policy meets a train group twice before its race is over."""
 
     def __init__(
         self,
@@ -106,60 +105,58 @@ class Arena:
         seed: int,
         block: int,
         racing: bool = True,
-        talks: Mapping[str, Transcript] | None = None,
+        replays: Mapping[str, Episode] | None = None,
         done: Callable[[Episode], None] = lambda _: None,
     ) -> None:
-        """Race on ``block`` train users first, then on twice as many, and so on; without ``racing``, on all at once.
+        """Race on ``block`` train groups first, then on twice as many, and so on; without ``racing``, on all at once.
 
-        Where ``talks`` by user are given, policies listen to them instead of talking. ``done`` hears of every episode.
+        Where ``replays`` by task are given, memory hears those instead of acting. ``done`` hears of every episode.
         """
         self._train = random.Random(f"train:{seed}").sample(splits.train, len(splits.train))
         self._validation = splits.validation
         self._evaluator = evaluator
         self._seed = seed
         self._block = block if racing else len(self._train)
-        self._talks = talks
+        self._replays = replays
         self._done = done
         self._held: dict[tuple[str, str], Evaluation] = {}
-        """Of policies that were played and not raced yet, by key and user."""
+        """Of policies that were played and not raced yet, by key and group."""
 
     def order(self, seed: Mapping[str, float]) -> None:
-        """Put the train users in the order of racing: those of middling difficulty to the seed policy first.
+        """Put the train groups in the order of racing: those of middling difficulty to the seed policy first.
 
-        Users that it fails, or serves perfectly, tell candidates apart the least.
+        Groups that it fails, or serves perfectly, tell candidates apart the least.
         """
         known = [score for score in seed.values() if not math.isnan(score)]
         middle = statistics.median(known) if known else 0.0
 
-        def distance(user: str) -> float:
-            score = seed.get(user, math.nan)
+        def distance(group: str) -> float:
+            score = seed.get(group, math.nan)
             return math.inf if math.isnan(score) else abs(score - middle)
 
-        self._train.sort(key=lambda scenario: distance(scenario.id))
+        self._train.sort(key=lambda group: distance(group.id))
 
-    async def play(self, policy: MemoryPolicy, users: Sequence[str]) -> Mapping[str, Played]:
-        """Return how a policy does on these train users, by user; what is played here its race need not play again.
+    async def play(self, policy: MemoryPolicy, groups: Sequence[str]) -> Mapping[str, Played]:
+        """Return how a policy does on these train groups, by group; what is played here its race need not play again.
 
         Raises BudgetExhausted or EndpointDown.
         """
-        by_id = {scenario.id: scenario for scenario in self._train}
-        evaluations = await self._evaluate(policy, [by_id[user] for user in dict.fromkeys(users)])
+        by_id = {group.id: group for group in self._train}
+        evaluations = await self._evaluate(policy, [by_id[name] for name in dict.fromkeys(groups)])
         return {
-            user: Played(
-                evaluations[user].by_user.get(user, math.nan),
-                gather_evidence(evaluations[user], [by_id[user]], rng=self._rng(policy)),
-                tuple(
-                    r for episode in evaluations[user].episodes for period in episode.periods for r in period.revisions
-                ),
+            name: Played(
+                evaluations[name].by_group.get(name, math.nan),
+                self._evidence(evaluations[name], policy),
+                tuple(r for episode in evaluations[name].episodes for stage in episode.stages for r in stage.revisions),
             )
-            for user in users
+            for name in groups
         }
 
     async def race(self, policy: MemoryPolicy, rivals: Sequence[Trial]) -> Race:
-        """Run one candidate on ever more of the train users, until it has lost to a rival or all are done.
+        """Run one candidate on ever more of the train groups, until it has lost to a rival or all are done.
 
-        The first users' first periods come first; each rung goes on where the last one stopped. Without rivals there is
-        nothing to lose, and all users come at once.
+        The first groups' first stages come first; each rung goes on where the last one stopped. Without rivals there is
+        nothing to lose, and all groups come at once.
         """
         return (await self.heat([policy], [rivals]))[0]
 
@@ -169,37 +166,41 @@ class Arena:
         ``rivals``, each candidate's own, and the races are aligned with ``policies``.
         """
         every = [_Entrant(policy, against) for policy, against in zip(policies, rivals, strict=True)]
-        longest = max(len(scenario.periods) for scenario in self._train)
-        steps = (
-            rungs(len(self._train), block=self._block, periods=longest) if any(rivals) else [(len(self._train), None)]
-        )
+        steps = self._rungs() if any(rivals) else [(len(self._train), None)]
         running, outrun = every, list[_Entrant]()
-        for users, periods in steps:
-            await side_by_side(self._run_on(entrant, self._train[:users], periods) for entrant in running)
-            if users < len(self._train) or periods is not None:
+        for groups, stages in steps:
+            await side_by_side(self._run_on(entrant, self._train[:groups], stages) for entrant in running)
+            if groups < len(self._train) or stages is not None:
                 level = [entrant for entrant in running if not self._is_behind(entrant)]
                 ranked = sorted(level, key=lambda entrant: (math.isnan(entrant.score), -entrant.score))
                 most = math.ceil(len(running) / ONE_OF)
                 running, outrun = ranked[:most], outrun + ranked[most:]
         for policy in policies:
-            self._forget(policy)
+            await self._leave(policy)
         ends = [(entrant, entrant in running, entrant in outrun) for entrant in every]
         return [self._race_of(entrant, finished=finished, outrun=left) for entrant, finished, left in ends]
 
     def runs_of_heat(self, count: int) -> float:
-        """Return how many times all train users' whole lives a heat of so many candidates plays at most."""
-        every, longest = len(self._train), max(len(scenario.periods) for scenario in self._train)
+        """Return how many times all train groups' whole tasks a heat of so many candidates plays at most."""
+        every, longest = len(self._train), self._longest
         total = before = 0.0
-        for users, periods in rungs(every, block=self._block, periods=longest):
-            here = users / every * (periods or longest) / longest
+        for groups, stages in self._rungs():
+            here = groups / every * (stages or longest) / longest
             total, before = total + count * (here - before), here
             count = math.ceil(count / ONE_OF)
         return total
 
-    async def _run_on(self, entrant: _Entrant, users: Sequence[Scenario], periods: int | None) -> None:
+    @property
+    def _longest(self) -> int:
+        return max(group.stages for group in self._train)
+
+    def _rungs(self) -> list[tuple[int, int | None]]:
+        return list(rungs(len(self._train), block=self._block, stages=self._longest))
+
+    async def _run_on(self, entrant: _Entrant, groups: Sequence[Group], stages: int | None) -> None:
         with on_account(entrant.took):
-            entrant.found = {**entrant.found, **await self._evaluate(entrant.policy, users, periods)}
-        entrant.upto = periods
+            entrant.found = {**entrant.found, **await self._evaluate(entrant.policy, groups, stages)}
+        entrant.upto = stages
 
     def _race_of(self, entrant: _Entrant, *, finished: bool, outrun: bool) -> Race:
         every = joined(list(entrant.found.values()))
@@ -210,9 +211,9 @@ class Arena:
             every.failures,
             finished=finished,
             summary=Summary.of(every, name=entrant.policy.label) if finished else None,
-            evidence=gather_evidence(every, self._train, rng=self._rng(entrant.policy)) if finished else (),
+            evidence=self._evidence(every, entrant.policy) if finished else (),
             outrun=outrun,
-            periods=periods_of(every),
+            stages=stages_of(every),
             took=entrant.took,
         )
 
@@ -228,113 +229,123 @@ class Arena:
         return has_lost(others, scores) or (halfway and unlikely)
 
     async def validate(self, policy: MemoryPolicy, best: Trial | None = None) -> Validation:
-        """Run a policy on all validation users; on half of them, where it does no better than ``best`` there."""
+        """Run a policy on all validation groups; on half of them, where it does no better than ``best`` there."""
         half, took = self._validation[: len(self._validation) // 2] if best is not None else [], Ledger()
         with on_account(took):
             parts = [await self._run(policy, half)] if len(half) > 1 else []
-            if best is None or not parts or paired_difference(parts[0].by_user, best.validation).mean > 0:
+            if best is None or not parts or paired_difference(parts[0].by_group, best.validation).mean > 0:
                 rest = self._validation[len(half) if parts else 0 :]
                 parts.append(await self._run(policy, rest))
         found = joined(parts)
         return Validation(
-            found.by_user,
+            found.by_group,
             found.failures,
-            finished=len(found.episodes) == len(self._validation),
-            headroom=found.mean("upper_bound") - found.mean("random"),
-            slices=slices_of(found, self._validation),
-            periods=periods_of(found),
+            finished=len(found.episodes) == len(tasks_of(self._validation)),
+            headroom=found.mean("ceiling") - found.mean("floor"),
+            slices=slices_of(found, tasks_of(self._validation)),
+            stages=stages_of(found),
             took=took,
         )
 
     async def _evaluate(
-        self, policy: MemoryPolicy, users: Sequence[Scenario], periods: int | None = None
+        self, policy: MemoryPolicy, groups: Sequence[Group], stages: int | None = None
     ) -> Mapping[str, Evaluation]:
-        """Return one evaluation for each user, those held from before included."""
-        new = [s for s in users if (policy.key, s.id) not in self._held]
+        """Return an evaluation for each group, those held from before included."""
+        new = [group for group in groups if (policy.key, group.id) not in self._held]
         if new:
-            found = await self._run(policy, new, periods)
-            for episode in found.episodes:
-                scored = tuple(user for user in found.users if user.user == episode.user)
-                self._held[policy.key, episode.user] = replace(found, users=scored, episodes=(episode,))
-        held = {scenario.id: self._held[policy.key, scenario.id] for scenario in users}
-        if periods is not None:  # an episode that stopped has more to tell when it goes on
-            stopped = {(policy.key, scenario.id) for scenario in new if len(scenario.periods) > periods}
-            self._held = {place: one for place, one in self._held.items() if place not in stopped}
+            found = await self._run(policy, new, stages)
+            for group in new:
+                self._held[policy.key, group.id] = part_of(found, group)
+        held = {group.id: self._held[policy.key, group.id] for group in groups}
+        if stages is not None:  # an episode that stopped has more to tell when it goes on
+            stopped = {(policy.key, group.id) for group in new if group.stages > stages}
+            self._held = {place: found for place, found in self._held.items() if place not in stopped}
         return held
 
-    async def _run(self, policy: MemoryPolicy, users: Sequence[Scenario], periods: int | None = None) -> Evaluation:
-        return await self._evaluator.evaluate(policy, users, transcripts=self._talks, periods=periods, done=self._done)
+    async def _run(self, policy: MemoryPolicy, groups: Sequence[Group], stages: int | None = None) -> Evaluation:
+        return await self._evaluator.evaluate(
+            policy, tasks_of(groups), replays=self._replays, stages=stages, done=self._done
+        )
 
-    def _forget(self, policy: MemoryPolicy) -> None:
-        self._held = {place: one for place, one in self._held.items() if place[0] != policy.key}
-        self._evaluator.forget(policy)
+    async def _leave(self, policy: MemoryPolicy) -> None:
+        self._held = {place: found for place, found in self._held.items() if place[0] != policy.key}
+        await self._evaluator.leave(policy)
 
-    def _rng(self, policy: MemoryPolicy) -> random.Random:
-        return random.Random(f"evidence:{self._seed}:{policy.key}")
+    def _evidence(self, evaluation: Evaluation, policy: MemoryPolicy) -> tuple[Evidence, ...]:
+        rng = random.Random(f"evidence:{self._seed}:{policy.key}")
+        return gather_evidence(evaluation, tasks_of(self._train), track=self._evaluator.track, rng=rng)
 
 
-def rungs(every: int, *, block: int, periods: int) -> Iterator[tuple[int, int | None]]:
-    """Yield how many of all users, and how many of their periods, each look at a race takes in; None is all periods."""
-    users = block
-    if users < every:
-        yield users, first_look(periods)
-    while users < every:
-        yield users, None
-        users *= 2
+def rungs(every: int, *, block: int, stages: int) -> Iterator[tuple[int, int | None]]:
+    """Yield how many of all groups, and how many of their stages, each look at a race takes in; None is all stages."""
+    groups = block
+    if groups < every and first_look(stages) < stages:
+        yield groups, first_look(stages)
+    while groups < every:
+        yield groups, None
+        groups *= 2
     yield every, None
 
 
-def first_look(periods: int) -> int:
-    """Return how many of a life's periods come before the first look at a race."""
-    return math.ceil(periods / FIRST_LOOK)
+def first_look(stages: int) -> int:
+    """Return how many of a task's stages come before the first look at a race."""
+    return math.ceil(stages / FIRST_LOOK)
 
 
 def series_of(evaluation: Evaluation) -> tuple[float, ...]:
-    """Return the memory score by period of the one user that an evaluation is of; empty where the episode failed."""
-    return tuple(period.memory_score for user in evaluation.users for period in user.periods)
+    """Return the memory score by stage of the only group that an evaluation is of; empty where an episode failed."""
+    return tuple(stage.memory_score for group in evaluation.groups for stage in group.stages)
 
 
-def periods_of(evaluation: Evaluation) -> int:
-    """Count the whole periods of an evaluation's episodes."""
-    return sum(len(episode.periods) for episode in evaluation.episodes)
+def stages_of(evaluation: Evaluation) -> int:
+    """Count the whole stages of an evaluation's episodes."""
+    return sum(len(episode.stages) for episode in evaluation.episodes)
 
 
-def mean_scores(series: Mapping[str, Sequence[float]], periods: int | None = None) -> dict[str, float]:
-    """Return each user's mean over the first ``periods``, or all of them; NaN where there is no score."""
-    return {user: nan_mean(scores[:periods]) for user, scores in series.items()}
+def mean_scores(series: Mapping[str, Sequence[float]], stages: int | None = None) -> dict[str, float]:
+    """Return each group's mean over the first ``stages``, or all of them; NaN where there is no score."""
+    return {group: nan_mean(scores[:stages]) for group, scores in series.items()}
+
+
+def part_of(evaluation: Evaluation, group: Group) -> Evaluation:
+    """Return what an evaluation says of one group; what it took stays the whole's."""
+    ids = {task.id for task in group.tasks}
+    scores = tuple(score for score in evaluation.groups if score.group == group.id)
+    return replace(evaluation, groups=scores, episodes=tuple(e for e in evaluation.episodes if e.task in ids))
 
 
 def joined(parts: Sequence[Evaluation]) -> Evaluation:
-    """Put evaluations of one policy on different users together; upper bounds are left out of what they took."""
+    """Put evaluations of one policy on different groups together; bounds are left out of what they took."""
     episodes = tuple(episode for part in parts for episode in part.episodes)
     return Evaluation(
         policy=parts[0].policy,
-        users=tuple(user for part in parts for user in part.users),
+        groups=tuple(score for part in parts for score in part.groups),
         episodes=episodes,
+        group_of={task: group for part in parts for task, group in part.group_of.items()},
         ledger=merged([episode.ledger for episode in episodes]),
     )
 
 
 def has_lost(rival: Mapping[str, float], scores: Mapping[str, float]) -> bool:
-    """Tell whether scores are below a rival's on the same users by a signed-rank test (Optuna's WilcoxonPruner)."""
-    users = [u for u, score in scores.items() if not math.isnan(score) and not math.isnan(rival.get(u, math.nan))]
-    if len(users) < 2:
+    """Tell whether scores are below a rival's on the same groups by a signed-rank test (Optuna's WilcoxonPruner)."""
+    groups = [g for g, score in scores.items() if not math.isnan(score) and not math.isnan(rival.get(g, math.nan))]
+    if len(groups) < 2:
         return False
     with quiet_optuna():
         study = optuna.create_study(
             direction="maximize", pruner=optuna.pruners.WilcoxonPruner(p_threshold=LOST, n_startup_steps=2)
         )
-        steps = {i: rival[user] for i, user in enumerate(users)}
+        steps = {i: rival[group] for i, group in enumerate(groups)}
         mean = sum(steps.values()) / len(steps)
         study.add_trial(optuna.create_trial(value=mean, intermediate_values=steps))
         trial = study.ask()
-        for i, user in enumerate(users):
-            trial.report(scores[user], i)
+        for i, group in enumerate(groups):
+            trial.report(scores[group], i)
         return trial.should_prune()
 
 
 def compare(scores: Mapping[str, float], others: Mapping[str, float]) -> Estimate:
-    """Return the paired difference over users, with its interval."""
+    """Return the paired difference over groups, with its interval."""
     return paired_difference(scores, others)
 
 

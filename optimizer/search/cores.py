@@ -10,55 +10,58 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
 from ...data.dialogue.scenario import Scenario
-from ...env import Cast, Episode, Evaluation, Evaluator
-from ...env.dialogue.transcript import Transcript
+from ...data.task import Task, grouped, tasks_of
+from ...env import Cast, DialogueTrack, Episode, Evaluation, Evaluator, Track
 from ...env.memrm.collection.collect import CollectedEpisode, collect
 from ...policies.lm.base import merged
 from ...policies.lm.embedded.pool import end_with_parent
 from ...policies.policy import MemoryPolicy
 
-USERS_A_PROCESS = 4
-"""Users from which on a process of its own is worth its start."""
+TASKS_A_PROCESS = 4
+"""Tasks from which on a process of its own is worth its start."""
 EPISODES_A_PROCESS = 12
 """The same in episodes to be played and labelled."""
 
 
-def processes_for(cast: Cast, users: int, *, per_core: bool) -> int:
+def processes_for(track: Track, tasks: int, *, per_core: bool) -> int:
     """Return how many processes are worth while; 1 where the models are not worth while ``per_core``.
 
     AMemGym's guesses go on from user to user and cannot be dealt out.
     """
-    if not per_core or "guessed_answers" in cast.protocol.compat:
+    if not per_core or "guessed_answers" in track.compat:
         return 1
-    return max(1, min(os.cpu_count() or 1, users // USERS_A_PROCESS))
+    return max(1, min(os.cpu_count() or 1, tasks // TASKS_A_PROCESS))
 
 
 def evaluate_on(
     processes: int,
+    track: Track,
     cast: Cast,
     policy: MemoryPolicy,
-    scenarios: Sequence[Scenario],
+    tasks: Sequence[Task],
     *,
-    transcripts: Mapping[str, Transcript] | None = None,
+    replays: Mapping[str, Episode] | None = None,
     done: Callable[[Episode], None] = lambda _: None,
 ) -> Evaluation:
     """Evaluate like ``Evaluator``, with the same result; seconds are those of the process that took longest.
 
     ``done`` hears of a process's episodes when all of them are finished. Raises what ``Evaluator.evaluate`` raises.
     """
-    shares = [scenarios[i::processes] for i in range(processes)]
+    groups = grouped(tasks)
+    shares = [tasks_of(groups[i::processes]) for i in range(processes)]
     parts = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
-        for running in [executor.submit(_evaluate, cast, policy, share, transcripts) for share in shares]:
+        for running in [executor.submit(_evaluate, track, cast, policy, share, replays) for share in shares]:
             parts.append(running.result())
             for episode in parts[-1].episodes:
                 done(episode)
-    return _joined(parts, [scenario.id for scenario in scenarios])
+    return _joined(track, parts, tasks)
 
 
 def collect_on(
     processes: int,
+    track: DialogueTrack,
     cast: Cast,
     policies: Mapping[str, Mapping[str, MemoryPolicy]],
     scenarios: Sequence[Scenario],
@@ -74,7 +77,7 @@ def collect_on(
     found: list[CollectedEpisode] = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
-        running = [executor.submit(_collect, cast, policies[one.id], one, seed, writes) for one in scenarios]
+        running = [executor.submit(_collect, track, cast, policies[one.id], one, seed, writes) for one in scenarios]
         try:
             for one in running:
                 found += one.result()
@@ -92,26 +95,35 @@ def processes_to_collect(*, per_core: bool, users: int, episodes: int) -> int:
 
 
 def _collect(
-    cast: Cast, policies: Mapping[str, MemoryPolicy], scenario: Scenario, seed: int, writes: int | None
+    track: DialogueTrack,
+    cast: Cast,
+    policies: Mapping[str, MemoryPolicy],
+    scenario: Scenario,
+    seed: int,
+    writes: int | None,
 ) -> list[CollectedEpisode]:
-    return asyncio.run(collect(scenario, policies, cast, seed=seed, writes=writes))
+    return asyncio.run(collect(track, scenario, policies, cast, seed=seed, writes=writes))
 
 
 def _evaluate(
-    cast: Cast, policy: MemoryPolicy, scenarios: Sequence[Scenario], transcripts: Mapping[str, Transcript] | None
+    track: Track, cast: Cast, policy: MemoryPolicy, tasks: Sequence[Task], replays: Mapping[str, Episode] | None
 ) -> Evaluation:
-    return asyncio.run(Evaluator(cast).evaluate(policy, scenarios, transcripts=transcripts))
+    return asyncio.run(Evaluator(track, cast).evaluate(policy, tasks, replays=replays))
 
 
-def _joined(parts: Sequence[Evaluation], users: Sequence[str]) -> Evaluation:
-    scores = {score.user: score for part in parts for score in part.users}
-    episodes = {episode.user: episode for part in parts for episode in part.episodes}
-    bounds = {user: bound for part in parts for user, bound in part.upper_bounds.items()}
+def _joined(track: Track, parts: Sequence[Evaluation], tasks: Sequence[Task]) -> Evaluation:
+    scores = {score.group: score for part in parts for score in part.groups}
+    by_task = {episode.task: episode for part in parts for episode in part.episodes}
+    bounds = {task: bound for part in parts for task, bound in part.bounds.items()}
+    episodes = [by_task[task.id] for task in tasks]
+    found = {task.id: bounds[task.id] for task in tasks if task.id in bounds}
     return replace(
         parts[0],
-        users=tuple(scores[user] for user in users if user in scores),
-        episodes=tuple(episodes[user] for user in users),
-        upper_bounds={user: bounds[user] for user in users if user in bounds},
+        groups=tuple(scores[group.id] for group in grouped(tasks) if group.id in scores),
+        episodes=tuple(episodes),
+        group_of={task.id: task.group for task in tasks},
+        bounds=found,
+        extras=track.extras(tasks, episodes, found),
         ledger=merged([part.ledger for part in parts]),
         wall_s=max(part.wall_s for part in parts),
         critical_path=max((part.critical_path for part in parts), key=lambda path: path.calls),

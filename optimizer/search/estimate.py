@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from ...data import Splits
+from ...data.task import tasks_of
 from ...policies.files import load_policy
 from ...policies.lm import CALL_ROLES, CallRole, Limits
 from ...policies.policy import MemoryPolicy
 from ..config import Config, SearchConfig
-from ..models import price_of, protocol_of
+from ..models import price_of, track_of
 from .allowance import Allowance
 from .arena import ONE_OF, rungs
 from .forecasting import knows
@@ -109,19 +110,20 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     search = config.search
     if search.screening is not None and not knows(search.screening.model, config.model):
         search = search.model_copy(update={"screening": None})
-    allowance = Allowance.of(config, splits, protocol_of(config))
-    judged = [*splits.train, *(splits.validation if search.acceptance == "validation" else [])]
+    allowance = Allowance.of(config, splits, track_of(config))
+    judged = tasks_of([*splits.train, *(splits.validation if search.acceptance == "validation" else ())])
+    validation, test_tasks = tasks_of(splits.validation), tasks_of(splits.test)
     heard = np.array([[0.0 if search.off_policy and role in TALKING else 1.0] for role in CALL_ROLES])
     judging = rehearsal.takes(config.seed_policy, judged)
     start = rehearsal.bounds(judged) + heard * judging
     if search.off_policy:
         start = start + judging  # its talks are recorded first
     elif search.screening is not None:
-        start = start + rehearsal.takes(config.seed_policy, splits.train[: search.screening.users])
+        start = start + rehearsal.takes(config.seed_policy, tasks_of(splits.train[: search.screening.users]))
     planned, first = search.planned, search.broad if search.generations else 0
     looked = search.acceptance == "validation" and search.generations > 0
     policies, more = _settled(search, rehearsal, FOUND)
-    look = heard * more * rehearsal.mean(policies, splits.validation) if looked else NOTHING
+    look = heard * more * rehearsal.mean(policies, validation) if looked else NOTHING
     looks = (LOOKS if search.generations >= NO_LOOK_BEFORE else 0) * LOOK * look
     broad = heard * _broad(search, splits, rehearsal, first)
     later = heard * _later(search, splits, rehearsal, planned - first) + looks
@@ -136,12 +138,12 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     tried = round(of_broad * first + of_later * (planned - first))
     if search.broad and tried <= first:
         policies, more = rehearsal.broad, _reading(1.0)
-    last = LAST_LOOK * heard * more * rehearsal.mean(policies, splits.validation) if looked else NOTHING
+    last = LAST_LOOK * heard * more * rehearsal.mean(policies, validation) if looked else NOTHING
     parts["last look"] = money.fit(allowance.search, parts["search"], last)[0] * last
     tested = {config.seed_policy, *(load_policy(name, templates=config.templates) for name in config.baselines)}
-    test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
+    test = sum((rehearsal.takes(policy, test_tasks) for policy in tested), rehearsal.bounds(test_tasks))
     if search.generations:
-        test = test + more * rehearsal.mean(policies, splits.test)
+        test = test + more * rehearsal.mean(policies, test_tasks)
     gone = parts["search"] + parts["last look"]
     parts["sealed test"] = money.fit(allowance.whole, gone, test)[0] * test
     total = gone + parts["sealed test"]
@@ -187,7 +189,7 @@ def _screening(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candi
     """Return what it takes that so many candidates write while they listen to the screen's talks."""
     if search.screening is None:
         return NOTHING
-    listening = rehearsal.mean(rehearsal.broad, splits.train[: search.screening.users])
+    listening = rehearsal.mean(rehearsal.broad, tasks_of(splits.train[: search.screening.users]))
     writing: Taken = listening * np.array([[float(role == "write")] for role in CALL_ROLES])
     return candidates * writing
 
@@ -201,24 +203,24 @@ def race(
     together: int = 1,
 ) -> Taken:
     """Return what the race of such a policy takes on the average, where so many race ``together``."""
-    every, periods = len(splits.train), max(len(scenario.periods) for scenario in splits.train)
-    begun, whole = (rehearsal.mean(policies, splits.train, begun=begun) for begun in (True, False))
+    every, stages = len(splits.train), max(group.stages for group in splits.train)
+    begun, whole = (rehearsal.mean(policies, tasks_of(splits.train), begun=begun) for begun in (True, False))
     total = before = NOTHING
     left = 1.0
-    for users, first in rungs(every, block=search.race_block if search.racing else every, periods=periods):
-        here = users / every * (whole if first is None else begun)
+    for groups, first in rungs(every, block=search.race_block if search.racing else every, stages=stages):
+        here = groups / every * (whole if first is None else begun)
         total, before = total + left * (here - before), here
         if together > 1:
             left = math.ceil(left * together / ONE_OF) / together
         else:
-            left *= 1 - _lost(users / every, whole=first is None, numbers=search.changes_numbers)
+            left *= 1 - _lost(groups / every, whole=first is None, numbers=search.changes_numbers)
     return total
 
 
-def _lost(users: float, *, whole: bool, numbers: bool) -> float:
+def _lost(share: float, *, whole: bool, numbers: bool) -> float:
     if not whole:
         return LOST_AT_FIRST if numbers else LOST_AT_FIRST_BY_PROMPTS
-    return LOST_HALFWAY if users >= 0.5 else LOST_ON_THE_WAY
+    return LOST_HALFWAY if share >= 0.5 else LOST_ON_THE_WAY
 
 
 @dataclass(frozen=True, slots=True)

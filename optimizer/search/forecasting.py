@@ -1,4 +1,4 @@
-"""Forecasts of candidates: they listen to recorded talks and write, and MemRM tells what they would still know."""
+"""Forecasts of candidates: they hear recorded episodes and write, and MemRM tells what they would still know."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...data.dialogue.scenario import Scenario
-from ...env import Cast
+from ...data.task import Task
+from ...env import Cast, Episode, Track
 from ...env.concurrency import side_by_side
-from ...env.dialogue.transcript import Transcript
 from ...env.memrm.collection.retrievals import retrieve
 from ...env.memrm.forecasting.features import features_of
 from ...env.memrm.forecasting.forecast import Forecast, read_forecast
@@ -32,10 +31,10 @@ class ForecastModel:
         """Return the share of right answers to expect, in [0, 1]; NaN where it cannot tell."""
         return self.expected.score(features_of(shown, self.reward))
 
-    def is_foreign(self, talks: Iterable[Transcript]) -> bool:
-        """Tell whether users talk unlike those that the model learned from."""
-        said = [turn.user for talk in talks for sessions in talk for turns in sessions for turn in turns]
-        return self.reward.is_foreign(said)
+    def is_foreign(self, episodes: Iterable[Episode]) -> bool:
+        """Tell whether what memory heard in episodes is unlike the texts that the model learned from."""
+        heard = (messages for episode in episodes for stage in episode.stages for messages in stage.heard)
+        return self.reward.is_foreign([m.content for messages in heard for m in messages if m.role != "assistant"])
 
 
 def knows(checkpoint: str, model: str) -> bool:
@@ -49,28 +48,29 @@ def load_forecast_model(checkpoint: str) -> ForecastModel:
 
 
 @dataclass(frozen=True)
-class TalkForecaster:
-    """Forecasts from recorded talks: the only calls are those with which a policy writes."""
+class ReplayForecaster:
+    """Forecasts from recorded episodes: the only calls are those with which a policy writes."""
 
     model: ForecastModel
-    users: Sequence[Scenario]
-    talks: Mapping[str, Transcript]
-    """By user."""
+    track: Track
+    tasks: Sequence[Task]
+    replays: Mapping[str, Episode]
+    """By task."""
     cast: Cast
 
     async def forecast(self, policy: MemoryPolicy) -> float:
         """Return the share of right answers to expect, in [0, 1]; NaN where it cannot tell."""
-        return nan_mean(await side_by_side(self._of(policy, user) for user in self.users))
+        return nan_mean(await side_by_side(self._of(policy, task) for task in self.tasks))
 
-    async def _of(self, policy: MemoryPolicy, user: Scenario) -> float:
+    async def _of(self, policy: MemoryPolicy, task: Task) -> float:
         try:
             shown = await retrieve(
                 policy,
-                user,
-                self.talks[user.id],
+                task,
+                self.replays[task.id],
                 model=self.cast.assistant,
                 embedder=self.cast.embedder,
-                protocol=self.cast.protocol,
+                track=self.track,
             )
         except EndpointDown:
             raise

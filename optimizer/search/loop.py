@@ -345,7 +345,7 @@ def _told_of(failures: Mapping[str, str]) -> str:
 
 def _with_race(trial: Trial, race: Race) -> Trial:
     return replace(
-        _charged(trial, race.took, race.periods),
+        _charged(trial, race.took, race.stages),
         train=race.scores,
         series=race.series,
         summary=race.summary,
@@ -354,7 +354,7 @@ def _with_race(trial: Trial, race: Race) -> Trial:
 
 
 def _with_look(trial: Trial, found: Validation) -> Trial:
-    return replace(_charged(trial, found.took, found.periods), validation=found.scores, slices=found.slices)
+    return replace(_charged(trial, found.took, found.stages), validation=found.scores, slices=found.slices)
 
 
 def _charged(trial: Trial, took: Ledger, periods: int) -> Trial:

@@ -44,7 +44,7 @@ def rank(on_policy: Mapping[str, Evaluation], off_policy: Mapping[str, Evaluatio
             off_policy=off_policy[name].memory_score,
             on_rank=on_places[name],
             off_rank=off_places[name],
-            difference=paired_difference(off_policy[name].by_user, found.by_user),
+            difference=paired_difference(off_policy[name].by_group, found.by_group),
         )
         for name, found in on_policy.items()
     ]

@@ -1,4 +1,4 @@
-"""What episodes take: a few policies played on one train user with the embedded model, which costs nothing."""
+"""What episodes take: a few policies played on one train task with the embedded model, which costs nothing."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data import Splits
-from ...data.dialogue.scenario import Scenario
-from ...env import Cast, Evaluator, Protocol
-from ...env.dialogue.protocol import upper_bound_calls
+from ...data.task import Task
+from ...env import Cast, Evaluator, Track
 from ...policies.files import load_policy
 from ...policies.lm import CALL_ROLES, Ledger
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.policy import MemoryPolicy, prompt_kinds
 from ...policies.text import LexicalEmbedder
 from ..config import Config
-from ..models import protocol_of
+from ..models import track_of
 from ..proposers.numbers import NumberSampler, apply_point
 from ..proposers.proposer import inherit
 from .arena import first_look
@@ -34,57 +33,57 @@ NOTHING: Taken = np.zeros((len(CALL_ROLES), 3))
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What episodes take, as far as one user can tell of the others."""
+    """What episodes take, as far as one task can tell of the others."""
 
-    protocol: Protocol
-    user: Scenario
+    track: Track
+    task: Task
     episodes: Mapping[MemoryPolicy, Taken]
-    """By policy, what one episode with the user took."""
+    """By policy, what one episode of the task took."""
     beginnings: Mapping[MemoryPolicy, Taken]
     """The same, up to where the first look at a race is."""
-    upper_bound: Taken
+    bound: Taken
     broad: tuple[MemoryPolicy, ...]
     """Stand for the candidates that a search begins with, the best first: none is among them that it cannot find."""
     seconds: float
-    """Of one call on this machine, once the user's texts have been read."""
+    """Of one call on this machine, once the task's texts have been read."""
 
-    def takes(self, policy: MemoryPolicy, scenarios: Sequence[Scenario], *, begun: bool = False) -> Taken:
+    def takes(self, policy: MemoryPolicy, tasks: Sequence[Task], *, begun: bool = False) -> Taken:
         """Return what episodes of a policy that was played take, whole or begun: as much more as their calls are."""
-        calls = sum(self.protocol.episode_calls(scenario, policy) for scenario in scenarios)
+        calls = sum(self.track.most_calls(task, policy) for task in tasks)
         played = (self.beginnings if begun else self.episodes)[policy]
-        return played * (calls / self.protocol.episode_calls(self.user, policy))
+        return played * (calls / self.track.most_calls(self.task, policy))
 
-    def mean(self, policies: Sequence[MemoryPolicy], scenarios: Sequence[Scenario], *, begun: bool = False) -> Taken:
+    def mean(self, policies: Sequence[MemoryPolicy], tasks: Sequence[Task], *, begun: bool = False) -> Taken:
         """Return the mean of what policies take."""
-        return sum((self.takes(policy, scenarios, begun=begun) for policy in policies), NOTHING) / len(policies)
+        return sum((self.takes(policy, tasks, begun=begun) for policy in policies), NOTHING) / len(policies)
 
-    def bounds(self, scenarios: Sequence[Scenario]) -> Taken:
-        """Return what finding the upper bounds takes."""
-        calls = sum(upper_bound_calls(scenario) for scenario in scenarios)
-        return self.upper_bound * (calls / upper_bound_calls(self.user))
+    def bounds(self, tasks: Sequence[Task]) -> Taken:
+        """Return what finding the bounds takes; a track whose bounds take no calls asks nobody."""
+        calls, here = sum(self.track.bound_calls(task) for task in tasks), self.track.bound_calls(self.task)
+        return self.bound * (calls / here) if here else NOTHING
 
 
 async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]) -> Rehearsal:
-    """Play seed policy, baselines and a few policies of the space on one train user; ``clock`` is in seconds."""
-    protocol, user = protocol_of(config), splits.train[0]
+    """Play seed policy, baselines and a few policies of the space on one train task; ``clock`` is in seconds."""
+    track, task = track_of(config), splits.train[0].tasks[0]
     models = EmbeddedModel(), EmbeddedModel()
-    evaluator = Evaluator(Cast(*models, LexicalEmbedder(), protocol))
+    evaluator = Evaluator(track, Cast(*models, LexicalEmbedder()))
     baselines = [load_policy(name, templates=config.templates) for name in config.baselines]
     findable = [policy for policy in baselines if not policy.oracle and policy.evolution is None]
     broad = (
         tuple(dict.fromkeys([*findable, *_drawn(config)])) if config.search.changes_numbers else (config.seed_policy,)
     )
-    bound = (await evaluator.evaluate(config.seed_policy, [user], periods=0)).ledger
+    bound = (await evaluator.evaluate(config.seed_policy, [task], stages=0)).ledger
     taken, begun, scores, seconds = {}, {}, {}, []
     for policy in dict.fromkeys([config.seed_policy, *baselines, *broad]):
         start = clock()
-        first = await evaluator.evaluate(policy, [user], periods=first_look(len(user.periods)))
-        whole = await evaluator.evaluate(policy, [user])
+        first = await evaluator.evaluate(policy, [task], stages=first_look(task.stages))
+        whole = await evaluator.evaluate(policy, [task])
         begun[policy], taken[policy] = taken_of(first.ledger), taken_of(whole.ledger)
         scores[policy] = whole.memory_score.mean
         seconds.append((clock() - start) / whole.ledger.total.calls)
     ranked = sorted(broad, key=lambda policy: math.inf if math.isnan(scores[policy]) else -scores[policy])
-    return Rehearsal(protocol, user, taken, begun, taken_of(bound), broad=tuple(ranked), seconds=min(seconds))
+    return Rehearsal(track, task, taken, begun, taken_of(bound), broad=tuple(ranked), seconds=min(seconds))
 
 
 def taken_of(ledger: Ledger) -> Taken:

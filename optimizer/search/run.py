@@ -14,17 +14,17 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from ...data import Splits
-from ...data.dialogue.scenario import Scenario
+from ...data.task import Group, tasks_of
 from ...env import Episode, Evaluation, Evaluator
 from ...env.concurrency import end, start
-from ...env.dialogue.transcript import Transcript, read_transcripts
-from ...env.episode import UpperBound, write_episodes
+from ...env.episode import Bounds, write_episodes
 from ...env.statistics import nan_mean
+from ...env.track import most_calls
 from ...policies.files import dump_policy, load_policy
 from ...policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits
 from ...policies.lm.base import merged
 from ..config import Config, ConfigError, Screening, SearchConfig, dump_config, load_config
-from ..models import MeteredModels, Models, check_objective, open_models, price_of, priced, protocol_of, told_prices
+from ..models import MeteredModels, Models, check_objective, open_models, price_of, priced, told_prices, track_of
 from ..proposers import open_proposers
 from ..proposers.proposer import Proposer
 from ..study import Trial
@@ -33,7 +33,7 @@ from ..views.report import write_report
 from ..views.tracking import Tracker, check_server
 from .allowance import Allowance, splits_of
 from .arena import Arena
-from .forecasting import ForecastModel, TalkForecaster, knows, load_forecast_model
+from .forecasting import ForecastModel, ReplayForecaster, knows, load_forecast_model
 from .loop import Loop
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
 from .screen import ForecastScreen, KeepAll, Screen
@@ -74,7 +74,7 @@ def prepare(config: Config, splits: Splits) -> tuple[Config, Allowance, Forecast
     """
     config = priced(config)
     check_objective(config)
-    allowance = Allowance.of(config, splits, protocol_of(config))
+    allowance = Allowance.of(config, splits, track_of(config))
     check_server(config.tracking.uri)
     return (
         config,
@@ -170,7 +170,8 @@ class _Run:
         self.search = models.within(self._budget(allowance.races))
         self.progress = Progress(console, self.search.budget)
         self.tracker = Tracker(outcome, tell=self.progress.say)
-        self.talks: Mapping[str, Transcript] | None = None
+        self.track = track_of(self.config)
+        self.replays: Mapping[str, Episode] | None = None
         self.judge = judge
         self.screen: Screen = KeepAll()
 
@@ -204,13 +205,13 @@ class _Run:
         for trial in self.study.trials:
             self.progress.trial(trial)
         self._stand()
-        evaluator = Evaluator(self.search.cast)
+        evaluator = Evaluator(self.track, self.search.cast)
         model, templates = self.search.proposer, self.config.templates
         async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
             try:
                 if search.off_policy:
                     asked = search.acceptance == "validation"
-                    self.talks = await self._recorded(
+                    self.replays = await self._recorded(
                         evaluator, [*self.splits.train, *(self.splits.validation if asked else ())]
                     )
                 arena = self._arena(evaluator)
@@ -224,7 +225,7 @@ class _Run:
                 ended = await self._loop(self.search, arena, proposers).run(self.config.seed_policy)
         if not self.study.trials:
             raise ConfigError(f"search.budget: too small even for the seed policy ({ended}); raise it and --resume")
-        await self._look_last(evaluator.upper_bounds)
+        await self._look_last(evaluator.bounds)
         self.study.note(ENDED, ended)
         self.progress.say(f"The search is over: {ended}.")
 
@@ -233,38 +234,42 @@ class _Run:
         if not knows(screening.model, self.config.model):
             self.progress.say(f"Every candidate races, as {screening.model} learned from another model's memories")
             return KeepAll()
-        users = self.splits.train[: screening.users]
+        groups = self.splits.train[: screening.users]
         try:
-            talks = self.talks or await self._recorded(evaluator, users)
+            replays = self.replays or await self._recorded(evaluator, groups)
         except LanguageModelError as error:
             self.progress.say(f"Every candidate races, as none can be screened: {error}")
             return KeepAll()
-        if judge.is_foreign(talks[user.id] for user in users):
-            self.progress.say(f"Every candidate races, as {screening.model} learned from texts unlike these users'")
+        tasks = tasks_of(groups)
+        if judge.is_foreign(replays[task.id] for task in tasks):
+            self.progress.say(
+                f"Every candidate races, as {screening.model} learned from texts unlike these {self.track.noun}s'"
+            )
             return KeepAll()
-        forecaster = TalkForecaster(judge, users, talks, self.search.cast)
+        forecaster = ReplayForecaster(judge, self.track, tasks, replays, self.search.cast)
         return ForecastScreen(forecaster, screening.drop, screening.least_correlation, self.config.search.seed)
 
-    async def _recorded(self, evaluator: Evaluator, users: Sequence[Scenario]) -> Mapping[str, Transcript]:
-        """Return the seed policy's talks with these users, recorded once.
+    async def _recorded(self, evaluator: Evaluator, groups: Sequence[Group]) -> Mapping[str, Episode]:
+        """Return the seed policy's episodes with these groups, recorded once.
 
         Raises LanguageModelError when one cannot be had, and BudgetExhausted.
         """
         folder = self.outcome.folder / TALKS
         if not folder.is_dir():
-            found = await evaluator.evaluate(self.config.seed_policy, users, done=lambda _: self.progress.tick())
-            for user, reason in found.failures.items():
-                raise LanguageModelError(f"the seed policy's talk with {user} could not be recorded: {reason}")
+            tasks = tasks_of(groups)
+            found = await evaluator.evaluate(self.config.seed_policy, tasks, done=lambda _: self.progress.tick())
+            for group, reason in found.failures.items():
+                raise LanguageModelError(f"the seed policy's talk with {group} could not be recorded: {reason}")
             unfinished = folder.with_suffix(".unfinished")
             write_episodes(unfinished, found.episodes)
             unfinished.rename(folder)
-        return read_transcripts(folder)
+        return self.track.replays(folder)
 
-    async def _look_last(self, upper_bounds: Mapping[str, UpperBound]) -> None:
+    async def _look_last(self, bounds: Mapping[str, Bounds]) -> None:
         """Take the last look with what was put aside for it."""
         models = self.models.within(self._budget(self.allowance.search))
         self.progress.follow(models.budget, phase="last look at the validation users")
-        loop = self._loop(models, self._arena(Evaluator(models.cast, upper_bounds=upper_bounds)), {})
+        loop = self._loop(models, self._arena(Evaluator(self.track, models.cast, bounds=bounds)), {})
         async with self._noted(models, SEARCH_SPEND, earlier=self.outcome.search_spend):
             try:
                 await loop.look_last()
@@ -279,7 +284,7 @@ class _Run:
             seed=search.seed,
             block=search.race_block,
             racing=search.racing,
-            talks=self.talks,
+            replays=self.replays,
             done=lambda _: self.progress.tick(),
         )
 
@@ -301,13 +306,9 @@ class _Run:
         policies |= {SEED: self.config.seed_policy, EVOLVED: best}
         before = self.outcome.test
         final = self.models.within(self._budget(self.allowance.whole))
-        self.progress.follow(final.budget, phase=f"sealed test on {len(self.splits.test)} users")
-        self.progress.standing.calls_ahead = sum(
-            self.models.cast.protocol.episode_calls(scenario, policy)
-            for scenario in self.splits.test
-            for name, policy in policies.items()
-            if name not in before.rows
-        )
+        self.progress.follow(final.budget, phase=f"sealed test on {len(self.splits.test)} {self.track.noun}s")
+        untested = [policy for name, policy in policies.items() if name not in before.rows]
+        self.progress.standing.calls_ahead = most_calls(self.track, tasks_of(self.splits.test), untested)
 
         def keep(so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
             self.study.note(TEST, so_far.as_json())
@@ -316,7 +317,12 @@ class _Run:
 
         async with self._noted(final, TEST_SPEND, earlier=self.outcome.test_spend):
             test = await open_test(
-                policies, self.splits.test, Evaluator(final.cast), before=before, done=self._tested, keep=keep
+                policies,
+                tasks_of(self.splits.test),
+                Evaluator(self.track, final.cast),
+                before=before,
+                done=self._tested,
+                keep=keep,
             )
         self.study.note(TEST, test.as_json())
 
@@ -383,6 +389,7 @@ class _Run:
         splits, limit = self.splits, self.config.search.budget.calls
         allowed = "no limit on calls" if limit is None else f"at most {limit:,} calls"
         return (
-            f"{len(splits.train)} train, {len(splits.validation)} validation and {len(splits.test)} sealed test users; "
-            f"{allowed}, {self.allowance.reserve:,} of them kept for the sealed test; model: {self.config.model}"
+            f"{len(splits.train)} train, {len(splits.validation)} validation and {len(splits.test)} sealed test "
+            f"{self.track.noun}s; {allowed}, {self.allowance.reserve:,} of them kept for the sealed test; "
+            f"model: {self.config.model}"
         )

@@ -1,4 +1,4 @@
-"""The sealed test: the finalist, the seed and the baselines on users that the search never saw, once."""
+"""The sealed test: the finalist, the seed and the baselines on groups that the search never saw, once."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...data.dialogue.scenario import Scenario
-from ...env import Episode, Evaluation, Evaluator, Summary
-from ...env.dialogue.protocol import Protocol, upper_bound_calls
+from ...data.task import Task
+from ...env import Episode, Evaluation, Evaluator, Summary, Track
 from ...env.statistics import Estimate, paired_difference
+from ...env.track import most_calls
 from ...policies.lm import BudgetExhausted
 from ...policies.policy import MemoryPolicy
 
@@ -62,7 +62,7 @@ class SealedTest:
 
 
 def most_test_calls(
-    scenarios: Sequence[Scenario], policies: Sequence[MemoryPolicy], protocol: Protocol, *, finalist_writes: int
+    tasks: Sequence[Task], policies: Sequence[MemoryPolicy], track: Track, *, finalist_writes: int
 ) -> int:
     """Return the most calls that the sealed test can take.
 
@@ -71,20 +71,19 @@ def most_test_calls(
     dearest = MemoryPolicy.model_validate(
         {"write": {"mode": "facts"}, "update_every": finalist_writes, "buffer_size": 0, "store": "external", "top_k": 1}
     )
-    episodes = sum(protocol.episode_calls(s, policy) for s in scenarios for policy in {*policies, dearest})
-    return episodes + sum(upper_bound_calls(scenario) for scenario in scenarios)
+    return most_calls(track, tasks, {*policies, dearest}) + sum(track.bound_calls(task) for task in tasks)
 
 
 async def open_test(
     policies: Mapping[str, MemoryPolicy],
-    scenarios: Sequence[Scenario],
+    tasks: Sequence[Task],
     evaluator: Evaluator,
     *,
     before: SealedTest,
     done: Callable[[Episode], None],
     keep: Callable[[SealedTest, str, Evaluation], None],
 ) -> SealedTest:
-    """Evaluate every policy on the test users, those left out that ``before`` has; equal policies are run once.
+    """Evaluate every policy on the test tasks, those left out that ``before`` has; equal policies are run once.
 
     ``done`` hears of every episode, ``keep`` of every policy's evaluation and the result so far. When the budget ends
     the test, the policies done so far are kept and ``problem`` says why the others are missing.
@@ -96,7 +95,7 @@ async def open_test(
         for name in sorted(policies.keys() - rows.keys(), key=_urgency):
             policy = policies[name]
             if policy not in found:
-                found[policy] = await evaluator.evaluate(policy, scenarios, done=done)
+                found[policy] = await evaluator.evaluate(policy, tasks, done=done)
             rows[name] = Summary.of(found[policy], name=name)
             keep(SealedTest(dict(rows)), name, found[policy])
     except BudgetExhausted as end:

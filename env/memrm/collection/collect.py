@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +11,10 @@ from ....data.dialogue.scenario import Scenario
 from ....policies.lm import EndpointDown, LanguageModelError
 from ....policies.policy import MemoryPolicy
 from ...concurrency import side_by_side
-from ...dialogue.rollout import Cast
-from ...dialogue.transcript import talks_of
+from ...dialogue.track import DialogueTrack
 from ...episode import Episode
 from ...evaluation import Evaluator
+from ...track import Cast
 from ..rows.retrievals import RetrievalLog, retrieval_log
 from ..rows.row import Row
 from .labels import EpisodeLabels, Labeller
@@ -44,14 +45,21 @@ class CollectedEpisode:
 
 
 async def collect(
-    scenario: Scenario, policies: Mapping[str, MemoryPolicy], cast: Cast, *, seed: int, writes: int | None = None
+    track: DialogueTrack,
+    scenario: Scenario,
+    policies: Mapping[str, MemoryPolicy],
+    cast: Cast,
+    *,
+    seed: int,
+    writes: int | None = None,
 ) -> list[CollectedEpisode]:
     """Play every policy with one user and label its writes, at most ``writes`` an episode; in the policies' order.
 
     The seed draws the writes. A policy that writes nothing has no rows. A failed episode is data; raises EndpointDown
     when no call gets through.
     """
-    evaluator, labeller = Evaluator(cast), Labeller(scenario, cast.assistant, cast.protocol.templates)
+    evaluator = Evaluator(track, cast)
+    labeller = Labeller(scenario, cast.assistant, track.protocol.templates)
 
     async def played(policy: MemoryPolicy) -> CollectedEpisode:
         evaluation = await evaluator.evaluate(policy, [scenario])
@@ -62,7 +70,7 @@ async def collect(
             score = evaluation.memory_score.mean
             rng = random.Random(f"writes:{seed}:{scenario.id}:{policy.key}")
             try:
-                showing = await _showing(scenario, policy, episode, score, cast)
+                showing = await _showing(track, scenario, policy, episode, score, cast)
                 labelled = await labeller.label(episode, policy, most=writes, rng=rng)
             except EndpointDown:
                 raise
@@ -75,20 +83,20 @@ async def collect(
 
 
 async def _showing(
-    scenario: Scenario, policy: MemoryPolicy, episode: Episode, score: float, cast: Cast
+    track: DialogueTrack, scenario: Scenario, policy: MemoryPolicy, episode: Episode, score: float, cast: Cast
 ) -> RetrievalLog:
     """Return what an episode's memory showed: its writes are written again as they were, without a call."""
-    events = [event for period in episode.periods for event in period.events]
+    writes = [write for stage in episode.stages for write in stage.writes]
     shown = await retrieve(
         policy,
         scenario,
-        talks_of([episode])[scenario.id],
-        model=RecordedReplies(events),
+        episode,
+        model=RecordedReplies(writes),
         embedder=cast.embedder,
-        protocol=cast.protocol,
+        track=track,
     )
-    answers = [episode.periods[one.period].answers[one.question] for one in shown]
-    right = [None if answer.gold is None else answer.score == 1 for answer in answers]
+    marks = [episode.stages[one.period].marks[one.question] for one in shown]
+    right = [None if math.isnan(mark.score) else mark.score == 1 for mark in marks]
     return retrieval_log(scenario.id, policy.key, score, shown, right)
 
 

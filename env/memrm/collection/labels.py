@@ -78,14 +78,14 @@ class Labeller:
         chosen = writes if most is None or len(writes) <= most else _drawn(writes, most, rng)
         async with self._turn:  # one episode after the other, so that each one's calls can be told
             before = self._reader.calls
-            found = await side_by_side(self._row(episode.user, policy, write) for write in chosen)
+            found = await side_by_side(self._row(episode.task, policy, write) for write in chosen)
             calls = self._reader.calls - before
         rows = tuple(row for row in found if row is not None)
         failed = sum(write.event.error is not None for write in writes)
         return EpisodeLabels(rows, len(writes), len(found) - len(rows), failed, calls)
 
     def _writes(self, episode: Episode) -> list[_Write]:
-        events = [(p, event) for p, period in enumerate(episode.periods) for event in period.events]
+        events = [(p, event) for p, stage in enumerate(episode.stages) for event in stage.writes]
         told = [self._told_in(event) for _, event in events]
         traced = trace([event for _, event in events], [states.items() for states in told])
         truth: dict[str, str] = {}

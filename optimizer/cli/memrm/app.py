@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 
 from .... import __version__
-from ....data.dialogue.load import load_scenarios
 from ....data.dialogue.scenario import Scenario
+from ....env import DialogueTrack
 from ....env.dialogue.generation.folder import write_json
 from ....env.memrm.collection.collect import CollectedEpisode, collect
 from ....env.memrm.collection.datacard import data_card
@@ -21,7 +21,7 @@ from ....env.memrm.rows.retrievals import retrievals_file
 from ....env.memrm.rows.row import write_rows
 from ....env.memrm.rows.splits import data_card_file, hold_out
 from ....policies.policy import MemoryPolicy
-from ...models import Models, open_models
+from ...models import Models, open_models, protocol_of
 from ...search.cores import collect_on, processes_to_collect
 from ..evaluate import ModelOption, settings_of
 from .evaluate import eval_command
@@ -70,7 +70,8 @@ def collect_command(
     settings = settings_of(config, model)
     all_names = [*names, *(more or [])]
     members = population(all_names, seed=seed, templates=settings.templates)
-    scenarios = load_scenarios(data, users=None if users is None else [user.strip() for user in users.split(",")])
+    track = DialogueTrack(protocol_of(settings))
+    scenarios = track.load(data, groups=None if users is None else [user.strip() for user in users.split(",")])
     _check_place(out)
     console = Console(stderr=True)
     hands = dealt(members, [scenario.id for scenario in scenarios], each=each, seed=seed)
@@ -84,9 +85,9 @@ def collect_command(
 
         processes = processes_to_collect(per_core=models.per_core, users=len(scenarios), episodes=episodes)
         if processes > 1:
-            played = collect_on(processes, models.cast, policies, scenarios, seed=seed, writes=writes, done=done)
+            played = collect_on(processes, track, models.cast, policies, scenarios, seed=seed, writes=writes, done=done)
         else:
-            played = asyncio.run(_collect(models, policies, scenarios, seed, writes, done))
+            played = asyncio.run(_collect(track, models, policies, scenarios, seed, writes, done))
     rows = [row for one in played for row in one.rows]
     splits = hold_out(
         users=(scenario.id for scenario in scenarios),
@@ -120,6 +121,7 @@ def _check_place(out: Path) -> None:
 
 
 async def _collect(
+    track: DialogueTrack,
     models: Models,
     policies: Mapping[str, Mapping[str, MemoryPolicy]],
     scenarios: Sequence[Scenario],
@@ -130,7 +132,7 @@ async def _collect(
     found: list[CollectedEpisode] = []
     try:
         for scenario in scenarios:
-            found += await collect(scenario, policies[scenario.id], models.cast, seed=seed, writes=writes)
+            found += await collect(track, scenario, policies[scenario.id], models.cast, seed=seed, writes=writes)
             done(found)
         return found
     finally:

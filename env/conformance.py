@@ -1,0 +1,180 @@
+"""What every track has to hold to, as tests: a track's test module inherits ``TrackConformance`` and gives fixtures.
+
+    class TestMyTrack(TrackConformance):
+        @pytest.fixture(scope="class")
+        def track(self) -> Track:
+            return MyTrack()
+
+        @pytest.fixture(scope="class")
+        def tasks(self, track: Track) -> Sequence[Task]:
+            return track.load("some small source")
+
+pytest and pytest-asyncio must be installed, and ``source`` must name what ``tasks`` were loaded from.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from ..data.task import Task, checks_at, grouped
+from ..policies.lm.embedded import EmbeddedModel
+from ..policies.policy import MemoryPolicy, load_policy
+from ..policies.text import LexicalEmbedder
+from .episode import Episode, write_episodes
+from .evaluation import Evaluator
+from .track import Cast, Track
+
+
+class TrackConformance:
+    """Every track passes these, with the embedded model in all roles."""
+
+    @pytest.fixture
+    def cast(self) -> Cast:
+        """Who takes part."""
+        return Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder())
+
+    @pytest.fixture(params=("native", "awe", "awi"))
+    def policy(self, request: pytest.FixtureRequest) -> MemoryPolicy:
+        """Policies that differ in what they write and where."""
+        return load_policy(request.param)
+
+    def test_loading_gives_the_same_tasks_each_time(self, track: Track, source: str) -> None:
+        first, second = track.load(source), track.load(source)
+        assert [task.id for task in first] == [task.id for task in second]
+        assert [dict(task.checks) for task in first] == [dict(task.checks) for task in second]
+
+    def test_a_group_can_be_loaded_alone_and_an_unknown_one_is_named(self, track: Track, source: str) -> None:
+        group = track.load(source)[-1].group
+        assert {task.group for task in track.load(source, groups=[group])} == {group}
+        with pytest.raises(ValueError, match="nobody-of-this-name"):
+            track.load(source, groups=["nobody-of-this-name"])
+
+    def test_ids_are_distinct(self, tasks: Sequence[Task]) -> None:
+        assert len({task.id for task in tasks}) == len(tasks)
+        for task in tasks:
+            assert all(name == fact.id for name, fact in task.facts.items())
+            assert all(name == check.id for name, check in task.checks.items())
+
+    def test_checks_need_facts_that_hold_when_they_are_asked(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            for check in task.checks.values():
+                assert 0 <= check.stage < task.stages
+                assert 0 <= check.chance <= 1
+                for fact in (task.facts[name] for name in check.needs):
+                    assert fact.since <= check.stage
+                    assert fact.until is None or check.stage < fact.until
+
+    def test_checks_come_in_the_order_of_stages(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            stages = [check.stage for check in task.checks.values()]
+            assert stages == sorted(stages)
+
+    async def test_an_episode_records_every_stage_and_marks_every_check(
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
+    ) -> None:
+        task = tasks[0]
+        episode = await _play(track, task, policy, cast)
+        assert (episode.task, episode.policy_key, episode.failure) == (task.id, policy.key, None)
+        assert len(episode.stages) == task.stages
+        for stage, record in enumerate(episode.stages):
+            assert [mark.check for mark in record.marks] == [check.id for check in checks_at(task, stage)]
+            for mark in record.marks:
+                assert math.isnan(mark.score) or 0 <= mark.score <= 1
+                assert set(mark.recalled) <= set(task.checks[mark.check].needs)
+
+    async def test_an_episode_is_the_same_in_one_go_and_stage_by_stage(
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
+    ) -> None:
+        whole = await _play(track, tasks[0], policy, cast)
+        rollout = track.begin(tasks[0], policy, cast)
+        for stage in range(tasks[0].stages):
+            assert len((await rollout.run(stage + 1)).stages) == stage + 1
+        again = await rollout.run()
+        await rollout.aclose()
+        assert _comparable(again) == _comparable(whole)
+
+    async def test_an_episode_takes_no_more_calls_than_are_put_aside_for_it(
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
+    ) -> None:
+        episode = await _play(track, tasks[0], policy, cast)
+        assert 0 < episode.ledger.total.calls <= track.most_calls(tasks[0], policy)
+
+    async def test_a_rollout_can_be_closed_before_its_end_and_twice(
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
+    ) -> None:
+        rollout = track.begin(tasks[0], policy, cast)
+        await rollout.run(1)
+        await rollout.aclose()
+        await rollout.aclose()
+
+    async def test_bounds_are_known_of_every_check_and_take_the_calls_that_are_put_aside(
+        self, track: Track, tasks: Sequence[Task], cast: Cast
+    ) -> None:
+        evaluation = await Evaluator(track, cast).evaluate(load_policy("native"), tasks[:1], stages=0)
+        bounds = evaluation.bounds[tasks[0].id]
+        assert set(bounds.floor) == set(bounds.ceiling) == set(tasks[0].checks)
+        assert evaluation.ledger.total.calls == track.bound_calls(tasks[0])
+
+    async def test_scores_lie_between_the_bounds_and_shares_sum_to_one(
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
+    ) -> None:
+        evaluation = await Evaluator(track, cast).evaluate(policy, tasks)
+        assert [score.group for score in evaluation.groups] == [group.id for group in grouped(tasks)]
+        for stage in (stage for score in evaluation.groups for stage in score.stages):
+            shares = (stage.diagnosis.write, stage.diagnosis.read, stage.diagnosis.utilisation)
+            assert math.isnan(shares[0]) or stage.accuracy + sum(shares) == pytest.approx(1)
+
+    async def test_what_was_heard_can_be_replayed_from_a_file(
+        self,
+        track: Track,
+        tasks: Sequence[Task],
+        policy: MemoryPolicy,
+        cast: Cast,
+        tmp_path_factory: pytest.TempPathFactory,
+    ) -> None:
+        folder = tmp_path_factory.mktemp("episodes")
+        episode = await _play(track, tasks[0], policy, cast)
+        write_episodes(folder, [episode])
+        replays = track.replays(folder)
+        rollout = track.begin(tasks[0], policy, cast, replay=replays[tasks[0].id])
+        again = await rollout.run()
+        await rollout.aclose()
+        assert [list(stage.heard) for stage in again.stages] == [list(stage.heard) for stage in episode.stages]
+        assert [stage.marks for stage in again.stages] == [stage.marks for stage in episode.stages]
+        assert "reply" not in again.ledger.by_role
+
+    async def test_every_failure_can_be_described(
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
+    ) -> None:
+        episode = await _play(track, tasks[0], policy, cast)
+        for stage, record in enumerate(episode.stages):
+            for mark in record.marks:
+                if mark.score < 1:
+                    assert track.tell(tasks[0], episode, stage, mark).strip()
+
+    async def test_episodes_are_plain_json(
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
+    ) -> None:
+        episode = await _play(track, tasks[0], policy, cast)
+        json.loads(json.dumps(episode.as_json(), allow_nan=False))
+
+    def test_memory_is_asked_with_a_text_before_every_check(
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy
+    ) -> None:
+        assert all(track.query(tasks[0], check, policy).strip() for check in tasks[0].checks.values())
+
+
+async def _play(track: Track, task: Task, policy: MemoryPolicy, cast: Cast) -> Episode:
+    rollout = track.begin(task, policy, cast)
+    try:
+        return await rollout.run()
+    finally:
+        await rollout.aclose()
+
+
+def _comparable(episode: Episode) -> object:
+    return json.dumps(episode.as_json(), sort_keys=True)

@@ -1,0 +1,149 @@
+"""The dialogue as a track: a period is a stage, a user a group, chance the floor, the upper bound the ceiling."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...data.dialogue.load import load_scenarios
+from ...data.dialogue.scenario import Scenario
+from ...data.task import Check, Task
+from ...policies.policy import MemoryPolicy
+from ..episode import Bounds, Episode, Mark
+from ..scoring import LEAST_HEADROOM
+from ..statistics import nan_mean
+from ..track import Cast, Rollout, TrackError
+from .bounds import bounds_of, find_bounds
+from .compat import SEED, guess_unread, guess_unread_bounds
+from .protocol import Protocol, answer_prompt, schema_hints, upper_bound_calls
+from .record import DialogueBounds, UpperBound
+from .rollout import DialogueRollout
+from .scoring import METRICS, Metric, levels, mean_level, mean_memory_score
+from .telling import describe_failure
+from .transcript import check_talk, read_transcripts
+
+
+@dataclass(frozen=True, slots=True)
+class DialogueTrack:
+    """An assistant talks to a simulated user and is questioned after each period, after AMemGym (ICLR 2026)."""
+
+    protocol: Protocol = field(default_factory=Protocol)
+    name: str = "dialogue"
+    noun: str = "user"
+
+    @property
+    def least_headroom(self) -> float | None:
+        """AMemGym scores whatever is not zero."""
+        return None if "unguarded_score" in self.compat else LEAST_HEADROOM
+
+    @property
+    def compat(self) -> AbstractSet[str]:
+        """AMemGym's defects that are reproduced."""
+        return self.protocol.compat
+
+    def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Scenario]:
+        """Return the users that a source names, as ``load_scenarios`` has it. Raises ScenarioError."""
+        return load_scenarios(source, users=groups)
+
+    def begin(
+        self,
+        task: Task,
+        policy: MemoryPolicy,
+        cast: Cast,
+        *,
+        replay: Episode | None = None,
+        after: Rollout | None = None,
+    ) -> DialogueRollout:
+        """Set up an episode. Raises RecordError where ``replay`` is of another life."""
+        scenario = scenario_of(task)
+        if replay is not None:
+            check_talk(replay, scenario, self.protocol)
+        guesses = None
+        if self.in_turn(policy):  # AMemGym's next user goes on where its last one left the generator
+            guesses = after.guesses if isinstance(after, DialogueRollout) else random.Random(SEED)
+        return DialogueRollout(scenario, policy, cast, self.protocol, replay=replay, guesses=guesses)
+
+    def in_turn(self, policy: MemoryPolicy) -> bool:
+        """Tell whether guesses decide what an evolving policy learns: then they go on from user to user."""
+        return policy.evolution is not None and "guessed_answers" in self.compat
+
+    async def bounds(self, task: Task, cast: Cast) -> DialogueBounds:
+        """Ask the assistant's model for every choice of every question with its states given."""
+        return await find_bounds(scenario_of(task), cast.assistant, self.protocol)
+
+    def settle(
+        self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
+    ) -> tuple[Sequence[Episode], Mapping[str, Bounds]]:
+        """Draw AMemGym's guesses, in the order of users."""
+        if "guessed_answers" not in self.compat:
+            return episodes, bounds
+        scenarios = [scenario_of(task) for task in tasks]
+        choices = {user: bound.choices for user, bound in bounds.items() if isinstance(bound, DialogueBounds)}
+        by_id = {scenario.id: scenario for scenario in scenarios}
+        guessed = {
+            user: bounds_of(by_id[user], answers, self.protocol.compat)
+            for user, answers in guess_unread_bounds(choices, scenarios).items()
+        }
+        return guess_unread(episodes, scenarios), guessed
+
+    def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
+        """Return the most calls that one episode can take, upper bound calls left out."""
+        return self.protocol.episode_calls(scenario_of(task), policy)
+
+    def bound_calls(self, task: Task) -> int:
+        """Return the calls that a user's upper bound takes."""
+        return upper_bound_calls(scenario_of(task))
+
+    def query(self, task: Task, check: Check, policy: MemoryPolicy) -> str:
+        """Return how a question is put to the assistant."""
+        question, template = scenario_of(task).qas[int(check.question)], self.protocol.templates.answer
+        return answer_prompt(policy.prompts.answer or template, question, compat=self.protocol.compat)
+
+    def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
+        """Describe a wrong answer: what the user had said, and what memory held."""
+        return describe_failure(scenario_of(task), episode, stage, mark)
+
+    def hints(self, task: Task) -> Mapping[str, str]:
+        """Return the names of the states that will be asked for."""
+        return schema_hints(scenario_of(task))
+
+    def replays(self, folder: Path) -> Mapping[str, Episode]:
+        """Read recorded talks by user, AMemGym's too. Raises RecordError."""
+        return read_transcripts(folder)
+
+    def extras(
+        self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
+    ) -> Mapping[str, Any]:
+        """Return AMemGym's metrics of how alike states are, means over the users whose episodes are complete."""
+        played = [
+            (episode, scenario_of(task), bound.choices)
+            for task, episode in zip(tasks, episodes, strict=True)
+            if episode.failure is None and isinstance(bound := bounds.get(task.id), DialogueBounds)
+        ]
+        return {"metrics": {metric: self._metric_json(played, metric) for metric in METRICS}}
+
+    def _metric_json(
+        self, played: Sequence[tuple[Episode, Scenario, UpperBound]], metric: Metric
+    ) -> dict[str, float | None]:
+        found = [levels(*one, metric, compat=self.protocol.compat) for one in played]
+        mean, scores = mean_level(found), [mean_memory_score(user, compat=self.protocol.compat) for user in found]
+        unguarded = "unguarded_score" in self.compat and any(map(math.isnan, scores))
+        figures = {
+            "score": mean.score,
+            "floor": mean.random,
+            "ceiling": mean.upper_bound,
+            "memory_score": math.nan if unguarded else nan_mean(scores),
+        }
+        return {name: None if math.isnan(value) else round(value, 6) for name, value in figures.items()}
+
+
+def scenario_of(task: Task) -> Scenario:
+    """Return a task of the dialogue's. Raises TrackError for another track's."""
+    if not isinstance(task, Scenario):
+        raise TrackError(f"{task.id}: is no task of the dialogue track")
+    return task

@@ -1,0 +1,202 @@
+"""Scores of episodes: how well checks were answered, between which bounds, and where memory failed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from ..data.task import Check, Task
+from .episode import Bounds, Episode, Mark, StageRecord
+from .statistics import nan_mean
+
+FailureKind = Literal["write", "read", "utilisation"]
+FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
+
+LEAST_HEADROOM = 0.05
+"""Ceiling less floor below which a stage is unscored: what memory adds cannot be seen there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Say where memory failed in one stage.
+
+    The shares partition all scored checks: ``accuracy + write + read + utilisation == 1``. After AMemGym (ICLR 2026),
+    section on diagnosis; a loss whose facts are all recalled counts as utilisation, any other is split between write
+    and read in proportion to the facts that were unknown already at the end of the stage that told them, and those that
+    were known then.
+    """
+
+    accuracy: float
+    """Mean score, in [0, 1]."""
+    write: float
+    """Share lost because the fact was never recorded, in [0, 1]."""
+    read: float
+    """Share lost because the fact was recorded and later not found, in [0, 1]."""
+    utilisation: float
+    """Share lost although the facts were known, in [0, 1]."""
+    checks: int
+    """Number of scored checks that the shares are taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageScore:
+    """Scores of one group at the end of one stage; NaN where nothing could be scored."""
+
+    floor: float
+    """Mean score without memory, in [0, 1]."""
+    ceiling: float
+    """Mean score with exactly the needed facts, in [0, 1]."""
+    diagnosis: Diagnosis
+    unreadable: int
+    """Replies that could not be read as an answer."""
+    least_headroom: float | None = LEAST_HEADROOM
+    """None scores whatever is not zero, as AMemGym does; then a ceiling below the floor turns the score round."""
+
+    @property
+    def accuracy(self) -> float:
+        """Mean score of the checks, in [0, 1]."""
+        return self.diagnosis.accuracy
+
+    @property
+    def headroom(self) -> float:
+        """Ceiling less floor."""
+        return self.ceiling - self.floor
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether there is room between floor and ceiling for memory to be seen."""
+        if self.least_headroom is None:
+            return abs(self.headroom) >= 1e-12
+        return self.headroom >= self.least_headroom - 1e-12
+
+    @property
+    def memory_score(self) -> float:
+        """``(accuracy - floor) / (ceiling - floor)``: 0 is the floor, 1 the ceiling; NaN where it is not scored."""
+        return (self.accuracy - self.floor) / self.headroom if self.is_scored else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class GroupScore:
+    """Scores of one group, stage by stage."""
+
+    group: str
+    stages: tuple[StageScore, ...]
+    guarded: bool = True
+    """Whether stages without a memory score are left out of its mean; else one makes the mean NaN."""
+
+    @property
+    def memory_score(self) -> float:
+        """Mean over stages; higher is better."""
+        return mean_over_stages([stage.memory_score for stage in self.stages], guarded=self.guarded)
+
+    @property
+    def accuracy(self) -> float:
+        """Mean over stages."""
+        return nan_mean([stage.accuracy for stage in self.stages])
+
+    @property
+    def unscored(self) -> int:
+        """Stages in which something was answered and whose ceiling is hardly above the floor."""
+        return sum(not stage.is_scored and not math.isnan(stage.headroom) for stage in self.stages)
+
+
+def mean_over_stages(scores: Sequence[float], *, guarded: bool) -> float:
+    """Return the mean of the scores that are known; where nothing is ``guarded``, one that is not makes it NaN."""
+    return math.nan if not guarded and any(map(math.isnan, scores)) else nan_mean(scores)
+
+
+def score_group(
+    group: str,
+    played: Sequence[tuple[Task, Episode, Bounds]],
+    *,
+    least_headroom: float | None = LEAST_HEADROOM,
+    guarded: bool = True,
+) -> GroupScore:
+    """Score every recorded stage of a group's episodes; checks of its tasks at the same stage are pooled."""
+    longest = max(len(episode.stages) for _, episode, _ in played)
+    stages = tuple(_score_stage(played, stage, least_headroom) for stage in range(longest))
+    return GroupScore(group, stages, guarded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A scored check at the end of a stage, and how much of its loss falls to each kind of failure."""
+
+    mark: Mark
+    floor: float
+    ceiling: float
+    failures: tuple[float, float, float]
+    """NaN where nobody asked what is recalled."""
+
+
+def _score_stage(
+    played: Sequence[tuple[Task, Episode, Bounds]], stage: int, least_headroom: float | None
+) -> StageScore:
+    found = [
+        _scored(check, mark, task, episode.stages, bounds)
+        for task, episode, bounds in played
+        if stage < len(episode.stages)
+        for check, mark in marked(task, episode, stage)
+        if not math.isnan(mark.score)
+    ]
+    return StageScore(
+        floor=nan_mean([scored.floor for scored in found]),
+        ceiling=nan_mean([scored.ceiling for scored in found]),
+        diagnosis=_diagnose(found),
+        unreadable=sum(not scored.mark.readable for scored in found),
+        least_headroom=least_headroom,
+    )
+
+
+def marked(task: Task, episode: Episode, stage: int) -> list[tuple[Check, Mark]]:
+    """Return the checks of a recorded stage with their marks."""
+    return [(task.checks[mark.check], mark) for mark in episode.stages[stage].marks]
+
+
+def _scored(check: Check, mark: Mark, task: Task, stages: Sequence[StageRecord], bounds: Bounds) -> _Scored:
+    loss, diagnosed = 1 - mark.score, all(mark.recalled.get(fact) is not None for fact in check.needs)
+    write, read, utilisation = failure_weights(check, mark, task, stages) if diagnosed else (math.nan,) * 3
+    failures = (loss * write, loss * read, loss * utilisation)
+    return _Scored(mark, bounds.floor[check.id].score, bounds.ceiling[check.id].score, failures)
+
+
+def failure_weights(check: Check, mark: Mark, task: Task, stages: Sequence[StageRecord]) -> tuple[float, float, float]:
+    """Return how much of a check's loss falls to write, read and utilisation; the three sum to 1."""
+    unknown = [fact for fact, known in mark.recalled.items() if not known]
+    if not unknown:
+        return 0.0, 0.0, 1.0
+    never = sum(not _known_at_first(fact, check, task, stages) for fact in unknown)
+    return never / len(unknown), 1 - never / len(unknown), 0.0
+
+
+def _known_at_first(fact: str, check: Check, task: Task, stages: Sequence[StageRecord]) -> bool:
+    """Tell whether a fact was known at the end of the stage that told it: by the same question where it was asked."""
+    then = stages[task.facts[fact].since]
+    same = (mark.recalled.get(fact) for mark in then.marks if task.checks[mark.check].question == check.question)
+    return bool(next((known for known in same if known is not None), then.recalled.get(fact)))
+
+
+def _diagnose(found: Sequence[_Scored]) -> Diagnosis:
+    if not found:
+        return Diagnosis(math.nan, math.nan, math.nan, math.nan, 0)
+    count = len(found)
+    accuracy, *shares = (
+        sum(values) / count for values in zip(*((scored.mark.score, *scored.failures) for scored in found), strict=True)
+    )
+    return Diagnosis(accuracy, *shares, count)
+
+
+def by_stage(scores: Mapping[str, GroupScore], name: str) -> list[float]:
+    """Return the mean over groups of a stage's figure, for each stage."""
+    longest = max((len(score.stages) for score in scores.values()), default=0)
+    return [
+        nan_mean([value_of(score.stages[s], name) for score in scores.values() if s < len(score.stages)])
+        for s in range(longest)
+    ]
+
+
+def value_of(stage: StageScore, name: str) -> float:
+    """Return a stage's figure: a failure kind, ``accuracy``, ``floor``, ``ceiling`` or ``memory_score``."""
+    return float(getattr(stage.diagnosis if name in FAILURE_KINDS else stage, name))

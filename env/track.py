@@ -1,0 +1,140 @@
+"""The one seam between a kind of task and everything that searches, scores and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..data.task import Check, Task
+from ..policies.lm import Embedder, LanguageModel
+from ..policies.policy import MemoryPolicy
+from .episode import Bounds, Episode, Mark
+
+
+class TrackError(ValueError):
+    """Say why a track cannot do what it was asked for, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who takes part in every episode."""
+
+    assistant: LanguageModel
+    user: LanguageModel
+    embedder: Embedder
+
+
+class Rollout(Protocol):
+    """One episode under way, which can stop after any stage and go on later."""
+
+    async def run(self, stages: int | None = None) -> Episode:
+        """Go on until this many stages are over, or all where there are fewer; return the episode so far.
+
+        What fails for good ends the episode: its ``failure`` says why, and what was recorded until then is kept.
+        Raises BudgetExhausted when the budget ends it, and EndpointDown when no call gets through.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release what the episode holds; also when it is left before its end."""
+        ...
+
+
+class Track(Protocol):
+    """A kind of task behind the one memory interface."""
+
+    @property
+    def name(self) -> str:
+        """What configs and commands call it."""
+        ...
+
+    @property
+    def noun(self) -> str:
+        """What messages and tables call a group: a user, a customer, a repository."""
+        ...
+
+    @property
+    def least_headroom(self) -> float | None:
+        """Ceiling less floor below which a stage is unscored; None scores whatever is not zero, without a guard."""
+        ...
+
+    @property
+    def compat(self) -> AbstractSet[str]:
+        """The defects of a reference implementation that are reproduced, by name; mostly none."""
+        ...
+
+    def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
+        """Return the tasks that a source names, those of ``groups`` where given; the same each time.
+
+        Raises TaskError naming the source, the task and the field at fault.
+        """
+        ...
+
+    def begin(
+        self,
+        task: Task,
+        policy: MemoryPolicy,
+        cast: Cast,
+        *,
+        replay: Episode | None = None,
+        after: Rollout | None = None,
+    ) -> Rollout:
+        """Set up an episode; nothing is asked of a model yet.
+
+        Where ``replay`` is given, memory hears what was heard there, instead of acting itself. ``after`` is the episode
+        before, where they run one after another. Raises RecordError where ``replay`` is of another task.
+        """
+        ...
+
+    def in_turn(self, policy: MemoryPolicy) -> bool:
+        """Tell whether episodes of a policy must run one after another, as each goes on where the last one ended."""
+        ...
+
+    async def bounds(self, task: Task, cast: Cast) -> Bounds:
+        """Find the floor and the ceiling of each check. Raises LanguageModelError when they cannot be had."""
+        ...
+
+    def settle(
+        self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
+    ) -> tuple[Sequence[Episode], Mapping[str, Bounds]]:
+        """Return episodes and bounds, by task, after all that depends on several of them together."""
+        ...
+
+    def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
+        """Return the most calls that one episode can take, those for its bounds left out."""
+        ...
+
+    def bound_calls(self, task: Task) -> int:
+        """Return the calls that a task's bounds take."""
+        ...
+
+    def query(self, task: Task, check: Check, policy: MemoryPolicy) -> str:
+        """Return what memory is asked for before a check is answered."""
+        ...
+
+    def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
+        """Describe a failure, so that a proposer can learn from it: what was asked, what memory had met and held."""
+        ...
+
+    def hints(self, task: Task) -> Mapping[str, str]:
+        """Return what an oracle policy is told of the checks to come, by slot of its prompts."""
+        ...
+
+    def replays(self, folder: Path) -> Mapping[str, Episode]:
+        """Read recorded episodes, to be replayed, by task. Raises RecordError when there are none."""
+        ...
+
+    def extras(
+        self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
+    ) -> Mapping[str, Any]:
+        """Return further figures of an evaluation as JSON values; mostly none. Arguments are those of ``settle``."""
+        ...
+
+
+def most_calls(track: Track, tasks: Iterable[Task], policies: Iterable[MemoryPolicy]) -> int:
+    """Return the most calls that episodes of all policies in all tasks can take, bounds left out."""
+    every = list(policies)
+    return sum(track.most_calls(task, policy) for task in tasks for policy in every)
