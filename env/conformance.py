@@ -2,14 +2,21 @@
 
     class TestMyTrack(TrackConformance):
         @pytest.fixture(scope="class")
-        def track(self) -> Track:
+        @classmethod
+        def track(cls) -> Track:
             return MyTrack()
 
         @pytest.fixture(scope="class")
-        def tasks(self, track: Track) -> Sequence[Task]:
-            return track.load("some small source")
+        @classmethod
+        def source(cls) -> str:
+            return "some small source of two groups or more"
 
-pytest and pytest-asyncio must be installed, and ``source`` must name what ``tasks`` were loaded from.
+        @pytest.fixture(scope="class")
+        @classmethod
+        def tasks(cls, track: Track, source: str) -> Sequence[Task]:
+            return track.load(source)
+
+pytest and pytest-asyncio (``asyncio_mode = "auto"``) must be installed.
 """
 
 from __future__ import annotations
@@ -17,12 +24,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from ..data.task import Task, checks_at, grouped
+from ..policies.files import load_policy
 from ..policies.lm.embedded import EmbeddedModel
-from ..policies.policy import MemoryPolicy, load_policy
+from ..policies.policy import MemoryPolicy
 from ..policies.text import LexicalEmbedder
 from .episode import Episode, write_episodes
 from .evaluation import Evaluator
@@ -40,7 +49,7 @@ class TrackConformance:
     @pytest.fixture(params=("native", "awe", "awi"))
     def policy(self, request: pytest.FixtureRequest) -> MemoryPolicy:
         """Policies that differ in what they write and where."""
-        return load_policy(request.param)
+        return load_policy(str(request.param))
 
     def test_loading_gives_the_same_tasks_each_time(self, track: Track, source: str) -> None:
         first, second = track.load(source), track.load(source)
@@ -129,14 +138,9 @@ class TrackConformance:
             assert math.isnan(shares[0]) or stage.accuracy + sum(shares) == pytest.approx(1)
 
     async def test_what_was_heard_can_be_replayed_from_a_file(
-        self,
-        track: Track,
-        tasks: Sequence[Task],
-        policy: MemoryPolicy,
-        cast: Cast,
-        tmp_path_factory: pytest.TempPathFactory,
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast, tmp_path: Path
     ) -> None:
-        folder = tmp_path_factory.mktemp("episodes")
+        folder = tmp_path / "episodes"
         episode = await _play(track, tasks[0], policy, cast)
         write_episodes(folder, [episode])
         replays = track.replays(folder)

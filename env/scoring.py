@@ -182,10 +182,9 @@ def _diagnose(found: Sequence[_Scored]) -> Diagnosis:
     if not found:
         return Diagnosis(math.nan, math.nan, math.nan, math.nan, 0)
     count = len(found)
-    accuracy, *shares = (
-        sum(values) / count for values in zip(*((scored.mark.score, *scored.failures) for scored in found), strict=True)
-    )
-    return Diagnosis(accuracy, *shares, count)
+    accuracy = sum(scored.mark.score for scored in found) / count
+    write, read, utilisation = (sum(lost) / count for lost in zip(*(scored.failures for scored in found), strict=True))
+    return Diagnosis(accuracy, write, read, utilisation, count)
 
 
 def by_stage(scores: Mapping[str, GroupScore], name: str) -> list[float]:

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from ...env.scoring import FailureKind
 from ...policies.knob import Knob
 from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel, Message, Request
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import REQUIRED_SLOTS
 from ...policies.space import Space, nested
 from ..config import SearchConfig
-from ..search.evidence import Stage, without_stage
+from ..search.evidence import without_stage
 from ..study import Evidence, Trial, raced
 from .proposer import Candidate, candidate, pick_parent, policy_of
 
@@ -82,7 +83,7 @@ class Reflective:
             return []
         return [evidence for evidence in trial.evidence if any(self._concerned(policy, {evidence.stage}))]
 
-    def _concerned(self, policy: MemoryPolicy, stages: set[Stage]) -> tuple[list[str], list[str]]:
+    def _concerned(self, policy: MemoryPolicy, stages: set[FailureKind]) -> tuple[list[str], list[str]]:
         """Return the prompts and the numbers that failures of these stages belong to; without routing, all."""
         slots, names = self._slots(policy), self._numbers(policy)
         if self.search.routing:

@@ -18,10 +18,12 @@ from typing import Any, TypeVar
 import pytest
 
 from lives import life
+from staged import Cast
 from mnemotune.data import Scenario, load_scenarios
 from mnemotune.data.dialogue.generator import generate_scenarios
-from mnemotune.env import Cast, Protocol
-from mnemotune.env.episode import Answer, Episode, PeriodRecord, Probe
+from mnemotune.env import Protocol
+from mnemotune.env.dialogue.record import Answer, PeriodRecord, Probe
+from mnemotune.env.episode import Episode
 from mnemotune.policies.lm import CallRole, Completion, Embedder, LanguageModel, Request, Usage
 from mnemotune.policies.lm.chain import add_call
 from mnemotune.policies.text import LexicalEmbedder

@@ -11,8 +11,9 @@ from typing import Any
 
 from mnemotune.data.task import Check, Fact, checks_at
 from mnemotune.env.episode import Bounds, Episode, Event, Mark, RecordError, StageRecord, read_heard
-from mnemotune.policies import Assistant, Memory
+from mnemotune.policies import Assistant
 from mnemotune.policies.lm import LanguageModelError, Message, Metered, Request
+from mnemotune.policies.memory import open_memory
 from mnemotune.policies.prompts import Templates, render
 from mnemotune.policies.replies import ReplyError, read_json_object
 
@@ -46,7 +47,7 @@ class LettersRollout:
     def __init__(self, track: LettersTrack, task: Letters, policy: Any, cast: Any, replay: Episode | None) -> None:
         self.track, self.task, self.policy, self.replay = track, task, policy, replay
         self.model, self.records = Metered(cast.assistant), list[StageRecord]()
-        self.assistant = Assistant(self.model, Memory(policy, self.model, cast.embedder))
+        self.assistant = Assistant(self.model, open_memory(policy, self.model, cast.embedder))
 
     async def run(self, stages: int | None = None) -> Episode:
         failure = None
@@ -64,7 +65,7 @@ class LettersRollout:
         writes = await self.assistant.remember(letter, reply)
         said = Event(0, "say", (Message("user", letter), Message("assistant", reply)))
         events = (said, *(Event(0, "write", write=write) for write in writes))
-        asker = self.assistant.fork()
+        asker = await self.assistant.fork()
         marks = [await self.ask(asker, check) for check in checks_at(self.task, stage)]
         return StageRecord(events, tuple(marks))
 

@@ -1,0 +1,50 @@
+"""The tracks of this package, and one that a test brings along, pass what every track has to hold to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import toy
+
+from mnemotune.data import Task
+from mnemotune.env import Track
+from mnemotune.env.conformance import TrackConformance
+from mnemotune.env.dialogue.protocol import Protocol
+from mnemotune.env.dialogue.track import DialogueTrack
+from mnemotune.policies.prompts import default_templates
+from people import write_people
+
+
+class TestDialogue(TrackConformance):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def source(cls, tmp_path_factory: pytest.TempPathFactory) -> str:
+        return str(write_people(tmp_path_factory.mktemp("people"), users=2, periods=3, questions=3))
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def track(cls) -> Track:
+        return DialogueTrack(Protocol(1, 1))
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def tasks(cls, track: Track, source: str) -> Sequence[Task]:
+        return track.load(source)
+
+
+class TestLetters(TrackConformance):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def source(cls) -> str:
+        return "letters:2:3"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def track(cls) -> Track:
+        return toy.LettersTrack(default_templates())
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def tasks(cls, track: Track, source: str) -> Sequence[Task]:
+        return track.load(source)
