@@ -14,10 +14,6 @@ from ..policies.policy import MemoryPolicy
 from .episode import Bounds, Episode, Mark
 
 
-class TrackError(ValueError):
-    """Say why a track cannot do what it was asked for, and what to do."""
-
-
 @dataclass(frozen=True, slots=True)
 class Cast:
     """Who takes part in every episode."""

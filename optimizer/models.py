@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..data.registry import UnknownPartError
 from ..env import Cast, Protocol, Track
-from ..env.track import TrackError
-from ..env.tracks import open_track
+from ..env.tracks import TRACKS
 from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, Request, Usage
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
@@ -150,9 +150,9 @@ def track_of(config: Config) -> Track:
     """Return the track that a config names. Raises ConfigError when there is none."""
     options = {"rounds": (config.rounds.init, config.rounds.update), "compat": config.compat, **config.track_options}
     try:
-        return open_track(config.track, templates=config.templates, options=options)
-    except TrackError as error:
-        raise ConfigError(str(error)) from None
+        return TRACKS.get(config.track)(config.templates, options)
+    except (UnknownPartError, ValueError) as error:
+        raise ConfigError(f"track: {error}") from None
 
 
 def protocol_of(config: Config) -> Protocol:

@@ -12,12 +12,12 @@ from typing import Any
 
 from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
-from ...data.task import Check, Task
+from ...data.task import Check, Task, TaskError
 from ...policies.policy import MemoryPolicy
 from ..episode import Bounds, Episode, Mark
 from ..scoring import LEAST_HEADROOM
 from ..statistics import nan_mean
-from ..track import Cast, Rollout, TrackError
+from ..track import Cast, Rollout
 from .bounds import bounds_of, find_bounds
 from .compat import SEED, guess_unread, guess_unread_bounds
 from .protocol import Protocol, answer_prompt, schema_hints, upper_bound_calls
@@ -143,7 +143,7 @@ class DialogueTrack:
 
 
 def scenario_of(task: Task) -> Scenario:
-    """Return a task of the dialogue's. Raises TrackError for another track's."""
+    """Return a task of the dialogue's. Raises TaskError for another track's."""
     if not isinstance(task, Scenario):
-        raise TrackError(f"{task.id}: is no task of the dialogue track")
+        raise TaskError(f"{task.id}: is no task of the dialogue track")
     return task

@@ -17,7 +17,6 @@ from ...env.episode import RecordError
 from ...env.memrm.model.checkpoint import CheckpointError
 from ...env.memrm.rows.row import RowError
 from ...env.memrm.training.recipe import RecipeError
-from ...env.track import TrackError
 from ...policies.files import PolicyError
 from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
@@ -58,7 +57,6 @@ def main() -> None:
         PersonaError,
         GenerationError,
         RecordError,
-        TrackError,
         InterchangeError,
         RowError,
         RecipeError,

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from staged import Cast
 
 from lives import life
-from staged import Cast
 from mnemotune.data import Scenario, load_scenarios
 from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Protocol

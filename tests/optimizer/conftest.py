@@ -22,7 +22,8 @@ from mlflow import MlflowClient
 from lives import life
 from mnemotune.data import Scenario
 from mnemotune.data.splits import Splits
-from mnemotune.env import Cast, Episode, Evaluator, Protocol, Summary
+from mnemotune.data.task import grouped
+from mnemotune.env import Cast, DialogueTrack, Episode, Evaluator, Protocol, Summary
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.numbers import distributions
@@ -52,6 +53,7 @@ from mnemotune.policies.text import LexicalEmbedder
 QUESTIONS = 4
 USAGE = Usage(7, 3)
 TINY = Protocol(rounds_init=1, rounds_update=1)
+TRACK = DialogueTrack(TINY)
 _TOLD = re.compile(r"\b(\w+_\d+)(?: is|:) (\w+)")
 _CHOICE = re.compile(r"^(\d+): Fit for (\w+) at (\w+)$", re.MULTILINE)
 _LISTED = re.compile(r'^"(\w+_\d+)": \[', re.MULTILINE)
@@ -87,9 +89,9 @@ def make_life(user: str = "ann", *, questions: int = QUESTIONS, sessions: Sequen
 
 def make_splits(train: int = 4, validation: int = 4, test: int = 3, *, sessions: Sequence[int] = (1, 1)) -> Splits:
     return Splits(
-        train=tuple(make_life(f"train{i}", sessions=sessions) for i in range(train)),
-        validation=tuple(make_life(f"valid{i}", sessions=sessions) for i in range(validation)),
-        test=tuple(make_life(f"sealed{i}", sessions=sessions) for i in range(test)),
+        train=tuple(grouped(make_life(f"train{i}", sessions=sessions) for i in range(train))),
+        validation=tuple(grouped(make_life(f"valid{i}", sessions=sessions) for i in range(validation))),
+        test=tuple(grouped(make_life(f"sealed{i}", sessions=sessions) for i in range(test))),
     )
 
 
@@ -272,7 +274,7 @@ class Rig:
         self.model, self.proposer = (Metered(self.pupil, budget=self.budget) for _ in range(2))
         self.study = Study(self.storage, name="evolution")
         self.episodes: list[Episode] = []
-        self.evaluator = Evaluator(Cast(self.model, self.model, LexicalEmbedder(), TINY))
+        self.evaluator = Evaluator(TRACK, Cast(self.model, self.model, LexicalEmbedder()))
         self.arena = Arena(
             self.splits,
             self.evaluator,
@@ -368,7 +370,7 @@ class Kit:
     protocol: Protocol = TINY
 
     def evaluator(self, model: Any) -> Evaluator:
-        return Evaluator(Cast(model, model, LexicalEmbedder(), TINY))
+        return Evaluator(TRACK, Cast(model, model, LexicalEmbedder()))
 
     def says(self, reply: str | Callable[[Request], str]) -> Pupil:
         """Make a pupil that replies so when it is asked to improve something."""

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from mnemotune.data import load_scenarios, split_by_user
+from mnemotune.data import load_scenarios, split_by_group
 from mnemotune.optimizer.config import Config, ConfigError
-from mnemotune.optimizer.models import protocol_of
+from mnemotune.optimizer.models import track_of
 from mnemotune.optimizer.search.allowance import Allowance
 from mnemotune.optimizer.search.loop import Loop
 from mnemotune.optimizer.search.outcome import Outcome
@@ -131,5 +131,5 @@ def watch_calls(
 
 def allowance(outcome: Outcome) -> Allowance:
     config = outcome.config
-    splits = split_by_user(load_scenarios(config.data), **SIZES, seed=config.splits.seed)
-    return Allowance.of(config, splits, protocol_of(config))
+    splits = split_by_group(load_scenarios(config.data), **SIZES, seed=config.splits.seed)
+    return Allowance.of(config, splits, track_of(config))
