@@ -53,6 +53,11 @@ class Track(Protocol):
         ...
 
     @property
+    def stage_noun(self) -> str:
+        """What messages and tables call a stage: a period, a step."""
+        ...
+
+    @property
     def least_headroom(self) -> float | None:
         """Ceiling less floor below which a stage is unscored; None scores whatever is not zero, without a guard."""
         ...

@@ -35,6 +35,7 @@ class DialogueTrack:
     protocol: Protocol = field(default_factory=Protocol)
     name: str = "dialogue"
     noun: str = "user"
+    stage_noun: str = "period"
 
     @property
     def least_headroom(self) -> float | None:

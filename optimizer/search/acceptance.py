@@ -66,7 +66,7 @@ def look(
     return Look(over_seed, over_best, level, last, differences)
 
 
-def slices_of(evaluation: Evaluation, tasks: Sequence[Task]) -> Slices:
+def slices_of(evaluation: Evaluation, tasks: Sequence[Task], *, stage_noun: str) -> Slices:
     """Return a policy's scores by group on early, middle and late stages, on each topic, for each kind of failure.
 
     A kind's score is the share of answers that it did not cost. A check's topic is that of the first fact it needs.
@@ -79,7 +79,7 @@ def slices_of(evaluation: Evaluation, tasks: Sequence[Task]) -> Slices:
             ("middle", group.stages[third:-third]),
             ("late", group.stages[-third:]),
         ):
-            found.setdefault(f"{name} periods", {})[group.group] = nan_mean([stage.accuracy for stage in part])
+            found.setdefault(f"{name} {stage_noun}s", {})[group.group] = nan_mean([stage.accuracy for stage in part])
         for kind in FAILURE_KINDS:
             lost = nan_mean([getattr(stage.diagnosis, kind) for stage in group.stages])
             found.setdefault(f"{kind} failures", {})[group.group] = 1 - lost

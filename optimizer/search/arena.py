@@ -12,7 +12,7 @@ import optuna
 
 from ...data.splits import Splits
 from ...data.task import Group, tasks_of
-from ...env import Episode, Evaluation, Evaluator, Summary
+from ...env import Episode, Evaluation, Evaluator, Summary, Track
 from ...env.concurrency import side_by_side
 from ...env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from ...policies.lm import Ledger
@@ -191,6 +191,11 @@ class Arena:
         return total
 
     @property
+    def track(self) -> Track:
+        """The kind of task that it runs."""
+        return self._evaluator.track
+
+    @property
     def _longest(self) -> int:
         return max(group.stages for group in self._train)
 
@@ -242,7 +247,7 @@ class Arena:
             found.failures,
             finished=len(found.episodes) == len(tasks_of(self._validation)),
             headroom=found.mean("ceiling") - found.mean("floor"),
-            slices=slices_of(found, tasks_of(self._validation)),
+            slices=slices_of(found, tasks_of(self._validation), stage_noun=self.track.stage_noun),
             stages=stages_of(found),
             took=took,
         )
@@ -273,7 +278,7 @@ class Arena:
 
     def _evidence(self, evaluation: Evaluation, policy: MemoryPolicy) -> tuple[Evidence, ...]:
         rng = random.Random(f"evidence:{self._seed}:{policy.key}")
-        return gather_evidence(evaluation, tasks_of(self._train), track=self._evaluator.track, rng=rng)
+        return gather_evidence(evaluation, tasks_of(self._train), track=self.track, rng=rng)
 
 
 def rungs(every: int, *, block: int, stages: int) -> Iterator[tuple[int, int | None]]:

@@ -84,6 +84,7 @@ class LettersTrack:
     templates: Templates
     name: str = "letters"
     noun: str = "writer"
+    stage_noun: str = "letter"
     least_headroom: float = 0.05
     compat: frozenset[str] = frozenset()
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from mnemotune.data.registry import UnknownPartError
 from mnemotune.env.tracks import TRACKS
-from mnemotune.optimizer.cli import app
+from mnemotune.optimizer.cli.app import app
 
 CONFIG = """\
 track: letters
