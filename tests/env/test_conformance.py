@@ -37,7 +37,7 @@ class TestLetters(TrackConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def source(cls) -> str:
-        return "letters:2:3"
+        return "letters:1:3"
 
     @pytest.fixture(scope="class")
     @classmethod

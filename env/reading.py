@@ -1,0 +1,168 @@
+"""Tracks in which memory only reads: what comes next depends on nothing that the assistant says."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ..data.task import Check, Task, checks_at
+from ..policies.assistant import Assistant
+from ..policies.lm import EndpointDown, LanguageModel, LanguageModelError, Message, Metered, Request
+from ..policies.memory import MemoryEvent, open_memory
+from ..policies.policy import MemoryPolicy
+from .concurrency import side_by_side
+from .episode import Bounds, Episode, Event, Mark, RecordError, StageRecord, read_heard
+from .scoring import LEAST_HEADROOM
+from .track import Cast, Rollout
+
+TaskT = TypeVar("TaskT", bound=Task)
+
+
+class ReadingTrack(ABC, Generic[TaskT]):
+    """Memory hears each stage's messages, and the assistant is asked each check with what memory brings back.
+
+    A subclass says what is heard, how a check is put and how a reply is scored; it may override the rest.
+    """
+
+    name: str
+    noun: str = "group"
+    stage_noun: str = "stage"
+    least_headroom: float | None = LEAST_HEADROOM
+    compat: frozenset[str] = frozenset()
+
+    @abstractmethod
+    def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[TaskT]:
+        """Return the tasks that a source names. Raises TaskError."""
+
+    @abstractmethod
+    def heard(self, task: TaskT, stage: int) -> Sequence[tuple[Message, ...]]:
+        """Return the messages of a stage, those together that memory observes together."""
+
+    @abstractmethod
+    def query(self, task: TaskT, check: Check, policy: MemoryPolicy | None = None) -> str:
+        """Return how a check is put."""
+
+    @abstractmethod
+    def mark(self, task: TaskT, check: Check, raw: str) -> Mark:
+        """Score a reply; what is recalled is added by ``recalled``."""
+
+    def recalled(self, task: TaskT, check: Check, mark: Mark) -> Mapping[str, bool | None]:
+        """Return which facts a mark shows to be known: the only one that is needed, where the answer is right."""
+        return {fact: mark.score == 1 if len(check.needs) == 1 else None for fact in check.needs}
+
+    def given(self, task: TaskT, check: Check) -> tuple[Message, ...]:
+        """Return what the model is shown for the ceiling: exactly the facts that the check needs."""
+        return (Message("system", "\n".join(task.facts[fact].text for fact in check.needs)),)
+
+    def begin(
+        self,
+        task: TaskT,
+        policy: MemoryPolicy,
+        cast: Cast,
+        *,
+        replay: Episode | None = None,
+        after: Rollout | None = None,
+    ) -> ReadingRollout[TaskT]:
+        """Set up an episode. Raises RecordError where ``replay`` is of another task."""
+        if replay is not None and [list(stage.heard) for stage in replay.stages] != [
+            list(self.heard(task, stage)) for stage in range(task.stages)
+        ]:
+            raise RecordError(f"{self.noun} {task.group}, task {task.id}: another text is recorded")
+        return ReadingRollout(self, task, policy, cast)
+
+    def in_turn(self, policy: MemoryPolicy) -> bool:
+        """Tell that episodes are independent."""
+        return False
+
+    async def bounds(self, task: TaskT, cast: Cast) -> Bounds:
+        """Ask each check with nothing but the facts that it needs; the floor is a blind guess."""
+        marks = await side_by_side(self._with_facts(task, check, cast.assistant) for check in task.checks.values())
+        return Bounds(
+            {check.id: Mark(check.id, "", check.chance) for check in task.checks.values()},
+            {mark.check: mark for mark in marks},
+        )
+
+    async def _with_facts(self, task: TaskT, check: Check, model: LanguageModel) -> Mark:
+        messages = (*self.given(task, check), Message("user", self.query(task, check)))
+        return self.mark(task, check, (await model.complete(Request(messages, role="upper_bound"))).text)
+
+    def settle(
+        self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
+    ) -> tuple[Sequence[Episode], Mapping[str, Bounds]]:
+        """Return both as they are."""
+        return episodes, bounds
+
+    def most_calls(self, task: TaskT, policy: MemoryPolicy) -> int:
+        """Return a write of two calls for each message, and a call for each check."""
+        messages = sum(len(together) for stage in range(task.stages) for together in self.heard(task, stage))
+        return len(task.checks) + (2 * messages if policy.write.mode != "none" else 0)
+
+    def bound_calls(self, task: TaskT) -> int:
+        """Return a call for each check."""
+        return len(task.checks)
+
+    def tell(self, task: TaskT, episode: Episode, stage: int, mark: Mark) -> str:
+        """Describe a wrong answer: what was asked, what memory had heard, and what it was answered."""
+        check = task.checks[mark.check]
+        heard = [f'It was said: "{text}"' for fact in check.needs for text in task.facts[fact].sources[-1:]]
+        return "\n".join([f"Question: {check.text}", *heard, f"Chosen answer: {mark.raw}"])
+
+    def hints(self, task: TaskT) -> Mapping[str, str]:
+        """Return nothing."""
+        return {}
+
+    def replays(self, folder: Path) -> Mapping[str, Episode]:
+        """Read recorded episodes by task. Raises RecordError."""
+        return read_heard(folder)
+
+    def extras(
+        self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
+    ) -> Mapping[str, Any]:
+        """Return nothing."""
+        return {}
+
+
+class ReadingRollout(Generic[TaskT]):
+    """One episode under way."""
+
+    def __init__(self, track: ReadingTrack[TaskT], task: TaskT, policy: MemoryPolicy, cast: Cast) -> None:
+        """Begin with the first stage."""
+        self._track, self._task, self._policy = track, task, policy
+        self._model = Metered(cast.assistant)
+        memory = open_memory(policy.with_hints(track.hints(task)), self._model, cast.embedder)
+        self._assistant = Assistant(self._model, memory)
+        self._records: list[StageRecord] = []
+        self._failure: str | None = None
+
+    async def run(self, stages: int | None = None) -> Episode:
+        """Go on until this many stages are over, as ``Rollout`` has it."""
+        end = self._task.stages if stages is None else min(stages, self._task.stages)
+        try:
+            while self._failure is None and len(self._records) < end:
+                self._records.append(await self._stage(len(self._records)))
+        except EndpointDown:
+            raise
+        except LanguageModelError as error:
+            self._failure = str(error)
+        return Episode(self._task.id, self._policy.key, tuple(self._records), self._model.ledger.copy(), self._failure)
+
+    async def aclose(self) -> None:
+        """Release the memory."""
+        await self._assistant.memory.aclose()
+
+    async def _stage(self, stage: int) -> StageRecord:
+        events: list[Event] = []
+        for step, messages in enumerate(self._track.heard(self._task, stage)):
+            writes: list[MemoryEvent] = await self._assistant.memory.observe(messages)
+            events += [Event(step, "observe", messages), *(Event(step, "write", write=write) for write in writes)]
+        asker = await self._assistant.fork()
+        marks = await side_by_side(self._answer(asker, check) for check in checks_at(self._task, stage))
+        return StageRecord(tuple(events), tuple(marks))
+
+    async def _answer(self, asker: Assistant, check: Check) -> Mark:
+        raw = await asker.answer(self._track.query(self._task, check, self._policy))
+        mark = self._track.mark(self._task, check, raw)
+        return replace(mark, recalled=self._track.recalled(self._task, check, mark))
