@@ -17,15 +17,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mnemotune.data import Scenario, Splits, split_by_user
+from mnemotune.data import Scenario, Splits, split_by_group
 
 SIZES = st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6))
 
 
 @pytest.fixture
 def users(row: dict[str, Any]) -> list[Scenario]:
-    one = Scenario.parse(row)
-    return [one.model_copy(update={"id": f"user-{i:02d}"}) for i in range(18)]
+    ann = Scenario.parse(row)
+    return [ann.model_copy(update={"id": f"user-{i:02d}"}) for i in range(18)]
 
 
 def ids(splits: Splits) -> list[list[str]]:
@@ -38,7 +38,7 @@ def test_the_splits_are_disjoint_and_have_their_sizes(
     users: list[Scenario], sizes: tuple[int, int, int], seed: int
 ) -> None:
     train, validation, test = sizes
-    dealt = ids(split_by_user(users, train=train, validation=validation, test=test, seed=seed))
+    dealt = ids(split_by_group(users, train=train, validation=validation, test=test, seed=seed))
     together = [user for split in dealt for user in split]
     assert [len(split) for split in dealt] == [train, validation, test]
     assert len(set(together)) == len(together)
@@ -53,44 +53,44 @@ def test_the_deal_does_not_depend_on_the_order_of_the_data(
     other = list(users)
     shuffled.shuffle(other)
     sizes = {"train": 5, "validation": 4, "test": 6, "seed": seed}
-    assert split_by_user(other, **sizes) == split_by_user(users, **sizes)
+    assert split_by_group(other, **sizes) == split_by_group(users, **sizes)
 
 
 def test_the_same_seed_deals_the_same_and_another_seed_differently(users: list[Scenario]) -> None:
-    deals = [ids(split_by_user(users, train=6, validation=6, test=6, seed=seed)) for seed in (1, 1, 2)]
+    deals = [ids(split_by_group(users, train=6, validation=6, test=6, seed=seed)) for seed in (1, 1, 2)]
     assert deals[0] == deals[1] != deals[2]
     assert deals[0] != [sorted(split) for split in deals[0]]
 
 
 def test_a_larger_test_split_takes_no_user_out_of_training(users: list[Scenario]) -> None:
-    small = ids(split_by_user(users, train=4, validation=4, test=2, seed=3))
-    large = ids(split_by_user(users, train=4, validation=4, test=9, seed=3))
+    small = ids(split_by_group(users, train=4, validation=4, test=2, seed=3))
+    large = ids(split_by_group(users, train=4, validation=4, test=9, seed=3))
     assert large[:2] == small[:2]
     assert large[2][:2] == small[2]
 
 
 def test_all_users_may_be_dealt_but_not_one_more(users: list[Scenario]) -> None:
-    whole = ids(split_by_user(users, train=6, validation=6, test=6, seed=0))
+    whole = ids(split_by_group(users, train=6, validation=6, test=6, seed=0))
     assert sorted(user for split in whole for user in split) == [user.id for user in users]
     with pytest.raises(
         ValueError, match=r"ask for 19 users \(6 train, 6 validation, 7 test\), but the data has 18; lower"
     ):
-        split_by_user(users, train=6, validation=6, test=7, seed=0)
+        split_by_group(users, train=6, validation=6, test=7, seed=0)
 
 
 def test_a_user_that_occurs_twice_is_refused_by_name(users: list[Scenario]) -> None:
     with pytest.raises(ValueError, match="users user-03 occur more than once"):
-        split_by_user([*users, users[3]], train=1, validation=1, test=1, seed=0)
+        split_by_group([*users, users[3]], train=1, validation=1, test=1, seed=0)
 
 
 def test_dealing_leaves_the_data_and_the_global_random_numbers_alone(users: list[Scenario]) -> None:
     before, state = list(users), random.getstate()
-    split_by_user(users, train=6, validation=6, test=6, seed=0)
+    split_by_group(users, train=6, validation=6, test=6, seed=0)
     assert users == before
     assert random.getstate() == state
 
 
 def test_splits_cannot_be_changed(users: list[Scenario]) -> None:
-    splits = split_by_user(users, train=1, validation=1, test=1, seed=0)
+    splits = split_by_group(users, train=1, validation=1, test=1, seed=0)
     with pytest.raises(dataclasses.FrozenInstanceError):
         splits.train = ()  # type: ignore[misc]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import re
 import selectors
@@ -22,7 +23,7 @@ from lives import life
 from mnemotune.data import Scenario, load_scenarios
 from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Protocol
-from mnemotune.env.dialogue.record import Answer, PeriodRecord, Probe
+from mnemotune.env.dialogue.record import Answer, Probe, record_period
 from mnemotune.env.episode import Episode
 from mnemotune.policies.lm import CallRole, Completion, Embedder, LanguageModel, Request, Usage
 from mnemotune.policies.lm.chain import add_call
@@ -42,7 +43,9 @@ Says = str | Callable[[Request], str]
 MakeScenario = Callable[..., Scenario]
 MakeModel = Callable[..., "ScriptedModel"]
 MakeCast = Callable[..., Cast]
-MakeEpisode = Callable[[Sequence[PeriodRecord]], Episode]
+Asked = tuple[int | None, int | None, Mapping[str, bool]]
+"""A question's gold, the choice made, what the probe got right."""
+MakeEpisode = Callable[[Scenario, Sequence[Sequence[Asked]]], Episode]
 RunVirtually = Callable[[Coroutine[Any, Any, T]], tuple[T, float]]
 
 
@@ -294,31 +297,25 @@ def random_delays() -> Callable[[int], Callable[[Request], float]]:
 
 
 @pytest.fixture(scope="session")
-def make_period() -> Callable[..., PeriodRecord]:
-    """Make the record of a period from (gold, choice, what the probe got right) of each question."""
+def make_episode() -> MakeEpisode:
+    """Make an episode from what was asked in each period."""
 
-    def made(*questions: tuple[int | None, int | None, Mapping[str, bool]]) -> PeriodRecord:
-        return PeriodRecord(
-            sessions=(),
-            events=(),
-            answers=tuple(
-                Answer(
-                    raw="",
-                    choice=choice,
-                    gold=gold,
-                    score=float("nan") if gold is None else float(choice == gold),
-                )
-                for gold, choice, _ in questions
-            ),
-            probes=tuple(Probe(raw="", values=None, right=right) for *_, right in questions),
-        )
+    def made(scenario: Scenario, periods: Sequence[Sequence[Asked]]) -> Episode:
+        records = [
+            record_period(
+                scenario,
+                p,
+                answers=[
+                    Answer(raw="", choice=choice, gold=gold, score=math.nan if gold is None else float(choice == gold))
+                    for gold, choice, _ in asked
+                ],
+                probes=[Probe(raw="", values=None, right=right) for *_, right in asked],
+            )
+            for p, asked in enumerate(periods)
+        ]
+        return Episode(scenario.id, "key", tuple(records))
 
     return made
-
-
-@pytest.fixture(scope="session")
-def make_episode() -> MakeEpisode:
-    return lambda periods: Episode("ann", "key", tuple(periods))
 
 
 @pytest.fixture(scope="session")

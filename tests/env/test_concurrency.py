@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.env import Evaluator, Summary, rollout
 from mnemotune.env.concurrency import both, end, side_by_side, start
 from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm.chain import Chain, add_call, chain
+from staged import evaluator, rollout
 
 if TYPE_CHECKING:
     from .conftest import MakeCast, MakeModel, MakeScenario, RunVirtually
@@ -184,7 +184,7 @@ def test_the_critical_path_of_an_evaluation_is_its_time_when_nothing_else_takes_
     base_life: Scenario, make_model: MakeModel, make_cast: MakeCast, run_virtually: RunVirtually[Any]
 ) -> None:
     model = make_model(delay=lambda request: 2.0 if request.role == "write" else 1.0)
-    evaluation, seconds = run_virtually(Evaluator(make_cast(model)).evaluate(load_policy("awi"), [base_life]))
+    evaluation, seconds = run_virtually(evaluator(make_cast(model)).evaluate(load_policy("awi"), [base_life]))
     assert evaluation.critical_path.seconds == pytest.approx(seconds)
     assert evaluation.critical_path.calls == 50 + 48 + 1, "the user thinks while memories are written"
 
@@ -213,7 +213,7 @@ def test_users_talk_side_by_side(
 ) -> None:
     model = make_model(delay=lambda _: 1.0)
     lives = [make_scenario(user=name) for name in ("ann", "ben", "cem")]
-    run_virtually(Evaluator(make_cast(model)).evaluate(load_policy("native"), lives))
+    run_virtually(evaluator(make_cast(model)).evaluate(load_policy("native"), lives))
     assert model.peak["reply"] == 3
 
 
@@ -222,7 +222,7 @@ def test_all_upper_bounds_are_asked_at_once(
 ) -> None:
     model = make_model(delay=lambda _: 1.0)
     lives = [make_scenario(user=name, questions=2) for name in ("ann", "ben")]
-    run_virtually(Evaluator(make_cast(model)).evaluate(load_policy("native"), lives))
+    run_virtually(evaluator(make_cast(model)).evaluate(load_policy("native"), lives))
     assert model.peak["upper_bound"] == 2 * 2 * 4
 
 
@@ -247,7 +247,7 @@ def test_more_users_take_no_longer_than_one(
     for users in (1, 8):
         model = make_model(delay=lambda _: 1.0)
         lives = [make_scenario(user=f"user {i}") for i in range(users)]
-        lasted.append(run_virtually(Evaluator(make_cast(model)).evaluate(load_policy("awi"), lives))[1])
+        lasted.append(run_virtually(evaluator(make_cast(model)).evaluate(load_policy("awi"), lives))[1])
     assert lasted[0] == pytest.approx(lasted[1])
 
 
@@ -266,10 +266,10 @@ def test_scores_and_transcripts_do_not_depend_on_who_is_faster(
 
     def evaluated(delay: Any) -> tuple[Any, Any]:
         cast = make_cast(make_model(delay=delay), embedder=slow_embedder)
-        evaluator = Evaluator(cast, clock=lambda: 0.0)
-        evaluation, _ = run_virtually(evaluator.evaluate(load_policy(preset), lives))
-        whole = Summary.of(evaluation, name=preset).as_json() | {"critical_path": None}
-        return whole, [episode.as_json() for episode in evaluation.episodes]
+        known = evaluator(cast, clock=lambda: 0.0)
+        evaluation, _ = run_virtually(known.evaluate(load_policy(preset), lives))
+        scores = evaluation.groups, evaluation.memory_score, evaluation.extras, evaluation.ledger
+        return scores, [episode.as_json() for episode in evaluation.episodes]
 
     even = evaluated(lambda _: 0.0)
     for seed in range(5):

@@ -1,10 +1,11 @@
-"""An episode as plain JSON: all that was said, written, answered and found, and nothing made up.
+"""An episode as plain JSON: all that was heard, written, answered and found, and nothing made up.
 
 Invariants:
 
 1. An episode is one line of strict JSON, which tells what the record tells.
-2. An unscored answer's score is null; an unreadable probe's values are null.
+2. An unscored mark's score is null.
 3. A write's ``removed`` and ``added`` lead from the memory before to the memory after.
+4. What memory heard is read back as it was; what cannot be read is named by its line.
 """
 
 from __future__ import annotations

@@ -24,14 +24,14 @@ print((numbers @ numbers[0]).tobytes().hex(), [math.exp(x) for x in numbers.rave
 EPISODE = """
 import asyncio
 from mnemotune.data.dialogue.load import load_scenarios
-from mnemotune.env import Cast, Evaluator, Protocol
+from mnemotune.env import Cast, DialogueTrack, Evaluator
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.text import LexicalEmbedder
 
-cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(), Protocol())
+cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder())
 users = load_scenarios("generated:41@1848")[40:]
-print(asyncio.run(Evaluator(cast).evaluate(load_policy("rag"), users)).episodes)
+print(asyncio.run(Evaluator(DialogueTrack(), cast).evaluate(load_policy("rag"), users)).episodes)
 """
 
 

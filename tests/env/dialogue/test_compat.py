@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.env import Evaluation, Evaluator, Protocol, Summary
+from mnemotune.env import Evaluation, Protocol
 from mnemotune.env.dialogue.compat import DEFECTS, SEED, Defect, parse_strictly
 from mnemotune.env.dialogue.protocol import answer_prompt, read_answer, read_probe
 from mnemotune.optimizer.config import ConfigError, parse_config
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm import Request
+from staged import evaluator
 
 if TYPE_CHECKING:
     from .conftest import MakeCast, MakeModel, MakeScenario
@@ -36,9 +37,14 @@ Evaluate = Callable[..., Any]
 def evaluate(make_model: MakeModel, make_cast: MakeCast) -> Evaluate:
     async def run(lives: list[Scenario], *defects: Defect, policy: Any = NATIVE, **says: Any) -> Evaluation:
         cast = make_cast(make_model(**says), protocol=Protocol(compat=frozenset(defects)))
-        return await Evaluator(cast, clock=lambda: 0.0).evaluate(policy, lives)
+        return await evaluator(cast, clock=lambda: 0.0).evaluate(policy, lives)
 
     return run
+
+
+def figures(evaluation: Evaluation) -> Any:
+    """Return all that an evaluation says of answers."""
+    return evaluation.groups, evaluation.memory_score, evaluation.extras, evaluation.ledger
 
 
 # Guesses
@@ -57,14 +63,15 @@ async def test_an_unreadable_answer_is_wrong_and_by_name_a_guess_that_may_be_rig
     rng = random.Random(SEED)
     by_hand = [rng.randint(1, 4) == 1 for _ in range(2 * 3 * 4)]
     assert 0 < guessed.mean("accuracy") == pytest.approx(sum(by_hand) / len(by_hand))
-    assert summary(guessed)["unparsable"] == 24, "it is told all the same"
-    assert summary(guessed) == summary(await evaluate(lives, "guessed_answers", answer="dunno"))
+    assert sum(stage.unreadable for score in guessed.groups for stage in score.stages) == 24, "it is told all the same"
+    assert figures(guessed) == figures(await evaluate(lives, "guessed_answers", answer="dunno"))
 
 
 async def test_readable_answers_are_not_guessed(evaluate: Evaluate, make_scenario: MakeScenario) -> None:
     lives = [make_scenario(questions=2)]
     plain, compat = await evaluate(lives), await evaluate(lives, "guessed_answers")
-    assert summary(compat) | {"compat": []} == summary(plain)
+    assert figures(compat) == figures(plain)
+    assert (compat.compat, plain.compat) == ({"guessed_answers"}, frozenset())
 
 
 async def test_the_upper_bounds_guesses_are_a_sequence_of_their_own(
@@ -73,7 +80,7 @@ async def test_the_upper_bounds_guesses_are_a_sequence_of_their_own(
     found = await evaluate([make_scenario(sessions=(1,))], "guessed_answers", answer="dunno", upper_bound="dunno")
     rng = random.Random(SEED)
     first, _, _, _, second, *_ = [rng.randint(1, 4) - 1 for _ in range(8)]
-    assert found.mean("upper_bound") == ((first == 0) + (second == 0)) / 2
+    assert found.mean("ceiling") == ((first == 0) + (second == 0)) / 2
 
 
 # Reading
@@ -130,9 +137,9 @@ async def test_without_a_right_choice_nothing_is_scored_and_by_name_the_last_cho
     lives = [make_scenario(questions=1, changes={1: {"pet_0": "high"}})]
     plain = await evaluate(lives, answer='{"answer": 4}')
     compat = await evaluate(lives, "last_choice_gold", answer='{"answer": 4}')
-    assert [math.isnan(value) for value in plain.period_means("accuracy")] == [False, True, True]
-    assert compat.period_means("accuracy") == [0.0, 1.0, 1.0]
-    assert compat.period_means("random") == [0.25, 0.0, 0.0], "no choice is like the present state"
+    assert [math.isnan(value) for value in plain.stage_means("accuracy")] == [False, True, True]
+    assert compat.stage_means("accuracy") == [0.0, 1.0, 1.0]
+    assert compat.stage_means("floor") == [0.25, 0.0, 0.0], "no choice is like the present state"
 
 
 async def test_each_question_has_its_own_upper_bound_and_by_name_the_last_of_equal_values_counts_for_all(
@@ -142,8 +149,8 @@ async def test_each_question_has_its_own_upper_bound_and_by_name_the_last_of_equ
         return '{"answer": 1}' if "question 0" in request.messages[-1].content else "dunno"
 
     lives = [make_scenario(sessions=(1,), questions=2)]
-    assert (await evaluate(lives, upper_bound=bound)).mean("upper_bound") == 0.5
-    assert (await evaluate(lives, "shared_upper_bound", upper_bound=bound)).mean("upper_bound") == 0.0
+    assert (await evaluate(lives, upper_bound=bound)).mean("ceiling") == 0.5
+    assert (await evaluate(lives, "shared_upper_bound", upper_bound=bound)).mean("ceiling") == 0.0
 
 
 async def test_a_period_without_headroom_is_left_out_and_by_name_makes_the_whole_score_unknown(
@@ -157,21 +164,32 @@ async def test_a_period_without_headroom_is_left_out_and_by_name_makes_the_whole
     ]
     told = {"upper_bound": '{"answer": 1}'}
     plain = await evaluate(lives, **told)
-    assert plain.period_means("upper_bound") == [0.75, 0.25]
-    assert math.isnan(plain.period_means("memory_score")[1])
-    assert plain.memory_score.mean == pytest.approx(plain.period_means("memory_score")[0])
+    assert plain.stage_means("ceiling") == [0.75, 0.25]
+    assert math.isnan(plain.stage_means("memory_score")[1])
+    assert plain.memory_score.mean == pytest.approx(plain.stage_means("memory_score")[0])
     compat = await evaluate(lives, "unguarded_score", **told)
-    assert summary(compat)["memory_score"] is None
-    assert summary(compat)["accuracy"] == summary(plain)["accuracy"]
+    assert math.isnan(compat.memory_score.mean)
+    assert compat.mean("accuracy") == plain.mean("accuracy")
+    assert (plain.unscored, compat.unscored) == (1, 1)
 
 
-async def test_output_tokens_are_the_replies_and_by_name_include_the_prompts(
+async def test_a_headroom_below_a_twentieth_is_left_out_and_by_name_is_amemgyms_own_division(
     evaluate: Evaluate, make_scenario: MakeScenario
 ) -> None:
-    lives = [make_scenario(sessions=(1,))]
-    plain = summary(await evaluate(lives))["spend"]
-    compat = summary(await evaluate(lives, "total_output_tokens"))["spend"]
-    assert {r: s | {"output_tokens": s["input_tokens"] + s["output_tokens"]} for r, s in plain.items()} == compat
+    """Of 25 questions with four choices each 7 are right with the states given: .28, where chance is .25."""
+
+    def bound(request: Request) -> str:
+        asked = request.messages[-1].content
+        return '{"answer": 1}' if any(f"question {q}?" in asked for q in range(7)) else "dunno"
+
+    lives = [make_scenario(sessions=(1,), questions=25)]
+    told = {"upper_bound": bound, "answer": '{"answer": 1}'}
+    plain, compat = await evaluate(lives, **told), await evaluate(lives, "unguarded_score", **told)
+    for evaluation in (plain, compat):
+        assert [evaluation.mean(name) for name in ("floor", "ceiling", "accuracy")] == [0.25, 0.28, 1.0]
+    assert math.isnan(plain.memory_score.mean)
+    assert compat.memory_score.mean == pytest.approx((1.0 - 0.25) / (0.28 - 0.25))
+    assert (plain.unscored, compat.unscored) == (1, 0)
 
 
 async def test_probes_see_the_memories_and_by_name_those_of_an_external_store_are_lost(
@@ -182,7 +200,7 @@ async def test_probes_see_the_memories_and_by_name_those_of_an_external_store_ar
     async def known(*defects: Defect, policy: Any) -> bool:
         model = make_model()
         cast = make_cast(model, protocol=Protocol(compat=frozenset(defects)))
-        await Evaluator(cast).evaluate(policy, lives)
+        await evaluator(cast).evaluate(policy, lives)
         asked = [" ".join(message.content for message in request.messages) for request in model.asked("probe")]
         assert all("session 4" in text for text in asked), "what is not written yet is always there"
         return all(re.search("pet_0(:| is) low", text) for text in asked)

@@ -17,15 +17,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemotune.env import Evaluator, Protocol, rollout
+from mnemotune.env import Protocol
 from mnemotune.env.dialogue.compat import DEFECTS
 from mnemotune.env.dialogue.evolution import Exam, tell, with_lost_slots
-from mnemotune.env.episode import Answer
+from mnemotune.env.dialogue.record import Answer, period_of
 from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.lm import LanguageModelError, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import Evolution
 from mnemotune.policies.prompts import default_templates, missing_slots
+from staged import evaluator, rollout
 
 if TYPE_CHECKING:
     from .conftest import MakeCast, MakeModel, MakeScenario, RunVirtually
@@ -125,7 +126,7 @@ async def test_a_rewritten_prompt_serves_from_the_next_period_on(
     episode = await rollout(make_scenario(sessions=(1, 2, 1)), evolving(), make_cast(model))
     told = [types_told(request) for request in model.asked("write")]
     assert told == [TEXTS.info_types, *["types 1"] * 4, *["types 2"] * 2]
-    revisions = [[(r.target, r.text, r.changes, r.error) for r in p.revisions] for p in episode.periods]
+    revisions = [[(r.target, r.text, r.changes, r.error) for r in stage.revisions] for stage in episode.stages]
     assert revisions == [
         [("info_types", "types 1", ("renumbered",), None)],
         [("info_types", "types 2", ("renumbered",), None)],
@@ -162,7 +163,7 @@ async def test_every_user_starts_from_the_policys_prompts_invariant_1(
 ) -> None:
     lives = [make_scenario(user=name, sessions=(1, 1)) for name in ("ann", "ben", "cleo")]
     model = make_model()
-    await Evaluator(make_cast(model)).evaluate(evolving(), lives)
+    await evaluator(make_cast(model)).evaluate(evolving(), lives)
     started = [r for r in model.asked("write") if "in period 0" in r.messages[-1].content]
     assert [types_told(request) for request in started] == [TEXTS.info_types] * 3
 
@@ -184,7 +185,7 @@ async def test_a_reply_of_no_use_leaves_the_prompt_as_it_was_invariant_2(
     episode = await rollout(make_scenario(sessions=(1, 1)), evolving(), make_cast(model))
     assert episode.failure is None
     assert [types_told(request) for request in model.asked("write")] == [TEXTS.info_types] * 3
-    (revision,) = episode.periods[0].revisions
+    (revision,) = episode.stages[0].revisions
     assert (revision.text, revision.raw) == (None, reply)
     assert said in (revision.error or "")
 
@@ -198,10 +199,10 @@ async def test_a_call_that_fails_ends_the_users_episode_alone_invariant_2(
         return '{"new_types": "all"}'
 
     lives = [make_scenario(user=name, sessions=(1, 1)) for name in ("ann", "ben")]
-    evaluation = await Evaluator(make_cast(make_model(propose=propose))).evaluate(evolving(), lives)
+    evaluation = await evaluator(make_cast(make_model(propose=propose))).evaluate(evolving(), lives)
     assert evaluation.failures == {"ann": "too long"}
-    assert [user.user for user in evaluation.users] == ["ben"]
-    assert len(evaluation.episodes[0].periods) == 1
+    assert [score.group for score in evaluation.groups] == ["ben"]
+    assert len(evaluation.episodes[0].stages) == 1
 
 
 async def test_types_may_come_as_a_list(
@@ -209,7 +210,7 @@ async def test_types_may_come_as_a_list(
 ) -> None:
     model = make_model(propose='{"new_types": ["1. Pets", "2. Flats"], "changes": "both"}')
     episode = await rollout(make_scenario(sessions=(1, 1)), evolving(), make_cast(model))
-    (revision,) = episode.periods[0].revisions
+    (revision,) = episode.stages[0].revisions
     assert (revision.text, revision.changes) == ("1. Pets\n2. Flats", ("both",))
 
 
@@ -229,7 +230,7 @@ async def test_a_whole_prompt_is_rewritten_and_gets_back_the_slots_it_lost_invar
     episode = await rollout(make_scenario(sessions=(1, 1)), evolving(targets=["write"]), make_cast(model))
     asked = model.asked("propose")[0].messages[-1].content
     assert TEXTS.starting("write_profile") in asked
-    (revision,) = episode.periods[0].revisions
+    (revision,) = episode.stages[0].revisions
     assert revision.text == "Note all of {conversation} as JSON.\n\nWhat is known about the user:\n{memories}"
     assert "What is known about the user:\n{" in model.prompts("write")[-1]
 
@@ -240,7 +241,7 @@ async def test_two_prompts_are_rewritten_side_by_side(
     model = make_model(delay=lambda _: 0.001, propose=lambda r: json.dumps({"new_prompt": r.messages[-1].content}))
     policy = evolving(AWE, targets=["write", "merge"])
     episode = await rollout(make_scenario(sessions=(1, 1)), policy, make_cast(model))
-    assert [revision.target for revision in episode.periods[0].revisions] == ["write", "merge"]
+    assert [revision.target for revision in episode.stages[0].revisions] == ["write", "merge"]
     assert model.peak["propose"] == 2
     assert episode.failure is None
 
@@ -318,7 +319,7 @@ async def test_amemgym_shows_a_prompt_with_doubled_braces_and_takes_them_back(
     episode = await rollout(make_scenario(sessions=(1, 1)), policy, make_cast(model, protocol=protocol))
     assert "return {{}} when" in model.asked("propose")[0].messages[-1].content
     assert "{memories}" in model.asked("propose")[0].messages[-1].content
-    assert episode.periods[0].revisions[0].text == 'Return {} or {"a": 1} as JSON. {memories} {conversation}'
+    assert episode.stages[0].revisions[0].text == 'Return {} or {"a": 1} as JSON. {memories} {conversation}'
 
 
 async def test_amemgym_cannot_read_an_evolving_policys_probes(
@@ -327,7 +328,8 @@ async def test_amemgym_cannot_read_an_evolving_policys_probes(
     protocol = Protocol(compat=frozenset({"unread_evolved_probes"}))
     for policy, right in ((evolving(), {False}), (load_policy("awi"), {True})):
         episode = await rollout(make_scenario(sessions=(2, 1)), policy, make_cast(make_model(), protocol=protocol))
-        assert {all(probe.right.values()) for p in episode.periods for probe in p.probes} == right
+        periods = [period_of(episode, p) for p in range(2)]
+        assert {all(probe.right.values()) for period in periods for probe in period.probes} == right
 
 
 async def test_amemgyms_guesses_are_in_the_feedback_and_go_on_from_user_to_user(
@@ -336,10 +338,10 @@ async def test_amemgyms_guesses_are_in_the_feedback_and_go_on_from_user_to_user(
     """The same guesses come out as where they are drawn afterwards, in the order of users, periods and questions."""
     lives = [make_scenario(user=name, sessions=(1, 1)) for name in ("ann", "ben")]
     cast = make_cast(make_model(answer="dunno"), protocol=Protocol(compat=frozenset(DEFECTS)))
-    found = await Evaluator(cast).evaluate(evolving(), lives)
-    plain = await Evaluator(cast).evaluate(load_policy("awi"), lives)
+    found = await evaluator(cast).evaluate(evolving(), lives)
+    plain = await evaluator(cast).evaluate(load_policy("awi"), lives)
     choices, plain_choices = (
-        [[[a.choice for a in p.answers] for p in e.periods] for e in evaluation.episodes]
+        [[[a.choice for a in period_of(e, p).answers] for p in range(2)] for e in evaluation.episodes]
         for evaluation in (found, plain)
     )
     assert choices == plain_choices
@@ -359,7 +361,7 @@ async def test_the_embedded_model_rewrites_its_types_from_what_it_was_asked(
 ) -> None:
     life = generated[0]
     episode = await rollout(life, load_policy("awi_complete"), make_cast(EmbeddedModel()))
-    revisions = [revision for period in episode.periods for revision in period.revisions]
+    revisions = [revision for stage in episode.stages for revision in stage.revisions]
     assert len(revisions) == len(life.periods) - 1
     assert all(revision.error is None for revision in revisions)
     first = revisions[0].text or ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.env import Evaluation, Evaluator, Protocol
+from mnemotune.env import Episode, Evaluation, Protocol
 from mnemotune.env.dialogue.compat import DEFECTS
 from mnemotune.env.dialogue.interchange import (
     BOUND,
@@ -22,7 +22,9 @@ from mnemotune.env.dialogue.interchange import (
     read_results,
     write_results,
 )
+from mnemotune.env.dialogue.record import period_of
 from mnemotune.policies import load_policy
+from staged import evaluator
 
 if TYPE_CHECKING:
     from .conftest import MakeCast, MakeModel, MakeScenario
@@ -44,7 +46,7 @@ async def written(
     """A run with unreadable answers, and its files."""
     counted = iter(range(10_000))
     model = make_model(answer=lambda _: "dunno" if (n := next(counted)) % 5 == 0 else json.dumps({"answer": n % 4}))
-    evaluation = await Evaluator(make_cast(model, protocol=THEIRS)).evaluate(AWI, lives)
+    evaluation = await evaluator(make_cast(model, protocol=THEIRS)).evaluate(AWI, lives)
     write_results(tmp_path, evaluation, lives, name="awi", model="m", protocol=THEIRS)
     return evaluation, tmp_path
 
@@ -62,11 +64,12 @@ async def test_what_is_written_is_read_back_as_the_same_scores(
 ) -> None:
     evaluation, folder = written
     again = read(folder, lives)
-    assert again.users == evaluation.users
-    assert [[p.sessions for p in e.periods] for e in again.episodes] == [
-        [p.sessions for p in e.periods] for e in evaluation.episodes
+    assert again.groups == evaluation.groups
+    assert [[list(stage.heard) for stage in e.stages] for e in again.episodes] == [
+        [list(stage.heard) for stage in e.stages] for e in evaluation.episodes
     ]
-    assert again.upper_bounds == evaluation.upper_bounds
+    assert again.bounds == evaluation.bounds
+    assert again.extras == evaluation.extras
 
 
 async def test_metrics_are_aligned_by_user_period_and_question(
@@ -74,10 +77,11 @@ async def test_metrics_are_aligned_by_user_period_and_question(
 ) -> None:
     evaluation, folder = written
     for user, episode in enumerate(evaluation.episodes):
-        overall = content(folder / "awi" / episode.user / "overall_metrics.json")["accuracy"]
-        assert overall == [[answer.score for answer in period.answers] for period in episode.periods]
-        counts = content(folder / "awi" / episode.user / "diagnosis_metrics.json")
-        for p, period in enumerate(episode.periods):
+        periods = [period_of(episode, p) for p in range(3)]
+        overall = content(folder / "awi" / episode.task / "overall_metrics.json")["accuracy"]
+        assert overall == [[answer.score for answer in period.answers] for period in periods]
+        counts = content(folder / "awi" / episode.task / "diagnosis_metrics.json")
+        for p, period in enumerate(periods):
             for q, probe in enumerate(period.probes):
                 lost = counts["write_failure"][p][q] + counts["read_failure"][p][q]
                 assert lost == sum(not right for right in probe.right.values())
@@ -90,7 +94,7 @@ async def test_metrics_are_aligned_by_user_period_and_question(
 async def test_what_is_unscored_is_nan_in_a_metric(
     lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast, tmp_path: Path
 ) -> None:
-    evaluation = await Evaluator(make_cast(make_model())).evaluate(AWI, lives)
+    evaluation = await evaluator(make_cast(make_model())).evaluate(AWI, lives)
     write_results(tmp_path, evaluation, lives, name="awi", model="m", protocol=Protocol())
     overall = content(tmp_path / "awi" / "ann" / "overall_metrics.json")["accuracy"]
     assert math.isnan(overall[1][1]), "no choice suits a high flat"
@@ -100,14 +104,12 @@ async def test_what_is_unscored_is_nan_in_a_metric(
 async def test_a_failed_user_is_left_out(
     lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast, tmp_path: Path
 ) -> None:
-    evaluation = await Evaluator(make_cast(make_model())).evaluate(AWI, lives)
-    failed = evaluation.episodes[0].__class__("ann", AWI.key, (), failure="no")
-    partly = Evaluation(
-        AWI, evaluation.users[1:], (failed, evaluation.episodes[1]), upper_bounds=evaluation.upper_bounds
-    )
+    evaluation = await evaluator(make_cast(make_model())).evaluate(AWI, lives)
+    failed = Episode("ann", AWI.key, (), failure="no")
+    partly = Evaluation(AWI, evaluation.groups[1:], (failed, evaluation.episodes[1]), bounds=evaluation.bounds)
     write_results(tmp_path, partly, lives, name="awi", model="m", protocol=Protocol())
     assert [path.name for path in (tmp_path / "awi").iterdir() if path.is_dir()] == ["ben"]
-    assert read(tmp_path, lives[1:]).users[0].user == "ben"
+    assert read(tmp_path, lives[1:]).groups[0].group == "ben"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ async def test_users_without_results_are_left_out_and_the_upper_bound_stays_thei
     evaluation, folder = written
     shutil.rmtree(folder / "awi" / "ann")
     again = read(folder, lives)
-    assert again.users == evaluation.users[1:]
+    assert again.groups == evaluation.groups[1:]
 
 
 async def test_an_unfinished_user_is_a_failure(written: tuple[Evaluation, Path], lives: list[Scenario]) -> None:
@@ -157,7 +159,7 @@ async def test_an_unfinished_user_is_a_failure(written: tuple[Evaluation, Path],
     file.write_text(json.dumps(rows), encoding="utf-8")
     again = read(folder, lives)
     assert again.failures == {"ann": "its results are not finished"}
-    assert again.users == evaluation.users[1:]
+    assert again.groups == evaluation.groups[1:]
 
 
 async def test_without_diagnosis_there_are_no_shares(written: tuple[Evaluation, Path], lives: list[Scenario]) -> None:
@@ -176,7 +178,7 @@ async def test_without_an_upper_bound_there_is_no_memory_score(
     again = read_results(folder / "awi", lives, upper_bound=None, policy=AWI)
     assert again.mean("accuracy") == evaluation.mean("accuracy")
     assert math.isnan(again.memory_score.mean)
-    assert again.upper_bounds == {}
+    assert again.bounds == {}
 
 
 async def test_without_recorded_talks_the_scores_are_the_same(
@@ -186,7 +188,7 @@ async def test_without_recorded_talks_the_scores_are_the_same(
     evaluation, folder = written
     for user in ("ann", "ben"):
         shutil.rmtree(folder / "awi" / user / "interactions")
-    assert read(folder, lives).users == evaluation.users
+    assert read(folder, lives).groups == evaluation.groups
 
 
 # Finding runs
@@ -195,9 +197,9 @@ async def test_without_recorded_talks_the_scores_are_the_same(
 async def test_runs_are_found_at_any_depth_with_their_policy_and_their_models_upper_bound(
     lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast, tmp_path: Path
 ) -> None:
-    evaluator = Evaluator(make_cast(make_model()))
+    known = evaluator(make_cast(make_model()))
     for name, model in (("awi", "small"), ("rag", "large"), ("awi_complete", "large")):
-        evaluation = await evaluator.evaluate(load_policy(name), lives)
+        evaluation = await known.evaluate(load_policy(name), lives)
         write_results(tmp_path / "deep", evaluation, lives, name=name, model=model, protocol=Protocol())
     runs = find_runs(tmp_path)
     assert list(runs) == ["awi", "awi_complete", "rag"]
@@ -213,7 +215,7 @@ async def test_runs_are_found_at_any_depth_with_their_policy_and_their_models_up
 async def test_which_upper_bound_is_a_runs_must_be_clear(
     lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast, tmp_path: Path
 ) -> None:
-    evaluation = await Evaluator(make_cast(make_model())).evaluate(AWI, lives)
+    evaluation = await evaluator(make_cast(make_model())).evaluate(AWI, lives)
     for model in ("small", "large"):
         write_results(tmp_path, evaluation, lives, name="awi", model=model, protocol=Protocol())
     (tmp_path / "awi" / "awi.json").unlink()

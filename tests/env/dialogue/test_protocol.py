@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mnemotune.data import Scenario
 from mnemotune.data.dialogue.scenario import Question
-from mnemotune.env import Protocol, rollout
+from mnemotune.env import Protocol
 from mnemotune.env.dialogue.compat import DEFECTS
 from mnemotune.env.dialogue.protocol import (
     answer_prompt,
@@ -23,6 +23,7 @@ from mnemotune.env.dialogue.protocol import (
 )
 from mnemotune.policies import MemoryPolicy, load_policy, presets
 from mnemotune.policies.prompts import default_templates
+from staged import rollout
 
 if TYPE_CHECKING:
     from .conftest import MakeCast, MakeModel, MakeScenario

@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.env import Evaluation, Evaluator, Protocol
-from mnemotune.env.dialogue.transcript import Transcript, TranscriptError, read_transcripts, transcript_of
-from mnemotune.env.episode import Turn, write_episodes
+from mnemotune.env import Episode, Evaluation, Protocol
+from mnemotune.env.dialogue.record import Turn, events_of, sessions_of
+from mnemotune.env.dialogue.transcript import check_talk, read_transcripts
+from mnemotune.env.episode import RecordError, StageRecord, write_episodes
 from mnemotune.policies import load_policy, presets
+from staged import evaluator
 
 if TYPE_CHECKING:
     from .conftest import MakeCast, MakeModel, MakeScenario
@@ -34,8 +36,24 @@ def lives(make_scenario: MakeScenario) -> list[Scenario]:
     return [make_scenario(user=name, sessions=(4, 2, 2), changes=CHANGES) for name in ("ann", "ben")]
 
 
-def talks(evaluation: Evaluation) -> dict[str, Transcript]:
-    return {e.user: tuple(period.sessions for period in e.periods) for e in evaluation.episodes}
+Talk = tuple[tuple[tuple[Turn, ...], ...], ...]
+"""What was said: the rounds of each session of each period."""
+
+
+def talks(evaluation: Evaluation) -> dict[str, Episode]:
+    return {episode.task: episode for episode in evaluation.episodes}
+
+
+def talk_of(episode: Episode) -> Talk:
+    return tuple(sessions_of(stage) for stage in episode.stages)
+
+
+def said_in(episodes: Mapping[str, Episode]) -> dict[str, Talk]:
+    return {user: talk_of(episode) for user, episode in episodes.items()}
+
+
+def recorded_as(user: str, talk: Talk) -> Episode:
+    return Episode(user, "", tuple(StageRecord(events_of(sessions)) for sessions in talk))
 
 
 @pytest.mark.parametrize("preset", presets())
@@ -43,11 +61,11 @@ async def test_listening_to_its_own_talks_a_policy_answers_as_it_did_invariants_
     preset: str, lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast
 ) -> None:
     policy = load_policy(preset)
-    talked = await Evaluator(make_cast(make_model())).evaluate(policy, lives)
+    talked = await evaluator(make_cast(make_model())).evaluate(policy, lives)
     model = make_model()
-    listened = await Evaluator(make_cast(model)).evaluate(policy, lives, transcripts=talks(talked))
-    assert listened.users == talked.users
-    assert [e.periods for e in listened.episodes] == [e.periods for e in talked.episodes]
+    listened = await evaluator(make_cast(model)).evaluate(policy, lives, replays=talks(talked))
+    assert listened.groups == talked.groups
+    assert [e.stages for e in listened.episodes] == [e.stages for e in talked.episodes]
     assert not model.asked("reply")
     assert not model.asked("user")
 
@@ -56,10 +74,10 @@ async def test_another_policys_talks_are_remembered_under_ones_own_policy(
     lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast
 ) -> None:
     """What the other assistant said is in memory, too."""
-    native = await Evaluator(make_cast(make_model(reply="Marmalade."))).evaluate(load_policy("native"), lives)
+    native = await evaluator(make_cast(make_model(reply="Marmalade."))).evaluate(load_policy("native"), lives)
     model = make_model()
-    found = await Evaluator(make_cast(model)).evaluate(load_policy("rag"), lives, transcripts=talks(native))
-    (last,) = [p.events[-1] for p in found.episodes[0].periods[-1:]]
+    found = await evaluator(make_cast(model)).evaluate(load_policy("rag"), lives, replays=talks(native))
+    last = found.episodes[0].stages[-1].writes[-1]
     assert "assistant: Marmalade." in last.after
 
 
@@ -67,7 +85,7 @@ async def test_another_policys_talks_are_remembered_under_ones_own_policy(
 
 
 async def played(lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast) -> Evaluation:
-    return await Evaluator(make_cast(make_model())).evaluate(load_policy("native"), lives)
+    return await evaluator(make_cast(make_model())).evaluate(load_policy("native"), lives)
 
 
 async def test_talks_are_read_from_what_an_evaluation_wrote(
@@ -75,7 +93,7 @@ async def test_talks_are_read_from_what_an_evaluation_wrote(
 ) -> None:
     evaluation = await played(lives, make_model, make_cast)
     write_episodes(tmp_path, evaluation.episodes)
-    assert read_transcripts(tmp_path) == talks(evaluation)
+    assert said_in(read_transcripts(tmp_path)) == said_in(talks(evaluation))
 
 
 async def test_talks_are_read_from_amemgyms_folders(
@@ -83,8 +101,8 @@ async def test_talks_are_read_from_amemgyms_folders(
 ) -> None:
     evaluation = await played(lives, make_model, make_cast)
     for episode in evaluation.episodes:
-        for p, period in enumerate(episode.periods):
-            file = tmp_path / episode.user / "interactions" / f"period_{p:02d}.json"
+        for p, stage in enumerate(episode.stages):
+            file = tmp_path / episode.task / "interactions" / f"period_{p:02d}.json"
             file.parent.mkdir(parents=True, exist_ok=True)
             sessions = [
                 [
@@ -95,21 +113,14 @@ async def test_talks_are_read_from_amemgyms_folders(
                         {"role": "assistant", "content": turn.assistant},
                     )
                 ]
-                for turns in period.sessions
+                for turns in sessions_of(stage)
             ]
             file.write_text(json.dumps(sessions), encoding="utf-8")
-    assert read_transcripts(tmp_path) == talks(evaluation)
+    assert said_in(read_transcripts(tmp_path)) == said_in(talks(evaluation))
 
 
 def test_a_folder_without_talks_is_refused_with_what_it_should_hold(tmp_path: Path) -> None:
-    with pytest.raises(TranscriptError, match=r"neither episodes\.jsonl, .* nor USER/interactions/period_00\.json"):
-        read_transcripts(tmp_path)
-
-
-@pytest.mark.parametrize("line", ["{", "[]", '{"user": "ann"}', '{"user": "ann", "periods": [{"sessions": [["x"]]}]}'])
-def test_a_line_that_is_no_episode_is_named(line: str, tmp_path: Path) -> None:
-    (tmp_path / "episodes.jsonl").write_text(f'{{"user": "ben", "periods": []}}\n{line}\n', encoding="utf-8")
-    with pytest.raises(TranscriptError, match=r"episodes\.jsonl, line 2: is no episode"):
+    with pytest.raises(RecordError, match=r"neither episodes\.jsonl, .* nor USER/interactions/period_00\.json"):
         read_transcripts(tmp_path)
 
 
@@ -118,18 +129,18 @@ def test_a_period_that_is_none_of_amemgyms_is_named(text: str, tmp_path: Path) -
     file = tmp_path / "ann" / "interactions" / "period_00.json"
     file.parent.mkdir(parents=True)
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(TranscriptError, match=r"period_00\.json: is no period of AMemGym's interactions"):
+    with pytest.raises(RecordError, match=r"period_00\.json: is no period of AMemGym's interactions"):
         read_transcripts(tmp_path)
 
 
 # Talks of something else
 
 
-def other_opening(talk: Transcript) -> Transcript:
+def other_opening(talk: Talk) -> Talk:
     return (((Turn("Hello?", "Hi."),), *talk[0][1:]), *talk[1:])
 
 
-DAMAGES: list[tuple[Callable[[Transcript], Transcript], str]] = [
+DAMAGES: list[tuple[Callable[[Talk], Talk], str]] = [
     (lambda talk: talk[:-1], "user ann: 2 periods are recorded, and the scenario has 3"),
     (lambda talk: (talk[0][1:], *talk[1:]), "user ann, period 0: 3 sessions are recorded, not 4"),
     (lambda talk: (talk[0], (talk[1][0][:1], *talk[1][1:]), talk[2]), "user ann, period 1, session 0: 1 rounds"),
@@ -143,19 +154,23 @@ async def test_a_talk_that_is_not_the_scenarios_is_refused_before_any_call_invar
 ) -> None:
     recorded = talks(await played(lives, make_model, make_cast))
     model = make_model()
-    with pytest.raises(TranscriptError, match=said):
-        await Evaluator(make_cast(model)).evaluate(
-            load_policy("awi"), lives, transcripts=recorded | {"ann": damage(recorded["ann"])}
+    with pytest.raises(RecordError, match=said):
+        await evaluator(make_cast(model)).evaluate(
+            load_policy("awi"), lives, replays=recorded | {"ann": recorded_as("ann", damage(talk_of(recorded["ann"])))}
         )
     assert model.requests == []
 
 
-def test_a_user_without_a_talk_is_named(lives: list[Scenario]) -> None:
-    with pytest.raises(TranscriptError, match="user ann: no talk is recorded; there are 1 other users'"):
-        transcript_of({"ben": ()}, lives[0], Protocol())
+async def test_a_user_without_a_talk_is_named_before_any_call_invariant_3(
+    lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast
+) -> None:
+    recorded, model = talks(await played(lives, make_model, make_cast)), make_model()
+    with pytest.raises(RecordError, match="ben: no episode is recorded; there are 1 others"):
+        await evaluator(make_cast(model)).evaluate(load_policy("awi"), lives, replays={"ann": recorded["ann"]})
+    assert model.requests == []
 
 
 async def test_rounds_are_the_protocols(lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast) -> None:
     recorded = talks(await played(lives, make_model, make_cast))
-    with pytest.raises(TranscriptError, match="period 1, session 0: 2 rounds are recorded, not 3"):
-        transcript_of(recorded, lives[0], replace(Protocol(), rounds_update=3))
+    with pytest.raises(RecordError, match="period 1, session 0: 2 rounds are recorded, not 3"):
+        check_talk(recorded["ann"], lives[0], replace(Protocol(), rounds_update=3))

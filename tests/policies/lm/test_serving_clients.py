@@ -14,7 +14,8 @@ import pytest
 from pydantic import BaseModel
 
 from mnemotune.data.dialogue.generator import generate_scenarios
-from mnemotune.env import Cast, Evaluation, Evaluator, Protocol
+from mnemotune.env import Cast, DialogueTrack, Evaluation, Evaluator, Protocol
+from mnemotune.env.dialogue.record import period_of
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel
@@ -280,8 +281,8 @@ async def test_our_embedder_gets_the_same_vectors(embedded_url: str) -> None:
 async def evaluated(model: LanguageModel, preset: str) -> Evaluation:
     (life,) = generate_scenarios(users=1, seed=1)
     short = life.model_copy(update={"periods": life.periods[:2], "qas": life.qas[:3]})
-    cast = Cast(model, model, LexicalEmbedder(), Protocol(1, 1, default_templates()))
-    return await Evaluator(cast).evaluate(load_policy(preset), [short])
+    cast, track = Cast(model, model, LexicalEmbedder()), DialogueTrack(Protocol(1, 1, default_templates()))
+    return await Evaluator(track, cast).evaluate(load_policy(preset), [short])
 
 
 @pytest.mark.parametrize("preset", ["awi", "awe"])
@@ -291,8 +292,10 @@ async def test_an_evaluation_through_http_gives_the_same_answers_as_in_this_proc
     (there,) = (await evaluated(ours, preset)).episodes
     (here,) = (await evaluated(EmbeddedModel(), preset)).episodes
     assert there.failure is None
-    for one, other in zip(there.periods, here.periods, strict=True):
-        assert one.sessions == other.sessions
-        assert [event.after for event in one.events] == [event.after for event in other.events]
-        assert [answer.choice for answer in one.answers] == [answer.choice for answer in other.answers]
-        assert [probe.values for probe in one.probes] == [probe.values for probe in other.probes]
+    assert len(there.stages) == len(here.stages) == 2
+    for p in range(2):
+        theirs, ours_here = period_of(there, p), period_of(here, p)
+        assert list(theirs.heard) == list(ours_here.heard)
+        assert [write.after for write in theirs.writes] == [write.after for write in ours_here.writes]
+        assert [answer.choice for answer in theirs.answers] == [answer.choice for answer in ours_here.answers]
+        assert [probe.values for probe in theirs.probes] == [probe.values for probe in ours_here.probes]
