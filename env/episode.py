@@ -166,12 +166,9 @@ def read_heard(folder: Path) -> dict[str, Episode]:
 
     Raises RecordError naming the line.
     """
-    file = folder / EPISODES
-    return {
-        episode.task: episode
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        if (episode := _heard(line, where=f"{file}, line {number}")).failure is None
-    }
+    with (folder / EPISODES).open(encoding="utf-8") as file:  # ``splitlines`` would also split at what texts may hold
+        episodes = [_heard(line, where=f"{file.name}, line {number}") for number, line in enumerate(file, 1)]
+    return {episode.task: episode for episode in episodes if episode.failure is None}
 
 
 def _heard(line: str, *, where: str) -> Episode:

@@ -11,20 +11,34 @@ Invariants:
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mnemotune.data import Scenario
-from mnemotune.env import Episode, rollout
-from mnemotune.env.episode import Answer, PeriodRecord, Probe, Turn
+from mnemotune.env import Episode
+from mnemotune.env.dialogue.record import Answer, PeriodRecord, Probe, period_of, record_period
+from mnemotune.env.episode import (
+    HEARD,
+    Event,
+    EventKind,
+    Mark,
+    RecordError,
+    Revision,
+    StageRecord,
+    read_heard,
+    write_episodes,
+)
 from mnemotune.policies import MemoryEvent, load_policy, presets
 from mnemotune.policies.lm import LanguageModelError, Ledger, Message, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from staged import rollout
 
 if TYPE_CHECKING:
     from .conftest import MakeCast, MakeModel, MakeScenario
@@ -41,15 +55,14 @@ def read(episode: Episode) -> Any:
     return json.loads(written(episode))
 
 
-def one_period(**parts: Any) -> PeriodRecord:
-    nothing: dict[str, Any] = {"sessions": (), "events": (), "answers": (), "probes": ()}
-    return PeriodRecord(**nothing | parts)
-
-
-def one_event(**parts: Any) -> Any:
+def write_event(**parts: Any) -> Any:
     nothing: dict[str, Any] = {"evicted": (), "before": (), "after": ()}
-    episode = Episode("ann", "key", (one_period(events=(MemoryEvent(**nothing | parts),)),))
-    return read(episode)["periods"][0]["events"][0]
+    event = Event(0, "write", write=MemoryEvent(**nothing | parts))
+    return read(Episode("ann", "key", (StageRecord((event,)),)))["stages"][0]["events"][0]["write"]
+
+
+def writes_told(told: Any) -> list[Any]:
+    return [event["write"] for event in told["events"] if event["kind"] == "write"]
 
 
 # By hand
@@ -58,51 +71,73 @@ def one_event(**parts: Any) -> Any:
 def test_an_episode_by_hand() -> None:
     ledger = Ledger()
     ledger.add("reply", Usage(7, 3, cost_usd=0.5))
-    period = one_period(
-        sessions=((Turn("I got a puppy.", "Nice!"), Turn("It never sleeps.", "Oh.")), (Turn("Hi.", "Hi."),)),
-        events=(
-            MemoryEvent(
-                evicted=(Message("user", "I got a puppy."), Message("assistant", "Nice!")),
-                before=("pet: none", "flat: small"),
-                after=("flat: small", "pet: puppy"),
-                raw=('{"pet": "puppy"}',),
-            ),
-        ),
-        answers=(Answer('{"answer": 2}', 1, 0, 0.0), Answer("dunno", None, 1, 0.0), Answer("", 2, 2, 1.0)),
-        probes=(Probe('{"pet": "low"}', {"pet": "low"}, {"pet": False, "flat": False}),),
+    puppy = (Message("user", "I got a puppy."), Message("assistant", "Nice!"))
+    write = MemoryEvent(
+        evicted=puppy,
+        before=("pet: none", "flat: small"),
+        after=("flat: small", "pet: puppy"),
+        raw=('{"pet": "puppy"}',),
     )
-    assert read(Episode("ann", "k1", (period,), ledger)) == {
-        "user": "ann",
+    stage = StageRecord(
+        events=(
+            Event(0, "say", puppy),
+            Event(0, "write", write=write),
+            Event(1, "document", (Message("user", "A chapter."),)),
+            Event(1, "read", shown_tokens=12),
+        ),
+        marks=(
+            Mark("0.0", '{"answer": 2}', 0.0, {"pet@0": True, "flat@0": None}),
+            Mark("0.1", "dunno", 0.0, readable=False),
+        ),
+        recalled={"job@0": False},
+        revisions=(Revision("write", "Note all.", ("shorter",), "raw"),),
+    )
+    assert read(Episode("ann", "k1", (stage,), ledger)) == {
+        "task": "ann",
         "policy": "k1",
         "failure": None,
-        "periods": [
+        "stages": [
             {
-                "sessions": [
-                    [
-                        {"user": "I got a puppy.", "assistant": "Nice!"},
-                        {"user": "It never sleeps.", "assistant": "Oh."},
-                    ],
-                    [{"user": "Hi.", "assistant": "Hi."}],
-                ],
                 "events": [
                     {
-                        "evicted": [
+                        "step": 0,
+                        "kind": "say",
+                        "seen": [
                             {"role": "user", "content": "I got a puppy."},
                             {"role": "assistant", "content": "Nice!"},
                         ],
-                        "removed": ["pet: none"],
-                        "added": ["pet: puppy"],
-                        "raw": ['{"pet": "puppy"}'],
-                        "error": None,
-                    }
+                    },
+                    {
+                        "step": 0,
+                        "kind": "write",
+                        "write": {
+                            "evicted": [
+                                {"role": "user", "content": "I got a puppy."},
+                                {"role": "assistant", "content": "Nice!"},
+                            ],
+                            "removed": ["pet: none"],
+                            "added": ["pet: puppy"],
+                            "raw": ['{"pet": "puppy"}'],
+                            "error": None,
+                        },
+                    },
+                    {"step": 1, "kind": "document", "seen": [{"role": "user", "content": "A chapter."}]},
+                    {"step": 1, "kind": "read", "shown_tokens": 12},
                 ],
-                "answers": [
-                    {"raw": '{"answer": 2}', "choice": 1, "gold": 0, "score": 0.0, "guessed": False},
-                    {"raw": "dunno", "choice": None, "gold": 1, "score": 0.0, "guessed": False},
-                    {"raw": "", "choice": 2, "gold": 2, "score": 1.0, "guessed": False},
+                "marks": [
+                    {
+                        "check": "0.0",
+                        "raw": '{"answer": 2}',
+                        "score": 0.0,
+                        "recalled": {"pet@0": True, "flat@0": None},
+                        "readable": True,
+                    },
+                    {"check": "0.1", "raw": "dunno", "score": 0.0, "recalled": {}, "readable": False},
                 ],
-                "probes": [{"raw": '{"pet": "low"}', "values": {"pet": "low"}, "right": {"pet": False, "flat": False}}],
-                "revisions": [],
+                "recalled": {"job@0": False},
+                "revisions": [
+                    {"target": "write", "text": "Note all.", "changes": ["shorter"], "raw": "raw", "error": None}
+                ],
             }
         ],
         "spend": {"reply": {"calls": 1, "cached": 0, "input_tokens": 7, "output_tokens": 3, "cost_usd": 0.5}},
@@ -111,29 +146,21 @@ def test_an_episode_by_hand() -> None:
 
 def test_an_episode_of_nothing_is_told_too() -> None:
     assert read(Episode("ann", "key", (), failure="the endpoint is gone")) == {
-        "user": "ann",
+        "task": "ann",
         "policy": "key",
         "failure": "the endpoint is gone",
-        "periods": [],
+        "stages": [],
         "spend": {},
     }
 
 
-def test_an_unscored_answer_is_null_and_not_nan() -> None:
-    episode = Episode("ann", "key", (one_period(answers=(Answer("2", 1, None, float("nan")),)),))
-    assert read(episode)["periods"][0]["answers"] == [
-        {"raw": "2", "choice": 1, "gold": None, "score": None, "guessed": False}
-    ]
-
-
-def test_an_unreadable_probe_is_told_from_an_empty_one() -> None:
-    probes = (Probe("dunno", None, {"pet": False}), Probe("{}", {}, {"pet": False}))
-    told = read(Episode("ann", "key", (one_period(probes=probes),)))["periods"][0]["probes"]
-    assert [(probe["raw"], probe["values"]) for probe in told] == [("dunno", None), ("{}", {})]
+def test_an_unscored_mark_is_null_and_not_nan() -> None:
+    told = read(Episode("ann", "key", (StageRecord(marks=(Mark("0.0", "2", math.nan),)),)))
+    assert told["stages"][0]["marks"][0]["score"] is None
 
 
 def test_a_write_that_came_to_nothing_tells_why_and_what_the_model_said() -> None:
-    told = one_event(before=("a",), after=("a",), raw=("Sorry.",), error="the reply holds no JSON object")
+    told = write_event(before=("a",), after=("a",), raw=("Sorry.",), error="the reply holds no JSON object")
     assert told == {
         "evicted": [],
         "removed": [],
@@ -146,7 +173,74 @@ def test_a_write_that_came_to_nothing_tells_why_and_what_the_model_said() -> Non
 def test_a_record_cannot_be_changed() -> None:
     episode = Episode("ann", "key", ())
     with pytest.raises(FrozenInstanceError):
-        episode.user = "ben"  # type: ignore[misc]
+        episode.task = "ben"  # type: ignore[misc]
+
+
+def test_memory_hears_everything_but_its_own_writes_and_readings() -> None:
+    kinds: list[EventKind] = ["say", "write", "act", "observe", "read", "document"]
+    events = tuple(Event(0, kind, (Message("user", kind),)) for kind in kinds)
+    assert [seen[0].content for seen in StageRecord(events).heard] == ["say", "act", "observe", "document"]
+    assert HEARD == {"say", "act", "observe", "document"}
+
+
+def test_the_writes_of_a_stage_are_those_of_its_events_in_their_order() -> None:
+    first, second = (MemoryEvent(evicted=(), before=(), after=(text,)) for text in "ab")
+    events = (Event(0, "write", write=first), Event(0, "say"), Event(1, "write", write=second))
+    assert StageRecord(events).writes == (first, second)
+
+
+# A period of the dialogue
+
+
+def test_a_period_tells_its_answers_and_its_probes_beside_what_every_stage_tells(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(sessions=(1, 1), questions=2, changes={1: {"flat_0": "high"}})
+    answers = (Answer("2", 1, None, math.nan), Answer('{"answer": 3}', 2, 0, 0.0, guessed=True))
+    probes = (
+        Probe("dunno", None, {"pet_0": False, "flat_0": False}),
+        Probe("{}", {}, {"pet_1": True, "flat_1": False}),
+    )
+    record = record_period(scenario, 1, answers=answers, probes=probes)
+    assert period_of(Episode("ann", "key", (record, record)), 1) is record
+    (told,) = read(Episode("ann", "key", (record,)))["stages"]
+    assert told == {
+        "events": [],
+        "marks": [
+            {
+                "check": "1.0",
+                "raw": "2",
+                "score": None,
+                "recalled": {"pet_0@0": False, "flat_0@1": False},
+                "readable": True,
+            },
+            {
+                "check": "1.1",
+                "raw": '{"answer": 3}',
+                "score": 0.0,
+                "recalled": {"pet_1@0": True, "flat_1@0": False},
+                "readable": False,
+            },
+        ],
+        "recalled": {},
+        "revisions": [],
+        "answers": [
+            {"raw": "2", "choice": 1, "gold": None, "score": None, "guessed": False},
+            {"raw": '{"answer": 3}', "choice": 2, "gold": 0, "score": 0.0, "guessed": True},
+        ],
+        "probes": [
+            {"raw": "dunno", "values": None, "right": {"pet_0": False, "flat_0": False}},
+            {"raw": "{}", "values": {}, "right": {"pet_1": True, "flat_1": False}},
+        ],
+    }
+
+
+def test_without_probes_nobody_asked_what_is_known(make_scenario: MakeScenario) -> None:
+    record = record_period(make_scenario(questions=1), 0, answers=[Answer("1", 0, 0, 1.0)])
+    assert [mark.recalled for mark in record.marks] == [{"pet_0@0": None, "flat_0@0": None}]
+
+
+def test_a_period_of_which_only_the_talk_is_known_has_no_answers() -> None:
+    with pytest.raises(RecordError, match="user ann, period 1: no answers are recorded"):
+        period_of(Episode("ann", "", (PeriodRecord(), StageRecord())), 1)
 
 
 # Writes
@@ -166,7 +260,7 @@ def test_a_record_cannot_be_changed() -> None:
 def test_a_write_is_told_by_the_lines_it_removed_and_added(
     before: tuple[str, ...], after: tuple[str, ...], removed: list[str], added: list[str]
 ) -> None:
-    told = one_event(before=before, after=after)
+    told = write_event(before=before, after=after)
     assert (told["removed"], told["added"]) == (removed, added)
 
 
@@ -176,7 +270,7 @@ lines = st.lists(st.sampled_from("abcde"), max_size=5).map(tuple)
 @given(before=lines, after=lines)
 @settings(deadline=None)
 def test_removed_and_added_lead_from_before_to_after(before: tuple[str, ...], after: tuple[str, ...]) -> None:
-    told = one_event(before=before, after=after)
+    told = write_event(before=before, after=after)
     assert Counter(before) - Counter(told["removed"]) + Counter(told["added"]) == Counter(after)
 
 
@@ -184,7 +278,7 @@ async def test_a_message_kept_verbatim_is_told_however_often_it_was_said(
     make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
 ) -> None:
     episode = await rollout(make_scenario(sessions=(5,)), RAG, make_cast(make_model(reply="Fine.")))
-    added = [event["added"] for event in read(episode)["periods"][0]["events"]]
+    added = [write["added"] for write in writes_told(read(episode)["stages"][0])]
     assert [lines[1:] for lines in added] == [["assistant: Fine."]] * 3
 
 
@@ -198,16 +292,22 @@ async def test_a_line_tells_all_that_the_episode_does(
     policy = load_policy(preset)
     episode = await rollout(generated[0], policy, make_cast(EmbeddedModel()))
     told = read(episode)
-    assert (told["user"], told["policy"], told["failure"]) == (generated[0].id, policy.key, None)
-    assert len(told["periods"]) == len(episode.periods) == 11
-    for period, line in zip(episode.periods, told["periods"], strict=True):
-        assert [[(turn["user"], turn["assistant"]) for turn in session] for session in line["sessions"]] == [
-            [(turn.user, turn.assistant) for turn in session] for session in period.sessions
-        ]
+    assert (told["task"], told["policy"], told["failure"]) == (generated[0].id, policy.key, None)
+    assert len(told["stages"]) == len(episode.stages) == 11
+    for p, line in enumerate(told["stages"]):
+        period = period_of(episode, p)
         assert [
-            ([(message["role"], message["content"]) for message in event["evicted"]], event["raw"], event["error"])
+            [(message["role"], message["content"]) for message in event["seen"]]
             for event in line["events"]
-        ] == [([(m.role, m.content) for m in event.evicted], list(event.raw), event.error) for event in period.events]
+            if event["kind"] == "say"
+        ] == [[(message.role, message.content) for message in seen] for seen in period.heard]
+        assert [
+            ([(message["role"], message["content"]) for message in write["evicted"]], write["raw"], write["error"])
+            for write in writes_told(line)
+        ] == [([(m.role, m.content) for m in write.evicted], list(write.raw), write.error) for write in period.writes]
+        assert [(m["check"], m["raw"], m["score"], m["recalled"], m["readable"]) for m in line["marks"]] == [
+            (m.check, m.raw, m.score, m.recalled, m.readable) for m in period.marks
+        ]
         assert [(a["raw"], a["choice"], a["gold"], a["score"]) for a in line["answers"]] == [
             (a.raw, a.choice, a.gold, a.score) for a in period.answers
         ]
@@ -221,24 +321,24 @@ async def test_a_profile_can_be_followed_from_write_to_write(generated: list[Sce
     """What writes removed and added, in their order, leads to the memory at the end of the life."""
     episode = await rollout(generated[0], AWI, make_cast(EmbeddedModel()))
     memory: Counter[str] = Counter()
-    for event in (event for period in read(episode)["periods"] for event in period["events"]):
-        assert memory >= Counter(event["removed"])
-        memory = memory - Counter(event["removed"]) + Counter(event["added"])
-    last = [event for period in episode.periods for event in period.events][-1]
+    for write in (write for stage in read(episode)["stages"] for write in writes_told(stage)):
+        assert memory >= Counter(write["removed"])
+        memory = memory - Counter(write["removed"]) + Counter(write["added"])
+    last = [write for stage in episode.stages for write in stage.writes][-1]
     assert memory == Counter(last.after)
     assert len(memory) > 1
 
 
 def test_users_are_one_line_each_whatever_they_say() -> None:
     texts = ["two\nlines", 'quotes " and \\', "Grüße, 猫", "\x00\x1f", "{braces}"]
-    periods = (one_period(sessions=(tuple(Turn(text, text) for text in texts),)),)
-    users = [Episode(name, "key", periods) for name in ("ann", "ben\n")]
+    said = tuple(Event(0, "say", (Message("user", text), Message("assistant", text))) for text in texts)
+    users = [Episode(name, "key", (StageRecord(said),)) for name in ("ann", "ben\n")]
     file = "".join(written(episode) + "\n" for episode in users)
     assert file.count("\n") == 2
     for line, episode in zip(file.splitlines(), users, strict=True):
         told = json.loads(line)
-        assert told["user"] == episode.user
-        assert [turn["assistant"] for turn in told["periods"][0]["sessions"][0]] == texts
+        assert told["task"] == episode.task
+        assert [event["seen"][1]["content"] for event in told["stages"][0]["events"]] == texts
 
 
 async def test_a_failed_episode_tells_why_and_what_came_before(
@@ -251,5 +351,81 @@ async def test_a_failed_episode_tells_why_and_what_came_before(
 
     told = read(await rollout(make_scenario(), AWI, make_cast(make_model(reply=reply))))
     assert told["failure"] == "no such model; check OPENAI_BASE_URL"
-    assert [len(period["answers"]) for period in told["periods"]] == [2]
+    assert [len(stage["answers"]) for stage in told["stages"]] == [2]
     assert told["spend"]["reply"]["calls"] == 2
+
+
+# What was heard
+
+
+heard_kinds = st.sampled_from(sorted(HEARD))
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=6)
+spoken = st.lists(
+    st.builds(Message, role=st.sampled_from(["user", "assistant", "system"]), content=texts), min_size=1, max_size=3
+)
+heard_events = st.builds(Event, st.integers(0, 9), heard_kinds, spoken.map(tuple))
+other_events = st.builds(
+    Event,
+    st.integers(0, 9),
+    st.just("write"),
+    write=st.builds(MemoryEvent, evicted=st.just(()), before=lines, after=lines),
+) | st.builds(Event, st.integers(0, 9), st.just("read"), shown_tokens=st.integers(1, 9))
+records = st.builds(
+    StageRecord,
+    st.lists(heard_events | other_events, max_size=4).map(tuple),
+    st.just((Mark("0.0", "raw", math.nan),)),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(stages=st.lists(st.lists(records, max_size=3).map(tuple), max_size=3))
+def test_what_was_heard_is_read_back_and_nothing_else_invariant_4(
+    stages: list[tuple[StageRecord, ...]], tmp_path: Path
+) -> None:
+    episodes = [Episode(f"task {i}", "key", records, Ledger()) for i, records in enumerate(stages)]
+    write_episodes(tmp_path / "run", episodes)
+    heard = read_heard(tmp_path / "run")
+    assert list(heard) == [episode.task for episode in episodes]
+    for episode in episodes:
+        again = heard[episode.task]
+        assert (again.policy_key, again.failure) == ("key", None)
+        assert [stage.events for stage in again.stages] == [
+            tuple(event for event in stage.events if event.kind in HEARD) for stage in episode.stages
+        ]
+        assert all(stage.marks == () for stage in again.stages)
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "a\r\nb", "a\u2028b\u2029", "a\x85\x0b\x0c\x1cb"])
+def test_line_breaks_of_every_kind_are_read_back(text: str, tmp_path: Path) -> None:
+    stage = StageRecord((Event(0, "say", (Message("user", text), Message("assistant", text))),))
+    write_episodes(tmp_path, [Episode("ann", "key", (stage,)), Episode("ben", "key", (stage,))])
+    assert [episode.stages for episode in read_heard(tmp_path).values()] == [(stage,)] * 2
+
+
+def test_a_failed_episode_is_not_replayed(tmp_path: Path) -> None:
+    write_episodes(tmp_path, [Episode("ann", "key", (), failure="no"), Episode("ben", "key", ())])
+    assert list(read_heard(tmp_path)) == ["ben"]
+
+
+GOOD = '{"task": "ben", "policy": "k", "failure": null, "stages": []}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "[]",
+        "null",
+        '{"task": "ann"}',
+        '{"user": "ann", "periods": []}',
+        GOOD.replace("[]", "7"),
+        GOOD.replace("[]", '[{"events": [{"kind": "say"}]}]'),
+        GOOD.replace("[]", '[{"events": [{"step": 0, "kind": "say", "seen": ["x"]}]}]'),
+        GOOD.replace("[]", '[{"events": [{"step": 0, "kind": "say", "seen": [{"role": "user"}]}]}]'),
+        GOOD.replace("[]", '[{"events": [{"step": "first", "kind": "say", "seen": []}]}]'),
+    ],
+)
+def test_a_line_that_is_no_episode_is_named_invariant_4(line: str, tmp_path: Path) -> None:
+    (tmp_path / "episodes.jsonl").write_text(f"{GOOD}\n{line}\n", encoding="utf-8")
+    with pytest.raises(RecordError, match=r"episodes\.jsonl, line 2: is no episode of this version"):
+        read_heard(tmp_path)

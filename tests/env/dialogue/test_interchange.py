@@ -167,7 +167,7 @@ async def test_without_diagnosis_there_are_no_shares(written: tuple[Evaluation, 
     for user in ("ann", "ben"):
         (folder / "awi" / user / "diagnosis_results.json").unlink()
     again = read(folder, lives)
-    assert again.by_user == evaluation.by_user
+    assert again.by_group == evaluation.by_group
     assert all(math.isnan(again.mean(share)) for share in ("write", "read", "utilisation"))
 
 
