@@ -28,6 +28,7 @@ from mnemotune.env.episode import Episode
 from mnemotune.policies.lm import CallRole, Completion, Embedder, LanguageModel, Request, Usage
 from mnemotune.policies.lm.chain import add_call
 from mnemotune.policies.text import LexicalEmbedder
+from staged import Cast
 
 T = TypeVar("T")
 

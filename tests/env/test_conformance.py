@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-import toy
 
+import toy
 from mnemotune.data import Task
 from mnemotune.env import Track
 from mnemotune.env.conformance import TrackConformance
