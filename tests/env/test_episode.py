@@ -180,7 +180,7 @@ def test_memory_hears_everything_but_its_own_writes_and_readings() -> None:
     kinds: list[EventKind] = ["say", "write", "act", "observe", "read", "document"]
     events = tuple(Event(0, kind, (Message("user", kind),)) for kind in kinds)
     assert [seen[0].content for seen in StageRecord(events).heard] == ["say", "act", "observe", "document"]
-    assert HEARD == {"say", "act", "observe", "document"}
+    assert {"say", "act", "observe", "document"} == HEARD
 
 
 def test_the_writes_of_a_stage_are_those_of_its_events_in_their_order() -> None:

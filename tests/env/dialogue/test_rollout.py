@@ -5,7 +5,6 @@ Invariants:
 1. A user's own talk is serial, and nobody tells the assistant where a session or a period begins.
 2. Questions and probes see the memory as it was at their period's end.
 3. Asking changes nothing.
-4. A failed call ends one episode and is told there; a spent budget ends everything. Neither leaves a task behind.
 """
 
 from __future__ import annotations
@@ -17,25 +16,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mnemotune.data import Scenario
-from mnemotune.env import Protocol, rollout
+from mnemotune.env import Episode, Protocol
 from mnemotune.env.dialogue.protocol import answer_prompt, probe_prompt, user_prompt
+from mnemotune.env.dialogue.record import PeriodRecord, period_of, sessions_of
 from mnemotune.policies import MemoryPolicy, load_policy, presets
 from mnemotune.policies.lm import (
-    Budget,
-    BudgetExhausted,
-    EndpointDown,
-    LanguageModelError,
-    Limits,
     Message,
-    Metered,
     Request,
-    Usage,
 )
 from mnemotune.policies.prompts import default_templates, render
+from staged import rollout
 
 if TYPE_CHECKING:
     from .conftest import MakeCast, MakeModel, MakeScenario, RunVirtually
@@ -56,15 +48,8 @@ def pairs(messages: tuple[Message, ...]) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in messages]
 
 
-def fails(when: Any, *, error: type[Exception] = LanguageModelError, says: str = "fine") -> Any:
-    """Say something, but raise for requests whose text holds ``when``."""
-
-    def said(request: Request) -> str:
-        if any(when in message.content for message in request.messages):
-            raise error(f"no reply for {request.role}")
-        return says
-
-    return said
+def periods_of(episode: Episode) -> list[PeriodRecord]:
+    return [period_of(episode, p) for p in range(len(episode.stages))]
 
 
 # Talk
@@ -76,8 +61,8 @@ async def test_a_session_opens_with_the_time_and_the_query_and_nothing_else(
     scenario, model = make_scenario(), make_model()
     episode = await rollout(scenario, NATIVE, make_cast(model))
     assert model.requests[0] == Request((Message("user", opening(scenario, 0, 0)),), role="reply")
-    for p, period in enumerate(episode.periods):
-        assert [turns[0].user for turns in period.sessions] == [
+    for p, stage in enumerate(episode.stages):
+        assert [turns[0].user for turns in sessions_of(stage)] == [
             opening(scenario, p, s) for s in range(len(scenario.periods[p].sessions))
         ]
 
@@ -87,7 +72,7 @@ async def test_a_session_has_the_rounds_of_its_period(
 ) -> None:
     protocol = Protocol(rounds_init=2, rounds_update=3)
     episode = await rollout(make_scenario(), NATIVE, make_cast(make_model(), protocol=protocol))
-    assert [[len(turns) for turns in period.sessions] for period in episode.periods] == [[2, 2], [3], [3]]
+    assert [[len(turns) for turns in sessions_of(stage)] for stage in episode.stages] == [[2, 2], [3], [3]]
 
 
 async def test_the_user_is_called_after_every_round_of_a_session_but_the_last(
@@ -109,7 +94,7 @@ async def test_the_user_follows_up_on_what_the_assistant_really_said(
     model = make_model(reply=lambda _: next(replies), user=lambda _: next(follow_ups))
     episode = await rollout(scenario, NATIVE, make_cast(model, protocol=Protocol(rounds_update=3)))
     first = opening(scenario, 1, 0)
-    assert [(turn.user, turn.assistant) for turn in episode.periods[1].sessions[0]] == [
+    assert [(turn.user, turn.assistant) for turn in sessions_of(episode.stages[1])[0]] == [
         (first, "First."),
         ("And A?", "Second."),
         ("And B?", "Third."),
@@ -153,7 +138,7 @@ async def test_native_sends_the_whole_history(
     episode = await rollout(make_scenario(), NATIVE, make_cast(model))
     history: list[tuple[str, str]] = []
     sent = []
-    for turn in (turn for period in episode.periods for session in period.sessions for turn in session):
+    for turn in (turn for stage in episode.stages for session in sessions_of(stage) for turn in session):
         sent.append([*history, ("user", turn.user)])
         history += [("user", turn.user), ("assistant", turn.assistant)]
     assert [pairs(request.messages) for request in model.asked("reply")] == sent
@@ -185,7 +170,7 @@ async def test_awi_writes_the_evicted_messages_into_the_memories_it_has(
     writes = iter(['{"pet": "calm"}', "{}", "{}"])
     model = make_model(write=lambda _: next(writes))
     episode = await rollout(make_scenario(sessions=(5,), questions=0), AWI, make_cast(model))
-    turns = [turn for session in episode.periods[0].sessions for turn in session]
+    turns = [turn for session in sessions_of(episode.stages[0]) for turn in session]
     assert model.prompts("write") == [
         render(
             TEXTS.starting("write_profile"),
@@ -204,13 +189,12 @@ async def test_each_period_records_its_own_writes(
     writes = iter(['{"a": "1"}', "oh no", '{"a": "2"}', "{}", "{}"])
     model = make_model(write=lambda _: next(writes))
     episode = await rollout(make_scenario(sessions=(3, 1, 1), questions=0), AWI, make_cast(model))
-    events = [[(event.before, event.after) for event in period.events] for period in episode.periods]
-    assert events == [
+    assert [[(write.before, write.after) for write in stage.writes] for stage in episode.stages] == [
         [((), ("a: 1",))],
         [(("a: 1",), ("a: 1",)), (("a: 1",), ("a: 2",))],
         [(("a: 2",), ("a: 2",)), (("a: 2",), ("a: 2",))],
     ]
-    assert [[event.error is None for event in period.events] for period in episode.periods] == [
+    assert [[write.error is None for write in stage.writes] for stage in episode.stages] == [
         [True],
         [False, True],
         [True, True],
@@ -222,8 +206,8 @@ async def test_the_last_4_messages_of_a_period_are_still_in_their_own_words_for_
 ) -> None:
     scenario, model = make_scenario(sessions=(4, 2), questions=1), make_model()
     episode = await rollout(scenario, AWI, make_cast(model))
-    for period, request in zip(episode.periods, model.asked("answer"), strict=True):
-        last = [turn for session in period.sessions for turn in session][-2:]
+    for stage, request in zip(episode.stages, model.asked("answer"), strict=True):
+        last = [turn for session in sessions_of(stage) for turn in session][-2:]
         window = [m for turn in last for m in (("user", turn.user), ("assistant", turn.assistant))]
         assert [role for role, _ in pairs(request.messages)] == ["system", *["user", "assistant"] * 2, "user"]
         assert pairs(request.messages)[1:-1] == window
@@ -262,8 +246,8 @@ async def test_a_perfect_reader_is_right_in_every_period(
     changes = {1: {"pet_0": "mid"}, 2: {"pet_0": "low", "flat_1": "mid"}}
     scenario = make_scenario(changes=changes)
     episode = await rollout(scenario, NATIVE, make_cast(make_model()))
-    assert [[a.gold for a in period.answers] for period in episode.periods] == [[0, 0], [2, 0], [0, 1]]
-    for period in episode.periods:
+    assert [[a.gold for a in period.answers] for period in periods_of(episode)] == [[0, 0], [2, 0], [0, 1]]
+    for period in periods_of(episode):
         assert [answer.choice for answer in period.answers] == [answer.gold for answer in period.answers]
         assert [answer.score for answer in period.answers] == [1.0, 1.0]
         assert all(all(probe.right.values()) for probe in period.probes)
@@ -319,8 +303,8 @@ async def test_asking_leaves_the_memory_as_it_was(
     left_alone = await rollout(scenario.model_copy(update={"qas": []}), load_policy(preset), make_cast(unasked))
     for role in ("reply", "user", "write"):
         assert asked.asked(role) == unasked.asked(role)
-    assert [(p.sessions, p.events) for p in quizzed.periods] == [(p.sessions, p.events) for p in left_alone.periods]
-    assert [(p.answers, p.probes) for p in left_alone.periods] == [((), ())] * 3
+    assert [stage.events for stage in quizzed.stages] == [stage.events for stage in left_alone.stages]
+    assert [(p.answers, p.probes) for p in periods_of(left_alone)] == [((), ())] * 3
 
 
 @pytest.mark.parametrize("reply", ["dunno", '{"answer": 9}', '{"answer": "first"}', ""])
@@ -329,7 +313,7 @@ async def test_an_unreadable_answer_is_wrong_and_not_a_guess(
 ) -> None:
     episode = await rollout(make_scenario(), NATIVE, make_cast(make_model(answer=reply)))
     assert episode.failure is None
-    for answer in (answer for period in episode.periods for answer in period.answers):
+    for answer in (answer for period in periods_of(episode) for answer in period.answers):
         assert (answer.raw, answer.choice, answer.score) == (reply, None, 0.0)
         assert answer.gold == 0
 
@@ -339,8 +323,12 @@ async def test_a_question_without_a_right_answer_is_asked_and_left_unscored(
 ) -> None:
     scenario, model = make_scenario(changes={1: {"pet_0": "high"}}), make_model()
     episode = await rollout(scenario, NATIVE, make_cast(model))
-    assert [[answer.gold for answer in period.answers] for period in episode.periods] == [[0, 0], [None, 0], [None, 0]]
-    assert [math.isnan(period.answers[0].score) for period in episode.periods] == [False, True, True]
+    assert [[answer.gold for answer in period.answers] for period in periods_of(episode)] == [
+        [0, 0],
+        [None, 0],
+        [None, 0],
+    ]
+    assert [math.isnan(period.answers[0].score) for period in periods_of(episode)] == [False, True, True]
     assert len(model.asked("answer")) == 6
 
 
@@ -353,7 +341,7 @@ async def test_another_choice_for_the_right_state_is_right(
     episode = await rollout(
         scenario.model_copy(update={"qas": [twice]}), NATIVE, make_cast(make_model(answer='{"answer": 5}'))
     )
-    (answer,) = episode.periods[0].answers
+    (answer,) = period_of(episode, 0).answers
     assert (answer.choice, answer.gold, answer.score) == (4, 0, 1.0)
 
 
@@ -373,181 +361,6 @@ async def test_a_probe_is_right_where_it_names_the_very_value(
     reply: str, right: list[bool], make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
 ) -> None:
     episode = await rollout(make_scenario(sessions=(1,), questions=1), NATIVE, make_cast(make_model(probe=reply)))
-    (probe,) = episode.periods[0].probes
+    (probe,) = period_of(episode, 0).probes
     assert dict(probe.right) == dict(zip(["pet_0", "flat_0"], right, strict=True))
     assert (probe.values is None) == (reply == "low, low")
-
-
-# Calls
-
-
-@pytest.mark.parametrize(
-    ("preset", "writes", "without_probes"), [("native", 0, 180), ("rag", 0, 180), ("awi", 48, 228)]
-)
-async def test_a_life_of_v1_base_takes_exactly_its_known_calls(
-    preset: str, writes: int, without_probes: int, base_life: Scenario, make_model: MakeModel, make_cast: MakeCast
-) -> None:
-    model = make_model()
-    episode = await rollout(base_life, load_policy(preset), make_cast(model))
-    wanted = {"reply": 50, "user": 20, "answer": 110, "probe": 110} | ({"write": writes} if writes else {})
-    assert {role: spend.calls for role, spend in episode.ledger.by_role.items()} == wanted
-    assert Counter(request.role for request in model.requests) == Counter(wanted)
-    assert len(model.requests) - 110 == without_probes
-
-
-@given(
-    sessions=st.lists(st.integers(0, 4), min_size=1, max_size=4),
-    questions=st.integers(0, 3),
-    rounds_init=st.integers(1, 3),
-    rounds_update=st.integers(1, 4),
-)
-@settings(max_examples=40, deadline=None)
-def test_calls_follow_the_formulas_of_amemgym(
-    sessions: list[int],
-    questions: int,
-    rounds_init: int,
-    rounds_update: int,
-    make_scenario: MakeScenario,
-    make_model: MakeModel,
-    make_cast: MakeCast,
-) -> None:
-    model = make_model()
-    scenario = make_scenario(sessions=sessions, questions=questions)
-    asyncio.run(rollout(scenario, AWI, make_cast(model, protocol=Protocol(rounds_init, rounds_update))))
-    first, later = sessions[0], sum(sessions[1:])
-    rounds = first * rounds_init + later * rounds_update
-    assert len(model.asked("reply")) == rounds
-    assert len(model.asked("user")) == first * (rounds_init - 1) + later * (rounds_update - 1)
-    assert len(model.asked("write")) == max(0, rounds - 2)
-    assert len(model.asked("answer")) == len(model.asked("probe")) == len(sessions) * questions
-
-
-async def test_the_ledger_tells_what_each_role_took(
-    make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
-) -> None:
-    assistant = make_model(usage=Usage(100, 10, cost_usd=0.5))
-    user = make_model(usage=Usage(3, 2, cost_usd=None, cached=True))
-    episode = await rollout(make_scenario(), NATIVE, make_cast(assistant, user=user))
-    spend = episode.ledger.by_role
-    assert (spend["reply"].calls, spend["reply"].input_tokens, spend["reply"].output_tokens) == (6, 600, 60)
-    assert (spend["reply"].cost_usd, spend["reply"].cached) == (3.0, 0)
-    assert (spend["user"].calls, spend["user"].cached, spend["user"].cost_usd) == (2, 2, None)
-
-
-# Failures
-
-
-@pytest.mark.parametrize(("role", "kept"), [("reply", 1), ("user", 1), ("write", 1), ("answer", 1), ("probe", 1)])
-async def test_a_call_that_fails_for_good_ends_the_episode_and_keeps_what_was_complete(
-    role: str, kept: int, make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
-) -> None:
-    scenario = make_scenario(sessions=(4, 2, 2))
-    model = make_model(**{role: fails("in period 1", says="{}")})
-    episode = await rollout(scenario, AWI, make_cast(model))
-    assert episode.failure == f"no reply for {role}"
-    assert len(episode.periods) == kept
-    assert (episode.user, episode.policy_key) == ("ann", AWI.key)
-    assert len(episode.periods[0].answers) == 2
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_an_episode_that_fails_at_once_has_no_period(
-    make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
-) -> None:
-    episode = await rollout(make_scenario(), NATIVE, make_cast(make_model(reply=fails("ann"))))
-    assert (episode.failure, episode.periods) == ("no reply for reply", ())
-
-
-def test_the_reason_told_is_that_of_the_earliest_period(
-    make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast, run_virtually: RunVirtually[Any]
-) -> None:
-    model = make_model(
-        answer=fails("in period 0"),
-        reply=fails("in period 1"),
-        delay=lambda request: 50.0 if request.role == "answer" else 1.0,
-    )
-    episode, _ = run_virtually(rollout(make_scenario(), NATIVE, make_cast(model)))
-    assert (episode.failure, episode.periods) == ("no reply for answer", ())
-
-
-async def test_what_failed_calls_cost_before_they_failed_is_in_the_ledger(
-    make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
-) -> None:
-    model = make_model(user=fails("in period 1"))
-    episode = await rollout(make_scenario(), NATIVE, make_cast(model))
-    assert {role: spend.calls for role, spend in episode.ledger.by_role.items()} == {
-        "reply": 3,
-        "answer": 2,
-        "probe": 2,
-    }
-
-
-@pytest.mark.parametrize("role", ["reply", "user", "write", "answer", "probe"])
-async def test_an_error_of_the_program_is_no_failure_of_an_episode(
-    role: str, make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
-) -> None:
-    model = make_model(**{role: fails("in period 1", error=ZeroDivisionError, says="{}")})
-    with pytest.raises(ZeroDivisionError, match=role):
-        await rollout(make_scenario(sessions=(4, 2, 2)), AWI, make_cast(model))
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-@pytest.mark.parametrize("role", ["reply", "user", "write", "answer", "probe"])
-@pytest.mark.parametrize("error", [BudgetExhausted, EndpointDown])
-async def test_a_spent_budget_or_a_dead_endpoint_ends_the_episode_and_everything_under_way(
-    role: str, error: type[Exception], make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
-) -> None:
-    model = make_model(**{role: fails("in period 1", error=error, says="{}")}, delay=lambda _: 0.001)
-    with pytest.raises(error):
-        await rollout(make_scenario(sessions=(4, 2, 2)), AWI, make_cast(model))
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert model.under_way == []
-
-
-@pytest.mark.parametrize("preset", presets())
-def test_a_budget_may_end_an_episode_before_any_call(
-    preset: str,
-    make_scenario: MakeScenario,
-    make_model: MakeModel,
-    make_cast: MakeCast,
-    run_virtually: RunVirtually[Any],
-    random_delays: Any,
-) -> None:
-    scenario, policy = make_scenario(sessions=(3, 1), questions=1), load_policy(preset)
-    whole = make_model()
-    run_virtually(rollout(scenario, policy, make_cast(whole)))
-    needed = len(whole.requests)
-    for calls in range(needed + 1):
-        model = make_model(delay=random_delays(calls))
-        metered = Metered(model, budget=Budget(Limits(calls=calls)))
-
-        async def run(metered: Metered = metered, calls: int = calls) -> None:
-            if calls < needed:
-                with pytest.raises(BudgetExhausted):
-                    await rollout(scenario, policy, make_cast(metered))
-            else:
-                assert (await rollout(scenario, policy, make_cast(metered))).failure is None
-
-        run_virtually(run())
-        assert len(model.requests) == calls
-        assert model.under_way == []
-
-
-async def test_ending_an_episode_from_outside_ends_everything_under_way(
-    make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
-) -> None:
-    asked = asyncio.Event()
-
-    def delay(request: Request) -> float:
-        if request.role == "user":
-            asked.set()
-        return 0.0 if request.role == "reply" else 60.0
-
-    model = make_model(delay=delay)
-    task = asyncio.create_task(rollout(make_scenario(), NATIVE, make_cast(model)))
-    await asked.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert model.under_way == []
