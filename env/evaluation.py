@@ -157,9 +157,11 @@ class Evaluator:
         found: list[Rollout] = []
         for task in tasks:
             replay = None if replays is None else _replay_of(task, replays)
-            under_way = self._under_way.pop((policy.key, task.id), None)
+            under_way = self._under_way.get((policy.key, task.id))
             after = found[-1] if found else None
             found.append(under_way or self.track.begin(task, policy, self.cast, replay=replay, after=after))
+        for task in tasks:  # only now, so that none is lost where another cannot begin
+            self._under_way.pop((policy.key, task.id), None)
         return found
 
     async def _run(

@@ -24,14 +24,17 @@ import pytest
 
 from mnemotune.data import Scenario
 from mnemotune.data.dialogue.scenario import Question
-from mnemotune.env import Cast, Episode, Evaluator, Protocol, rollout
+from mnemotune.env import Episode, Protocol
+from mnemotune.env.dialogue.bounds import bounds_of
+from mnemotune.env.dialogue.compat import NONE
 from mnemotune.env.dialogue.protocol import read_answer
-from mnemotune.env.dialogue.scoring import score_episode
-from mnemotune.env.episode import answer_of
+from mnemotune.env.dialogue.record import PeriodRecord, answer_of, period_of
+from mnemotune.env.scoring import score_group
 from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm import CALL_ROLES, Completion, LanguageModel, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.text import LexicalEmbedder
+from staged import Cast, evaluator, rollout
 
 if TYPE_CHECKING:
     from .conftest import MakeCast
@@ -135,16 +138,19 @@ def facts(life: Scenario) -> list[Any]:
     return [*periods, *sessions, *(choice.state for question in life.qas for choice in question.answer_choices)]
 
 
+def periods_of(episode: Episode) -> list[PeriodRecord]:
+    return [period_of(episode, p) for p in range(len(episode.stages))]
+
+
 def seen(episode: Episode) -> Seen:
     """Return all that was said in an episode, period by period, without what the environment made of it."""
     return [
         {
-            "transcript": period.sessions,
             "events": period.events,
             "answers": [(answer.raw, answer.choice) for answer in period.answers],
             "probes": [(probe.raw, probe.values) for probe in period.probes],
         }
-        for period in episode.periods
+        for period in periods_of(episode)
     ]
 
 
@@ -156,13 +162,13 @@ def judged(episode: Episode, life: Scenario) -> tuple[list[float], list[dict[str
     bound = tuple(
         tuple(answer_of("", c, c, question) for c in range(len(question.answer_choices))) for question in life.qas
     )
-    scores = score_episode(episode, life, bound)
+    scores = score_group(life.group, [(life, episode, bounds_of(life, bound, NONE))])
     return (
-        [-1.0 if answer.gold is None else answer.score for period in episode.periods for answer in period.answers],
-        [dict(probe.right) for period in episode.periods for probe in period.probes],
+        [-1.0 if answer.gold is None else answer.score for period in periods_of(episode) for answer in period.answers],
+        [dict(probe.right) for period in periods_of(episode) for probe in period.probes],
         [
             -1.0 if math.isnan(share) else share
-            for d in (period.diagnosis for period in scores.periods)
+            for d in (stage.diagnosis for stage in scores.stages)
             for share in (d.write, d.read, d.utilisation)
         ],
     )
@@ -238,8 +244,8 @@ async def test_with_every_fact_scrambled_a_real_user_gets_the_very_same_replies(
 
 async def test_told_what_was_right_a_policy_rewrites_its_prompts_otherwise(generated: list[Scenario]) -> None:
     (_, episode, _), (_, scrambled, _) = await twins(generated[0], "awi_complete", seed=0)
-    assert episode.periods[0].revisions != scrambled.periods[0].revisions
-    assert episode.periods[0].sessions == scrambled.periods[0].sessions
+    assert episode.stages[0].revisions != scrambled.stages[0].revisions
+    assert list(episode.stages[0].heard) == list(scrambled.stages[0].heard)
 
 
 @pytest.mark.parametrize("preset", ["native", "awi"])
@@ -247,12 +253,11 @@ async def test_with_every_fact_scrambled_the_accuracy_falls(
     preset: str, generated: list[Scenario], make_cast: MakeCast
 ) -> None:
     """Reading serves nobody any more: answers that fitted the life fit its twin by chance at most."""
-    evaluator = Evaluator(make_cast(EmbeddedModel()))
     scrambled = [scramble(life, seed=1) for life in generated]
-    plain = await evaluator.evaluate(load_policy(preset), generated)
-    other = await Evaluator(make_cast(EmbeddedModel())).evaluate(load_policy(preset), scrambled)
+    plain = await evaluator(make_cast(EmbeddedModel())).evaluate(load_policy(preset), generated)
+    other = await evaluator(make_cast(EmbeddedModel())).evaluate(load_policy(preset), scrambled)
     assert other.mean("accuracy") < plain.mean("accuracy") - 0.05
-    assert other.mean("upper_bound") < plain.mean("upper_bound") - 0.5
+    assert other.mean("ceiling") < plain.mean("ceiling") - 0.5
 
 
 @pytest.mark.parametrize("at", ["state", "exposed_states", "choice"])
@@ -271,7 +276,7 @@ async def test_only_the_upper_bound_shows_states(generated: list[Scenario]) -> N
     life = generated[0]
     for name, version in (("plain", life), ("scrambled", scramble(life, seed=0))):
         model = Recorded()
-        await Evaluator(cast_of(model)).evaluate(load_policy("native"), [version])
+        await evaluator(cast_of(model)).evaluate(load_policy("native"), [version])
         asked[name] = model.requests
     differ = {a.role for a, b in zip(asked["plain"], asked["scrambled"], strict=True) if a != b}
     assert differ == {"upper_bound"}
@@ -282,7 +287,7 @@ async def test_only_the_upper_bound_shows_states(generated: list[Scenario]) -> N
 
 async def test_what_a_call_is_billed_as_changes_no_reply(generated: list[Scenario]) -> None:
     model = Recorded()
-    await Evaluator(cast_of(model)).evaluate(load_policy("awe"), [generated[0]])
+    await evaluator(cast_of(model)).evaluate(load_policy("awe"), [generated[0]])
     reader, rng = EmbeddedModel(), random.Random("roles")
     by_role: dict[str, list[Request]] = {}
     for request in model.requests:
@@ -331,7 +336,7 @@ async def test_answers_follow_the_texts_of_the_choices_and_not_their_places(
     runs = [await rollout(version, load_policy("native"), cast_of(EmbeddedModel())) for version in (life, turned)]
     same = [
         chosen(life.qas[q], first.raw) == chosen(turned.qas[q], second.raw)
-        for one, two in zip(runs[0].periods, runs[1].periods, strict=True)
+        for one, two in zip(periods_of(runs[0]), periods_of(runs[1]), strict=True)
         for q, (first, second) in enumerate(zip(one.answers, two.answers, strict=True))
     ]
     assert sum(same) / len(same) > 0.9
@@ -360,7 +365,9 @@ async def test_without_the_words_that_tell_them_states_are_not_known(
     known = []
     for version in (life, silent):
         episode = await rollout(version, load_policy("native"), cast_of(EmbeddedModel()))
-        right = [is_right for period in episode.periods for probe in period.probes for is_right in probe.right.values()]
+        right = [
+            is_right for period in periods_of(episode) for probe in period.probes for is_right in probe.right.values()
+        ]
         known.append(sum(right) / len(right))
     assert known[1] < 0.45
     assert known[0] > known[1] + 0.1

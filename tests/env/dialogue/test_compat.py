@@ -27,7 +27,7 @@ from mnemotune.policies.lm import Request
 from staged import evaluator
 
 if TYPE_CHECKING:
-    from .conftest import MakeCast, MakeModel, MakeScenario
+    from ..conftest import MakeCast, MakeModel, MakeScenario
 
 NATIVE, RAG = load_policy("native"), load_policy("rag")
 Evaluate = Callable[..., Any]

@@ -29,7 +29,7 @@ from mnemotune.policies.prompts import default_templates, missing_slots
 from staged import evaluator, rollout
 
 if TYPE_CHECKING:
-    from .conftest import MakeCast, MakeModel, MakeScenario, RunVirtually
+    from ..conftest import MakeCast, MakeModel, MakeScenario, RunVirtually
 
 TEXTS = default_templates()
 AWI = {"write": {"mode": "profile"}, "update_every": 2, "buffer_size": 0, "store": "context"}

@@ -27,7 +27,7 @@ from mnemotune.policies import load_policy
 from staged import evaluator
 
 if TYPE_CHECKING:
-    from .conftest import MakeCast, MakeModel, MakeScenario
+    from ..conftest import MakeCast, MakeModel, MakeScenario
 
 AWI = load_policy("awi")
 THEIRS = Protocol(compat=frozenset(DEFECTS))

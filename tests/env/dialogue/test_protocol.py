@@ -26,7 +26,7 @@ from mnemotune.policies.prompts import default_templates
 from staged import rollout
 
 if TYPE_CHECKING:
-    from .conftest import MakeCast, MakeModel, MakeScenario
+    from ..conftest import MakeCast, MakeModel, MakeScenario
 
 TEXTS = default_templates()
 

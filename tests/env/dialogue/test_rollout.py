@@ -30,7 +30,7 @@ from mnemotune.policies.prompts import default_templates, render
 from staged import rollout
 
 if TYPE_CHECKING:
-    from .conftest import MakeCast, MakeModel, MakeScenario, RunVirtually
+    from ..conftest import MakeCast, MakeModel, MakeScenario, RunVirtually
 
 NATIVE = load_policy("native")
 AWI = load_policy("awi")

@@ -26,7 +26,7 @@ from mnemotune.policies import load_policy, presets
 from staged import evaluator
 
 if TYPE_CHECKING:
-    from .conftest import MakeCast, MakeModel, MakeScenario
+    from ..conftest import MakeCast, MakeModel, MakeScenario
 
 CHANGES = {1: {"pet_0": "mid"}, 2: {"flat_1": "mid"}}
 
