@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from staged import Cast
 
 from lives import life
 from mnemotune.data import Scenario, load_scenarios

@@ -64,7 +64,7 @@ async def test_one_failed_task_takes_its_group_along_and_no_other_invariant_1(
     """Of four letter writers only the last one comes to speak of a ladder."""
     stages = {"ann-0": 1, "ann-1": 1, "ben-0": 1, "ben-1": 2}
     tasks = [toy.Letters(name, name.split("-")[0], count) for name, count in stages.items()]
-    model = make_model(reply=unless("ladder", says="fine"), answer='{"answer": 1}', upper_bound='{"answer": 1}')
+    model = make_model(answer=unless("ladder", says='{"answer": 1}'), upper_bound='{"answer": 1}')
     evaluation = await env.Evaluator(toy.LettersTrack(default_templates()), make_cast(model)).evaluate(NATIVE, tasks)
     assert [score.group for score in evaluation.groups] == ["ann"]
     assert evaluation.failures == {"ben": "no reply about ladder"}

@@ -25,9 +25,11 @@ from mnemotune import env
 from mnemotune.env import Episode, Rollout
 from mnemotune.env.dialogue.rollout import DialogueRollout
 from mnemotune.env.episode import RecordError
+from mnemotune.env.reading import ReadingRollout
 from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm import Budget, BudgetExhausted, LanguageModelError, Limits, Metered, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
 from staged import evaluator, rollout
 
@@ -287,8 +289,12 @@ def fresh(make_cast: MakeCast) -> env.Evaluator:
 # Closing
 
 
-class Closing(toy.LettersRollout):
+class Closing(ReadingRollout[toy.Letters]):
     """Tells the track when it is closed, and fails where it is told to."""
+
+    def __init__(self, track: ClosingTrack, task: toy.Letters, policy: MemoryPolicy, cast: Any) -> None:
+        super().__init__(track, task, policy, cast)
+        self.track, self.task, self.policy = track, task, policy
 
     async def run(self, stages: int | None = None) -> Episode:
         if self.task.id in self.track.broken:
@@ -304,7 +310,7 @@ class ClosingTrack(toy.LettersTrack):
     broken: set[str]
 
     def begin(self, task: Any, policy: Any, cast: Any, *, replay: Any = None, after: Any = None) -> Closing:
-        return Closing(self, task, policy, cast, replay)
+        return Closing(self, task, policy, cast)
 
 
 def closing(*, broken: Sequence[str] = ()) -> ClosingTrack:
@@ -382,7 +388,7 @@ async def test_what_was_under_way_stays_so_when_another_episode_cannot_begin_inv
 async def test_a_rollout_of_an_episode_that_failed_is_closed_too_invariant_5(
     make_model: MakeModel, make_cast: MakeCast
 ) -> None:
-    track, model = closing(), make_model(reply=unless("lantern", says="fine"), upper_bound="{}")
+    track, model = closing(), make_model(answer=unless("lantern", says="{}"), upper_bound="{}")
     evaluation = await env.Evaluator(track, make_cast(model)).evaluate(NATIVE, WRITERS)
     assert set(evaluation.failures) == {"ann", "ben"}
     assert sorted(track.closed) == [(NATIVE.key, "ann"), (NATIVE.key, "ben")]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.env import Evaluation, Protocol
+from mnemotune.env import Evaluation, Protocol, Summary
 from mnemotune.env.dialogue.compat import DEFECTS, SEED, Defect, parse_strictly
 from mnemotune.env.dialogue.protocol import answer_prompt, read_answer, read_probe
 from mnemotune.optimizer.config import ConfigError, parse_config
@@ -48,10 +48,6 @@ def figures(evaluation: Evaluation) -> Any:
 
 
 # Guesses
-
-
-def summary(evaluation: Evaluation) -> dict[str, Any]:
-    return Summary.of(evaluation, name="native").as_json()
 
 
 async def test_an_unreadable_answer_is_wrong_and_by_name_a_guess_that_may_be_right(
@@ -223,6 +219,15 @@ def test_a_config_names_defects_one_by_one_or_all_of_them() -> None:
     assert config("[last_choice_gold, strict_replies]").compat == ("last_choice_gold", "strict_replies")
     assert config("last_choice_gold").compat == ("last_choice_gold",)
     assert config("amemgym").compat == config("[amemgym]").compat == DEFECTS
+
+
+async def test_output_tokens_count_the_input_too_by_name(evaluate: Evaluate, make_scenario: MakeScenario) -> None:
+    lives = [make_scenario(sessions=(1,))]
+    plain, compat = [
+        Summary.of(found, name="native").as_json()["spend"]
+        for found in (await evaluate(lives), await evaluate(lives, "total_output_tokens"))
+    ]
+    assert {r: s | {"output_tokens": s["input_tokens"] + s["output_tokens"]} for r, s in plain.items()} == compat
 
 
 def test_a_defect_that_is_none_is_told_with_those_there_are() -> None:
