@@ -52,8 +52,7 @@ from mnemotune.policies.text import LexicalEmbedder
 
 QUESTIONS = 4
 USAGE = Usage(7, 3)
-TINY = Protocol(rounds_init=1, rounds_update=1)
-TRACK = DialogueTrack(TINY)
+TRACK = DialogueTrack(Protocol(rounds_init=1, rounds_update=1))
 _TOLD = re.compile(r"\b(\w+_\d+)(?: is|:) (\w+)")
 _CHOICE = re.compile(r"^(\d+): Fit for (\w+) at (\w+)$", re.MULTILINE)
 _LISTED = re.compile(r'^"(\w+_\d+)": \[', re.MULTILINE)
@@ -367,7 +366,7 @@ class Kit:
     more_care: Callable[[str], str] = more_care
     reply: Callable[..., str] = as_reply
     pupil: Callable[..., Pupil] = Pupil
-    protocol: Protocol = TINY
+    track: DialogueTrack = TRACK
 
     def evaluator(self, model: Any) -> Evaluator:
         return Evaluator(TRACK, Cast(model, model, LexicalEmbedder()))

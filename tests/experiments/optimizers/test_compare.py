@@ -17,14 +17,14 @@ from mnemotune.experiments.optimizers.compare import (
     with_calls,
 )
 from mnemotune.optimizer.config import Config, ConfigError, load_config
-from mnemotune.optimizer.models import protocol_of
+from mnemotune.optimizer.models import track_of
 from mnemotune.optimizer.search.ablation import load_ablation, runs_of
 from mnemotune.optimizer.search.allowance import Allowance, splits_of
 from mnemotune.optimizer.search.comparison import Finished
 
 
 def calls_of(config: Config) -> int:
-    return Allowance.of(config, splits_of(config), protocol_of(config)).search.calls or 0
+    return Allowance.of(config, splits_of(config), track_of(config)).search.calls or 0
 
 
 def search(seed: int, *scores: float | None) -> Finished:

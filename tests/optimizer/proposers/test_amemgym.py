@@ -48,9 +48,9 @@ def test_a_candidate_has_the_write_prompt_that_its_parent_came_to_invariants_1_2
     assert found.policy == rewritten(bench.facts(), periods - 1)
     (episode,) = heard
     changes = "; ".join(["more care"] * (periods - 1))
-    told = f"write prompt: rewritten {periods - 1} times in the life of {episode.user}: {changes}"
+    told = f"write prompt: rewritten {periods - 1} times in the life of {episode.task}: {changes}"
     assert (found.parent, found.change) == (0, told)
-    assert episode.user in {"train0", "train1"}
+    assert episode.task in {"train0", "train1"}
     assert len(pupil.asked("propose")) == periods - 1
 
 
@@ -59,7 +59,7 @@ def test_either_user_may_be_met(bench: Any) -> None:
     for seed in range(10):
         arena = arena_of(bench, pupil, heard)
         bench.propose("amemgym", [bench.trial(policy=bench.facts())], model=pupil, arena=arena, seed=seed)
-    assert {episode.user for episode in heard} == {"train0", "train1"}
+    assert {episode.task for episode in heard} == {"train0", "train1"}
     assert not pupil.heard("valid")
     assert not pupil.heard("sealed")
 
@@ -71,7 +71,7 @@ def test_a_life_that_was_played_is_not_played_again_invariant_2(bench: Any) -> N
     for seed in range(10):
         found = bench.propose("amemgym", [bench.trial(policy=bench.facts())], model=pupil, arena=arena, seed=seed)
         made[found.change] = found.policy
-    assert sorted(episode.user for episode in heard) == ["train0", "train1"]
+    assert sorted(episode.task for episode in heard) == ["train0", "train1"]
     assert set(made.values()) == {rewritten(bench.facts(), 1)}
 
 
@@ -84,7 +84,7 @@ async def test_nor_is_it_after_a_race_of_another_policy_that_was_left_at_its_fir
         await arena.race(bench.kit.policy(0), [rival])
         assert [await proposer.propose([rival], random.Random(seed)) for seed in range(10)] == before
     other = bench.kit.policy(0).key
-    assert sorted(episode.user for episode in heard if episode.policy_key != other) == ["train0", "train1"]
+    assert sorted(episode.task for episode in heard if episode.policy_key != other) == ["train0", "train1"]
 
 
 def test_rewriting_sees_the_questions_and_answers_and_not_what_was_right(bench: Any) -> None:

@@ -54,7 +54,7 @@ class Course:
 
     def __post_init__(self) -> None:
         self.arena = self.bench.arena(
-            self.pupil, users=self.users, done=lambda episode: self.met.append((episode.policy_key, episode.user))
+            self.pupil, users=self.users, done=lambda episode: self.met.append((episode.policy_key, episode.task))
         )
 
     async def step(self, proposer: Proposer, *, judged: bool) -> Candidate:

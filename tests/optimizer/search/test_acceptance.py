@@ -22,9 +22,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mnemotune.data.dialogue.scenario import check_id
 from mnemotune.env import Evaluation
-from mnemotune.env.dialogue.scoring import Diagnosis, PeriodScore, UserScore
-from mnemotune.env.episode import Answer, Episode, PeriodRecord
+from mnemotune.env.episode import Episode, Mark, StageRecord
+from mnemotune.env.scoring import Diagnosis, GroupScore, StageScore
 from mnemotune.env.statistics import paired_difference, paired_test
 from mnemotune.optimizer.look import LIKELY
 from mnemotune.optimizer.search.acceptance import (
@@ -38,7 +39,6 @@ from mnemotune.optimizer.search.acceptance import (
     look,
     promising,
     slices_of,
-    topic_of,
 )
 from mnemotune.optimizer.study import Trial
 
@@ -279,19 +279,12 @@ def test_a_slice_of_few_users_or_one_that_the_best_has_not_is_not_judged(kit: An
     assert [*looked(kit, after, before).slices] == ["topic enough"]
 
 
-def test_a_topic_is_the_first_word_of_what_a_question_needs(kit: Any) -> None:
-    question = kit.life().qas[0]
-    assert topic_of(question) == "pet"
-    several = question.model_copy(update={"required_info": ["food_taste_level", "work_mode"]})
-    assert topic_of(several) == "food"
-
-
-def scored(user: str, *periods: tuple[float, float, float]) -> UserScore:
+def scored(user: str, *periods: tuple[float, float, float]) -> GroupScore:
     """Make a user's score from accuracy, write and read failures of each period; the rest is utilisation."""
-    return UserScore(
+    return GroupScore(
         user,
         tuple(
-            PeriodScore(0.0, 1.0, Diagnosis(right, write, read, 1 - right - write - read, 2), unparsable=0)
+            StageScore(0.0, 1.0, Diagnosis(right, write, read, 1 - right - write - read, 2), unreadable=0)
             for right, write, read in periods
         ),
     )
@@ -300,23 +293,28 @@ def scored(user: str, *periods: tuple[float, float, float]) -> UserScore:
 def episode(user: str, *periods: tuple[float, ...], failure: str | None = None) -> Episode:
     """Make an episode from the scores of each period's answers."""
     records = [
-        PeriodRecord((), (), tuple(Answer("", 0, None if math.isnan(s) else 0, s) for s in answers), ())
-        for answers in periods
+        StageRecord(marks=tuple(Mark(check_id(p, q), "", score) for q, score in enumerate(answers)))
+        for p, answers in enumerate(periods)
     ]
     return Episode(user, "key", tuple(records), failure=failure)
 
 
 def test_slices_by_hand(kit: Any) -> None:
-    """Four periods: the first two, none between, the last two; the second question is about a job."""
-    life = kit.life("ann", questions=2)
-    job = life.qas[1].model_copy(update={"required_info": ["job_1"]})
-    life = life.model_copy(update={"qas": [life.qas[0], job]})
+    """Four periods: the first two, none between, the last two; the second question is about a job before all."""
+    life = kit.life("ann", questions=2, sessions=(1,) * 4)
+    job = life.qas[1].model_copy(update={"required_info": ["job_title_level", "pet_0"]})
+    periods = [
+        period.model_copy(update={"state": {**period.state, "job_title_level": period.state["pet_1"]}})
+        for period in life.periods
+    ]
+    schema = {**life.state_schema, "job_title_level": life.state_schema["pet_1"]}
+    life = life.model_copy(update={"qas": [life.qas[0], job], "periods": periods, "state_schema": schema})
     evaluation = Evaluation(
         kit.policy(),
         (scored("ann", (0.5, 0.5, 0), (1, 0, 0), (0, 0.5, 0.5), (0.5, 0, 0.5)),),
         (episode("ann", (1, 0), (1, 1), (0, 0), (1, NAN)), episode("bob", failure="the line is dead")),
     )
-    assert slices_of(evaluation, [life, kit.life("bob")]) == {
+    assert slices_of(evaluation, [life, kit.life("bob")], stage_noun="period") == {
         "early periods": {"ann": 0.75},
         "middle periods": {"ann": pytest.approx(NAN, nan_ok=True)},
         "late periods": {"ann": 0.25},
@@ -331,11 +329,11 @@ def test_slices_by_hand(kit: Any) -> None:
 async def test_the_slices_of_real_episodes_are_parts_of_the_whole(kit: Any) -> None:
     lives = [kit.life(user, sessions=(1,) * 7) for user in ("ann", "bob")]
     evaluation = await kit.evaluator(kit.pupil()).evaluate(kit.policy(50), lives)
-    found = slices_of(evaluation, lives)
-    for user in evaluation.users:
-        early, middle, late = (found[f"{part} periods"][user.user] for part in ("early", "middle", "late"))
+    found = slices_of(evaluation, lives, stage_noun="period")
+    for user in evaluation.groups:
+        early, middle, late = (found[f"{part} periods"][user.group] for part in ("early", "middle", "late"))
         assert (3 * early + middle + 3 * late) / 7 == pytest.approx(user.accuracy)
-        assert found["topic pet"][user.user] == pytest.approx(user.accuracy)
-        lost = sum(1 - found[f"{stage} failures"][user.user] for stage in ("write", "read", "utilisation"))
+        assert found["topic pet"][user.group] == pytest.approx(user.accuracy)
+        lost = sum(1 - found[f"{stage} failures"][user.group] for stage in ("write", "read", "utilisation"))
         assert lost == pytest.approx(1 - user.accuracy)
         assert 0 < user.accuracy < 1

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from mnemotune.data import Splits
+from mnemotune.data.task import tasks_of
 from mnemotune.env.dialogue.protocol import upper_bound_calls
 from mnemotune.optimizer.config import BudgetLimits, Config, ConfigError
 from mnemotune.optimizer.proposers.numbers import NumberSampler, apply_point
@@ -44,7 +45,7 @@ def config_with(kit: Any, *, seed_policy: Any = None, baselines: Any = ("native"
 
 
 def allow(kit: Any, splits: Splits | None = None, **search: Any) -> Allowance:
-    return Allowance.of(config_with(kit, **search), splits or kit.splits(), kit.protocol)
+    return Allowance.of(config_with(kit, **search), splits or kit.splits(), kit.track)
 
 
 def smallest(kit: Any, splits: Splits | None = None, **search: Any) -> int:
@@ -105,7 +106,7 @@ async def open_whole_test(
     policies = {"native": load_policy("native"), "rag": load_policy("rag"), SEED: seed, EVOLVED: finalist}
     test = await open_test(
         policies,
-        (splits or kit.splits()).test,
+        tasks_of((splits or kit.splits()).test),
         kit.evaluator(model),
         before=SealedTest({}),
         done=lambda _: None,
@@ -118,7 +119,7 @@ async def open_whole_test(
 @pytest.mark.parametrize("number", range(8))
 async def test_the_reserve_is_enough_for_whatever_the_search_draws_invariant_1(kit: Any, number: int) -> None:
     config = config_with(kit, space={"update_every": (1 + number % 3, 16), "buffer_size": (0, 2)})
-    allowance = Allowance.of(config, kit.splits(), kit.protocol)
+    allowance = Allowance.of(config, kit.splits(), kit.track)
     draw = NumberSampler(config.search.space, [], seed=number).jump()
     finalist = apply_point(draw, config.search.space, {"answer": "Care 55.\n{query}\n{choices}"})
     test = await open_whole_test(kit, finalist, config.seed_policy, Budget(Limits(calls=allowance.reserve)))
@@ -131,20 +132,19 @@ async def test_the_reserve_is_enough_for_a_seed_outside_the_space_whose_prompts_
     seed, finalist = kit.policy(20, **numbers), kit.policy(70, **numbers)
     splits = kit.splits(sessions=(6, 6))
     config = config_with(kit, seed_policy=seed, space={"update_every": (12, 16)})
-    allowance = Allowance.of(config, splits, kit.protocol)
+    allowance = Allowance.of(config, splits, kit.track)
     test = await open_whole_test(kit, finalist, seed, Budget(Limits(calls=allowance.reserve)), splits=splits)
     assert test.problem == ""
 
 
 def test_the_reserve_counts_the_upper_bounds_of_the_test_users_once(kit: Any) -> None:
     few, more = (allow(kit, kit.splits(test=test)).reserve for test in (2, 3))
-    (scenario,) = kit.splits(test=1).test
+    (scenario,) = tasks_of(kit.splits(test=1).test)
     episodes = sum(
-        kit.protocol.episode_calls(scenario, policy)
-        for policy in {kit.policy(20), load_policy("native"), load_policy("rag")}
+        kit.track.most_calls(scenario, policy) for policy in {kit.policy(20), load_policy("native"), load_policy("rag")}
     )
     finalist = kit.policy(20, mode="facts", update_every=1, buffer_size=0, store="external", top_k=1)
-    assert more - few == episodes + kit.protocol.episode_calls(scenario, finalist) + upper_bound_calls(scenario)
+    assert more - few == episodes + kit.track.most_calls(scenario, finalist) + upper_bound_calls(scenario)
 
 
 limits = st.builds(
@@ -181,11 +181,11 @@ async def test_what_is_put_aside_for_the_last_look_is_enough_for_whatever_leads_
 ) -> None:
     """A resumed run finds the upper bounds of the validation users anew."""
     config = config_with(kit, space={"update_every": (1 + number % 3, 16), "buffer_size": (0, 2)})
-    allowance = Allowance.of(config, kit.splits(), kit.protocol)
+    allowance = Allowance.of(config, kit.splits(), kit.track)
     draw = NumberSampler(config.search.space, [], seed=number).jump()
     leader = apply_point(draw, config.search.space, {"answer": "Care 55.\n{query}\n{choices}"})
     model = Metered(kit.pupil(), budget=Budget(Limits(calls=allowance.look)))
-    evaluation = await kit.evaluator(model).evaluate(leader, kit.splits().validation)
+    evaluation = await kit.evaluator(model).evaluate(leader, tasks_of(kit.splits().validation))
     assert evaluation.failures == {}
 
 
@@ -213,8 +213,8 @@ def test_where_train_users_decide_nothing_is_put_aside_for_a_last_look(kit: Any)
 def test_where_train_users_decide_validation_users_are_not_paid_for(kit: Any) -> None:
     """With the seed policy and one candidate, each train user is met twice."""
     less = allow(kit, acceptance="train")
-    train, seed = kit.splits().train, kit.policy(20)
-    start = sum(kit.protocol.episode_calls(user, seed) + upper_bound_calls(user) for user in train)
+    train, seed = tasks_of(kit.splits().train), kit.policy(20)
+    start = sum(kit.track.most_calls(user, seed) + upper_bound_calls(user) for user in train)
     assert less.start == start < allow(kit).start
     assert smallest(kit, acceptance="train") == less.reserve + 2 * start
     assert smallest(kit, acceptance="train", off_policy=True) == less.reserve + 3 * start
@@ -225,7 +225,7 @@ async def test_what_is_put_aside_is_enough_for_an_objectives_pick_and_then_the_l
     kit: Any, objective: str
 ) -> None:
     allowance = allow(kit, objective=objective)
-    users = kit.splits().validation
+    users = tasks_of(kit.splits().validation)
     assert allowance.look == 2 * allow(kit).look - sum(map(upper_bound_calls, users))
     model = Metered(kit.pupil(), budget=Budget(Limits(calls=allowance.look)))
     evaluator = kit.evaluator(model)
@@ -253,9 +253,9 @@ def test_a_budget_in_dollars_needs_the_price_of_every_model(kit: Any, part: str)
         "model": "openai:small",
         "endpoint": {"prices": priced},
     }
-    Allowance.of(Config.model_validate(config), kit.splits(), kit.protocol)
+    Allowance.of(Config.model_validate(config), kit.splits(), kit.track)
     with pytest.raises(ConfigError, match=r"search\.budget\.usd: set endpoint\.prices for large"):
-        Allowance.of(Config.model_validate(config | {part: "openai:large"}), kit.splits(), kit.protocol)
+        Allowance.of(Config.model_validate(config | {part: "openai:large"}), kit.splits(), kit.track)
 
 
 def test_a_budget_that_ends_before_the_seed_is_judged_says_so(tmp_path: Path) -> None:

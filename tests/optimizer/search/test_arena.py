@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.data.splits import Splits
+from mnemotune.data.task import tasks_of
 from mnemotune.env import Summary
-from mnemotune.env.dialogue.transcript import talks_of
+from mnemotune.env.episode import complete
 from mnemotune.optimizer.search.acceptance import slices_of
 from mnemotune.optimizer.search.arena import Arena, joined, mean_scores
 from mnemotune.policies.lm import BudgetExhausted, Limits, Metered
@@ -67,16 +68,16 @@ async def test_a_race_runs_on_the_train_users_only_invariant_1(kit: Any) -> None
     pupil, heard = kit.pupil(), []
     race = await arena_of(kit, pupil, heard=heard).race(kit.policy(), [])
     assert sorted(race.scores) == ["train0", "train1", "train2", "train3"]
-    assert sorted(episode.user for episode in heard) == sorted(race.scores)
+    assert sorted(episode.task for episode in heard) == sorted(race.scores)
     assert not pupil.heard("valid")
     assert not pupil.heard("sealed")
 
 
 async def test_a_finished_race_has_every_score_a_summary_and_evidence_invariant_2(kit: Any) -> None:
     race = await arena_of(kit, kit.pupil()).race(kit.policy(50), [])
-    evaluation = await kit.evaluator(kit.pupil()).evaluate(kit.policy(50), kit.splits().train)
+    evaluation = await kit.evaluator(kit.pupil()).evaluate(kit.policy(50), tasks_of(kit.splits().train))
     assert race.finished
-    assert race.scores == evaluation.by_user
+    assert race.scores == evaluation.by_group
     assert {user: len(scores) for user, scores in race.series.items()} == dict.fromkeys(race.scores, 2)
     assert race.scores == mean_scores(race.series)
     assert race.summary == Summary.of(joined([evaluation]), name=kit.policy(50).label)
@@ -202,15 +203,15 @@ async def test_no_user_is_met_twice_within_a_race_and_a_finished_one_is_whole_in
     splits = lives_of(kit, users, periods=periods)
     arena = arena_of(kit, pupil, splits=splits, block=block, racing=racing, heard=heard)
     race = await arena.race(kit.policy(care), [rival_with(kit, rival, users, periods=periods)])
-    whole = await kit.evaluator(alone).evaluate(kit.policy(care), splits.train)
+    whole = await kit.evaluator(alone).evaluate(kit.policy(care), tasks_of(splits.train))
     full = played_by(alone)
     assert all(calls <= full[user] for user, calls in played_by(pupil).items())
-    assert set(Counter(episode.user for episode in heard).values()) <= {1}
-    series = {user.user: tuple(period.memory_score for period in user.periods) for user in whole.users}
+    assert set(Counter(episode.task for episode in heard).values()) <= {1}
+    series = {group.group: tuple(stage.memory_score for stage in group.stages) for group in whole.groups}
     assert all(scores == series[user][: len(scores)] for user, scores in race.series.items())
     assert race.finished is (race.summary is not None)
     if race.finished:
-        assert race.scores == whole.by_user
+        assert race.scores == whole.by_group
         assert race.summary == Summary.of(joined([whole]), name=kit.policy(care).label)
         assert played_by(pupil) == full
     else:
@@ -225,13 +226,13 @@ async def test_lives_of_different_lengths_are_raced_together_invariant_3(kit: An
     pupil, alone, heard = kit.pupil(), kit.pupil(), []
     arena = arena_of(kit, pupil, splits=splits, block=3, heard=heard)
     race = await arena.race(kit.policy(100), [rival_with(kit, 0.0, users=4)])
-    await kit.evaluator(alone).evaluate(kit.policy(100), splits.train)
+    await kit.evaluator(alone).evaluate(kit.policy(100), tasks_of(splits.train))
     assert race.finished
     assert {user: len(scores) for user, scores in race.series.items()} == {
         "train0": 1, "train1": 1, "train2": 6, "train3": 6
     }  # fmt: skip
     assert played_by(pupil) == played_by(alone)
-    assert sorted(episode.user for episode in heard) == ["train0", "train1", "train2", "train3"]
+    assert sorted(episode.task for episode in heard) == ["train0", "train1", "train2", "train3"]
 
 
 async def test_another_race_of_the_same_policy_begins_anew(kit: Any) -> None:
@@ -335,12 +336,12 @@ async def test_what_was_played_is_told_by_user_and_not_played_again_invariant_3(
     assert [*played] == ["train3", "train5"]
     assert again == {"train5": played["train5"]}
     race = await arena.race(kit.policy(40), [])
-    whole = await kit.evaluator(alone).evaluate(kit.policy(40), lives_of(kit, 8).train)
+    whole = await kit.evaluator(alone).evaluate(kit.policy(40), tasks_of(lives_of(kit, 8).train))
     assert {user: one.score for user, one in played.items()} == {user: race.scores[user] for user in played}
     assert all(one.evidence and {e.user for e in one.evidence} == {user} for user, one in played.items())
-    assert race.scores == whole.by_user
+    assert race.scores == whole.by_group
     assert played_by(pupil) == played_by(alone)
-    assert Counter(episode.user for episode in heard) == dict.fromkeys(race.scores, 1)
+    assert Counter(episode.task for episode in heard) == dict.fromkeys(race.scores, 1)
 
 
 async def test_the_race_of_another_policy_leaves_what_was_played_invariant_3(kit: Any) -> None:
@@ -377,22 +378,22 @@ async def test_validation_runs_on_the_validation_users_only_invariant_1(kit: Any
     pupil, heard = kit.pupil(), []
     found = await arena_of(kit, pupil, heard=heard).validate(kit.policy())
     assert [*found.scores] == ["valid0", "valid1", "valid2", "valid3"]
-    assert [episode.user for episode in heard] == [*found.scores]
+    assert [episode.task for episode in heard] == [*found.scores]
     assert not pupil.heard("train")
     assert not pupil.heard("sealed")
 
 
 async def test_a_whole_look_is_one_evaluation(kit: Any) -> None:
     splits = kit.splits(validation=5, sessions=(1, 1, 1))
-    whole = await kit.evaluator(kit.pupil()).evaluate(kit.policy(60), splits.validation)
-    worse = kit.trial(validation=dict.fromkeys(whole.by_user, -2.0))
+    whole = await kit.evaluator(kit.pupil()).evaluate(kit.policy(60), tasks_of(splits.validation))
+    worse = kit.trial(validation=dict.fromkeys(whole.by_group, -2.0))
     for best in (None, worse):
         found = await arena_of(kit, kit.pupil(), splits=splits).validate(kit.policy(60), best)
         assert found.finished
-        assert found.scores == whole.by_user
+        assert found.scores == whole.by_group
         assert found.failures == {}
-        assert found.headroom == pytest.approx(whole.mean("upper_bound") - whole.mean("random"))
-        assert found.slices == slices_of(whole, splits.validation)
+        assert found.headroom == pytest.approx(whole.mean("ceiling") - whole.mean("floor"))
+        assert found.slices == slices_of(whole, tasks_of(splits.validation), stage_noun="period")
 
 
 @pytest.mark.parametrize(("score", "seen"), [(1.5, 3), (1.0, 3), (0.9, 6)])
@@ -428,9 +429,9 @@ async def test_a_validation_user_whose_episode_failed_has_no_score_and_is_told(k
 
 async def test_with_talks_policies_listen_and_nobody_talks(kit: Any) -> None:
     splits = kit.splits(train=8, validation=4)
-    recorded = await kit.evaluator(kit.pupil()).evaluate(kit.policy(20), [*splits.train, *splits.validation])
+    recorded = await kit.evaluator(kit.pupil()).evaluate(kit.policy(20), tasks_of([*splits.train, *splits.validation]))
     pupil = kit.pupil()
-    arena = Arena(splits, kit.evaluator(pupil), seed=0, block=4, talks=talks_of(recorded.episodes))
+    arena = Arena(splits, kit.evaluator(pupil), seed=0, block=4, replays=complete(recorded.episodes))
     race = await arena.race(kit.policy(60), [])
     found = await arena.validate(kit.policy(60))
     assert pupil.asked("reply", "user") == []
@@ -444,8 +445,8 @@ async def test_a_race_tells_its_periods_and_what_it_took(kit: Any) -> None:
     await arena.race(kit.policy(50), [])  # finds the upper bounds
     before = len(pupil.requests)
     lost, won = await arena.heat([kit.policy(0), kit.policy(100)], [[rival_with(kit, 1.0)], [rival_with(kit, 0.0)]])
-    assert lost.periods == 2 * 4, "it lost on the first two periods of four users"
-    assert won.periods == PERIODS * 8, "an episode that goes on is not counted again"
+    assert lost.stages == 2 * 4, "it lost on the first two periods of four users"
+    assert won.stages == PERIODS * 8, "an episode that goes on is not counted again"
     assert 0 < lost.took.total.calls < won.took.total.calls
     assert lost.took.total.calls + won.took.total.calls == len(pupil.requests) - before
 

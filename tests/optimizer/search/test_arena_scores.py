@@ -16,7 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemotune.optimizer.search.arena import compare, has_lost, joined, mean_scores, series_of, summarise, told
+from mnemotune.data.task import tasks_of
+from mnemotune.env import Summary
+from mnemotune.optimizer.search.arena import compare, has_lost, joined, mean_scores, series_of, told
 
 NAN = math.nan
 USERS = tuple("abcdefghij")
@@ -110,19 +112,20 @@ def test_a_mean_is_over_the_first_periods_that_have_a_score_invariant_3(
 
 
 async def test_a_users_series_is_its_memory_score_by_period_invariant_3(kit: Any) -> None:
-    (life,) = kit.splits(train=1, sessions=(1,) * 4).train
+    (life,) = tasks_of(kit.splits(train=1, sessions=(1,) * 4).train)
     evaluator = kit.evaluator(kit.pupil())
-    first = series_of(await evaluator.evaluate(kit.policy(50), [life], periods=2))
+    first = series_of(await evaluator.evaluate(kit.policy(50), [life], stages=2))
     whole = await evaluator.evaluate(kit.policy(50), [life])
-    assert series_of(whole) == tuple(whole.period_means("memory_score"))
+    assert series_of(whole) == tuple(whole.stage_means("memory_score"))
     assert len(series_of(whole)) == 4
     assert first == series_of(whole)[:2]
 
 
 async def test_parts_put_together_are_as_if_evaluated_at_once(kit: Any) -> None:
-    users, evaluator = kit.splits(train=5).train, kit.evaluator(kit.pupil())
+    users, evaluator = tasks_of(kit.splits(train=5).train), kit.evaluator(kit.pupil())
     whole = await evaluator.evaluate(kit.policy(), users)
     parts = joined([await evaluator.evaluate(kit.policy(), part) for part in (users[:2], users[2:])])
-    assert parts.by_user == whole.by_user
-    assert [episode.user for episode in parts.episodes] == [user.id for user in users]
-    assert summarise(parts) == summarise(whole)
+    assert parts.by_group == whole.by_group
+    assert [episode.task for episode in parts.episodes] == [user.id for user in users]
+    names = [Summary.of(found, name="all") for found in (parts, joined([whole]))]
+    assert names[0] == names[1]

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from mnemotune.data import Splits
+from mnemotune.data.task import tasks_of
 from mnemotune.env import Cast, Evaluator
 from mnemotune.optimizer.config import Config, ConfigError, parse_config
 from mnemotune.optimizer.search import estimate as module
@@ -63,15 +64,15 @@ def test_a_rehearsal_plays_seed_policy_baselines_and_every_way_to_write(configur
     assert {configured().seed_policy, load_policy("native"), load_policy("awe")} <= rehearsal.episodes.keys()
     assert {policy.write.mode for policy in rehearsal.broad} == {"none", "verbatim", "facts", "profile"}
     for policy, taken in rehearsal.episodes.items():
-        most = rehearsal.protocol.episode_calls(rehearsal.user, policy)
+        most = rehearsal.track.most_calls(rehearsal.task, policy)
         assert 0.9 * most <= taken[:, 0].sum() <= most
         assert (rehearsal.beginnings[policy] <= taken).all()
         assert taken[CALL_ROLES.index("upper_bound"), 0] == 0
 
 
 def test_those_that_stand_for_candidates_come_in_the_order_of_their_scores(rehearsal: Rehearsal) -> None:
-    evaluator = Evaluator(Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(), rehearsal.protocol))
-    scores = [asyncio.run(evaluator.evaluate(policy, [rehearsal.user])).memory_score.mean for policy in rehearsal.broad]
+    evaluator = Evaluator(rehearsal.track, Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder()))
+    scores = [asyncio.run(evaluator.evaluate(policy, [rehearsal.task])).memory_score.mean for policy in rehearsal.broad]
     assert scores == sorted(scores, reverse=True)
     assert scores[0] > scores[-1]
 
@@ -92,9 +93,11 @@ def test_a_search_that_ends_with_its_broad_start_has_found_nothing_that_takes_mo
     """Of a budget in calls, a broad start has all before later candidates have any."""
     few, more = (estimate(configured(until), splits, rehearsal) for until in (end, "search.budget.calls=9000"))
     assert few.candidates <= 16 < more.candidates
-    test = sum((rehearsal.takes(load_policy(name), splits.test) for name in ("native", "awe", "awi")), NOTHING)
-    found = few.parts["sealed test"] - test - rehearsal.bounds(splits.test)
-    assert found == pytest.approx(rehearsal.mean(rehearsal.broad, splits.test))
+    test = sum(
+        (rehearsal.takes(load_policy(name), tasks_of(splits.test)) for name in ("native", "awe", "awi")), NOTHING
+    )
+    found = few.parts["sealed test"] - test - rehearsal.bounds(tasks_of(splits.test))
+    assert found == pytest.approx(rehearsal.mean(rehearsal.broad, tasks_of(splits.test)))
     assert tokens(more) / calls(more) > tokens(few) / calls(few)
 
 
@@ -104,8 +107,8 @@ def test_without_a_broad_start_all_that_was_rehearsed_stands_for_later_candidate
     """Nobody has shown tpe or random draws where more is kept."""
     plain = ["search.racing=false", "search.acceptance=train", "search.generations=2", "search.proposers=[random]"]
     told = estimate(configured(*plain), splits, rehearsal)
-    candidate = rehearsal.mean(rehearsal.broad, splits.train)
-    seed = rehearsal.takes(configured().seed_policy, splits.train) + rehearsal.bounds(splits.train)
+    candidate = rehearsal.mean(rehearsal.broad, tasks_of(splits.train))
+    seed = rehearsal.takes(configured().seed_policy, tasks_of(splits.train)) + rehearsal.bounds(tasks_of(splits.train))
     assert told.parts["search"] == pytest.approx(seed + 8 * (1 - module.KNOWN_ALREADY) * candidate)
 
 
@@ -164,7 +167,7 @@ def test_a_budget_too_small_is_refused_as_the_run_refuses_it(
 def test_a_race_without_racing_is_whole_and_one_with_it_is_shorter(
     configured: Make, splits: Splits, rehearsal: Rehearsal
 ) -> None:
-    whole = rehearsal.mean(rehearsal.broad, splits.train)
+    whole = rehearsal.mean(rehearsal.broad, tasks_of(splits.train))
     all_of_it = race(configured("search.racing=false").search, splits, rehearsal, rehearsal.broad)
     assert all_of_it == pytest.approx(whole)
     part = race(configured().search, splits, rehearsal, rehearsal.broad)
@@ -173,7 +176,7 @@ def test_a_race_without_racing_is_whole_and_one_with_it_is_shorter(
 
 @pytest.mark.parametrize(("every", "block"), [(4, 4), (6, 2), (16, 4), (3, 8), (7, 3)])
 def test_the_steps_of_a_race_grow_and_end_with_everything(every: int, block: int) -> None:
-    steps = list(rungs(every, block=block, periods=11))
+    steps = list(rungs(every, block=block, stages=11))
     assert steps[-1] == (every, None)
     assert [users for users, _ in steps] == sorted(users for users, _ in steps)
     assert [periods for _, periods in steps].count(4) == (block < every)
@@ -188,11 +191,13 @@ def test_where_nothing_is_searched_the_seed_policy_is_judged_and_tested_and_nobo
     configured: Make, splits: Splits, rehearsal: Rehearsal
 ) -> None:
     config = configured("search.generations=0")
-    told, judged = estimate(config, splits, rehearsal), [*splits.train, *splits.validation]
+    told, judged = estimate(config, splits, rehearsal), tasks_of([*splits.train, *splits.validation])
     assert told.parts["search"] == pytest.approx(rehearsal.takes(config.seed_policy, judged) + rehearsal.bounds(judged))
     assert told.parts["last look"] == pytest.approx(NOTHING)
     tested = [config.seed_policy, load_policy("native"), load_policy("awe")]
-    test = sum((rehearsal.takes(policy, splits.test) for policy in tested), rehearsal.bounds(splits.test))
+    test = sum(
+        (rehearsal.takes(policy, tasks_of(splits.test)) for policy in tested), rehearsal.bounds(tasks_of(splits.test))
+    )
     assert told.parts["sealed test"] == pytest.approx(test)
 
 
@@ -201,7 +206,7 @@ def test_off_policy_nobody_talks_after_the_recording_until_the_sealed_test(
 ) -> None:
     config, talking = configured("search.off_policy=true"), [CALL_ROLES.index(role) for role in ("reply", "user")]
     told, usual = estimate(config, splits, rehearsal), estimate(configured(), splits, rehearsal)
-    recorded = rehearsal.takes(config.seed_policy, [*splits.train, *splits.validation])
+    recorded = rehearsal.takes(config.seed_policy, tasks_of([*splits.train, *splits.validation]))
     assert told.parts["search"][talking] == pytest.approx(recorded[talking])
     assert told.parts["last look"][talking] == pytest.approx(0)
     assert told.parts["sealed test"] == pytest.approx(usual.parts["sealed test"])
@@ -248,9 +253,9 @@ def test_json_adds_up(configured: Make, splits: Splits, rehearsal: Rehearsal) ->
 @pytest.mark.parametrize("name", ["awi", "native", "awe"])
 def test_one_user_tells_what_others_take_invariant_2(splits: Splits, rehearsal: Rehearsal, name: str) -> None:
     policy, models = load_policy(name), (EmbeddedModel(), EmbeddedModel())
-    evaluator = Evaluator(Cast(*models, LexicalEmbedder(), rehearsal.protocol))
-    real = taken_of(asyncio.run(evaluator.evaluate(policy, splits.test)).ledger)
-    told = rehearsal.takes(policy, splits.test) + rehearsal.bounds(splits.test)
+    evaluator = Evaluator(rehearsal.track, Cast(*models, LexicalEmbedder()))
+    real = taken_of(asyncio.run(evaluator.evaluate(policy, tasks_of(splits.test))).ledger)
+    told = rehearsal.takes(policy, tasks_of(splits.test)) + rehearsal.bounds(tasks_of(splits.test))
     assert told[:, 0].sum() == pytest.approx(real[:, 0].sum(), rel=0.05)
     assert told[:, 1:].sum() == pytest.approx(real[:, 1:].sum(), rel=0.2)
 

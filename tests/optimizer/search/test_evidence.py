@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from mnemotune.env import Evaluation
-from mnemotune.env.episode import Answer, Episode, PeriodRecord, Probe
-from mnemotune.optimizer.search.evidence import MEMORIES_SHOWN, MOST_PER_STAGE, gather_evidence, without_stage
+from mnemotune.data import Scenario
+from mnemotune.env import Episode, Evaluation
+from mnemotune.env.dialogue.record import Answer, PeriodRecord, Probe, record_period
+from mnemotune.env.dialogue.telling import MEMORIES_SHOWN
+from mnemotune.env.episode import Event
+from mnemotune.optimizer.search.evidence import MOST_PER_KIND, gather_evidence, without_stage
 from mnemotune.optimizer.study import Evidence
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent
 
 NAN = float("nan")
+
+MakePeriod = Callable[[Scenario, int], PeriodRecord]
+"""Makes the record of a life's period."""
 
 
 def answered(right: bool | None, *, choice: int | None = 0, gold: int | None = 1) -> Answer:
@@ -24,24 +32,39 @@ def answered(right: bool | None, *, choice: int | None = 0, gold: int | None = 1
     return Answer("", gold if right else choice, gold, float(right))
 
 
-def period(*questions: tuple[Answer, bool], memories: tuple[str, ...] | None = None) -> PeriodRecord:
+def period(*questions: tuple[Answer, bool], memories: tuple[str, ...] | None = None) -> MakePeriod:
     """Make a period from each question's answer and whether its probe was right."""
     events = [] if memories is None else [MemoryEvent((Message("user", "hello"),), (), memories)]
-    return PeriodRecord(
-        sessions=(),
-        events=tuple(events),
-        answers=tuple(answer for answer, _ in questions),
-        probes=tuple(Probe("", None, {f"pet_{q}": knew}) for q, (_, knew) in enumerate(questions)),
+    return lambda life, p: record_period(
+        life,
+        p,
+        events=[Event(0, "write", write=event) for event in events],
+        answers=[answer for answer, _ in questions],
+        probes=[Probe("", None, {f"pet_{q}": knew}) for q, (_, knew) in enumerate(questions)],
     )
 
 
-def gathered(kit: Any, *episodes: Episode, seed: int = 0, **life: Any) -> tuple[Evidence, ...]:
-    lives = [kit.life(episode.user, **life) for episode in episodes]
-    return gather_evidence(Evaluation(kit.policy(), (), episodes), lives, rng=random.Random(seed))
+def gathered(kit: Any, *played: Played, seed: int = 0, **life: Any) -> tuple[Evidence, ...]:
+    lives = [kit.life(one.user, **life) for one in played]
+    episodes = tuple(one.episode(of) for one, of in zip(played, lives, strict=True))
+    return gather_evidence(Evaluation(kit.policy(), (), episodes), lives, track=kit.track, rng=random.Random(seed))
 
 
-def of_ann(*periods: PeriodRecord, failure: str | None = None) -> Episode:
-    return Episode("ann", "key", periods, failure=failure)
+@dataclass
+class Played:
+    """What is known of a user's episode before the life is."""
+
+    user: str
+    periods: tuple[MakePeriod, ...]
+    failure: str | None = None
+
+    def episode(self, life: Scenario) -> Episode:
+        stages = tuple(make(life, p) for p, make in enumerate(self.periods))
+        return Episode(self.user, "key", stages, failure=self.failure)
+
+
+def of_ann(*periods: MakePeriod, failure: str | None = None) -> Played:
+    return Played("ann", periods, failure)
 
 
 @pytest.mark.parametrize(
@@ -119,15 +142,15 @@ def test_only_what_was_said_last_and_until_then_is_told(kit: Any) -> None:
 
 
 def test_of_each_stage_a_few_failures_are_picked_at_random(kit: Any) -> None:
-    count = 3 * MOST_PER_STAGE
+    count = 3 * MOST_PER_KIND
     users = [f"user{i}" for i in range(count)]
     episodes = [
-        Episode(user, "key", (period((answered(False), True), (answered(False), False), (answered(True), True)),))
+        Played(user, (period((answered(False), True), (answered(False), False), (answered(True), True)),))
         for user in users
     ]
     one, same, other = (gathered(kit, *episodes, seed=seed, questions=3) for seed in (0, 0, 1))
     stages = [evidence.stage for evidence in one]
-    assert stages == ["write"] * MOST_PER_STAGE + ["utilisation"] * MOST_PER_STAGE
+    assert stages == ["write"] * MOST_PER_KIND + ["utilisation"] * MOST_PER_KIND
     assert len(set(one)) == len(one)
     assert one == same
     assert one != other
@@ -145,7 +168,7 @@ async def test_real_episodes_give_evidence_of_the_stage_that_failed(kit: Any) ->
     careless = await evaluator.evaluate(kit.policy(0), lives)
     forgetful = await evaluator.evaluate(kit.policy(100, update_every=2, buffer_size=0), lives)
     for evaluation, stage in ((careless, "utilisation"), (forgetful, "write")):
-        found = gather_evidence(evaluation, lives, rng=random.Random(0))
+        found = gather_evidence(evaluation, lives, track=kit.track, rng=random.Random(0))
         assert {evidence.stage for evidence in found} == {stage}
 
 

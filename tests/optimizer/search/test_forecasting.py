@@ -16,12 +16,12 @@ import pytest
 
 from mnemotune.data import Scenario
 from mnemotune.data.dialogue.generator import generate_scenarios
-from mnemotune.env import Cast, Protocol, rollout
-from mnemotune.env.dialogue.transcript import Transcript, talks_of
+from mnemotune.env import Cast, DialogueTrack
+from mnemotune.env.episode import complete
 from mnemotune.env.memrm.forecasting.forecast import Forecast, Tree
 from mnemotune.env.memrm.model.render import statements
 from mnemotune.env.memrm.model.scoring import Scores
-from mnemotune.optimizer.search.forecasting import ForecastModel, TalkForecaster
+from mnemotune.optimizer.search.forecasting import ForecastModel, ReplayForecaster
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModelError, Limits
 from mnemotune.policies.lm.base import Completion, Request
@@ -63,11 +63,11 @@ def life() -> Scenario:
 
 
 @pytest.fixture
-async def forecaster(life: Scenario) -> Callable[..., TalkForecaster]:
-    cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(), Protocol())
-    talks: dict[str, Transcript] = talks_of([await rollout(life, load_policy("native"), cast)])
+async def forecaster(life: Scenario) -> Callable[..., ReplayForecaster]:
+    cast, track = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder()), DialogueTrack()
+    replays = complete([await track.begin(life, load_policy("native"), cast).run()])
     judge = ForecastModel(Words(), Forecast(start=0.0, trees=[TOLD]))
-    return lambda model: TalkForecaster(judge, [life], talks, replace(cast, assistant=model))
+    return lambda model: ReplayForecaster(judge, track, [life], replays, replace(cast, assistant=model))
 
 
 def changed(policy: MemoryPolicy, **values: object) -> MemoryPolicy:
@@ -76,14 +76,14 @@ def changed(policy: MemoryPolicy, **values: object) -> MemoryPolicy:
 
 @pytest.mark.parametrize(("name", "roles"), [("native", set()), ("rag", set()), ("awe", {"write"}), ("awi", {"write"})])
 async def test_a_candidate_costs_the_calls_with_which_it_writes_invariant_1(
-    name: str, roles: set[str], forecaster: Callable[..., TalkForecaster]
+    name: str, roles: set[str], forecaster: Callable[..., ReplayForecaster]
 ) -> None:
     model = Metered(EmbeddedModel())
     assert 0 < await forecaster(model).forecast(load_policy(name)) < 1
     assert set(model.ledger.by_role) == roles
 
 
-async def test_what_keeps_more_is_forecast_higher_invariant_2(forecaster: Callable[..., TalkForecaster]) -> None:
+async def test_what_keeps_more_is_forecast_higher_invariant_2(forecaster: Callable[..., ReplayForecaster]) -> None:
     rag, listener = load_policy("rag"), forecaster(EmbeddedModel())
     forgetful, keen, everything = [
         await listener.forecast(policy)
@@ -93,7 +93,7 @@ async def test_what_keeps_more_is_forecast_higher_invariant_2(forecaster: Callab
 
 
 async def test_a_candidate_whose_model_fails_has_no_forecast_invariant_3(
-    forecaster: Callable[..., TalkForecaster],
+    forecaster: Callable[..., ReplayForecaster],
 ) -> None:
     failing = Failing(LanguageModelError("the reply was refused"))
     assert math.isnan(await forecaster(failing).forecast(load_policy("awi")))
@@ -101,7 +101,7 @@ async def test_a_candidate_whose_model_fails_has_no_forecast_invariant_3(
 
 @pytest.mark.parametrize("kind", ["endpoint", "budget"])
 async def test_what_would_end_the_search_ends_it_invariant_3(
-    kind: str, forecaster: Callable[..., TalkForecaster]
+    kind: str, forecaster: Callable[..., ReplayForecaster]
 ) -> None:
     model = {
         "endpoint": Failing(EndpointDown("nobody is there")),

@@ -7,20 +7,20 @@ import math
 import pytest
 
 from mnemotune.env import Evaluation
-from mnemotune.env.dialogue.scoring import Diagnosis, PeriodScore, UserScore
+from mnemotune.env.scoring import Diagnosis, GroupScore, StageScore
 from mnemotune.optimizer.search.ranks import rank
 from mnemotune.policies import load_policy
 
 NAN = math.nan
 
 
-def scored(**by_user: float) -> Evaluation:
+def scored(**by_group: float) -> Evaluation:
     """Make an evaluation with these memory scores: chance is 0 and the upper bound 1."""
-    users = (
-        UserScore(user, (PeriodScore(0.0, 1.0, Diagnosis(score, 1 - score, 0.0, 0.0, 4), unparsable=0),))
-        for user, score in by_user.items()
+    groups = (
+        GroupScore(group, (StageScore(0.0, 1.0, Diagnosis(score, 1 - score, 0.0, 0.0, 4), unreadable=0),))
+        for group, score in by_group.items()
     )
-    return Evaluation(load_policy("native"), tuple(users))
+    return Evaluation(load_policy("native"), tuple(groups))
 
 
 def test_policies_are_ranked_both_ways_the_best_on_policy_first() -> None:

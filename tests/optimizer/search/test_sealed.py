@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemotune.data.task import tasks_of
 from mnemotune.env import Episode, Evaluation, Summary
 from mnemotune.env.dialogue.protocol import upper_bound_calls
 from mnemotune.env.statistics import Estimate
@@ -35,7 +36,7 @@ class Opened:
 
     def __init__(self, kit: Any, pupil: Any = None, *, calls: int | None = None, users: int = 3) -> None:
         self.pupil = pupil or kit.pupil()
-        self.scenarios = kit.splits(test=users).test
+        self.scenarios = tasks_of(kit.splits(test=users).test)
         self.evaluator = kit.evaluator(Metered(self.pupil, budget=Budget(Limits(calls=calls))))
         self.episodes: list[Episode] = []
         self.kept: list[tuple[str, list[str], Evaluation]] = []
@@ -243,11 +244,11 @@ def test_the_best_baseline_is_one_that_could_be_shipped(rows: dict[str, float], 
 
 
 def test_the_most_that_a_test_can_take_covers_every_policy_and_the_upper_bounds(kit: Any) -> None:
-    scenarios = kit.splits(test=2).test
+    scenarios = tasks_of(kit.splits(test=2).test)
     native, rag = kit.policy(10), kit.policy(10, mode="verbatim", update_every=2, buffer_size=0, store="context")
-    both = most_test_calls(scenarios, [native, rag], kit.protocol, finalist_writes=1)
-    one = most_test_calls(scenarios, [native], kit.protocol, finalist_writes=1)
-    twice = most_test_calls(scenarios, [native, native], kit.protocol, finalist_writes=1)
+    both = most_test_calls(scenarios, [native, rag], kit.track, finalist_writes=1)
+    one = most_test_calls(scenarios, [native], kit.track, finalist_writes=1)
+    twice = most_test_calls(scenarios, [native, native], kit.track, finalist_writes=1)
     assert both - one == 2 * EPISODE_CALLS
     assert twice == one
     finalist = 2 * (EPISODE_CALLS + 2 * 2)
@@ -267,7 +268,7 @@ async def test_no_test_takes_more_than_its_most(kit: Any, mode: str, every: int)
         SEED: kit.policy(0),
         "rag": kit.policy(0, mode="verbatim", update_every=2, buffer_size=1, store="context"),
     }
-    most = most_test_calls(opened.scenarios, list(policies.values()), kit.protocol, finalist_writes=every)
+    most = most_test_calls(opened.scenarios, list(policies.values()), kit.track, finalist_writes=every)
     opened = Opened(kit, users=2, calls=most)
     test = await opened.open(policies | {EVOLVED: finalist})
     assert test.problem == ""

@@ -13,8 +13,8 @@ import pytest
 
 from mnemotune.data import Scenario
 from mnemotune.data.dialogue.generator import generate_scenarios
-from mnemotune.env import Cast, Episode, Protocol, rollout
-from mnemotune.env.episode import PeriodRecord
+from mnemotune.env import Cast, DialogueTrack, Episode
+from mnemotune.env.episode import Event, StageRecord
 from mnemotune.env.memrm.collection.knowing import Line, Reader, trace
 from mnemotune.env.memrm.collection.labels import EpisodeLabels, Labeller
 from mnemotune.policies.files import load_policy
@@ -42,7 +42,8 @@ def label(life: Scenario, run_virtually: Callable[..., tuple[EpisodeLabels, floa
     """Label writes as if an episode had made them."""
 
     def labelled(events: Sequence[MemoryEvent]) -> EpisodeLabels:
-        episode = Episode(life.id, "key", (PeriodRecord((), tuple(events), (), ()),))
+        written = tuple(Event(0, "write", write=event) for event in events)
+        episode = Episode(life.id, "key", (StageRecord(written),))
         labeller = Labeller(life, EmbeddedModel(), default_templates())
         return run_virtually(labeller.label(episode, load_policy("awi"), rng=random.Random(0)))[0]
 
@@ -159,9 +160,10 @@ def test_a_memory_that_stayed_as_it_was_loses_nothing(
     life: Scenario, run_virtually: Callable[..., tuple[EpisodeLabels, float]]
 ) -> None:
     model = EmbeddedModel()
-    cast = Cast(model, model, LexicalEmbedder(), Protocol())
+    cast = Cast(model, model, LexicalEmbedder())
     policy = load_policy("awi")
-    episode = run_virtually(rollout(life.model_copy(update={"periods": life.periods[:3]}), policy, cast))[0]
+    short = life.model_copy(update={"periods": life.periods[:3]})
+    episode = run_virtually(DialogueTrack().begin(short, policy, cast).run())[0]
     labeller = Labeller(life, model, default_templates())
     found = run_virtually(labeller.label(episode, policy, rng=random.Random(0)))[0]
     assert len(found.rows) + found.undecided == found.writes

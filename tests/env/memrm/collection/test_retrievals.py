@@ -15,8 +15,7 @@ import pytest
 
 from mnemotune.data import Scenario
 from mnemotune.data.dialogue.generator import generate_scenarios
-from mnemotune.env import Cast, Episode, Protocol, rollout
-from mnemotune.env.dialogue.transcript import Transcript, talks_of
+from mnemotune.env import Cast, DialogueTrack, Episode
 from mnemotune.env.memrm.collection.retrievals import RecordedReplies, retrieve
 from mnemotune.env.memrm.rows.retrievals import Retrieval, read_retrievals, retrieval_log, retrievals_file
 from mnemotune.env.memrm.rows.row import RowError, write_rows
@@ -28,7 +27,7 @@ from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.text import LexicalEmbedder
 
 Run = Callable[[Coroutine[Any, Any, Any]], tuple[Any, float]]
-CAST = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(), Protocol())
+CAST, TRACK = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder()), DialogueTrack()
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +38,13 @@ def life() -> Scenario:
 
 @pytest.fixture
 def played(life: Scenario, run_virtually: Run) -> Callable[[MemoryPolicy], Episode]:
-    return lambda policy: run_virtually(rollout(life, policy, CAST))[0]
+    return lambda policy: run_virtually(TRACK.begin(life, policy, CAST).run())[0]
 
 
 @pytest.fixture
 def shown(life: Scenario, run_virtually: Run) -> Callable[..., list[Retrieval]]:
-    def listened(policy: MemoryPolicy, talk: Transcript, model: LanguageModel) -> list[Retrieval]:
-        asked = retrieve(policy, life, talk, model=model, embedder=CAST.embedder, protocol=CAST.protocol)
+    def listened(policy: MemoryPolicy, talk: Episode, model: LanguageModel) -> list[Retrieval]:
+        asked = retrieve(policy, life, talk, model=model, embedder=CAST.embedder, track=TRACK)
         return run_virtually(asked)[0]
 
     return listened
@@ -57,10 +56,9 @@ def test_recorded_writes_show_what_the_model_would_write_again_invariants_1_and_
 ) -> None:
     policy, model = load_policy(name), Metered(EmbeddedModel())
     episode = played(policy)
-    talk = talks_of([episode])[life.id]
-    events = [event for period in episode.periods for event in period.events]
-    again = shown(policy, talk, RecordedReplies(events))
-    assert again == shown(policy, talk, model)
+    events = [event for period in episode.stages for event in period.writes]
+    again = shown(policy, episode, RecordedReplies(events))
+    assert again == shown(policy, episode, model)
     assert set(model.ledger.by_role) <= {"write"}
     written = {line for event in events for line in event.after}
     assert {line for one in again for line in one.lines} <= written
@@ -70,7 +68,7 @@ def test_a_buffer_that_has_everything_has_every_message_that_told_a_need(
     life: Scenario, played: Callable[..., Episode], shown: Callable[..., list[Retrieval]]
 ) -> None:
     policy, model = load_policy("native"), Metered(EmbeddedModel())
-    found = shown(policy, talks_of([played(policy)])[life.id], model)
+    found = shown(policy, played(policy), model)
     assert len(found) == len(life.periods) * len(life.qas)
     assert all(one.buffered == {text for texts in one.needs for text in texts} for one in found)
     assert not any(one.lines for one in found)
@@ -81,7 +79,7 @@ def test_a_state_that_was_told_twice_has_its_newest_message_last(
     life: Scenario, played: Callable[..., Episode], shown: Callable[..., list[Retrieval]]
 ) -> None:
     policy = load_policy("native")
-    found = shown(policy, talks_of([played(policy)])[life.id], EmbeddedModel())
+    found = shown(policy, played(policy), EmbeddedModel())
     openings = [session.opening for period in life.periods for session in period.sessions]
     several = [texts for one in found for texts in one.needs if len(texts) > 1]
     assert several
@@ -92,7 +90,7 @@ def test_a_file_of_showings_gives_back_what_was_written_invariant_3(
     life: Scenario, played: Callable[..., Episode], shown: Callable[..., list[Retrieval]], tmp_path: Path
 ) -> None:
     policy = load_policy("rag")
-    found = shown(policy, talks_of([played(policy)])[life.id], EmbeddedModel())
+    found = shown(policy, played(policy), EmbeddedModel())
     right = [None if i == 0 else i % 3 == 0 for i in range(len(found))]
     write_rows(retrievals_file(tmp_path / "rows.jsonl"), [retrieval_log(life.id, policy.key, 0.25, found, right)])
     [read] = read_retrievals(tmp_path / "rows.jsonl.shown.jsonl")

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from mnemotune.data.dialogue.generator import generate_scenarios
-from mnemotune.env import Cast, Protocol
+from mnemotune.env import Cast, DialogueTrack
 from mnemotune.env.memrm.collection.collect import collect
 from mnemotune.env.memrm.evaluation.quality import quality_on_rows
 from mnemotune.env.memrm.forecasting.forecast import read_forecast
@@ -42,9 +42,9 @@ def rows() -> list[Row]:
     import asyncio
 
     [life] = generate_scenarios(users=1, seed=909)
-    cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(), Protocol())
+    cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder())
     policies = {policy.key: policy for policy in map(load_policy, ("awi", "awe"))}
-    played = asyncio.run(collect(life, policies, cast, seed=0, writes=30))
+    played = asyncio.run(collect(DialogueTrack(), life, policies, cast, seed=0, writes=30))
     return [row for one in played for row in one.rows]
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from mnemotune.data import load_scenarios, split_by_user
+from mnemotune.data import load_scenarios, split_by_group
+from mnemotune.data.task import tasks_of
 from mnemotune.optimizer.config import Config, dump_config, load_config, parse_config
 from mnemotune.optimizer.models import priced, told_prices
 from mnemotune.optimizer.search.outcome import Outcome
@@ -73,12 +74,12 @@ def test_the_episodes_of_the_sealed_test_are_kept_one_line_for_each_user(finishe
         lines = (finished.folder / "test" / name / "episodes.jsonl").read_text(encoding="utf-8").splitlines()
         episodes = [json.loads(line) for line in lines]
         row = finished.test.rows[name]
-        assert [episode["user"] for episode in episodes] == list(row.by_group)
+        assert [episode["task"] for episode in episodes] == list(row.by_group)
         assert {episode["policy"] for episode in episodes} == {row.key}
 
 
 def test_no_user_of_the_sealed_test_is_seen_by_the_search_invariant_2(finished: Outcome, people: Path) -> None:
-    splits = split_by_user(load_scenarios(people), **SIZES, seed=0)
+    splits = split_by_group(load_scenarios(people), **SIZES, seed=0)
     train, validation, test = ({user.id for user in part} for part in (splits.train, splits.validation, splits.test))
     raced = {user for trial in finished.study.trials for user in trial.train}
     validated = {user for trial in finished.study.trials for user in trial.validation}
@@ -89,9 +90,9 @@ def test_no_user_of_the_sealed_test_is_seen_by_the_search_invariant_2(finished: 
 def test_no_text_of_the_sealed_test_is_read_by_the_search_invariant_2(
     configured: Callable[..., Config], people: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    splits = split_by_user(load_scenarios(people), **SIZES, seed=0)
-    sealed = {s.query for user in splits.test for period in user.periods for s in period.sessions}
-    sealed -= {s.query for u in (*splits.train, *splits.validation) for p in u.periods for s in p.sessions}
+    splits = split_by_group(load_scenarios(people), **SIZES, seed=0)
+    sealed = {s.query for user in tasks_of(splits.test) for period in user.periods for s in period.sessions}
+    sealed -= {s.query for u in tasks_of([*splits.train, *splits.validation]) for p in u.periods for s in p.sessions}
     screen, complete = Screen(), EmbeddedModel.complete
     read: dict[bool, set[str]] = {False: set(), True: set()}
 
