@@ -37,7 +37,10 @@ def check_talk(episode: Episode, scenario: Scenario, protocol: Protocol) -> None
             f"and the scenario has {len(scenario.periods)}"
         )
     for p, (period, stage) in enumerate(zip(scenario.periods, episode.stages, strict=True)):
-        where, sessions = f"user {scenario.id}, period {p}", sessions_of(stage)
+        where = f"user {scenario.id}, period {p}"
+        if any(len(event.seen) != 2 for event in stage.events if event.kind == "say"):
+            raise RecordError(f"{where}: a round is recorded that is not what the user said and what was replied")
+        sessions = sessions_of(stage)
         if len(sessions) != len(period.sessions):
             raise RecordError(f"{where}: {len(sessions)} sessions are recorded, not {len(period.sessions)}")
         for s, (session, turns) in enumerate(zip(period.sessions, sessions, strict=True)):

@@ -21,8 +21,9 @@ from mnemotune.data import Scenario
 from mnemotune.env import Episode, Evaluation, Protocol
 from mnemotune.env.dialogue.record import Turn, events_of, sessions_of
 from mnemotune.env.dialogue.transcript import check_talk, read_transcripts
-from mnemotune.env.episode import RecordError, StageRecord, write_episodes
+from mnemotune.env.episode import Event, RecordError, StageRecord, write_episodes
 from mnemotune.policies import load_policy, presets
+from mnemotune.policies.lm import Message
 from staged import evaluator
 
 if TYPE_CHECKING:
@@ -159,6 +160,15 @@ async def test_a_talk_that_is_not_the_scenarios_is_refused_before_any_call_invar
             load_policy("awi"), lives, replays=recorded | {"ann": recorded_as("ann", damage(talk_of(recorded["ann"])))}
         )
     assert model.requests == []
+
+
+async def test_rounds_of_another_kind_of_task_are_refused(
+    lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast
+) -> None:
+    recorded = talks(await played(lives, make_model, make_cast))["ann"]
+    alone = StageRecord((Event(0, "say", (Message("user", "Hello?"),)),))
+    with pytest.raises(RecordError, match="user ann, period 1: a round is recorded that is not what the user said and"):
+        check_talk(replace(recorded, stages=(recorded.stages[0], alone, recorded.stages[2])), lives[0], Protocol())
 
 
 async def test_a_user_without_a_talk_is_named_before_any_call_invariant_3(
