@@ -57,12 +57,13 @@ def ablate_command(
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on", highlight=False)
         raise typer.Exit(130) from None
-    found, model, noun = read_searches(runs), runs[0].config.model, track_of(runs[0].config).noun
+    found, model, track = read_searches(runs), runs[0].config.model, track_of(runs[0].config)
+    noun, stage_noun = track.noun, track.stage_noun
     variants = compare_variants(found)
     groups = len({group for searches in found.values() for search in searches for group in search.by_group})
     about = {"ablation": str(config), "model": model, "groups": groups, "seeds": list(ablation.seeds)}
     about |= {"settings": settings or [], "changes": ablation.variants}
-    told = write_comparison(variants, folder, about=about)
+    told = write_comparison(variants, folder, about=about, stage_noun=stage_noun)
     if as_json:
         typer.echo(json.dumps(told, ensure_ascii=False))
         return
@@ -71,7 +72,7 @@ def ablate_command(
     console = Console()
     console.print()
     title = f"{people(groups, noun)} that no search saw, {seeds_told}, model: {model}"
-    console.print(comparison_table(variants, title=title))
+    console.print(comparison_table(variants, title=title, stage_noun=stage_noun))
     console.print(
         f"difference: to {variants[0].name}, paired by {noun} and seed, with a 95% interval over {over}",
         highlight=False,

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ...policies.lm.providers import model_named
 from ..config import Config, load_config
-from ..models import priced, told_prices
+from ..models import priced, told_prices, track_of
 from ..views.table import count
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def estimate_command(
     chosen = priced(load_config(config, overrides=settings or []))
     splits = splits_of(chosen)
     console = Console(stderr=True)
-    with console.status("playing a few policies on one train user with the embedded model"):
+    with console.status(f"playing a few policies on one train {track_of(chosen).noun} with the embedded model"):
         found = estimate(chosen, splits, asyncio.run(rehearse(chosen, splits, clock=time.process_time)))
     if as_json:
         typer.echo(json.dumps({"config": str(config), "model": chosen.model, **found.as_json()}, ensure_ascii=False))

@@ -89,16 +89,16 @@ def _next_free(runs: Path, name: str) -> Path:
 def show(outcome: Outcome) -> None:
     """Print the table of the sealed test, and where everything is."""
     console = Console()
-    users = outcome.config.splits.test
+    noun, groups = outcome.track.noun, outcome.config.splits.test
     console.print()
-    console.print(score_table(outcome.test.rows, title=f"Sealed test: {users} users that the search never saw"))
+    console.print(score_table(outcome.test.rows, title=f"Sealed test: {groups} {noun}s that the search never saw"))
     others = {SEED: SEED}
     if outcome.test.best_baseline is not None:
         others[outcome.test.best_baseline] = f"{outcome.test.best_baseline}, the best baseline here"
     for other, told_as in others.items():
         gain = outcome.test.difference_from(other)
         if not math.isnan(gain.mean):
-            difference = f"evolved - {told_as}: {with_interval(gain)}, paired by user"
+            difference = f"evolved - {told_as}: {with_interval(gain)}, paired by {noun}"
             console.print(difference, highlight=False, markup=False)
     if outcome.study.trials and outcome.study.best.number == 0:
         console.print("No candidate was accepted: the best policy is the seed policy.", style="yellow")

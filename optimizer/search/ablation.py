@@ -22,12 +22,13 @@ from ...data import Splits
 from ...policies.files import policy_problems
 from ...policies.lm.embedded.pool import end_with_parent
 from ..config import Choice, Config, ConfigError, NotNegative, Section, SplitSizes, load_config
+from ..models import track_of
 from .allowance import splits_of
 from .outcome import open_run
 from .run import evolve, prepare
 from .sealed import EVOLVED
 
-SAME = ("data", "splits", "rounds")
+SAME = ("track", "track_options", "data", "splits", "rounds")
 """What variants share: otherwise their sealed users could not be paired."""
 
 
@@ -85,7 +86,7 @@ def runs_of(ablation: Ablation, *, beside: Path, out: Path, overrides: Sequence[
         if changed:
             raise ConfigError(
                 f"variants.{name}: {', '.join(changed)} cannot differ from those of {first!r}: "
-                "variants are compared on the same sealed users"
+                f"variants are compared on the same sealed {track_of(configs[first]).noun}s"
             )
     places = {name: slug(name) for name in ablation.variants}
     if len(set(places.values())) < len(places):

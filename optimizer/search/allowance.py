@@ -49,7 +49,7 @@ class Allowance:
             raise ConfigError(
                 f"search.budget.calls: {calls:,} is too small to learn anything: the sealed test can take "
                 f"{reserve:,} calls, the last look {look:,}, and the seed policy with one candidate {once + start:,}; "
-                f"the smallest sensible budget is {smallest:,}, or use fewer users in `splits`"
+                f"the smallest sensible budget is {smallest:,}, or use fewer {track.noun}s in `splits`"
             )
         if config.search.budget.usd is not None:
             models = config.provided.values()

@@ -179,7 +179,8 @@ class Loop:
         if all(map(math.isnan, race.scores.values())) or lacking:
             reasons = [*race.failures.values(), *found.failures.values()]
             cannot = (
-                "the upper bound is not above chance: the model cannot do the task, even when told the user's state"
+                "the upper bound is not above chance: the model cannot do the task, "
+                f"even when told the {self.arena.track.noun}'s state"
             )
             raise LanguageModelError(
                 f"the seed policy has no score to compare with: {reasons[0] if reasons else cannot}"
@@ -251,7 +252,7 @@ class Loop:
         trial = replace(trial, led=promising(race.scores, first.train))
         ahead = f"{told(compare(race.scores, first.train))} over trial {first.number}"
         if self.search.acceptance == "train":
-            return _ended(trial, "race", f"{ahead}: the best mean on train users", accepted=True)
+            return _ended(trial, "race", f"{ahead}: the best mean on train {self.arena.track.noun}s", accepted=True)
         if not promising(race.scores, self.study.best.train):
             return _ended(trial, "race", f"{ahead}: it leads, but not clearly over trial {self.study.best.number}")
         looks = [earlier.generation for earlier in self.study.trials if earlier.stage == "validate"]
@@ -269,14 +270,15 @@ class Loop:
 
     def _lost(self, trial: Trial, race: Race, parent: Trial, first: Trial) -> str:
         """Say why a candidate does not lead; empty when it does."""
-        periods = None if race.scores else max(map(len, race.series.values()), default=0)
-        scores = mean_scores(race.series, periods)
-        gain, over_first = (compare(scores, mean_scores(rival.series, periods)) for rival in (parent, first))
+        stages = None if race.scores else max(map(len, race.series.values()), default=0)
+        scores = mean_scores(race.series, stages)
+        gain, over_first = (compare(scores, mean_scores(rival.series, stages)) for rival in (parent, first))
         against = f"{told(gain)} over its parent, trial {parent.number}"
         if not race.finished:
             ahead = f", {told(over_first)} over trial {first.number}" if first != parent else ""
             whole = max(map(len, parent.series.values()))
-            after = f"{len(scores)} train users" + (f" and {periods} of {whole} periods" if periods else "")
+            noun, stage_noun = self.arena.track.noun, self.arena.track.stage_noun
+            after = f"{len(scores)} train {noun}s" + (f" and {stages} of {whole} {stage_noun}s" if stages else "")
             after += ", behind others of its heat" if race.outrun else ""
             failed = f"; {_told_of(race.failures)}" if race.failures else ""
             return f"{against}{ahead}: left after {after}{failed}"
@@ -299,7 +301,7 @@ class Loop:
         if broken:
             reason = f"but {_told_of(broken)}"
         elif not found.finished:
-            reason = f"no better on the first {len(found.scores)} users"
+            reason = f"no better on the first {len(found.scores)} {self.arena.track.noun}s"
         elif not seen.sure:
             reason = f"not surely better than the seed policy (p {seen.over_seed.p:.4f}, needed {seen.level:.4f})"
         elif not seen.likely:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ...env import Track
 from ...env.cost import TurnCost
 from ...env.statistics import nan_mean
 from ...env.summary import json_number
@@ -13,7 +14,7 @@ from ...policies.lm import Consumed, Ledger
 from ...policies.lm.base import merged
 from ...policies.space import at_bounds
 from ..config import Config, ConfigError, default_uri, load_config
-from ..models import price_of
+from ..models import price_of, track_of
 from ..study import Study, StudyError, check_database
 from .front import dollars, front, placed, users_won
 from .screen import screened
@@ -60,6 +61,11 @@ class Outcome:
     folder: Path
     config: Config
     study: Study
+
+    @property
+    def track(self) -> Track:
+        """The kind of task that it is about. Raises ConfigError when nobody brings it any more."""
+        return track_of(self.config)
 
     @property
     def test(self) -> SealedTest:

@@ -45,7 +45,7 @@ TALKS = "talks"
 NOTE_EVERY_SECONDS = 1.0
 """Between two notes of what each role has spent; the budget itself forgets nothing."""
 FIXED = (
-    *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
+    *("track", "track_options", "data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
     *("model", "user_model", "rounds", "templates", "compat", "seed_policy", "search.seed", "search.acceptance"),
     *("search.off_policy", "search.broad_start", "search.screening"),
 )
@@ -268,7 +268,7 @@ class _Run:
     async def _look_last(self, bounds: Mapping[str, Bounds]) -> None:
         """Take the last look with what was put aside for it."""
         models = self.models.within(self._budget(self.allowance.search))
-        self.progress.follow(models.budget, phase="last look at the validation users")
+        self.progress.follow(models.budget, phase=f"last look at the validation {self.track.noun}s")
         loop = self._loop(models, self._arena(Evaluator(self.track, models.cast, bounds=bounds)), {})
         async with self._noted(models, SEARCH_SPEND, earlier=self.outcome.search_spend):
             try:

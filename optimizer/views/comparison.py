@@ -16,39 +16,45 @@ from .plots import variants_plot
 from .table import count, number, with_interval
 
 NARROW = ("score", "difference", "tried", "acc.", "periods", "calls", "s")
-"""``COLUMNS`` for a terminal of 80 columns."""
+"""``COLUMNS`` for a terminal of 80 columns; a track has its own name for periods."""
 
 
-def write_comparison(variants: Sequence[Variant], out: Path, *, about: Mapping[str, Any]) -> dict[str, Any]:
+def write_comparison(
+    variants: Sequence[Variant], out: Path, *, about: Mapping[str, Any], stage_noun: str = "period"
+) -> dict[str, Any]:
     """Write ``results.json``, ``table.md`` and ``plot.svg``; return what the first holds, ``about`` included."""
     out.mkdir(parents=True, exist_ok=True)
     told = [variant.as_json() for variant in variants]
     result = {**about, "variants": told}
     text = json.dumps(result, indent=2, ensure_ascii=False)
     (out / "results.json").write_text(text + "\n", encoding="utf-8")
-    (out / "table.md").write_text(markdown(variants), encoding="utf-8")
+    (out / "table.md").write_text(markdown(variants, stage_noun=stage_noun), encoding="utf-8")
     (out / "plot.svg").write_text(variants_plot(variants) + "\n", encoding="utf-8")
     return result
 
 
-def markdown(variants: Sequence[Variant]) -> str:
+def markdown(variants: Sequence[Variant], *, stage_noun: str = "period") -> str:
     """Return the comparison as a Markdown table."""
-    lines = [f"| variant | {' | '.join(COLUMNS)} |", "|---" * (1 + len(COLUMNS)) + "|"]
+    lines = [f"| variant | {' | '.join(_named(COLUMNS, stage_noun))} |", "|---" * (1 + len(COLUMNS)) + "|"]
     rows = [[variant.name, with_interval(variant.score), *_cells(variant)] for variant in variants]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def comparison_table(variants: Sequence[Variant], *, title: str) -> Table:
+def comparison_table(variants: Sequence[Variant], *, title: str, stage_noun: str = "period") -> Table:
     """Return the comparison as a terminal's table."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("variant")
-    for column in NARROW:
+    for column in _named(NARROW, stage_noun):
         table.add_column(column, justify="left" if column == "difference" else "right", no_wrap=True)
     for variant in variants:
         cells = variant.name, number(variant.score.mean), *_cells(variant)
         table.add_row(*map(Text, cells), style="bold" if variant.difference is None else None)
     return table
+
+
+def _named(columns: Sequence[str], stage_noun: str) -> list[str]:
+    return [f"{stage_noun}s" if column == "periods" else column for column in columns]
 
 
 def _cells(variant: Variant) -> list[str]:

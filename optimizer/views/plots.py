@@ -51,7 +51,7 @@ STYLE = {
 }
 
 
-def scores_plot(rows: Rows) -> str:
+def scores_plot(rows: Rows, *, noun: str = "group") -> str:
     """Draw each policy's memory score with its 95% interval."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes(7.2, 0.42 * len(rows) + 0.9)
@@ -60,7 +60,7 @@ def scores_plot(rows: Rows) -> str:
         axes.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
         axes.set_yticks(range(len(rows)), [short(name, LONGEST_NAME) for name in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlabel("memory score (0 = chance, 1 = upper bound), 95% interval over users")
+        axes.set_xlabel(f"memory score (0 = chance, 1 = upper bound), 95% interval over {noun}s")
         return _svg(figure)
 
 
@@ -86,7 +86,7 @@ def shares_plot(rows: Rows) -> str:
         return _svg(figure)
 
 
-def stages_plot(rows: Rows) -> str:
+def stages_plot(rows: Rows, *, stage_noun: str = "stage") -> str:
     """Draw each policy's memory score stage by stage."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes(7.2, 3.6)
@@ -103,15 +103,15 @@ def stages_plot(rows: Rows) -> str:
                 linewidth=2.4 if strong else 1.2,
             )
         axes.axhline(0, color=FAINT, linewidth=0.8, linestyle=":")
-        axes.set_xlabel("stage")
+        axes.set_xlabel(stage_noun)
         axes.set_ylabel("memory score")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return _svg(figure)
 
 
-def search_plot(trials: Sequence[Trial]) -> str:
-    """Draw every trial's memory score on the train users, and the best policy's on the validation users."""
+def search_plot(trials: Sequence[Trial], *, noun: str = "group") -> str:
+    """Draw every trial's memory score on the train groups, and the best policy's on the validation groups."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes(7.2, 3.4)
         groups: dict[tuple[str, str, str], dict[int, float]] = {
@@ -132,7 +132,7 @@ def search_plot(trials: Sequence[Trial]) -> str:
                 where="post",
                 color=ACCENT,
                 linewidth=1.6,
-                label="best so far, validation users",
+                label=f"best so far, validation {noun}s",
             )
         axes.set_xlabel("trial")
         axes.set_ylabel("memory score")
@@ -192,8 +192,8 @@ def _draw_score(axes: Axes, score: Estimate, y: float, color: str) -> None:
     axes.plot([score.mean], [y], "o", color=color)
 
 
-def front_plot(places: Sequence[Placed], best: Trial) -> str:
-    """Draw each raced policy's memory score on the train users against its tokens a turn, and the front."""
+def front_plot(places: Sequence[Placed], best: Trial, *, noun: str = "group") -> str:
+    """Draw each raced policy's memory score on the train groups against its tokens a turn, and the front."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes(7.2, 3.4)
         line = front(places)
@@ -218,7 +218,7 @@ def front_plot(places: Sequence[Placed], best: Trial) -> str:
             told, last = ", ".join(str(p.trial.number) for p in group), group[-1]
             axes.annotate(told, (last.cost, last.score), (0, 7), textcoords="offset points", ha="center")
         axes.set_xlabel("tokens a turn")
-        axes.set_ylabel("memory score, train users")
+        axes.set_ylabel(f"memory score, train {noun}s")
         axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
         return _svg(figure)
 

@@ -72,28 +72,32 @@ def render_report(outcome: Outcome) -> str:
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     template = environment.from_string(resource("optimizer", "views", "report.html").read_text(encoding="utf-8"))
-    trials, test = outcome.study.trials, outcome.test
+    trials, test, track = outcome.study.trials, outcome.test, outcome.track
     drawn = {}
     if test.rows:
         drawn = {
-            "scores": plots.scores_plot(test.rows),
+            "scores": plots.scores_plot(test.rows, noun=track.noun),
             "shares": plots.shares_plot(test.rows),
-            "stages": plots.stages_plot(test.rows),
+            "stages": plots.stages_plot(test.rows, stage_noun=track.stage_noun),
         }
     if trials:
-        drawn["search"] = plots.search_plot(trials)
-        drawn["front"] = plots.front_plot(placed(trials, lambda cost: cost.tokens), outcome.study.best)
+        drawn["search"] = plots.search_plot(trials, noun=track.noun)
+        places = placed(trials, lambda cost: cost.tokens)
+        drawn["front"] = plots.front_plot(places, outcome.study.best, noun=track.noun)
     config = outcome.config
     price = price_of(config.model, config)
     return template.render(
         name=outcome.folder.name,
         config=config,
+        noun=track.noun,
+        stage_noun=track.stage_noun,
         stand_ins=[name for name, model in config.provided.items() if model.stand_in],
         headline=_headline(outcome),
         rows=[(*cells(name, row), _dollars(row, price)) for name, row in test.rows.items()],
         best_number=str(_first_of(outcome)) if trials else "",
         front=[_front_row(row) for row in outcome.front],
         evolved=EVOLVED,
+        talks=any(row.per_turn is not None for row in test.rows.values()),
         problem=test.problem,
         opened=test.done,
         ended=outcome.ended,

@@ -75,6 +75,7 @@ def test_a_config_is_looked_for_beside_the_file_and_then_among_the_bundled_ones(
         ({"search.racin": False}, "variants.bad: .*search.racin: no such field"),
         ({"search.racing": "perhaps"}, "variants.bad: .*search.racing: "),
         ({"splits.test": 4}, "variants.bad: splits cannot differ from those of 'joint'"),
+        ({"track": "chess"}, "variants.bad: track cannot differ"),
         ({"data": "small", "splits.train": 1}, "variants.bad: data, splits cannot differ"),
         ({"search.seed": 4}, "variants.bad: search.seed=4: seeds are given by `seeds`, or --seeds"),
     ],

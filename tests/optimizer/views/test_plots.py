@@ -171,7 +171,7 @@ def test_policies_with_different_numbers_of_periods_can_be_drawn() -> None:
 
 
 def test_the_search_is_drawn_with_a_legend_of_what_happened_in_it(trials: Any) -> None:
-    told = set(texts(plots.search_plot(trials)))
+    told = set(texts(plots.search_plot(trials, noun="user")))
     assert {"raced", "lost the race early", "accepted", "best so far, validation users"} <= told
 
 
