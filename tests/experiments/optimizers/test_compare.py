@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,9 @@ def calls_of(config: Config) -> int:
     return Allowance.of(config, splits_of(config), track_of(config)).search.calls or 0
 
 
-def search(seed: int, *scores: float | None) -> Finished:
-    by_user = {f"u{i}": score for i, score in enumerate(scores)}
-    return Finished(seed, f"run-{seed}", by_user, candidates=9, accepted=1, periods=10, calls=100, seconds=1.0)
+def search(seed: int, *scores: float) -> Finished:
+    by_group = {f"u{i}": score for i, score in enumerate(scores)}
+    return Finished(seed, f"run-{seed}", by_group, candidates=9, accepted=1, periods=10, calls=100, seconds=1.0)
 
 
 SMALL = ("data=generated:8@1", "splits={train: 2, validation: 2, test: 4}", "search.budget.calls=20000")
@@ -56,7 +57,7 @@ def test_the_best_of_the_others_is_best_over_all_its_searches() -> None:
     found = {
         OURS: [search(0, 0.9, 0.9), search(1, 0.9, 0.9)],
         "lucky": [search(0, 0.8, 0.8), search(1, 0.0, 0.0)],
-        "steady": [search(0, 0.5, 0.5), search(1, 0.5, None)],
+        "steady": [search(0, 0.5, 0.5), search(1, 0.5, math.nan)],
     }
     assert best_baseline(found) == "steady"
 

@@ -38,7 +38,7 @@ def test_variants_are_searched_compared_and_not_searched_again(
 ) -> None:
     told = cli("ablate", ablation, "--out", "out", "--set", "baselines=[]", "--json").succeeded().json
     assert told == json.loads(Path("out/results.json").read_text(encoding="utf-8"))
-    assert (told["users"], told["seeds"], told["model"]) == (3, [0, 1], "embedded")
+    assert (told["groups"], told["seeds"], told["model"]) == (3, [0, 1], "embedded")
     whole, none = told["variants"]
     assert (whole["name"], none["name"], whole["difference"]) == ("search", "no search", None)
     assert none["candidates"] == none["accepted"] == 0

@@ -114,7 +114,7 @@ def test_only_the_users_asked_for_take_part_in_the_order_of_the_data(
 ) -> None:
     cli("evaluate", "native", "--data", people, "--users", users, "--out", tmp_path / "out").succeeded()
     want = sorted(user.strip() for user in users.split(","))
-    assert [episode["user"] for episode in episodes(tmp_path / "out")] == want
+    assert [episode["task"] for episode in episodes(tmp_path / "out")] == want
 
 
 def test_one_user_alone_has_a_score_and_no_interval(cli: Cli, people: Path) -> None:
@@ -155,29 +155,32 @@ def test_out_gets_an_episode_for_each_user_with_everything_that_was_said(
     cli("evaluate", notes, "--data", people, "--users", "user-1-000,user-1-001", "--out", out).succeeded()
     found = episodes(out)
     rows = {row["id"]: row for row in json.loads(people.read_text(encoding="utf-8"))}
-    assert [episode["user"] for episode in found] == ["user-1-000", "user-1-001"]
+    assert [episode["task"] for episode in found] == ["user-1-000", "user-1-001"]
     for episode in found:
-        row = rows[episode["user"]]
+        row = rows[episode["task"]]
         assert episode["failure"] is None
-        assert len(episode["periods"]) == 2
-        for period, asked in zip(episode["periods"], row["periods"], strict=True):
-            openings = [session[0]["user"] for session in period["sessions"]]
-            assert all(s["query"] in said for s, said in zip(asked["sessions"], openings, strict=True))
-            assert all(turn["assistant"] for session in period["sessions"] for turn in session)
+        assert len(episode["stages"]) == 2
+        for period, asked in zip(episode["stages"], row["periods"], strict=True):
+            turns = [event for event in period["events"] if event["kind"] == "say"]
+            openings = {turn["step"]: turn["seen"][0]["content"] for turn in reversed(turns)}
+            assert sorted(openings) == list(range(len(asked["sessions"])))
+            assert all(session["query"] in openings[s] for s, session in enumerate(asked["sessions"]))
+            assert all([m["role"] for m in turn["seen"]] == ["user", "assistant"] for turn in turns)
+            assert all(message["content"] for turn in turns for message in turn["seen"])
             assert len(period["answers"]) == len(period["probes"]) == len(row["qas"]) == 3
             assert all(answer["raw"] for answer in period["answers"])
             assert all(probe["raw"] for probe in period["probes"])
-        events = [event for period in episode["periods"] for event in period["events"]]
-        assert events
-        assert all(event["evicted"] and event["raw"] for event in events)
-        assert any(event["added"] for event in events)
+        writes = [event["write"] for period in episode["stages"] for event in period["events"] if "write" in event]
+        assert writes
+        assert all(write["evicted"] and write["raw"] for write in writes)
+        assert any(write["added"] for write in writes)
 
 
 def test_what_out_says_is_what_was_printed(cli: Cli, people: Path, notes: Path, tmp_path: Path) -> None:
     told = cli("evaluate", notes, "--data", people, "--out", tmp_path / "out", "--json").succeeded().json
     kept = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
     assert kept == told
-    answers = [answer for e in episodes(tmp_path / "out") for p in e["periods"] for answer in p["answers"]]
+    answers = [answer for e in episodes(tmp_path / "out") for p in e["stages"] for answer in p["answers"]]
     scored = [answer["score"] for answer in answers if answer["score"] is not None]
     assert told["accuracy"] == pytest.approx(sum(scored) / len(scored), abs=1e-6)
 
@@ -205,7 +208,7 @@ def test_off_policy_the_talks_of_another_evaluation_are_replayed(
     assert other["off_policy"] == str(tmp_path / "native")
     assert other["groups"] == 2
     told = cli("evaluate", "awi", "--data", people, "--off-policy", tmp_path / "native").refused()
-    assert "no talk is recorded" in told
+    assert "no episode is recorded" in told
     assert "has no recorded talks" in cli("evaluate", "awi", *one, "--off-policy", tmp_path).refused()
 
 

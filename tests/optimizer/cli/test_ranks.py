@@ -13,7 +13,7 @@ Cli = Callable[..., Any]
 def test_policies_are_ranked_both_ways(cli: Cli, people: Path, tmp_path: Path) -> None:
     told = cli("ranks", "native", "awi", "--data", people, "--out", tmp_path / "out", "--json").succeeded().json
     assert told["replayed"] == "native's talks"
-    assert told["users"] == 8
+    assert told["groups"] == 8
     assert {one["policy"] for one in told["policies"]} == {"native", "awi"}
     assert [one["on_rank"] for one in told["policies"]] == sorted(one["on_rank"] for one in told["policies"])
     (native,) = [one for one in told["policies"] if one["policy"] == "native"]

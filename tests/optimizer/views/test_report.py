@@ -15,6 +15,7 @@ from typing import Any
 import matplotlib.image
 import pytest
 
+from mnemotune.data.task import tasks_of
 from mnemotune.env import Summary
 from mnemotune.optimizer.config import Config, dump_config, parse_config
 from mnemotune.optimizer.search.outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run
@@ -49,9 +50,8 @@ def evolve(rig: Any, policy: Any) -> None:
 
 def open_sealed_test(rig: Any, baselines: dict[str, Any], policy: Any) -> None:
     policies = baselines | {"seed": policy, "evolved": rig.study.best.policy}
-    test = open_test(
-        policies, rig.splits.test, rig.evaluator, before=SealedTest({}), done=lambda _: None, keep=lambda *_: None
-    )
+    tasks = tasks_of(rig.splits.test)
+    test = open_test(policies, tasks, rig.evaluator, before=SealedTest({}), done=lambda _: None, keep=lambda *_: None)
     rig.study.note(TEST, asyncio.run(test).as_json())
     rig.study.note(TEST_SPEND, Ledger({"answer": Spend(12_345, 45, 678_000, 999, 0.25)}).as_json())
 

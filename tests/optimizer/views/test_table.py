@@ -107,9 +107,9 @@ def test_a_count_never_says_a_thousand_thousands(value: int) -> None:
     assert count(value) in {"999.9k", "1.0M"}
 
 
-@pytest.mark.parametrize(("users", "text"), [(0, "0 users"), (1, "1 user"), (2, "2 users")])
-def test_users_are_counted_in_english(users: int, text: str) -> None:
-    assert people(users) == text
+@pytest.mark.parametrize(("groups", "text"), [(0, "0 users"), (1, "1 user"), (2, "2 users")])
+def test_groups_are_counted_in_english(groups: int, text: str) -> None:
+    assert people(groups, "user") == text
 
 
 def test_where_nobody_replied_a_turn_has_no_cost() -> None:
