@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ...data.task import Task, grouped
 from ...env import Episode, Evaluation
@@ -99,5 +98,3 @@ def _by_topic(tasks: Sequence[Task], episodes: Mapping[str, Episode]) -> dict[st
                 needs = task.checks[mark.check].needs
                 scores.setdefault(task.facts[needs[0]].topic if needs else "none", []).append(mark.score)
     return scores
-
-
