@@ -28,8 +28,8 @@ from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts, complete_texts, default_texts, load_texts
 from ..policies.files import dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.knob import Choices, each_once
-from ..policies.lm.base import LanguageModel
-from ..policies.lm.providers import EndpointConfig, Provided, model_named
+from ..policies.lm.base import Embedder, LanguageModel
+from ..policies.lm.providers import EndpointConfig, Provided, default_embedder, embedder_named, model_named
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
 from ..policies.space import Space, prompt_slots
@@ -219,7 +219,13 @@ class Config(Section):
     """Plays the user; None is ``model``."""
     proposer_model: str | None = None
     """Edits prompts; None is ``model``."""
+    embedder: str = Field(default=None, validate_default=True)
+    """Searches memories: ``lexical:DIMENSIONS``, ``openai:NAME``, ``fastembed:NAME`` or ``fastembed:FOLDER``, or what
+    other packages register. None is ``lexical:16`` with the embedded model, and ``lexical:1024`` with a real one."""
     endpoint: EndpointConfig = EndpointConfig()
+    embedder_endpoint: EndpointConfig | None = None
+    """How the embedder is spoken to; None is ``endpoint`` without its ``extra_body``. The prices of ``endpoint`` hold
+    here too."""
     rounds: Rounds = Rounds()
     templates: Templates = Field(default_factory=default_templates)
     """The environment's texts and those that policies start from: a YAML file, or the texts; what it leaves out is the
@@ -249,9 +255,25 @@ class Config(Section):
         return {name: model_named(name) for name in self.models.values()}
 
     @property
+    def provided_embedder(self) -> Provided[Embedder]:
+        """What the embedder's name stands for."""
+        return embedder_named(self.embedder)
+
+    @property
+    def reach_of_embedder(self) -> EndpointConfig:
+        """How the embedder is spoken to."""
+        given = self.embedder_endpoint or self.endpoint.model_copy(update={"extra_body": {}})
+        return given.model_copy(update={"prices": {**self.endpoint.prices, **given.prices}})
+
+    @property
     def stands_in(self) -> bool:
-        """Whether no part is played by a real language model."""
-        return all(model.stand_in for model in self.provided.values())
+        """Whether nothing real takes part: no part is played by a real language model, and no endpoint is asked."""
+        return all(model.stand_in for model in self.provided.values()) and not self.provided_embedder.remote
+
+    @property
+    def per_core(self) -> bool:
+        """Whether a copy of all of them in a process on each core is worth while."""
+        return all(model.per_core for model in self.provided.values()) and self.provided_embedder.per_core
 
     @field_validator("compat", mode="before")
     @classmethod
@@ -292,6 +314,17 @@ class Config(Section):
     def _check_model(cls, given: str | None) -> str | None:
         if given is not None:
             model_named(given)
+        return given
+
+    @field_validator("embedder", mode="before")
+    @classmethod
+    def _choose_embedder(cls, given: object, info: ValidationInfo) -> object:
+        return default_embedder(info.data["model"]) if given is None and "model" in info.data else given
+
+    @field_validator("embedder")
+    @classmethod
+    def _check_embedder(cls, given: str) -> str:
+        embedder_named(given)
         return given
 
 

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 
 from ...data.dialogue.scenario import Period, Question, Scenario
 from ...policies.assistant import Assistant
-from ...policies.lm import Embedder, EndpointDown, LanguageModel, LanguageModelError, Ledger, Message, Metered, Request
+from ...policies.lm import (
+    Embedder,
+    EndpointDown,
+    LanguageModel,
+    LanguageModelError,
+    Ledger,
+    Message,
+    Metered,
+    MeteredEmbedder,
+    Request,
+)
 from ...policies.lm.base import merged
 from ...policies.memory import MemoryEvent, open_memory
 from ...policies.policy import MemoryPolicy
@@ -70,7 +80,8 @@ class Rollout:
         self.protocol = cast.protocol
         self.model = Metered(cast.assistant)
         self.user = Metered(cast.user)
-        memory = open_memory(told_schema(policy, scenario), self.model, cast.embedder)
+        self.embedder = MeteredEmbedder(cast.embedder)
+        memory = open_memory(told_schema(policy, scenario), self.model, self.embedder)
         self.assistant = Assistant(self.model, memory)
         self._records: list[PeriodRecord] = []
         self._failure: str | None = None
@@ -122,7 +133,7 @@ class Rollout:
         self._failure = failures[0] if failures else None
 
     def _ledger(self) -> Ledger:
-        return merged([self.model.ledger, self.user.ledger])
+        return merged([self.model.ledger, self.user.ledger, self.embedder.ledger])
 
     async def _talk(self, p: int, period: Period) -> _Talk:
         sessions: list[tuple[Turn, ...]] = []

@@ -21,12 +21,16 @@ from ...policies.files import load_policy
 from ...policies.lm.providers import model_named
 from ...policies.policy import MemoryPolicy
 from ..config import Config, load_config, parse_config
-from ..models import Models, open_models, priced, protocol_of
+from ..models import Models, embedder_remark, open_models, priced, protocol_of
 from ..search.cores import evaluate_on, processes_for
 from ..views.table import people, score_table
 
 ModelOption = Annotated[
     str | None, typer.Option("--model", help="`embedded`, `openai:NAME`, or what a package registers.")
+]
+EmbedderOption = Annotated[
+    str | None,
+    typer.Option("--embedder", help="Searches memories: `lexical:DIMENSIONS`, `openai:NAME` or `fastembed:NAME`."),
 ]
 
 
@@ -34,6 +38,7 @@ def evaluate_command(
     policy: Annotated[str, typer.Argument(help="A preset (native, rag, awe, awi) or a policy file.")],
     data: Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")] = "base",
     model: ModelOption = None,
+    embedder: EmbedderOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     users: Annotated[str | None, typer.Option("--users", help="Only these users: ID,ID,...")] = None,
     off_policy: Annotated[
@@ -47,7 +52,7 @@ def evaluate_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens."""
-    settings = settings_of(config, model)
+    settings = settings_of(config, model, embedder)
     chosen = load_policy(policy, templates=settings.templates)
     scenarios = load_scenarios(data, users=None if users is None else [user.strip() for user in users.split(",")])
     transcripts = None if off_policy is None else read_transcripts(off_policy)
@@ -66,18 +71,20 @@ def evaluate_command(
         else:
             evaluation = asyncio.run(_evaluate(models, chosen, scenarios, transcripts, done))
     summary, replayed = Summary.of(evaluation, name=policy), None if off_policy is None else str(off_policy)
-    result = {**summary.as_json(), "model": settings.model, "data": data, "seed": seed, "off_policy": replayed}
+    remark = embedder_remark(settings) if chosen.searches else None
+    used = {"model": settings.model, "embedder": settings.embedder, "remark": remark}
+    result = {**summary.as_json(), **used, "data": data, "seed": seed, "off_policy": replayed}
     if out is not None:
         write_episodes(out, evaluation.episodes)
         (out / "result.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if export is not None:
-        name, used = Path(policy).stem, model_named(settings.model).model
-        write_results(export, evaluation, scenarios, name=name, model=used, protocol=protocol_of(settings))
+        name, model = Path(policy).stem, model_named(settings.model).model
+        write_results(export, evaluation, scenarios, name=name, model=model, protocol=protocol_of(settings))
     if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False))
     else:
         Console().print(score_table({policy: summary}, title=f"{people(summary.groups)}, model: {settings.model}"))
-    for line in _remarks(summary, model=settings.model):
+    for line in [*_remarks(summary, model=settings.model), *([remark] if remark else [])]:
         console.print(line, style="yellow", highlight=False, markup=False)
     if not summary.groups:
         raise typer.Exit(1)
@@ -96,12 +103,13 @@ async def _evaluate(
         await models.aclose()
 
 
-def settings_of(path: Path | None, model: str | None) -> Config:
+def settings_of(path: Path | None, model: str | None, embedder: str | None = None) -> Config:
     """Return a config for models and protocol; what belongs to a search is not used."""
     unused = {"data": "", "splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": "native"}
-    overrides = [] if model is None else [f"model={json.dumps(model)}"]
+    given = {"model": model, "embedder": embedder}
+    overrides = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
     if path is None:
-        return priced(parse_config("{}", where="--model", overrides=overrides, defaults=unused))
+        return priced(parse_config("{}", where="command line", overrides=overrides, defaults=unused))
     return priced(load_config(path, overrides=overrides, defaults=unused))
 
 

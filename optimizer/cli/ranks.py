@@ -21,10 +21,10 @@ from ...env.dialogue.transcript import Transcript, read_transcripts, talks_of
 from ...policies.files import load_policy
 from ...policies.policy import MemoryPolicy
 from ..config import ConfigError
-from ..models import Models, open_models
+from ..models import Models, embedder_remark, open_models
 from ..search.ranks import Ranked, rank
 from ..views.table import LONGEST_NAME, number, people, short, with_interval
-from .evaluate import ModelOption, settings_of
+from .evaluate import EmbedderOption, ModelOption, settings_of
 
 Ways = tuple[dict[str, Evaluation], dict[str, Evaluation]]
 
@@ -33,6 +33,7 @@ def ranks_command(
     policies: Annotated[list[str], typer.Argument(help="Presets or policy files, two or more.")],
     data: Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")] = "base",
     model: ModelOption = None,
+    embedder: EmbedderOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     off_policy: Annotated[
         Path | None, typer.Option("--off-policy", help="Recorded talks; without, the first policy's are replayed.")
@@ -43,7 +44,7 @@ def ranks_command(
     """Rank policies by their own talks, and by the same recorded talks for all."""
     if len(set(policies)) < 2:
         raise ConfigError("ranks: name two or more different policies, for example `mnemotune ranks native rag awi`")
-    settings = settings_of(config, model)
+    settings = settings_of(config, model, embedder)
     chosen = {name: load_policy(name, templates=settings.templates) for name in policies}
     scenarios = load_scenarios(data)
     recorded = None if off_policy is None else read_transcripts(off_policy)
@@ -52,7 +53,14 @@ def ranks_command(
         on, off = asyncio.run(_both_ways(models, chosen, scenarios, recorded))
     ranked = rank(on, off)
     replayed = f"{policies[0]}'s talks" if off_policy is None else str(off_policy)
-    result = {"data": data, "model": settings.model, "replayed": replayed, "users": len(scenarios)}
+    result = {
+        "data": data,
+        "model": settings.model,
+        "embedder": settings.embedder,
+        "replayed": replayed,
+        "users": len(scenarios),
+    }
+    result["remark"] = embedder_remark(settings) if any(policy.searches for policy in chosen.values()) else None
     told = result | {"policies": [one.as_json() for one in ranked]}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -62,6 +70,8 @@ def ranks_command(
     else:
         title = f"{people(len(scenarios))}, model: {settings.model}; off-policy: {replayed} replayed"
         Console().print(_table(ranked, title=title))
+    if result["remark"]:
+        console.print(result["remark"], style="yellow", highlight=False, markup=False)
 
 
 async def _both_ways(

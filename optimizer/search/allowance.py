@@ -9,6 +9,7 @@ from ...env.dialogue.protocol import Protocol, upper_bound_calls
 from ...policies.files import load_policy
 from ...policies.lm import Limits
 from ..config import BudgetLimits, Config, ConfigError
+from ..models import prices_of
 from .sealed import most_test_calls
 
 
@@ -30,16 +31,18 @@ class Allowance:
         policies = [config.seed_policy, *(load_policy(name, templates=config.templates) for name in config.baselines)]
         searched, given = config.search.space.limits["update_every"][0], config.seed_policy.update_every
         lowest = searched if given is None else min(searched, given)
-        reserve = most_test_calls(splits.test, policies, protocol, finalist_writes=lowest)
+        times = 2 if config.provided_embedder.remote else 1  # no call needs more than one search, which is one call too
+        reserve = times * most_test_calls(splits.test, policies, protocol, finalist_writes=lowest)
         looked = splits.validation if config.search.acceptance == "validation" else ()
         users = [*splits.train, *looked]
-        start = sum(protocol.episode_calls(s, config.seed_policy) + upper_bound_calls(s) for s in users)
-        look = most_test_calls(looked, [], protocol, finalist_writes=lowest)
+        start = times * sum(protocol.episode_calls(s, config.seed_policy) + upper_bound_calls(s) for s in users)
+        look = times * most_test_calls(looked, [], protocol, finalist_writes=lowest)
         if config.search.objective != "score":  # where its pick is refused, the leader is looked at too
             look = 2 * look - sum(upper_bound_calls(scenario) for scenario in looked)
         heard = 0 if config.search.screening is None else config.search.screening.users
         recorded = users if config.search.off_policy else splits.train[:heard]
-        once = start + sum(protocol.episode_calls(s, config.seed_policy) + upper_bound_calls(s) for s in recorded)
+        talks = sum(protocol.episode_calls(s, config.seed_policy) + upper_bound_calls(s) for s in recorded)
+        once = start + times * talks
         smallest, calls = reserve + look + once + start, config.search.budget.calls
         if calls is not None and calls < smallest:
             raise ConfigError(
@@ -48,8 +51,7 @@ class Allowance:
                 f"the smallest sensible budget is {smallest:,}, or use fewer users in `splits`"
             )
         if config.search.budget.usd is not None:
-            models = config.provided.values()
-            unpriced = sorted({model.model for model in models if model.price(config.endpoint) is None})
+            unpriced = sorted(name for name, price in prices_of(config).items() if price is None)
             if unpriced:
                 missing = ", ".join(unpriced)
                 raise ConfigError(

@@ -15,11 +15,13 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ...data.registry import Registry, UnknownPartError
-from .base import LanguageModel
+from ..text import DIMENSIONS, LexicalEmbedder
+from .base import Embedder, LanguageModel
 from .cache import ResponseCache
 from .embedded import EmbeddedModel
 from .endpoint import EndpointOptions
-from .openai import OpenAIModel, check_extra_body
+from .fast import FastEmbedder
+from .openai import OpenAIEmbedder, OpenAIModel, check_extra_body
 from .prices import Prices
 
 Made = TypeVar("Made")
@@ -125,6 +127,25 @@ def _openai_model(name: str) -> Provided[LanguageModel]:
     return Provided(_required(name), make)
 
 
+def _lexical(argument: str) -> Provided[Embedder]:
+    if not argument.isdecimal() or int(argument) < 1:
+        raise ValueError("the number of dimensions is missing")
+    made = LexicalEmbedder(dimensions=int(argument))
+    return Provided(made.name, lambda _, __: made, remote=False, stand_in=True, per_core=True)
+
+
+def _openai_embedder(name: str) -> Provided[Embedder]:
+    def make(endpoint: EndpointConfig, cache: ResponseCache | None) -> OpenAIEmbedder:
+        prices = endpoint.prices.get(name)
+        return OpenAIEmbedder(name, extra_body=endpoint.extra_body, prices=prices, cache=cache, **endpoint.options)
+
+    return Provided(_required(name), make)
+
+
+def _fastembed(name: str) -> Provided[Embedder]:
+    return Provided(_required(name), lambda _, __: FastEmbedder(name), remote=False)
+
+
 def _required(name: str) -> str:
     if not name.strip():
         raise ValueError("the name is missing")
@@ -136,12 +157,46 @@ MODELS: Registry[Provider[LanguageModel]] = Registry(
     "mnemotune.models",
     {"embedded": Provider("embedded", _embedded), "openai": Provider("openai:NAME", _openai_model)},
 )
+EMBEDDERS: Registry[Provider[Embedder]] = Registry(
+    "embedder",
+    "mnemotune.embedders",
+    {
+        "fastembed": Provider("fastembed:NAME", _fastembed),
+        "lexical": Provider("lexical:DIMENSIONS", _lexical),
+        "openai": Provider("openai:NAME", _openai_embedder),
+    },
+)
+WIDE = 1024
+"""Dimensions of lexical vectors in which words hardly collide."""
 
 
 @cache
 def model_named(name: str) -> Provided[LanguageModel]:
     """Return what a language model's name stands for. Raises ValueError, which lists what can be written."""
     return _named(name, MODELS)
+
+
+@cache
+def embedder_named(name: str) -> Provided[Embedder]:
+    """Return what an embedder's name stands for. Raises ValueError, which lists what can be written."""
+    return _named(name, EMBEDDERS)
+
+
+def default_embedder(model: str) -> str:
+    """Return the embedder that goes with a language model where nobody names another.
+
+    With a stand-in, few dimensions: its figures are to come near the published ones. Nobody knows which embedding
+    models an endpoint has, so that none is asked without being named.
+    """
+    return f"lexical:{DIMENSIONS if model_named(model).stand_in else WIDE}"
+
+
+def open_embedder(name: str, endpoint: EndpointConfig = EndpointConfig()) -> Embedder:  # noqa: B008 - frozen
+    """Make the embedder of a name, for example ``openai:text-embedding-3-small``. Raises ValueError for an unknown one.
+
+    Raises LanguageModelError when it cannot be had.
+    """
+    return embedder_named(name).make(endpoint, None)
 
 
 def _named(name: str, registry: Registry[Provider[Made]]) -> Provided[Made]:

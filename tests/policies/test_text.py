@@ -88,7 +88,7 @@ class EmbedderConformance:
         raise NotImplementedError
 
     def embed(self, *texts: str) -> np.ndarray:
-        return asyncio.run(self.make().embed(list(texts)))
+        return asyncio.run(self.make().embed(list(texts))).vectors
 
     def test_there_is_a_row_of_length_one_for_each_text(self) -> None:
         vectors = self.embed("I swim every day.", "Cats are great.", "I swim every day.")
@@ -109,8 +109,8 @@ class EmbedderConformance:
         embedder = self.make()
 
         async def twice() -> None:
-            first = await embedder.embed(["a cat", "a dog"])
-            alone = await embedder.embed(["a dog"])
+            first = (await embedder.embed(["a cat", "a dog"])).vectors
+            alone = (await embedder.embed(["a dog"])).vectors
             assert np.allclose(first[1], alone[0], atol=1e-6)
 
         asyncio.run(twice())
@@ -134,19 +134,20 @@ class TestLexicalEmbedder(EmbedderConformance):
 
 
 def test_lexical_vectors_have_the_dimensions_asked_for() -> None:
-    assert asyncio.run(LexicalEmbedder(dimensions=64).embed(["a cat"])).shape == (1, 64)
-    assert asyncio.run(LexicalEmbedder().embed([])).shape == (0, DIMENSIONS)
+    assert asyncio.run(LexicalEmbedder(dimensions=64).embed(["a cat"])).vectors.shape == (1, 64)
+    assert asyncio.run(LexicalEmbedder().embed([])).vectors.shape == (0, DIMENSIONS)
     assert LexicalEmbedder().name == "lexical"
 
 
 def test_texts_of_the_same_words_in_other_forms_and_orders_are_the_same_lexically() -> None:
-    first, second, empty = asyncio.run(LexicalEmbedder().embed(["Dogs chase the cat", "cats, chasing a dog!", "I am"]))
+    texts = ["Dogs chase the cat", "cats, chasing a dog!", "I am"]
+    first, second, empty = asyncio.run(LexicalEmbedder().embed(texts)).vectors
     assert np.array_equal(first, second)
     assert not empty.any()
 
 
 def test_a_word_said_twice_counts_more_but_not_double() -> None:
-    once, twice, cat = asyncio.run(LexicalEmbedder().embed(["cat dog", "cat cat dog", "cat"]))
+    once, twice, cat = asyncio.run(LexicalEmbedder().embed(["cat dog", "cat cat dog", "cat"])).vectors
     assert once @ cat == pytest.approx(0.5**0.5, abs=1e-5)
     said = 1 + np.log(2)
     assert twice @ cat == pytest.approx(said / np.hypot(said, 1), abs=1e-5)
@@ -156,7 +157,7 @@ PRINT_VECTOR = """
 import asyncio
 from mnemotune.policies.text import LexicalEmbedder
 
-print(asyncio.run(LexicalEmbedder().embed(["My cat sleeps in 3 boxes."])).nonzero()[1].tolist())
+print(asyncio.run(LexicalEmbedder().embed(["My cat sleeps in 3 boxes."])).vectors.nonzero()[1].tolist())
 """
 
 

@@ -117,7 +117,7 @@ async def test_openais_client_gets_embeddings(async_client: openai.AsyncOpenAI, 
     plain = await async_client.embeddings.create(model="lexical", input=texts, encoding_format=form)
     default = await async_client.embeddings.create(model="lexical", input=texts)
     rows = np.array([item.embedding for item in default.data], dtype=np.float32)
-    assert np.array_equal(rows, await LexicalEmbedder().embed(texts))
+    assert np.array_equal(rows, (await LexicalEmbedder().embed(texts)).vectors)
     assert len(plain.data) == 3
 
 
@@ -188,7 +188,7 @@ def test_dspys_client_gets_what_the_model_says(lm: Any) -> None:
 def test_dspys_embedder_gets_the_vectors(lm: Any, embedded_url: str) -> None:
     embedder = dspy.Embedder("openai/lexical", api_base=embedded_url, api_key="any", caching=False)
     texts = ["I own a boat.", "Tea?"]
-    assert np.allclose(embedder(texts), asyncio.run(LexicalEmbedder().embed(texts)))
+    assert np.allclose(embedder(texts), asyncio.run(LexicalEmbedder().embed(texts)).vectors)
 
 
 class Advise(dspy.Signature):  # type: ignore[misc]
@@ -273,7 +273,7 @@ async def test_our_model_is_told_of_another_model(embedded_url: str) -> None:
 async def test_our_embedder_gets_the_same_vectors(embedded_url: str) -> None:
     embedder = OpenAIEmbedder("lexical", base_url=embedded_url, attempts=1)
     texts = ["I own a boat.", "", "Tea?"]
-    assert np.allclose(await embedder.embed(texts), await LexicalEmbedder().embed(texts))
+    assert np.allclose((await embedder.embed(texts)).vectors, (await LexicalEmbedder().embed(texts)).vectors)
     await embedder.aclose()
 
 
