@@ -41,8 +41,11 @@ class FastEmbedder(Embedder):
         return self._name
 
     async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
-        """Return one row per text, of length 1."""
-        return Embedding(await asyncio.to_thread(self._rows, list(texts)))
+        """Return one row per text, of length 1. Raises LanguageModelError when the model cannot read one."""
+        try:
+            return Embedding(await asyncio.to_thread(self._rows, list(texts)))
+        except Exception as error:
+            raise LanguageModelError(f"fastembed:{self.name} failed: {error}; take another model") from error
 
     async def aclose(self) -> None:
         """Nothing to release."""

@@ -16,9 +16,10 @@ from pydantic import BaseModel
 from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, Evaluation, Evaluator, Protocol
 from mnemotune.policies.files import load_policy
-from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, Usage
+from mnemotune.policies.lm import Completion, Embedder, LanguageModel, LanguageModelError, Message, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.lm.openai import OpenAIEmbedder, OpenAIModel
+from mnemotune.policies.lm.openai import OpenAIModel
+from mnemotune.policies.lm.providers import EndpointConfig, open_embedder
 from mnemotune.policies.lm.serving import Served, listening
 from mnemotune.policies.prompts import default_templates
 from mnemotune.policies.text import LexicalEmbedder
@@ -271,16 +272,16 @@ async def test_our_model_is_told_of_another_model(embedded_url: str) -> None:
 
 
 async def test_our_embedder_gets_the_same_vectors(embedded_url: str) -> None:
-    embedder = OpenAIEmbedder("lexical", base_url=embedded_url, attempts=1)
+    embedder = open_embedder("openai:lexical", EndpointConfig(base_url=embedded_url, attempts=1))
     texts = ["I own a boat.", "", "Tea?"]
     assert np.allclose((await embedder.embed(texts)).vectors, (await LexicalEmbedder().embed(texts)).vectors)
     await embedder.aclose()
 
 
-async def evaluated(model: LanguageModel, preset: str) -> Evaluation:
+async def evaluated(model: LanguageModel, preset: str, embedder: Embedder | None = None) -> Evaluation:
     (life,) = generate_scenarios(users=1, seed=1)
     short = life.model_copy(update={"periods": life.periods[:2], "qas": life.qas[:3]})
-    cast = Cast(model, model, LexicalEmbedder(), Protocol(1, 1, default_templates()))
+    cast = Cast(model, model, embedder or LexicalEmbedder(), Protocol(1, 1, default_templates()))
     return await Evaluator(cast).evaluate(load_policy(preset), [short])
 
 
@@ -296,3 +297,18 @@ async def test_an_evaluation_through_http_gives_the_same_answers_as_in_this_proc
         assert [event.after for event in one.events] == [event.after for event in other.events]
         assert [answer.choice for answer in one.answers] == [answer.choice for answer in other.answers]
         assert [probe.values for probe in one.probes] == [probe.values for probe in other.probes]
+
+
+@pytest.mark.parametrize("preset", ["rag", "awe"])
+async def test_an_episode_that_searches_through_http_is_the_one_that_searches_in_this_process(
+    embedded_url: str, preset: str
+) -> None:
+    """Each call of the assistant searches once at most, and a search is one call."""
+    embedder = open_embedder("openai:lexical", EndpointConfig(base_url=embedded_url, attempts=1))
+    there, here = await evaluated(EmbeddedModel(), preset, embedder), await evaluated(EmbeddedModel(), preset)
+    assert [episode.periods for episode in there.episodes] == [episode.periods for episode in here.episodes]
+    calls = {role: spend.calls for role, spend in there.ledger.by_role.items()}
+    searches = calls.pop("embed")
+    assert calls == {role: spend.calls for role, spend in here.ledger.by_role.items()}
+    assert 0 < searches <= sum(calls[role] for role in ("reply", "answer", "probe")) + calls.get("write", 0) // 2
+    await embedder.aclose()
