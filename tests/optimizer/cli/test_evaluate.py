@@ -349,12 +349,13 @@ def test_an_embedder_behind_the_endpoint_is_asked_and_counted(
     here = cli(*command, "--json").succeeded().json
     there = cli(*command, "--embedder", "openai:small", "--out", "kept", "--json").succeeded().json
     assert there["memory_score"] == here["memory_score"]
-    assert there["calls"]["embed"] == len(server.asked) + there["cached"]["embed"]
+    spend = there["spend"]["embed"]
+    assert spend["calls"] == len(server.asked) + spend["cached"]
     assert (there["embedder"], there["cost_usd"]) == ("openai:small", None)
     server.asked.clear()
     again = cli(*command, "--embedder", "openai:small", "--out", "kept", "--json").succeeded().json
     assert server.asked == []
-    assert again["cached"] == {**there["cached"], "embed": there["calls"]["embed"]}
+    assert again["spend"]["embed"] == {**spend, "cached": spend["calls"], "cost_usd": 0}
 
 
 def test_nothing_is_written_without_out(cli: Cli, people: Path) -> None:

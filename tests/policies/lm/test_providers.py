@@ -52,7 +52,7 @@ RULERS = Provider("ruler", lambda _: Provided("ruler", lambda endpoint, cache: R
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Install a package that brings a model and an embedder along."""
     (tmp_path / "parrots.py").write_text(PARROT, encoding="utf-8")
     about = tmp_path / "parrots-1.0.dist-info"
@@ -61,6 +61,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = "[mnemotune.models]\nparrot = parrots:PARROTS\n[mnemotune.embedders]\nruler = parrots:RULERS\n"
     (about / "entry_points.txt").write_text(points, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for registry, name in ((MODELS, "parrot"), (EMBEDDERS, "ruler")):
+        registry.get(name)
+        registry.unregister(name)
 
 
 def test_a_model_of_another_package_is_one_file_and_one_registration(installed: None) -> None:
