@@ -28,8 +28,7 @@ from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts, complete_texts, default_texts, load_texts
 from ..policies.files import dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.knob import Choices, each_once
-from ..policies.lm.base import Embedder, LanguageModel
-from ..policies.lm.providers import EndpointConfig, Provided, default_embedder, embedder_named, model_named
+from ..policies.lm.providers import ModelsConfig
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
 from ..policies.space import Space, prompt_slots
@@ -208,24 +207,11 @@ class Tracking(Section):
     experiment: str = "mnemotune"
 
 
-class Config(Section):
+class Config(ModelsConfig):
     """Everything that a run depends on."""
 
     data: str
     splits: SplitSizes
-    model: str = "embedded"
-    """``embedded``, ``openai:NAME``, or what other packages register."""
-    user_model: str | None = None
-    """Plays the user; None is ``model``."""
-    proposer_model: str | None = None
-    """Edits prompts; None is ``model``."""
-    embedder: str = Field(default=None, validate_default=True)
-    """Searches memories: ``lexical:DIMENSIONS``, ``openai:NAME``, ``fastembed:NAME`` or ``fastembed:FOLDER``, or what
-    other packages register. None is ``lexical:16`` with the embedded model, and ``lexical:1024`` with a real one."""
-    endpoint: EndpointConfig = EndpointConfig()
-    embedder_endpoint: EndpointConfig | None = None
-    """How the embedder is spoken to; None is ``endpoint`` without its ``extra_body``. The prices of ``endpoint`` hold
-    here too."""
     rounds: Rounds = Rounds()
     templates: Templates = Field(default_factory=default_templates)
     """The environment's texts and those that policies start from: a YAML file, or the texts; what it leaves out is the
@@ -239,41 +225,6 @@ class Config(Section):
     generation: GenerationConfig | None = None
     """For `data generate`; None is its defaults. A search has no use for it."""
     tracking: Tracking = Tracking()
-
-    @property
-    def models(self) -> dict[str, str]:
-        """The model that plays each part: ``assistant``, ``user`` and ``proposer``."""
-        return {
-            "assistant": self.model,
-            "user": self.user_model or self.model,
-            "proposer": self.proposer_model or self.model,
-        }
-
-    @property
-    def provided(self) -> dict[str, Provided[LanguageModel]]:
-        """What their names stand for, by name."""
-        return {name: model_named(name) for name in self.models.values()}
-
-    @property
-    def provided_embedder(self) -> Provided[Embedder]:
-        """What the embedder's name stands for."""
-        return embedder_named(self.embedder)
-
-    @property
-    def reach_of_embedder(self) -> EndpointConfig:
-        """How the embedder is spoken to."""
-        given = self.embedder_endpoint or self.endpoint.model_copy(update={"extra_body": {}})
-        return given.model_copy(update={"prices": {**self.endpoint.prices, **given.prices}})
-
-    @property
-    def stands_in(self) -> bool:
-        """Whether nothing real takes part: no part is played by a real language model, and no endpoint is asked."""
-        return all(model.stand_in for model in self.provided.values()) and not self.provided_embedder.remote
-
-    @property
-    def per_core(self) -> bool:
-        """Whether a copy of all of them in a process on each core is worth while."""
-        return all(model.per_core for model in self.provided.values()) and self.provided_embedder.per_core
 
     @field_validator("compat", mode="before")
     @classmethod
@@ -308,24 +259,6 @@ class Config(Section):
                 "seed_policy: a policy that rewrites its own prompts is a baseline; the search starts from a plain one"
             )
         return self
-
-    @field_validator("model", "user_model", "proposer_model")
-    @classmethod
-    def _check_model(cls, given: str | None) -> str | None:
-        if given is not None:
-            model_named(given)
-        return given
-
-    @field_validator("embedder", mode="before")
-    @classmethod
-    def _choose_embedder(cls, given: object, info: ValidationInfo) -> object:
-        return default_embedder(info.data["model"]) if given is None and "model" in info.data else given
-
-    @field_validator("embedder")
-    @classmethod
-    def _check_embedder(cls, given: str) -> str:
-        embedder_named(given)
-        return given
 
 
 def load_config(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from ...data.registry import Registry, UnknownPartError
 from ..text import DIMENSIONS, LexicalEmbedder
@@ -207,3 +207,76 @@ def _named(name: str, registry: Registry[Provider[Made]]) -> Provided[Made]:
         why = "" if isinstance(error, UnknownPartError) else f" ({error})"
         *first, last = (f"`{registry.get(known).usage}`" for known in registry.names)
         raise ValueError(f"{name!r} is no {registry.kind}{why}; write {', '.join(first)} or {last}") from None
+
+
+class ModelsConfig(BaseModel):
+    """Which models take part, and how they are reached."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = "embedded"
+    """``embedded``, ``openai:NAME``, or what other packages register."""
+    user_model: str | None = None
+    """Plays the user; None is ``model``."""
+    proposer_model: str | None = None
+    """Edits prompts; None is ``model``."""
+    embedder: str = Field(default=None, validate_default=True)
+    """Searches memories: ``lexical:DIMENSIONS``, ``openai:NAME``, ``fastembed:NAME`` or ``fastembed:FOLDER``, or what
+    other packages register. None is ``lexical:16`` with the embedded model, and ``lexical:1024`` with a real one."""
+    endpoint: EndpointConfig = EndpointConfig()
+    embedder_endpoint: EndpointConfig | None = None
+    """How the embedder is spoken to; None is ``endpoint`` without its ``extra_body``. The prices of ``endpoint`` hold
+    here too."""
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The model that plays each part: ``assistant``, ``user`` and ``proposer``."""
+        return {
+            "assistant": self.model,
+            "user": self.user_model or self.model,
+            "proposer": self.proposer_model or self.model,
+        }
+
+    @property
+    def provided(self) -> dict[str, Provided[LanguageModel]]:
+        """What their names stand for, by name."""
+        return {name: model_named(name) for name in self.models.values()}
+
+    @property
+    def provided_embedder(self) -> Provided[Embedder]:
+        """What the embedder's name stands for."""
+        return embedder_named(self.embedder)
+
+    @property
+    def reach_of_embedder(self) -> EndpointConfig:
+        """How the embedder is spoken to."""
+        given = self.embedder_endpoint or self.endpoint.model_copy(update={"extra_body": {}})
+        return given.model_copy(update={"prices": {**self.endpoint.prices, **given.prices}})
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether nothing real takes part: no part is played by a real language model, and no endpoint is asked."""
+        return all(model.stand_in for model in self.provided.values()) and not self.provided_embedder.remote
+
+    @property
+    def per_core(self) -> bool:
+        """Whether a copy of all of them in a process on each core is worth while."""
+        return all(model.per_core for model in self.provided.values()) and self.provided_embedder.per_core
+
+    @field_validator("model", "user_model", "proposer_model")
+    @classmethod
+    def _check_model(cls, given: str | None) -> str | None:
+        if given is not None:
+            model_named(given)
+        return given
+
+    @field_validator("embedder", mode="before")
+    @classmethod
+    def _choose_embedder(cls, given: object, info: ValidationInfo) -> object:
+        return default_embedder(info.data["model"]) if given is None and "model" in info.data else given
+
+    @field_validator("embedder")
+    @classmethod
+    def _check_embedder(cls, given: str) -> str:
+        embedder_named(given)
+        return given
