@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .policies import Assistant, Memory, MemoryEvent, MemoryPolicy, dump_policy, load_policy, open_memory, presets
     from .policies.lm.embedded import EmbeddedModel
     from .policies.lm.openai import OpenAIModel
+    from .policies.lm.providers import open_embedder
     from .policies.text import LexicalEmbedder
 
 __version__ = version("mnemotune")
@@ -22,6 +23,7 @@ _HOMES = {
     "policies": ("Assistant", "MemoryPolicy", "dump_policy", "load_policy", "presets"),
     "policies.lm.embedded": ("EmbeddedModel",),
     "policies.lm.openai": ("OpenAIModel",),
+    "policies.lm.providers": ("open_embedder",),
     "policies.memory": ("Memory", "MemoryEvent", "open_memory"),
     "policies.text": ("LexicalEmbedder",),
 }
@@ -45,6 +47,7 @@ __all__ = [
     "dump_policy",
     "load_policy",
     "load_scenarios",
+    "open_embedder",
     "open_memory",
     "presets",
     "rollout",

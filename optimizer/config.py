@@ -28,8 +28,7 @@ from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts, complete_texts, default_texts, load_texts
 from ..policies.files import dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.knob import Choices, each_once
-from ..policies.lm.base import LanguageModel
-from ..policies.lm.providers import EndpointConfig, Provided, model_named
+from ..policies.lm.providers import ModelsConfig
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
 from ..policies.space import Space, prompt_slots
@@ -208,7 +207,7 @@ class Tracking(Section):
     experiment: str = "mnemotune"
 
 
-class Config(Section):
+class Config(ModelsConfig):
     """Everything that a run depends on."""
 
     track: str = "dialogue"
@@ -218,13 +217,6 @@ class Config(Section):
     data: str
     """What the track loads its tasks from."""
     splits: SplitSizes
-    model: str = "embedded"
-    """``embedded``, ``openai:NAME``, or what other packages register."""
-    user_model: str | None = None
-    """Plays the user; None is ``model``."""
-    proposer_model: str | None = None
-    """Edits prompts; None is ``model``."""
-    endpoint: EndpointConfig = EndpointConfig()
     rounds: Rounds = Rounds()
     templates: Templates = Field(default_factory=default_templates)
     """The environment's texts and those that policies start from: a YAML file, or the texts; what it leaves out is the
@@ -238,25 +230,6 @@ class Config(Section):
     generation: GenerationConfig | None = None
     """For `data generate`; None is its defaults. A search has no use for it."""
     tracking: Tracking = Tracking()
-
-    @property
-    def models(self) -> dict[str, str]:
-        """The model that plays each part: ``assistant``, ``user`` and ``proposer``."""
-        return {
-            "assistant": self.model,
-            "user": self.user_model or self.model,
-            "proposer": self.proposer_model or self.model,
-        }
-
-    @property
-    def provided(self) -> dict[str, Provided[LanguageModel]]:
-        """What their names stand for, by name."""
-        return {name: model_named(name) for name in self.models.values()}
-
-    @property
-    def stands_in(self) -> bool:
-        """Whether no part is played by a real language model."""
-        return all(model.stand_in for model in self.provided.values())
 
     @field_validator("compat", mode="before")
     @classmethod
@@ -291,13 +264,6 @@ class Config(Section):
                 "seed_policy: a policy that rewrites its own prompts is a baseline; the search starts from a plain one"
             )
         return self
-
-    @field_validator("model", "user_model", "proposer_model")
-    @classmethod
-    def _check_model(cls, given: str | None) -> str | None:
-        if given is not None:
-            model_named(given)
-        return given
 
 
 def load_config(

@@ -15,7 +15,7 @@ from ..env.dialogue.generation.folder import write_json
 from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits, Metered
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
-from ..policies.lm.providers import EndpointConfig, model_named
+from ..policies.lm.providers import EndpointConfig, default_embedder, model_named
 from ..policies.lm.remembered import Remembered
 from .config import Config, ConfigError, GenerationConfig
 from .models import open_models
@@ -106,7 +106,9 @@ def make_users(order: Order, *, tell: Callable[[Progress, Ledger], None] = lambd
     if order.out.is_dir():
         raise ConfigError(f"{order.out}: is a folder; name a file to write")
     order.out.parent.mkdir(parents=True, exist_ok=True)
-    alone = order.config.model_copy(update={"user_model": None, "proposer_model": None})
+    alone = order.config.model_copy(
+        update={"user_model": None, "proposer_model": None, "embedder": default_embedder(order.config.model)}
+    )
     with open_models(alone, folder=None) as models, _replies(order.config, order.parts) as cache:
         metered = Metered(models.cast.assistant, budget=Budget(limits))
         model = Remembered(metered, cache, where=_where(order.config.endpoint))

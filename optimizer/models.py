@@ -1,4 +1,4 @@
-"""Build the language models that a config names."""
+"""Build the language models and the embedder that a config names."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from pathlib import Path
 from ..data.registry import UnknownPartError
 from ..env import Cast, Protocol, Track
 from ..env.tracks import TRACKS
-from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, Request, Usage
+from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, MeteredEmbedder, Request, Usage
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
 from ..policies.lm.endpoint import url_of
 from ..policies.lm.prices import Prices, list_price
 from ..policies.lm.providers import model_named
-from ..policies.text import LexicalEmbedder
 from .config import Config, ConfigError
 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The language models of a run."""
+    """The language models and the embedder of a run."""
 
     cast: Cast
     proposer: LanguageModel
@@ -31,16 +30,19 @@ class Models:
 
     async def aclose(self) -> None:
         """Release every model's connections."""
-        for model in {id(model): model for model in (self.cast.assistant, self.cast.user, self.proposer)}.values():
+        models = self.cast.assistant, self.cast.user, self.proposer
+        for model in {id(model): model for model in models}.values():
             await model.aclose()
+        await self.cast.embedder.aclose()
 
     def within(self, budget: Budget) -> MeteredModels:
         """Return the same models under one common budget."""
         assistant = Metered(self.cast.assistant, budget=budget)
         user = Metered(self.cast.user, budget=budget)
         proposer = Metered(self.proposer, budget=budget)
-        cast = replace(self.cast, assistant=assistant, user=user)
-        return MeteredModels(cast, proposer, budget, (assistant, user, proposer))
+        embedder = MeteredEmbedder(self.cast.embedder, budget=budget)
+        cast = replace(self.cast, assistant=assistant, user=user, embedder=embedder)
+        return MeteredModels(cast, proposer, budget, (assistant, user, proposer, embedder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class MeteredModels:
     cast: Cast
     proposer: LanguageModel
     budget: Budget
-    meters: tuple[Metered, ...]
+    meters: tuple[Metered | MeteredEmbedder, ...]
 
     @property
     def ledger(self) -> Ledger:
@@ -90,22 +92,20 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
     Under another ``repeat`` the same requests are asked anew.
     Raises LanguageModelError when an endpoint cannot be spoken to at all, for example without a key.
     """
-    names, provided = config.models, config.provided
+    names, provided, reach = config.models, config.provided, config.reach_of_embedder
     for model in provided.values():
         model.make(config.endpoint, None)  # says what is wrong with the endpoint before any file is made
-    keeps = folder is not None and config.endpoint.cache and any(model.remote for model in provided.values())
-    cache = ResponseCache(folder / "cache.db") if keeps and folder is not None else None
+    embedder = config.provided_embedder.make(reach, None)
+    remote = any(model.remote for model in provided.values()) or config.provided_embedder.remote
+    cache = ResponseCache(folder / "cache.db") if remote and folder is not None and config.endpoint.cache else None
     try:
         made = {name: model.make(config.endpoint, cache) for name, model in provided.items()}
         if repeat:
             made = {name: Repeated(model, repeat) for name, model in made.items()}
-        cast = Cast(
-            assistant=made[names["assistant"]],
-            user=made[names["user"]],
-            embedder=LexicalEmbedder(),
-        )
-        per_core = all(model.per_core for model in provided.values())
-        yield Models(cast, made[names["proposer"]], per_core)
+        if cache is not None and config.provided_embedder.remote:
+            embedder = config.provided_embedder.make(reach, cache)
+        cast = Cast(made[names["assistant"]], made[names["user"]], embedder)
+        yield Models(cast, made[names["proposer"]], config.per_core)
     finally:
         if cache is not None:
             cache.close()
@@ -116,16 +116,41 @@ def priced(config: Config) -> Config:
 
     What is not behind an endpoint has none: it is free.
     """
-    url, given = url_of(config.endpoint.base_url), config.endpoint.prices
-    missing = {model.model for model in config.provided.values() if model.remote} - given.keys()
-    listed = {name: price for name in sorted(missing) if (price := list_price(name, url)) is not None}
-    endpoint = config.endpoint.model_copy(update={"prices": {**given, **listed}})
+    url, embedder = config.endpoint.base_url, config.provided_embedder
+    urls = {model.model: url for model in config.provided.values() if model.remote}
+    urls |= {embedder.model: config.reach_of_embedder.base_url} if embedder.remote else {}
+    missing = sorted(urls.keys() - config.reach_of_embedder.prices.keys())
+    listed = {name: price for name in missing if (price := list_price(name, url_of(urls[name]))) is not None}
+    endpoint = config.endpoint.model_copy(update={"prices": {**config.endpoint.prices, **listed}})
     return config.model_copy(update={"endpoint": endpoint}) if listed else config
 
 
 def price_of(model: str, config: Config) -> Prices | None:
     """Return what a model's tokens cost in a priced config; None where that is not known."""
     return model_named(model).price(config.endpoint)
+
+
+def embedder_price(config: Config) -> Prices | None:
+    """Return the same of the embedder."""
+    return config.provided_embedder.price(config.reach_of_embedder)
+
+
+def prices_of(config: Config) -> dict[str, Prices | None]:
+    """Return the same of all that is behind an endpoint, by the models' own names."""
+    models = sorted((name, model.model) for name, model in config.provided.items() if model.remote)
+    prices = {model: price_of(name, config) for name, model in models}
+    embedder = config.provided_embedder
+    return {**prices, embedder.model: embedder_price(config)} if embedder.remote else prices
+
+
+def embedder_remark(config: Config) -> str | None:
+    """Say that a real model's memories are searched by words alone; None where they are not."""
+    if not config.provided_embedder.stand_in or model_named(config.model).stand_in:
+        return None
+    return (
+        f"memories are searched by hashed words ({config.embedder}) and not by meaning: set embedder, for example to "
+        "openai:NAME or fastembed:NAME"
+    )
 
 
 def check_objective(config: Config) -> None:
@@ -138,12 +163,12 @@ def check_objective(config: Config) -> None:
     raise ConfigError(f"search.objective: score-per-dollar needs a price; {why}")
 
 
-def told_prices(config: Config) -> list[str]:
-    """Say what the tokens of each model behind an endpoint cost, as far as a priced config knows."""
-    remote = sorted((name, model.model) for name, model in config.provided.items() if model.remote)
-    prices = {model: price_of(name, config) for name, model in remote}
-    unknown = "not known, and so is every cost (set endpoint.prices)"
-    return [f"price of {name}: {unknown if price is None else price.told}" for name, price in prices.items()]
+def notes(config: Config) -> list[str]:
+    """Say what the tokens of each model behind an endpoint cost, and what else there is to know of a run's models."""
+    unknown, remark = "not known, and so is every cost (set endpoint.prices)", embedder_remark(config)
+    prices = prices_of(config).items()
+    lines = [f"price of {name}: {unknown if price is None else price.told}" for name, price in prices]
+    return lines if remark is None else [*lines, remark]
 
 
 def track_of(config: Config) -> Track:

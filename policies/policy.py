@@ -143,6 +143,11 @@ class MemoryPolicy(_Part):
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
     @property
+    def searches(self) -> bool:
+        """Whether memories are searched by similarity, to be read or to be merged."""
+        return self.store == "external" or self.write.mode == "facts"
+
+    @property
     def label(self) -> str:
         """A short description, for example ``facts+external(2,4,30)``."""
         shape = f"{self.backend}:{self._shape}" if self.backend else self._shape

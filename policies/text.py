@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
 import snowballstemmer
 
-from .lm.base import Vectors
+from .lm.base import Embedder, Embedding
 
 _STEMMER = snowballstemmer.stemmer("english")
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
@@ -62,7 +62,7 @@ def sentences(text: str) -> tuple[str, ...]:
     return tuple(piece for raw in _SENTENCE_END.split(text) if raw and (piece := raw.strip()))
 
 
-class LexicalEmbedder:
+class LexicalEmbedder(Embedder):
     """Vectors of hashed word stems: no model, no call, the same on every machine."""
 
     name = "lexical"
@@ -71,10 +71,13 @@ class LexicalEmbedder:
         """Make vectors of this many dimensions."""
         self.dimensions = dimensions
 
-    async def embed(self, texts: Sequence[str]) -> Vectors:
+    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
         """Return one row per text, of length 1 (or 0 for a text without content words)."""
         rows = [self._row(text) for text in texts]
-        return np.array(rows, dtype=np.float32).reshape(len(texts), self.dimensions)
+        return Embedding(np.array(rows, dtype=np.float32).reshape(len(texts), self.dimensions))
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
 
     def _row(self, text: str) -> list[float]:
         row = [0.0] * self.dimensions

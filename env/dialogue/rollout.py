@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...data.dialogue.scenario import Period, Question, Scenario
 from ...policies.assistant import Assistant
-from ...policies.lm import EndpointDown, LanguageModelError, Ledger, Message, Metered, Request
+from ...policies.lm import EndpointDown, LanguageModelError, Ledger, Message, Metered, MeteredEmbedder, Request
 from ...policies.lm.base import merged
 from ...policies.memory import MemoryEvent, open_memory
 from ...policies.policy import MemoryPolicy
@@ -65,8 +65,9 @@ class DialogueRollout:
         self.protocol = protocol
         self.model = Metered(cast.assistant)
         self.user = Metered(cast.user)
-        own = policy.with_hints(schema_hints(scenario))
-        self.assistant = Assistant(self.model, open_memory(own, self.model, cast.embedder))
+        self.embedder = MeteredEmbedder(cast.embedder)
+        memory = open_memory(policy.with_hints(schema_hints(scenario)), self.model, self.embedder)
+        self.assistant = Assistant(self.model, memory)
         self._records: list[PeriodRecord] = []
         self._failure: str | None = None
 
@@ -126,7 +127,7 @@ class DialogueRollout:
         self._failure = failures[0] if failures else None
 
     def _ledger(self) -> Ledger:
-        return merged([self.model.ledger, self.user.ledger])
+        return merged([self.model.ledger, self.user.ledger, self.embedder.ledger])
 
     async def _talk(self, p: int, period: Period) -> tuple[Event, ...]:
         events: list[Event] = []

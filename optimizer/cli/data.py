@@ -101,7 +101,7 @@ def _from_library(out: Path, size: Size) -> None:
 
 
 def _settings(config: Path | None, model: str | None, users: int | None, seed: int | None) -> Config:
-    settings = settings_of(config, model)
+    settings = settings_of(config, model=model)
     given = {"users": users, "seed": seed}
     section = settings.generation or GenerationConfig()
     changed = section.model_copy(update={name: value for name, value in given.items() if value is not None})

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ...policies.lm.providers import model_named
 from ..config import Config, load_config
-from ..models import priced, told_prices, track_of
+from ..models import notes, priced, track_of
 from ..views.table import count
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _show(found: Estimate, config: Config) -> None:
         "total", f"{told['total']['calls']:,}", *map(count, sums), _dollars(told["total"]["usd"]), style="bold"
     )
     console.print(table)
-    for line in (_end(found), _parts(found), _time(found, config), *told_prices(config)):
+    for line in (_end(found), _parts(found), _time(found, config), *notes(config)):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     if not model_named(config.model).stand_in:
         note = "Tokens are those of the embedded model's replies: a model that writes more takes more."

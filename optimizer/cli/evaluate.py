@@ -21,12 +21,16 @@ from ...policies.files import load_policy
 from ...policies.lm.providers import model_named
 from ...policies.policy import MemoryPolicy
 from ..config import Config, ConfigError, load_config, parse_config
-from ..models import Models, open_models, priced, track_of
+from ..models import Models, embedder_remark, open_models, priced, track_of
 from ..search.cores import evaluate_on, processes_for
 from ..views.table import people, score_table
 
 ModelOption = Annotated[
     str | None, typer.Option("--model", help="`embedded`, `openai:NAME`, or what a package registers.")
+]
+EmbedderOption = Annotated[
+    str | None,
+    typer.Option("--embedder", help="Searches memories: `lexical:DIMENSIONS`, `openai:NAME` or `fastembed:NAME`."),
 ]
 
 TrackOption = Annotated[str | None, typer.Option("--track", help="`dialogue`, or what a package registers.")]
@@ -37,6 +41,7 @@ def evaluate_command(
     data: Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")] = "base",
     track: TrackOption = None,
     model: ModelOption = None,
+    embedder: EmbedderOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     users: Annotated[str | None, typer.Option("--users", help="Only these groups: ID,ID,...")] = None,
     off_policy: Annotated[
@@ -50,7 +55,7 @@ def evaluate_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens."""
-    settings = settings_of(config, model, track)
+    settings = settings_of(config, model=model, embedder=embedder, track=track)
     chosen, kind = load_policy(policy, templates=settings.templates), track_of(settings)
     if export is not None and not isinstance(kind, DialogueTrack):
         raise ConfigError(f"--export: AMemGym's files are of the dialogue track, not of {kind.name}")
@@ -71,20 +76,23 @@ def evaluate_command(
         else:
             evaluation = asyncio.run(_evaluate(kind, models, chosen, tasks, replays, done))
     summary, replayed = Summary.of(evaluation, name=policy), None if off_policy is None else str(off_policy)
-    result = {**summary.as_json(), "model": settings.model, "data": data, "seed": seed, "off_policy": replayed}
+    remark = embedder_remark(settings) if chosen.searches else None
+    used = {"model": settings.model, "embedder": settings.embedder, "remark": remark}
+    result = {**summary.as_json(), **used, "data": data, "seed": seed, "off_policy": replayed}
     if out is not None:
         write_episodes(out, evaluation.episodes)
         (out / "result.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if export is not None and isinstance(kind, DialogueTrack):
-        name, used, scenarios = Path(policy).stem, model_named(settings.model).model, list(map(scenario_of, tasks))
-        write_results(export, evaluation, scenarios, name=name, model=used, protocol=kind.protocol)
+        name, model, scenarios = Path(policy).stem, model_named(settings.model).model, list(map(scenario_of, tasks))
+        write_results(export, evaluation, scenarios, name=name, model=model, protocol=kind.protocol)
     if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False))
     else:
         Console().print(
             score_table({policy: summary}, title=f"{people(summary.groups, kind.noun)}, model: {settings.model}")
         )
-    for line in _remarks(summary, model=settings.model, noun=kind.noun):
+    remarks = _remarks(summary, model=settings.model, noun=kind.noun)
+    for line in [*remarks, *([remark] if remark else [])]:
         console.print(line, style="yellow", highlight=False, markup=False)
     if not summary.groups:
         raise typer.Exit(1)
@@ -109,13 +117,12 @@ def load_tasks(track: Track, data: str, groups: str | None) -> Sequence[Task]:
     return track.load(data, groups=None if groups is None else [group.strip() for group in groups.split(",")])
 
 
-def settings_of(path: Path | None, model: str | None, track: str | None = None) -> Config:
-    """Return a config for models and track; what belongs to a search is not used."""
+def settings_of(path: Path | None, **given: str | int | None) -> Config:
+    """Return a config with what the command line has ``given``; what belongs to a search is not used."""
     unused = {"data": "", "splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": "native"}
-    given = {"model": model, "track": track}
     overrides = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
     if path is None:
-        return priced(parse_config("{}", where="--model", overrides=overrides, defaults=unused))
+        return priced(parse_config("{}", where="command line", overrides=overrides, defaults=unused))
     return priced(load_config(path, overrides=overrides, defaults=unused))
 
 

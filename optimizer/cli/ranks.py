@@ -20,10 +20,10 @@ from ...env.episode import complete
 from ...policies.files import load_policy
 from ...policies.policy import MemoryPolicy
 from ..config import ConfigError
-from ..models import Models, open_models, track_of
+from ..models import Models, embedder_remark, open_models, track_of
 from ..search.ranks import Ranked, rank
 from ..views.table import LONGEST_NAME, number, people, short, with_interval
-from .evaluate import ModelOption, TrackOption, load_tasks, settings_of
+from .evaluate import EmbedderOption, ModelOption, TrackOption, load_tasks, settings_of
 
 Ways = tuple[dict[str, Evaluation], dict[str, Evaluation]]
 
@@ -33,6 +33,7 @@ def ranks_command(
     data: Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")] = "base",
     track: TrackOption = None,
     model: ModelOption = None,
+    embedder: EmbedderOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     off_policy: Annotated[
         Path | None, typer.Option("--off-policy", help="Recorded talks; without, the first policy's are replayed.")
@@ -43,7 +44,7 @@ def ranks_command(
     """Rank policies by their own talks, and by the same recorded talks for all."""
     if len(set(policies)) < 2:
         raise ConfigError("ranks: name two or more different policies, for example `mnemotune ranks native rag awi`")
-    settings = settings_of(config, model, track)
+    settings = settings_of(config, model=model, embedder=embedder, track=track)
     chosen = {name: load_policy(name, templates=settings.templates) for name in policies}
     kind = track_of(settings)
     tasks = load_tasks(kind, data, None)
@@ -53,7 +54,14 @@ def ranks_command(
         on, off = asyncio.run(_both_ways(kind, models, chosen, tasks, recorded))
     ranked = rank(on, off)
     replayed = f"{policies[0]}'s talks" if off_policy is None else str(off_policy)
-    result = {"data": data, "model": settings.model, "replayed": replayed, "groups": len(grouped(tasks))}
+    result = {
+        "data": data,
+        "model": settings.model,
+        "embedder": settings.embedder,
+        "replayed": replayed,
+        "groups": len(grouped(tasks)),
+    }
+    result["remark"] = embedder_remark(settings) if any(policy.searches for policy in chosen.values()) else None
     told = result | {"policies": [one.as_json() for one in ranked]}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -63,6 +71,8 @@ def ranks_command(
     else:
         title = f"{people(len(grouped(tasks)), kind.noun)}, model: {settings.model}; off-policy: {replayed} replayed"
         Console().print(_table(ranked, title=title))
+    if result["remark"]:
+        console.print(result["remark"], style="yellow", highlight=False, markup=False)
 
 
 async def _both_ways(

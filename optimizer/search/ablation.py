@@ -147,8 +147,7 @@ def carry_out(runs: Sequence[Run], *, finished: Callable[[Run], None]) -> None:
             finished(run)
         else:
             left.append(run)
-    per_core = all(model.per_core for run in runs for model in run.config.provided.values())
-    workers = min(len(left), (os.cpu_count() or 1) if per_core else 1)
+    workers = min(len(left), (os.cpu_count() or 1) if all(run.config.per_core for run in runs) else 1)
     if workers < 2:
         for run in left:
             _search(run)

@@ -12,7 +12,7 @@ from ...policies.files import load_policy
 from ...policies.lm import Limits
 from ...policies.policy import MemoryPolicy
 from ..config import BudgetLimits, Config, ConfigError
-from ..models import track_of
+from ..models import prices_of, track_of
 from .sealed import most_test_calls
 
 
@@ -34,16 +34,17 @@ class Allowance:
         policies = [config.seed_policy, *(load_policy(name, templates=config.templates) for name in config.baselines)]
         searched, given = config.search.space.limits["update_every"][0], config.seed_policy.update_every
         lowest = searched if given is None else min(searched, given)
-        reserve = most_test_calls(tasks_of(splits.test), policies, track, finalist_writes=lowest)
+        times = 2 if config.provided_embedder.remote else 1  # no call needs more than one search, which is one call too
+        reserve = times * most_test_calls(tasks_of(splits.test), policies, track, finalist_writes=lowest)
         looked = tasks_of(splits.validation if config.search.acceptance == "validation" else ())
         judged = [*tasks_of(splits.train), *looked]
-        start = _calls(track, judged, config.seed_policy)
-        look = most_test_calls(looked, [], track, finalist_writes=lowest)
+        start = times * _calls(track, judged, config.seed_policy)
+        look = times * most_test_calls(looked, [], track, finalist_writes=lowest)
         if config.search.objective != "score":  # where its pick is refused, the leader is looked at too
             look = 2 * look - sum(track.bound_calls(task) for task in looked)
         heard = 0 if config.search.screening is None else config.search.screening.users
         recorded = judged if config.search.off_policy else tasks_of(splits.train[:heard])
-        once = start + _calls(track, recorded, config.seed_policy)
+        once = start + times * _calls(track, recorded, config.seed_policy)
         smallest, calls = reserve + look + once + start, config.search.budget.calls
         if calls is not None and calls < smallest:
             raise ConfigError(
@@ -52,8 +53,7 @@ class Allowance:
                 f"the smallest sensible budget is {smallest:,}, or use fewer {track.noun}s in `splits`"
             )
         if config.search.budget.usd is not None:
-            models = config.provided.values()
-            unpriced = sorted({model.model for model in models if model.price(config.endpoint) is None})
+            unpriced = sorted(name for name, price in prices_of(config).items() if price is None)
             if unpriced:
                 missing = ", ".join(unpriced)
                 raise ConfigError(

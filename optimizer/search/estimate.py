@@ -15,7 +15,7 @@ from ...policies.files import load_policy
 from ...policies.lm import CALL_ROLES, CallRole, Limits
 from ...policies.policy import MemoryPolicy
 from ..config import Config, SearchConfig
-from ..models import price_of, track_of
+from ..models import embedder_price, price_of, track_of
 from .allowance import Allowance
 from .arena import ONE_OF, rungs
 from .forecasting import knows
@@ -232,8 +232,11 @@ class _Money:
 
     def usd_of(self, role: int, taken: Taken) -> float | None:
         """Return the US dollars of one role; None where its model's price is not known."""
-        part = {"user": "user", "propose": "proposer"}.get(CALL_ROLES[role], "assistant")
-        price = price_of(self.config.models[part], self.config)
+        if CALL_ROLES[role] == "embed":
+            price = embedder_price(self.config)
+        else:
+            part = {"user": "user", "propose": "proposer"}.get(CALL_ROLES[role], "assistant")
+            price = price_of(self.config.models[part], self.config)
         return None if price is None else price.cost(float(taken[role, 1]), float(taken[role, 2]))
 
     def usd(self, taken: Taken) -> float:

@@ -14,7 +14,7 @@ from ...policies.lm import Consumed, Ledger
 from ...policies.lm.base import merged
 from ...policies.space import at_bounds
 from ..config import Config, ConfigError, default_uri, load_config
-from ..models import price_of, track_of
+from ..models import embedder_remark, price_of, track_of
 from ..study import Study, StudyError, check_database
 from .front import dollars, front, placed, users_won
 from .screen import screened
@@ -143,6 +143,9 @@ class Outcome:
                 "memory_score": json_number(gain.mean),
                 "interval": [json_number(gain.low), json_number(gain.high)],
             },
+            "model": self.config.model,
+            "embedder": self.config.embedder,
+            "remark": embedder_remark(self.config),
             "objective": self.config.search.objective,
             "front": [row.as_json() for row in self.front],
             "at_bounds": self.at_bounds,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,10 @@ from ...data import Splits
 from ...data.task import Task
 from ...env import Cast, Evaluator, Track
 from ...policies.files import load_policy
-from ...policies.lm import CALL_ROLES, Ledger
+from ...policies.lm import CALL_ROLES, Embedder, Embedding, Ledger, Usage
+from ...policies.lm.base import CHARACTERS_PER_TOKEN
 from ...policies.lm.embedded import EmbeddedModel
+from ...policies.lm.providers import WIDE
 from ...policies.policy import MemoryPolicy, prompt_kinds
 from ...policies.text import LexicalEmbedder
 from ..config import Config
@@ -67,7 +69,7 @@ async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]
     """Play seed policy, baselines and a few policies of the space on one train task; ``clock`` is in seconds."""
     track, task = track_of(config), splits.train[0].tasks[0]
     models = EmbeddedModel(), EmbeddedModel()
-    evaluator = Evaluator(track, Cast(*models, LexicalEmbedder()))
+    evaluator = Evaluator(track, Cast(*models, _embedder_of(config)))
     baselines = [load_policy(name, templates=config.templates) for name in config.baselines]
     findable = [policy for policy in baselines if not policy.oracle and policy.evolution is None]
     broad = (
@@ -84,6 +86,22 @@ async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]
         seconds.append((clock() - start) / whole.ledger.total.calls)
     ranked = sorted(broad, key=lambda policy: math.inf if math.isnan(scores[policy]) else -scores[policy])
     return Rehearsal(track, task, taken, begun, taken_of(bound), broad=tuple(ranked), seconds=min(seconds))
+
+
+def _embedder_of(config: Config) -> Embedder:
+    """Return the config's embedder, or a free one in place of one behind an endpoint."""
+    provided = config.provided_embedder
+    return _Counting(dimensions=WIDE) if provided.remote else provided.make(config.reach_of_embedder, None)
+
+
+class _Counting(LexicalEmbedder):
+    """Says what an embedder behind an endpoint would take."""
+
+    def worst_case(self, texts: Sequence[str]) -> Usage:
+        return Usage(sum(len(text) for text in texts) // CHARACTERS_PER_TOKEN, 0)
+
+    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+        return replace(await super().embed(texts), usage=self.worst_case(texts))
 
 
 def taken_of(ledger: Ledger) -> Taken:

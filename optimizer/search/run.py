@@ -24,7 +24,7 @@ from ...policies.files import dump_policy, load_policy
 from ...policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits
 from ...policies.lm.base import merged
 from ..config import Config, ConfigError, Screening, SearchConfig, dump_config, load_config
-from ..models import MeteredModels, Models, check_objective, open_models, price_of, priced, told_prices, track_of
+from ..models import MeteredModels, Models, check_objective, notes, open_models, price_of, priced, track_of
 from ..proposers import open_proposers
 from ..proposers.proposer import Proposer
 from ..study import Trial
@@ -46,7 +46,8 @@ NOTE_EVERY_SECONDS = 1.0
 """Between two notes of what each role has spent; the budget itself forgets nothing."""
 FIXED = (
     *("track", "track_options", "data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
-    *("model", "user_model", "rounds", "templates", "compat", "seed_policy", "search.seed", "search.acceptance"),
+    *("model", "user_model", "embedder", "rounds", "templates", "compat", "seed_policy", "search.seed"),
+    "search.acceptance",
     *("search.off_policy", "search.broad_start", "search.screening"),
 )
 """What stays when a run goes on: otherwise users that the search has learned from could come into the sealed test, or
@@ -198,7 +199,7 @@ class _Run:
     async def _evolve(self) -> None:
         search = self.config.search
         self.progress.say(self._introduction())
-        for line in told_prices(self.config):
+        for line in notes(self.config):
             self.progress.say(line)
         self.progress.heading()
         self.progress.standing.planned_trials = search.planned + 1
@@ -391,5 +392,5 @@ class _Run:
         return (
             f"{len(splits.train)} train, {len(splits.validation)} validation and {len(splits.test)} sealed test "
             f"{self.track.noun}s; {allowed}, {self.allowance.reserve:,} of them kept for the sealed test; "
-            f"model: {self.config.model}"
+            f"model: {self.config.model}, embedder: {self.config.embedder}"
         )

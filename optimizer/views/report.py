@@ -22,7 +22,7 @@ from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
 from ..config import dump_config
 from ..look import Look
-from ..models import price_of
+from ..models import embedder_remark, price_of
 from ..search.front import dollars, placed
 from ..search.outcome import FrontRow, Outcome
 from ..search.screen import screened
@@ -91,6 +91,7 @@ def render_report(outcome: Outcome) -> str:
         config=config,
         noun=track.noun,
         stage_noun=track.stage_noun,
+        remark=embedder_remark(config),
         stand_ins=[name for name, model in config.provided.items() if model.stand_in],
         headline=_headline(outcome),
         rows=[(*cells(name, row), _dollars(row, price)) for name, row in test.rows.items()],

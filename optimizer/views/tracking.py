@@ -157,6 +157,7 @@ class Tracker:
         params = {
             "data": config.data,
             "model": config.model,
+            "embedder": config.embedder,
             **{f"users.{split}": getattr(config.splits, split) for split in ("train", "validation", "test")},
             **{name: getattr(config.search, name) for name in ("seed", "generations", "candidates")},
         }

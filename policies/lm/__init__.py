@@ -5,6 +5,7 @@ from .base import (
     CallRole,
     Completion,
     Embedder,
+    Embedding,
     EndpointDown,
     LanguageModel,
     LanguageModelError,
@@ -15,7 +16,7 @@ from .base import (
     ToolCall,
     Usage,
 )
-from .budget import Budget, BudgetExhausted, Consumed, Limits, Metered
+from .budget import Budget, BudgetExhausted, Consumed, Limits, Metered, MeteredEmbedder
 
 __all__ = [
     "CALL_ROLES",
@@ -25,6 +26,7 @@ __all__ = [
     "Completion",
     "Consumed",
     "Embedder",
+    "Embedding",
     "EndpointDown",
     "LanguageModel",
     "LanguageModelError",
@@ -32,6 +34,7 @@ __all__ = [
     "Limits",
     "Message",
     "Metered",
+    "MeteredEmbedder",
     "Request",
     "Spend",
     "ToolCall",

@@ -22,6 +22,8 @@ BYTES_PER_TOKEN = 4
 MOST_TOKENS_AROUND_A_MESSAGE = 16
 MOST_TOKENS_AROUND_A_CALL = 64
 """What chat templates add: marks of who speaks, and a system message of their own."""
+MOST_TEXTS = 128
+"""Texts of one call of an embedder."""
 
 CALL_ROLES: tuple[CallRole, ...] = get_args(CallRole)
 
@@ -182,6 +184,16 @@ class LanguageModel(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """An embedder's reply."""
+
+    vectors: Vectors
+    """One row per text, of length 1 (or 0 for a text without words)."""
+    usage: Usage | None = None
+    """None where no endpoint was asked."""
+
+
 class Embedder(Protocol):
     """Anything that turns texts into vectors whose dot product is their similarity."""
 
@@ -190,9 +202,36 @@ class Embedder(Protocol):
         """What reports call the embedder."""
         ...
 
-    async def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one row per text, of length 1 (or 0 for a text without words)."""
+    def worst_case(self, texts: Sequence[str]) -> Usage | None:
+        """Return the most that one attempt at ``texts`` can take; None where no endpoint is asked."""
+        return None
+
+    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+        """Return the vectors of ``texts``. Raises LanguageModelError when there are none to be had.
+
+        ``unanswered`` is called as a request's is. Up to MOST_TEXTS texts are one call.
+        """
         ...
+
+    async def aclose(self) -> None:
+        """Release connections and files."""
+        ...
+
+
+def joined(parts: Sequence[Embedding]) -> Embedding:
+    """Return several replies of one embedder as one."""
+    if not parts:
+        return Embedding(np.zeros((0, 0), dtype=np.float32))
+    usages = [part.usage for part in parts if part.usage is not None]
+    costs = [usage.cost_usd for usage in usages]
+    known = [cost for cost in costs if cost is not None]
+    usage = Usage(
+        sum(usage.input_tokens for usage in usages),
+        sum(usage.output_tokens for usage in usages),
+        sum(known) if len(known) == len(costs) else None,
+        cached=all(usage.cached for usage in usages),
+    )
+    return Embedding(np.concatenate([part.vectors for part in parts]), usage if usages else None)
 
 
 @dataclass(slots=True)

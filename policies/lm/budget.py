@@ -5,12 +5,27 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from .base import Completion, LanguageModel, Ledger, Request, Spend, Usage
+from .base import (
+    MOST_TEXTS,
+    CallRole,
+    Completion,
+    Embedder,
+    Embedding,
+    LanguageModel,
+    Ledger,
+    Request,
+    Spend,
+    Usage,
+    joined,
+)
+
+AnswerT = TypeVar("AnswerT", Completion, Embedding)
 
 SECONDS_WRITTEN_AHEAD = 5.0
 
@@ -244,35 +259,86 @@ class Metered:
         if self.budget is None:
             completion = await self.model.complete(request)
         else:
-            completion = await self._within(self.budget, request)
-            account = _account.get()
-            if account is not None:
-                account.add(request.role, completion.usage)
+            completion = await _within(
+                self.budget,
+                request.role,
+                self.model.worst_case(request),
+                lambda unanswered: self.model.complete(replace(request, unanswered=unanswered)),
+            )
         self.ledger.add(request.role, completion.usage)
         return completion
-
-    async def _within(self, budget: Budget, request: Request) -> Completion:
-        worst = self.model.worst_case(request)
-        await _admission(budget, worst)
-        limit = asyncio.timeout(budget.seconds_left)
-        try:
-            async with limit:
-                completion = await self.model.complete(replace(request, unanswered=lambda: budget.try_again(worst)))
-            budget.count(completion.usage)
-            return completion
-        except (asyncio.CancelledError, TimeoutError) as error:
-            if isinstance(error, TimeoutError) and not limit.expired():
-                raise
-            budget.count(worst)
-            if limit.expired():
-                raise BudgetExhausted(f"the budget of {budget.limits.seconds:.0f} seconds is spent") from None
-            raise
-        finally:
-            budget.end(worst)
 
     async def aclose(self) -> None:
         """Close the inner model."""
         await self.model.aclose()
+
+
+class MeteredEmbedder(Embedder):
+    """An embedder whose calls are counted and admitted as a language model's are; without an endpoint it has none."""
+
+    def __init__(self, embedder: Embedder, *, budget: Budget | None = None) -> None:
+        """Count the calls of ``embedder`` from now on."""
+        self.embedder = embedder
+        self.budget = budget
+        self.ledger = Ledger()
+
+    @property
+    def name(self) -> str:
+        """The inner embedder's name."""
+        return self.embedder.name
+
+    def worst_case(self, texts: Sequence[str]) -> Usage | None:
+        """Return the inner embedder's."""
+        return self.embedder.worst_case(texts)
+
+    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+        """Ask the inner embedder, MOST_TEXTS texts a call. Raises BudgetExhausted as ``Metered`` does."""
+        if not texts or self.embedder.worst_case(texts) is None:
+            return await self.embedder.embed(texts)
+        starts = range(0, len(texts), MOST_TEXTS)
+        return joined([await self._call(texts[start : start + MOST_TEXTS], unanswered) for start in starts])
+
+    async def aclose(self) -> None:
+        """Close the inner embedder."""
+        await self.embedder.aclose()
+
+    async def _call(self, texts: Sequence[str], unanswered: Callable[[], None] | None) -> Embedding:
+        worst = self.embedder.worst_case(texts)
+        if self.budget is None or worst is None:
+            embedding = await self.embedder.embed(texts, unanswered=unanswered)
+        else:
+            embedding = await _within(
+                self.budget, "embed", worst, lambda unanswered: self.embedder.embed(texts, unanswered=unanswered)
+            )
+        if embedding.usage is not None:
+            self.ledger.add("embed", embedding.usage)
+        return embedding
+
+
+async def _within(
+    budget: Budget, role: CallRole, worst: Usage, call: Callable[[Callable[[], None]], Awaitable[AnswerT]]
+) -> AnswerT:
+    """Make a call that the budget admits; ``call`` takes what is to be called for each attempt without an answer."""
+    await _admission(budget, worst)
+    limit = asyncio.timeout(budget.seconds_left)
+    try:
+        async with limit:
+            answer = await call(lambda: budget.try_again(worst))
+        usage = answer.usage or worst
+        budget.count(usage)
+        account = _account.get()
+        if account is not None:
+            account.add(role, usage)
+        return answer
+    except (asyncio.CancelledError, TimeoutError) as error:
+        if isinstance(error, TimeoutError) and not limit.expired():
+            raise
+        budget.count(worst)
+        if limit.expired():
+            raise BudgetExhausted(f"the budget of {budget.limits.seconds:.0f} seconds is spent") from None
+        raise
+    finally:
+        budget.end(worst)
 
 
 async def _admission(budget: Budget, worst: Usage) -> None:

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import Literal, Unpack
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from .base import CHARACTERS_PER_TOKEN, Completion, Ledger, Request, Usage, Vectors, most_input_tokens, to_json
+from .base import (
+    CHARACTERS_PER_TOKEN,
+    MOST_TEXTS,
+    Completion,
+    Embedder,
+    Embedding,
+    Message,
+    Request,
+    Usage,
+    Vectors,
+    joined,
+    most_input_tokens,
+    to_json,
+)
 from .cache import ResponseCache, cache_key
 from .endpoint import Endpoint, EndpointOptions, excerpt
 from .prices import Prices
@@ -115,7 +131,7 @@ class OpenAIModel:
         return Usage(input_tokens, output_tokens, cost)
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(Embedder):
     """An embedding model behind an OpenAI-compatible endpoint."""
 
     def __init__(
@@ -123,8 +139,9 @@ class OpenAIEmbedder:
         name: str,
         *,
         prices: Prices | None = None,
+        cache: ResponseCache | None = None,
         extra_body: Mapping[str, object] | None = None,
-        batch_size: int = 128,
+        batch_size: int = MOST_TEXTS,
         **endpoint: Unpack[EndpointOptions],
     ) -> None:
         """Ask model ``name`` for at most ``batch_size`` texts a call; the rest as for ``OpenAIModel``."""
@@ -133,36 +150,69 @@ class OpenAIEmbedder:
         check_extra_body(extra_body)
         self._endpoint = Endpoint(name, **endpoint)
         self._prices = prices
+        self._cache = cache
         self._extra_body = dict(extra_body or {})
         self._batch_size = batch_size
-        self.ledger = Ledger()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def name(self) -> str:
         """The model's name at its endpoint."""
         return self._endpoint.model
 
-    async def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one row per text, of length 1; a blank text has a row of zeros. No texts have shape ``(0, 0)``."""
+    def worst_case(self, texts: Sequence[str]) -> Usage:
+        """Return the most that one attempt can take: every byte a token."""
+        return self._usage(most_input_tokens([Message("user", text) for text in texts]))
+
+    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+        """Return the vectors, from the cache where they are known.
+
+        A blank text has a row of zeros. No texts have shape ``(0, 0)``.
+        """
+        ask = self._ask if self._cache is None else partial(self._look_up, self._cache)
         starts = range(0, len(texts), self._batch_size)
-        batches = [await self._embed_batch(texts[start : start + self._batch_size]) for start in starts]
-        return np.concatenate(batches) if batches else np.zeros((0, 0), dtype=np.float32)
+        return joined([await ask(texts[start : start + self._batch_size], unanswered) for start in starts])
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._endpoint.aclose()
 
-    async def _embed_batch(self, texts: Sequence[str]) -> Vectors:
+    async def _look_up(
+        self, cache: ResponseCache, texts: Sequence[str], unanswered: Callable[[], None] | None
+    ) -> Embedding:
+        """Ask only for the texts that nobody asked for; each is kept by itself, as others come with it next time."""
+        keys = [cache_key(self._endpoint.url, 0, [self._body([text])]) for text in texts]
+        async with AsyncExitStack() as stack:
+            for key in sorted(set(keys)):  # in one order, so that no two calls wait for each other
+                await stack.enter_async_context(self._locks.setdefault(key, asyncio.Lock()))
+            known = {key: found for key in set(keys) if (found := cache.get(key)) is not None}
+            new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+            cost: float | None = 0.0
+            if new:
+                asked = await self._ask(list(new.values()), unanswered)
+                cost = None if asked.usage is None else asked.usage.cost_usd
+                for key, answer in zip(new, _apart(asked, list(new.values())), strict=True):
+                    cache.put(key, answer)
+                    known[key] = answer
+        rows = [np.frombuffer(base64.b64decode(known[key].text), dtype="<f4") for key in keys]
+        tokens = sum(answer.usage.input_tokens for answer in known.values())
+        return Embedding(np.array(rows, dtype=np.float32), Usage(tokens, 0, cost, cached=not new))
+
+    async def _ask(self, texts: Sequence[str], unanswered: Callable[[], None] | None) -> Embedding:
         spoken = np.array([bool(text.strip()) for text in texts])
-        asked = [text if text.strip() else "-" for text in texts]  # OpenAI refuses a whole batch for one empty text
-        body = to_json({"model": self.name, "input": asked} | self._extra_body)
-        reply = await self._endpoint.post("/embeddings", lambda: body, role="embed")
-        tokens = _tokens(reply, "prompt_tokens", asked)
-        self.ledger.add("embed", Usage(tokens, 0, self._prices.cost(tokens, 0) if self._prices else None))
+        body = self._body(texts)
+        reply = await self._endpoint.post("/embeddings", lambda: body, role="embed", unanswered=unanswered)
         rows = self._rows(reply, count=len(texts))
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         unit: Vectors = rows / np.where(lengths > 0, lengths, 1) * spoken[:, None]
-        return unit
+        return Embedding(unit.astype(np.float32), self._usage(_tokens(reply, "prompt_tokens", texts)))
+
+    def _body(self, texts: Sequence[str]) -> bytes:
+        asked = [text if text.strip() else "-" for text in texts]  # OpenAI refuses a whole batch for one empty text
+        return to_json({"model": self.name, "input": asked} | self._extra_body)
+
+    def _usage(self, tokens: int) -> Usage:
+        return Usage(tokens, 0, None if self._prices is None else self._prices.cost(tokens, 0))
 
     def _rows(self, reply: object, *, count: int) -> Vectors:
         """Return the vectors in the order of the texts, whatever the order of the reply."""
@@ -175,6 +225,15 @@ class OpenAIEmbedder:
             what = f"the reply does not hold {count} vectors of finite numbers: {excerpt(json.dumps(reply))}"
             raise self._endpoint.error(what)
         return rows
+
+
+def _apart(embedding: Embedding, texts: Sequence[str]) -> Iterator[Completion]:
+    """Return each text's vector as text, with its share of the tokens by its length."""
+    lengths = np.cumsum([max(1, len(text)) for text in texts])
+    tokens = 0 if embedding.usage is None else embedding.usage.tokens
+    shares = np.diff(np.round(lengths * tokens / lengths[-1]).astype(int), prepend=0)
+    for row, share in zip(embedding.vectors, shares, strict=True):
+        yield Completion(base64.b64encode(row.astype("<f4").tobytes()).decode(), Usage(int(share), 0))
 
 
 def check_extra_body(extra_body: Mapping[str, object] | None) -> None:

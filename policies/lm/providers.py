@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from ...data.registry import Registry, UnknownPartError
-from .base import LanguageModel
+from ..text import DIMENSIONS, LexicalEmbedder
+from .base import Embedder, LanguageModel
 from .cache import ResponseCache
 from .embedded import EmbeddedModel
 from .endpoint import EndpointOptions
-from .openai import OpenAIModel, check_extra_body
+from .fast import FastEmbedder
+from .openai import OpenAIEmbedder, OpenAIModel, check_extra_body
 from .prices import Prices
 
 Made = TypeVar("Made")
@@ -125,6 +127,25 @@ def _openai_model(name: str) -> Provided[LanguageModel]:
     return Provided(_required(name), make)
 
 
+def _lexical(argument: str) -> Provided[Embedder]:
+    if not argument.isdecimal() or int(argument) < 1:
+        raise ValueError("the number of dimensions is missing")
+    made = LexicalEmbedder(dimensions=int(argument))
+    return Provided(made.name, lambda _, __: made, remote=False, stand_in=True, per_core=True)
+
+
+def _openai_embedder(name: str) -> Provided[Embedder]:
+    def make(endpoint: EndpointConfig, cache: ResponseCache | None) -> OpenAIEmbedder:
+        prices = endpoint.prices.get(name)
+        return OpenAIEmbedder(name, extra_body=endpoint.extra_body, prices=prices, cache=cache, **endpoint.options)
+
+    return Provided(_required(name), make)
+
+
+def _fastembed(name: str) -> Provided[Embedder]:
+    return Provided(_required(name), lambda _, __: FastEmbedder(name), remote=False)
+
+
 def _required(name: str) -> str:
     if not name.strip():
         raise ValueError("the name is missing")
@@ -136,12 +157,46 @@ MODELS: Registry[Provider[LanguageModel]] = Registry(
     "mnemotune.models",
     {"embedded": Provider("embedded", _embedded), "openai": Provider("openai:NAME", _openai_model)},
 )
+EMBEDDERS: Registry[Provider[Embedder]] = Registry(
+    "embedder",
+    "mnemotune.embedders",
+    {
+        "fastembed": Provider("fastembed:NAME", _fastembed),
+        "lexical": Provider("lexical:DIMENSIONS", _lexical),
+        "openai": Provider("openai:NAME", _openai_embedder),
+    },
+)
+WIDE = 1024
+"""Dimensions of lexical vectors in which words hardly collide."""
 
 
 @cache
 def model_named(name: str) -> Provided[LanguageModel]:
     """Return what a language model's name stands for. Raises ValueError, which lists what can be written."""
     return _named(name, MODELS)
+
+
+@cache
+def embedder_named(name: str) -> Provided[Embedder]:
+    """Return what an embedder's name stands for. Raises ValueError, which lists what can be written."""
+    return _named(name, EMBEDDERS)
+
+
+def default_embedder(model: str) -> str:
+    """Return the embedder that goes with a language model where nobody names another.
+
+    With a stand-in, few dimensions: its figures are to come near the published ones. Nobody knows which embedding
+    models an endpoint has, so that none is asked without being named.
+    """
+    return f"lexical:{DIMENSIONS if model_named(model).stand_in else WIDE}"
+
+
+def open_embedder(name: str, endpoint: EndpointConfig = EndpointConfig()) -> Embedder:  # noqa: B008 - frozen
+    """Make the embedder of a name, for example ``openai:text-embedding-3-small``. Raises ValueError for an unknown one.
+
+    Raises LanguageModelError when it cannot be had.
+    """
+    return embedder_named(name).make(endpoint, None)
 
 
 def _named(name: str, registry: Registry[Provider[Made]]) -> Provided[Made]:
@@ -152,3 +207,76 @@ def _named(name: str, registry: Registry[Provider[Made]]) -> Provided[Made]:
         why = "" if isinstance(error, UnknownPartError) else f" ({error})"
         *first, last = (f"`{registry.get(known).usage}`" for known in registry.names)
         raise ValueError(f"{name!r} is no {registry.kind}{why}; write {', '.join(first)} or {last}") from None
+
+
+class ModelsConfig(BaseModel):
+    """Which models take part, and how they are reached."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = "embedded"
+    """``embedded``, ``openai:NAME``, or what other packages register."""
+    user_model: str | None = None
+    """Plays the user; None is ``model``."""
+    proposer_model: str | None = None
+    """Edits prompts; None is ``model``."""
+    embedder: str = Field(default=None, validate_default=True)
+    """Searches memories: ``lexical:DIMENSIONS``, ``openai:NAME``, ``fastembed:NAME`` or ``fastembed:FOLDER``, or what
+    other packages register. None is ``lexical:16`` with the embedded model, and ``lexical:1024`` with a real one."""
+    endpoint: EndpointConfig = EndpointConfig()
+    embedder_endpoint: EndpointConfig | None = None
+    """How the embedder is spoken to; None is ``endpoint`` without its ``extra_body``. The prices of ``endpoint`` hold
+    here too."""
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The model that plays each part: ``assistant``, ``user`` and ``proposer``."""
+        return {
+            "assistant": self.model,
+            "user": self.user_model or self.model,
+            "proposer": self.proposer_model or self.model,
+        }
+
+    @property
+    def provided(self) -> dict[str, Provided[LanguageModel]]:
+        """What their names stand for, by name."""
+        return {name: model_named(name) for name in self.models.values()}
+
+    @property
+    def provided_embedder(self) -> Provided[Embedder]:
+        """What the embedder's name stands for."""
+        return embedder_named(self.embedder)
+
+    @property
+    def reach_of_embedder(self) -> EndpointConfig:
+        """How the embedder is spoken to."""
+        given = self.embedder_endpoint or self.endpoint.model_copy(update={"extra_body": {}})
+        return given.model_copy(update={"prices": {**self.endpoint.prices, **given.prices}})
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether nothing real takes part: no part is played by a real language model, and no endpoint is asked."""
+        return all(model.stand_in for model in self.provided.values()) and not self.provided_embedder.remote
+
+    @property
+    def per_core(self) -> bool:
+        """Whether a copy of all of them in a process on each core is worth while."""
+        return all(model.per_core for model in self.provided.values()) and self.provided_embedder.per_core
+
+    @field_validator("model", "user_model", "proposer_model")
+    @classmethod
+    def _check_model(cls, given: str | None) -> str | None:
+        if given is not None:
+            model_named(given)
+        return given
+
+    @field_validator("embedder", mode="before")
+    @classmethod
+    def _choose_embedder(cls, given: object, info: ValidationInfo) -> object:
+        return default_embedder(info.data["model"]) if given is None and "model" in info.data else given
+
+    @field_validator("embedder")
+    @classmethod
+    def _check_embedder(cls, given: str) -> str:
+        embedder_named(given)
+        return given

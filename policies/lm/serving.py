@@ -126,7 +126,7 @@ class _Api:
         asked = read_request(Embeddings, await request.read())
         name = self.served.embedder.name
         _check_name(asked.model, name)
-        rows = np.asarray(await self.served.embedder.embed(asked.input), dtype="<f4")
+        rows = np.asarray((await self.served.embedder.embed(asked.input)).vectors, dtype="<f4")
         if asked.dimensions not in {None, rows.shape[1]}:
             raise ApiError(400, f"dimensions: {name} has {rows.shape[1]} and no others", param="dimensions")
         coded = asked.encoding_format == "base64"

@@ -58,15 +58,16 @@ class VectorIndex:
 
     async def search(self, query: str, texts: Sequence[str], top_k: int) -> list[int]:
         """Return the positions of the ``top_k`` texts most similar to ``query``, best first; ties go to the newer."""
+        (best,) = await self.search_each([query], texts, top_k)
+        return best
+
+    async def search_each(self, queries: Sequence[str], texts: Sequence[str], top_k: int) -> list[list[int]]:
+        """Return the same for each of several queries, at least one; all of it is one call of the embedder."""
         if not texts:
-            return []
-        matrix = await self._matrix(tuple(texts))
-        (vector,) = await self._embedder.embed([query])
-        similarity = matrix @ vector.astype(np.float64)
-        order = np.argsort(-similarity)
-        rank = np.empty(len(texts), dtype=int)
-        rank[order] = np.cumsum(np.diff(-similarity[order], prepend=-np.inf) > ALIKE)
-        return [int(i) for i in np.lexsort((-np.arange(len(texts)), rank))[:top_k]]
+            return [[] for _ in queries]
+        vectors = await self._embed(queries, tuple(texts))
+        matrix = self._matrix(tuple(texts))
+        return [_best(matrix @ vector.astype(np.float64), top_k) for vector in vectors]
 
     def forget(self, texts: Sequence[str]) -> None:
         """Drop the vectors of texts; a text that is searched again is embedded again."""
@@ -74,17 +75,29 @@ class VectorIndex:
         for text in texts:
             self._vectors.pop(text, None)
 
-    async def _matrix(self, texts: tuple[str, ...]) -> Matrix:
+    async def _embed(self, queries: Sequence[str], texts: tuple[str, ...]) -> Vectors:
+        """Return the vectors of the queries; those of texts that are new come with them."""
         if self._last is None or self._last[0] != texts:
             async with self._lock:  # searches side by side would each embed the same new texts
-                await self._embed_new(texts)
+                new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+                if new:
+                    vectors = (await self._embedder.embed([*new, *queries])).vectors
+                    self._vectors.update(zip(new, vectors[: len(new)], strict=True))
+                    return vectors[len(new) :]
+        return (await self._embedder.embed(queries)).vectors
+
+    def _matrix(self, texts: tuple[str, ...]) -> Matrix:
+        if self._last is None or self._last[0] != texts:
             self._last = texts, np.stack([self._vectors[text] for text in texts], dtype=np.float64)
         return self._last[1]
 
-    async def _embed_new(self, texts: tuple[str, ...]) -> None:
-        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        if new:
-            self._vectors.update(zip(new, await self._embedder.embed(new), strict=True))
+
+def _best(similarity: Matrix, top_k: int) -> list[int]:
+    """Return the positions of the greatest, the greatest first; of those that are alike, the last comes first."""
+    order = np.argsort(-similarity)
+    rank = np.empty(len(similarity), dtype=int)
+    rank[order] = np.cumsum(np.diff(-similarity[order], prepend=-np.inf) > ALIKE)
+    return [int(i) for i in np.lexsort((-np.arange(len(similarity)), rank))[:top_k]]
 
 
 async def ranked(policy: MemoryPolicy, state: MemoryState, index: VectorIndex, query: str) -> list[Entry]:

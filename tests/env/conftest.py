@@ -157,18 +157,16 @@ class ScriptedModel(LanguageModel):
         return [request.messages[-1].content for request in self.asked(role)]
 
 
-class SlowEmbedder:
+class SlowEmbedder(LexicalEmbedder):
     """The lexical vectors, but each call lasts."""
 
-    name = "slow"
-
     def __init__(self, seconds: float) -> None:
+        super().__init__()
         self._seconds = seconds
-        self._inner = LexicalEmbedder()
 
-    async def embed(self, texts: Sequence[str]) -> Any:
+    async def embed(self, texts: Sequence[str], **_: Any) -> Any:
         await asyncio.sleep(self._seconds)
-        return await self._inner.embed(texts)
+        return await super().embed(texts)
 
 
 class _SkippingSelector(selectors.DefaultSelector):

@@ -34,6 +34,8 @@ splits: {train: 3, validation: 4, test: 5, seed: 6}
 model: openai:org/some-model:7b
 user_model: embedded
 proposer_model: openai:thinker
+embedder: openai:small-vectors
+embedder_endpoint: {base_url: "http://127.0.0.1:8001/v1"}
 endpoint:
   base_url: http://127.0.0.1:8000/v1
   concurrency: 3
@@ -218,6 +220,39 @@ def test_a_model_is_embedded_or_openai_with_a_name(role: str, model: str) -> Non
 @pytest.mark.parametrize("role", ["model", "user_model", "proposer_model"])
 def test_any_other_model_is_refused_by_key(role: str, model: str) -> None:
     assert problem(LEAST, f"{role}={model}").startswith(f"my.yaml: {role}: ")
+
+
+@pytest.mark.parametrize(
+    ("model", "embedder"),
+    [("embedded", "lexical:16"), ("openai:small", "lexical:1024"), ("openai:a:b", "lexical:1024")],
+)
+@pytest.mark.parametrize("given", [[], ["embedder=null"]])
+def test_a_real_models_memories_are_not_searched_with_few_dimensions(
+    model: str, embedder: str, given: list[str]
+) -> None:
+    assert parse(LEAST, f"model={model}", *given).embedder == embedder
+
+
+@pytest.mark.parametrize("embedder", ["lexical:64", "openai:org/small:1", "fastembed:org/tiny", "fastembed:/a/folder"])
+def test_an_embedder_can_be_named(embedder: str) -> None:
+    assert parse(LEAST, f"embedder={embedder}").embedder == embedder
+
+
+@pytest.mark.parametrize(
+    "embedder", ["lexical", "lexical:0", "'lexical:'", "'openai:'", "fastembed", "glove", "''", "3"]
+)
+def test_any_other_embedder_is_refused_by_key(embedder: str) -> None:
+    told = problem(LEAST, f"embedder={embedder}")
+    assert told.startswith("my.yaml: embedder: ")
+    assert embedder == "3" or "`fastembed:NAME`, `lexical:DIMENSIONS` or `openai:NAME`" in told
+
+
+def test_an_embedder_is_spoken_to_like_the_models_but_for_what_is_added_to_their_requests() -> None:
+    shared = parse(LEAST, "endpoint.base_url=http://a/v1", "endpoint.extra_body={reasoning_effort: low}")
+    assert (shared.reach_of_embedder.base_url, shared.reach_of_embedder.extra_body) == ("http://a/v1", {})
+    own = parse(LEAST, "endpoint.base_url=http://a/v1", "embedder_endpoint={base_url: http://b/v1, attempts: 2}")
+    assert (own.reach_of_embedder.base_url, own.reach_of_embedder.attempts) == ("http://b/v1", 2)
+    assert (own.endpoint.base_url, own.endpoint.attempts) == ("http://a/v1", 6)
 
 
 @pytest.mark.parametrize(

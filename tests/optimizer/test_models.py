@@ -102,6 +102,7 @@ def test_the_configs_address_comes_before_the_environments(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("overrides", "kept"),
     [
+        (["embedder=openai:small"], True),
         (["model=embedded"], False),
         (["model=openai:small"], True),
         (["user_model=openai:small"], True),

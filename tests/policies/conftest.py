@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from mnemotune.policies import MemoryPolicy
-from mnemotune.policies.lm import Completion, LanguageModel, Message, Request, Usage
-from mnemotune.policies.lm.base import Vectors
+from mnemotune.policies.lm import Completion, Embedder, Embedding, LanguageModel, Message, Request, Usage
 
 MakeModel = Callable[..., "ScriptedModel"]
 MakeEmbedder = Callable[..., "ChosenVectors"]
@@ -42,7 +41,7 @@ class ScriptedModel(LanguageModel):
         return [request.messages[-1].content for request in self.requests]
 
 
-class ChosenVectors:
+class ChosenVectors(Embedder):
     """Gives each text the vector that the test has chosen, and remembers what it was asked."""
 
     name = "chosen"
@@ -51,9 +50,12 @@ class ChosenVectors:
         self.asked: list[tuple[str, ...]] = []
         self._vectors = vectors
 
-    async def embed(self, texts: Sequence[str]) -> Vectors:
+    async def embed(self, texts: Sequence[str], **_: Any) -> Embedding:
         self.asked.append(tuple(texts))
-        return np.array([self._vectors[text] for text in texts], dtype=np.float32)
+        return Embedding(np.array([self._vectors[text] for text in texts], dtype=np.float32))
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
 
 
 def _policy(mode: str, **changes: Any) -> MemoryPolicy:

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.policies.lm import Embedder
+from mnemotune.policies.lm.conformance import EmbedderConformance, Make
 from mnemotune.policies.text import DIMENSIONS, STOP_WORDS, LexicalEmbedder, sentences, stem, stems
 
 # Words
@@ -81,72 +81,27 @@ def test_no_sentence_is_empty_or_made_up(text: str) -> None:
 # Vectors
 
 
-class EmbedderConformance:
-    """What every embedder must do; a subclass makes one."""
-
-    def make(self) -> Embedder:
-        raise NotImplementedError
-
-    def embed(self, *texts: str) -> np.ndarray:
-        return asyncio.run(self.make().embed(list(texts)))
-
-    def test_there_is_a_row_of_length_one_for_each_text(self) -> None:
-        vectors = self.embed("I swim every day.", "Cats are great.", "I swim every day.")
-        assert vectors.dtype == np.float32
-        assert vectors.shape[0] == 3
-        assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
-        assert np.array_equal(vectors[0], vectors[2])
-        assert not np.array_equal(vectors[0], vectors[1])
-
-    def test_a_text_without_words_has_length_zero_or_one(self) -> None:
-        for length in np.linalg.norm(self.embed("", "?!", "\n"), axis=1):
-            assert float(length) == pytest.approx(0) or float(length) == pytest.approx(1, abs=1e-5)
-
-    def test_no_texts_are_no_rows(self) -> None:
-        assert len(self.embed()) == 0
-
-    def test_a_row_depends_on_its_text_alone(self) -> None:
-        embedder = self.make()
-
-        async def twice() -> None:
-            first = await embedder.embed(["a cat", "a dog"])
-            alone = await embedder.embed(["a dog"])
-            assert np.allclose(first[1], alone[0], atol=1e-6)
-
-        asyncio.run(twice())
-
-    def test_like_texts_are_more_similar_than_unlike_ones(self) -> None:
-        cat, cats, tax = self.embed("My cat sleeps.", "The cat is asleep, my cat.", "Income tax is due in May.")
-        assert cat @ cats > cat @ tax
-
-    @settings(deadline=None)
-    @given(texts=st.lists(st.text(st.characters()), max_size=5))
-    def test_any_texts_have_rows(self, texts: list[str]) -> None:
-        vectors = self.embed(*texts)
-        assert len(vectors) == len(texts)
-        assert np.isfinite(vectors).all()
-        assert (np.linalg.norm(vectors, axis=1) < 1.0001).all()
-
-
 class TestLexicalEmbedder(EmbedderConformance):
-    def make(self) -> LexicalEmbedder:
-        return LexicalEmbedder()
+    @pytest.fixture(params=[DIMENSIONS, 1024])
+    def make(self, request: pytest.FixtureRequest) -> Make:
+        return lambda: LexicalEmbedder(dimensions=request.param)
 
 
 def test_lexical_vectors_have_the_dimensions_asked_for() -> None:
-    assert asyncio.run(LexicalEmbedder(dimensions=64).embed(["a cat"])).shape == (1, 64)
-    assert asyncio.run(LexicalEmbedder().embed([])).shape == (0, DIMENSIONS)
+    assert asyncio.run(LexicalEmbedder(dimensions=64).embed(["a cat"])).vectors.shape == (1, 64)
+    assert asyncio.run(LexicalEmbedder().embed([])).vectors.shape == (0, DIMENSIONS)
     assert LexicalEmbedder().name == "lexical"
 
 
 def test_texts_of_the_same_words_in_other_forms_and_orders_are_the_same_lexically() -> None:
-    first, second, empty = asyncio.run(LexicalEmbedder().embed(["Dogs chase the cat", "cats, chasing a dog!", "I am"]))
+    texts = ["Dogs chase the cat", "cats, chasing a dog!", "I am"]
+    first, second, empty = asyncio.run(LexicalEmbedder().embed(texts)).vectors
     assert np.array_equal(first, second)
     assert not empty.any()
 
 
 def test_a_word_said_twice_counts_more_but_not_double() -> None:
-    once, twice, cat = asyncio.run(LexicalEmbedder().embed(["cat dog", "cat cat dog", "cat"]))
+    once, twice, cat = asyncio.run(LexicalEmbedder().embed(["cat dog", "cat cat dog", "cat"])).vectors
     assert once @ cat == pytest.approx(0.5**0.5, abs=1e-5)
     said = 1 + np.log(2)
     assert twice @ cat == pytest.approx(said / np.hypot(said, 1), abs=1e-5)
@@ -156,7 +111,7 @@ PRINT_VECTOR = """
 import asyncio
 from mnemotune.policies.text import LexicalEmbedder
 
-print(asyncio.run(LexicalEmbedder().embed(["My cat sleeps in 3 boxes."])).nonzero()[1].tolist())
+print(asyncio.run(LexicalEmbedder().embed(["My cat sleeps in 3 boxes."])).vectors.nonzero()[1].tolist())
 """
 
 

@@ -67,7 +67,7 @@ def collect_command(
     """Label the memory writes of many policies: do they lose facts that a question asks for."""
     from ...proposers.population import dealt, population  # imported late: Optuna takes a while
 
-    settings = settings_of(config, model)
+    settings = settings_of(config, model=model)
     all_names = [*names, *(more or [])]
     members = population(all_names, seed=seed, templates=settings.templates)
     track = DialogueTrack(protocol_of(settings))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from ...text import LexicalEmbedder
-from ..base import Completion, Embedder, LanguageModel, LanguageModelError, Request, Vectors
+from ..base import Completion, Embedder, Embedding, LanguageModel, LanguageModelError, Request
 from . import EmbeddedModel
 
 T = TypeVar("T")
@@ -79,16 +79,19 @@ class PooledEmbedder(Embedder):
         """Leave the work to ``pool``."""
         self._pool = pool
 
-    async def embed(self, texts: Sequence[str]) -> Vectors:
+    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
         """Return one row per text. Raises LanguageModelError when the process was killed."""
         return await self._pool.run(_embed, tuple(texts))
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
 
 
 def _complete(request: Request) -> Completion:
     return asyncio.run(EmbeddedModel().complete(request))
 
 
-def _embed(texts: Sequence[str]) -> Vectors:
+def _embed(texts: Sequence[str]) -> Embedding:
     return asyncio.run(LexicalEmbedder().embed(texts))
 
 

@@ -29,6 +29,7 @@ from mnemotune.optimizer.config import load_config
 from mnemotune.optimizer.search.run import evolve
 from mnemotune.policies.lm import Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.text import LexicalEmbedder
 from people import write_people
 
 FOREIGN = (
@@ -197,6 +198,9 @@ class Server:
         self.asked.append((dict(request.headers), body))
         if self.refusal is not None:
             return self._say({"error": {"message": "not today"}}, self.refusal)
+        if "input" in body:
+            rows = (await LexicalEmbedder().embed(body["input"])).vectors.tolist()
+            return self._say({"data": [{"index": i, "embedding": row} for i, row in enumerate(rows)]})
         messages = tuple(Message(m["role"], m["content"]) for m in body["messages"])
         said = self.whim(request.headers["x-mnemotune-role"], "\n".join(message.content for message in messages))
         if isinstance(said, tuple):

@@ -324,6 +324,43 @@ def test_environment_variables_point_to_an_endpoint(
     assert {headers["authorization"] for headers, _ in server.asked} == {"Bearer sesame"}
 
 
+@pytest.mark.parametrize(
+    ("policy", "options", "embedder", "told"),
+    [
+        ("rag", ["--model", "openai:tiny"], "lexical:1024", True),
+        ("awe", ["--model", "openai:tiny", "--embedder", "lexical:16"], "lexical:16", True),
+        ("awi", ["--model", "openai:tiny"], "lexical:1024", False),
+        ("rag", [], "lexical:16", False),
+        ("rag", ["--embedder", "lexical:64"], "lexical:64", False),
+    ],
+)
+def test_what_searched_a_real_models_memories_by_words_alone_is_said_once(
+    cli: Cli, people: Path, endpoint: Callable[..., Path],
+    policy: str, options: list[str], embedder: str, told: bool, plain: Any,
+) -> None:  # fmt: skip
+    command = ["evaluate", policy, "--data", people, "--users", "user-1-000", "--config", endpoint(), *options]
+    done = cli(*command, "--json").succeeded()
+    assert done.json["embedder"] == embedder
+    assert (done.json["remark"] is not None) == told
+    assert plain(done.err).count(f"by hashed words ({embedder}) and not by meaning") == told
+
+
+def test_an_embedder_behind_the_endpoint_is_asked_and_counted(
+    cli: Cli, people: Path, server: Any, endpoint: Callable[..., Path]
+) -> None:
+    command = ["evaluate", "rag", "--data", people, "--users", "user-1-000", "--config", endpoint()]
+    here = cli(*command, "--json").succeeded().json
+    there = cli(*command, "--embedder", "openai:small", "--out", "kept", "--json").succeeded().json
+    assert there["memory_score"] == here["memory_score"]
+    spend = there["spend"]["embed"]
+    assert spend["calls"] == len(server.asked) + spend["cached"]
+    assert (there["embedder"], there["cost_usd"]) == ("openai:small", None)
+    server.asked.clear()
+    again = cli(*command, "--embedder", "openai:small", "--out", "kept", "--json").succeeded().json
+    assert server.asked == []
+    assert again["spend"]["embed"] == {**spend, "cached": spend["calls"], "cost_usd": 0}
+
+
 def test_nothing_is_written_without_out(cli: Cli, people: Path) -> None:
     cli("evaluate", "native", "--data", people, "--users", "user-1-000").succeeded()
     assert list(Path.cwd().iterdir()) == []

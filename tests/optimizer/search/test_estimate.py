@@ -70,6 +70,20 @@ def test_a_rehearsal_plays_seed_policy_baselines_and_every_way_to_write(configur
         assert taken[CALL_ROLES.index("upper_bound"), 0] == 0
 
 
+def test_an_embedder_behind_an_endpoint_is_counted_and_priced(
+    configured: Make, splits: Splits, rehearsal: Rehearsal
+) -> None:
+    prices = "endpoint.prices={e: {input: 1000, output: 0, date: 2026-10-01}}"
+    config = configured("embedder=openai:e", prices)
+    found = estimate(config, splits, asyncio.run(rehearse(config, splits, clock=lambda: 0.0)))
+    told = found.as_json()
+    assert told["calls"]["embed"] > 0
+    assert told["usd"]["embed"] == pytest.approx(told["tokens"]["embed"]["input"] / 1000, rel=1e-3)
+    assert told["total"]["usd"] == pytest.approx(told["usd"]["embed"])
+    assert found.seconds is None, "it is the endpoint's to say"
+    assert "embed" not in estimate(configured(), splits, rehearsal).as_json()["calls"]
+
+
 def test_those_that_stand_for_candidates_come_in_the_order_of_their_scores(rehearsal: Rehearsal) -> None:
     evaluator = Evaluator(rehearsal.track, Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder()))
     scores = [asyncio.run(evaluator.evaluate(policy, [rehearsal.task])).memory_score.mean for policy in rehearsal.broad]

@@ -310,7 +310,7 @@ async def test_rows_follow_the_texts_with_length_one(server: ScriptedServer, emb
     conforming: Embedder = embedder
     server.answer(vectors([3.0, 4.0], [0.0, 2.0]))
     server.answer(vectors([-5.0, 0.0]))
-    rows = await conforming.embed(["a", "b", "c"])
+    rows = (await conforming.embed(["a", "b", "c"])).vectors
     assert rows.dtype == np.float32
     assert rows == pytest.approx(np.array([[0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]))
     assert [asked.body for asked in server.asked] == [
@@ -320,41 +320,76 @@ async def test_rows_follow_the_texts_with_length_one(server: ScriptedServer, emb
     assert {(asked.path, asked.headers["x-mnemotune-role"]) for asked in server.asked} == {("/v1/embeddings", "embed")}
 
 
-async def test_embedding_calls_are_in_the_embedders_own_ledger(
-    server: ScriptedServer, embedder: OpenAIEmbedder
-) -> None:
+async def test_an_embedding_says_what_it_took(server: ScriptedServer, embedder: OpenAIEmbedder) -> None:
     server.answer(vectors([1.0], [1.0], tokens=30))
     server.answer(vectors([1.0], tokens=20))
-    await embedder.embed(["a", "b", "c"])
-    spend = embedder.ledger.by_role["embed"]
-    assert (spend.calls, spend.input_tokens, spend.output_tokens) == (2, 50, 0)
-    assert spend.cost_usd == pytest.approx(100e-6)
+    usage = (await embedder.embed(["a", "b", "c"])).usage
+    assert usage == Usage(50, 0, pytest.approx(100e-6))
+    assert usage.tokens < embedder.worst_case(["a", "b", "c"]).tokens
 
 
 async def test_an_unknown_price_of_embedding_is_none(server: ScriptedServer) -> None:
     embedder = OpenAIEmbedder("e", base_url=server.url)
     server.answer(vectors([1.0]))
-    await embedder.embed(["a"])
-    assert embedder.ledger.total.cost_usd is None
+    usage = (await embedder.embed(["a"])).usage
+    assert usage is not None
+    assert usage.cost_usd is None
     await embedder.aclose()
+
+
+async def test_each_text_is_paid_for_once_whatever_comes_with_it(server: ScriptedServer, tmp_path: Path) -> None:
+    """A second embedder is a resumed run."""
+    cache = ResponseCache(tmp_path / "cache.db")
+    first, second = (OpenAIEmbedder("e", base_url=server.url, prices=PRICES, cache=cache) for _ in range(2))
+    server.answer(vectors([3.0, 4.0], [0.0, 2.0], tokens=9))
+    before = await first.embed(["a", "b", "a"])
+    server.answer(vectors([-1.0, 0.0], tokens=5))
+    again = await second.embed(["b", "c"])
+    known = await second.embed(["c", "a"])
+    assert [asked.body["input"] for asked in server.asked] == [["a", "b"], ["c"]]
+    assert before.vectors == pytest.approx(np.array([[0.6, 0.8], [0.0, 1.0], [0.6, 0.8]]))
+    assert np.array_equal(known.vectors, [[-1.0, 0.0], before.vectors[0]])
+    assert before.usage is not None
+    assert again.usage is not None
+    assert known.usage is not None
+    assert (before.usage.tokens, again.usage.tokens, known.usage.tokens) == (9, 10, 9)  # of 9, b has 5
+    assert again.usage.cost_usd == pytest.approx(10e-6)
+    assert known.usage.cached
+    assert known.usage.cost_usd == 0
+    await first.aclose()
+    await second.aclose()
+    cache.close()
+
+
+async def test_whoever_embeds_the_same_text_meanwhile_waits_for_its_vector(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    cache = ResponseCache(tmp_path / "cache.db")
+    embedder = OpenAIEmbedder("e", base_url=server.url, cache=cache)
+    server.answer(vectors([1.0], [2.0]))
+    found = await asyncio.gather(*(embedder.embed(texts) for texts in (["a", "b"], ["b", "a"], ["b"])))
+    assert len(server.asked) == 1
+    assert [len(one.vectors) for one in found] == [2, 2, 1]
+    await embedder.aclose()
+    cache.close()
 
 
 async def test_a_blank_text_has_a_row_of_zeros_and_is_not_sent_blank(
     server: ScriptedServer, embedder: OpenAIEmbedder
 ) -> None:
     server.answer(vectors([2.0, 0.0], [1.0, 1.0]))
-    rows = await embedder.embed(["a", " \n"])
+    rows = (await embedder.embed(["a", " \n"])).vectors
     assert rows.tolist() == [[1.0, 0.0], [0.0, 0.0]]
     assert server.asked[0].body["input"] == ["a", "-"]
 
 
 async def test_a_vector_of_zeros_stays_zero(server: ScriptedServer, embedder: OpenAIEmbedder) -> None:
     server.answer(vectors([0.0, 0.0]))
-    assert (await embedder.embed(["a"])).tolist() == [[0.0, 0.0]]
+    assert (await embedder.embed(["a"])).vectors.tolist() == [[0.0, 0.0]]
 
 
 async def test_no_texts_cost_no_call(server: ScriptedServer, embedder: OpenAIEmbedder) -> None:
-    assert (await embedder.embed([])).shape == (0, 0)
+    assert (await embedder.embed([])).vectors.shape == (0, 0)
     assert server.asked == []
 
 

@@ -1,4 +1,4 @@
-"""Language models by name."""
+"""Language models and embedders by name."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import pytest
 from mnemotune.optimizer.config import ConfigError, parse_config
 from mnemotune.optimizer.models import open_models
 from mnemotune.policies.lm import Message, Request
-from mnemotune.policies.lm.providers import MODELS, EndpointConfig, model_named
+from mnemotune.policies.lm.providers import EMBEDDERS, MODELS, EndpointConfig, embedder_named, model_named
 
 ROOT = Path(__file__).parents[3]
 LEAST = "{data: base, splits: {train: 1, validation: 2, test: 2}, seed_policy: native}"
 PARROT = '''
-"""A language model that says everything twice."""
+"""A language model that says everything twice, and an embedder that sees a text's length."""
 
-from mnemotune.policies.lm import Completion, LanguageModel, Usage
+import numpy as np
+
+from mnemotune.policies.lm import Completion, Embedder, Embedding, LanguageModel, Usage
 from mnemotune.policies.lm.providers import Provided, Provider
 
 
@@ -33,19 +35,36 @@ class Parrot(LanguageModel):
         pass
 
 
+class Rulers(Embedder):
+    name = "ruler"
+
+    async def embed(self, texts, *, unanswered=None):
+        angles = np.array([len(text) for text in texts], dtype=np.float32)
+        return Embedding(np.stack([np.cos(angles), np.sin(angles)], axis=1))
+
+    async def aclose(self):
+        pass
+
+
 PARROTS = Provider("parrot:COLOUR", lambda colour: Provided(colour, lambda endpoint, cache: Parrot(), remote=False))
+RULERS = Provider("ruler", lambda _: Provided("ruler", lambda endpoint, cache: Rulers(), remote=False))
 '''
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install a package that brings a model along."""
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Install a package that brings a model and an embedder along."""
     (tmp_path / "parrots.py").write_text(PARROT, encoding="utf-8")
     about = tmp_path / "parrots-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: parrots\nVersion: 1.0\n", encoding="utf-8")
-    (about / "entry_points.txt").write_text("[mnemotune.models]\nparrot = parrots:PARROTS\n", encoding="utf-8")
+    points = "[mnemotune.models]\nparrot = parrots:PARROTS\n[mnemotune.embedders]\nruler = parrots:RULERS\n"
+    (about / "entry_points.txt").write_text(points, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for registry, name in ((MODELS, "parrot"), (EMBEDDERS, "ruler")):
+        registry.get(name)
+        registry.unregister(name)
 
 
 def test_a_model_of_another_package_is_one_file_and_one_registration(installed: None) -> None:
@@ -57,6 +76,14 @@ def test_a_model_of_another_package_is_one_file_and_one_registration(installed: 
         parse_config(LEAST, where="my.yaml", overrides=["user_model=parakeet"])
 
 
+def test_an_embedder_of_another_package_is_one_file_and_one_registration(installed: None) -> None:
+    config = parse_config(LEAST, where="my.yaml", overrides=["embedder=ruler"])
+    with open_models(config, folder=None) as models:
+        assert asyncio.run(models.cast.embedder.embed(["a", "b", "ab"])).vectors.shape == (3, 2)
+    with pytest.raises(ConfigError, match=r"embedder: .*`fastembed:NAME`, `lexical:DIMENSIONS`, .* or `ruler`"):
+        parse_config(LEAST, where="my.yaml", overrides=["embedder=yardstick"])
+
+
 @pytest.mark.parametrize(("name", "why"), [("embedded:2", "no variants"), ("openai", "name is missing")])
 def test_what_is_wrong_with_the_rest_of_a_name_is_said(name: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
@@ -64,10 +91,11 @@ def test_what_is_wrong_with_the_rest_of_a_name_is_said(name: str, why: str) -> N
 
 
 def test_what_is_not_behind_an_endpoint_is_free_and_nobody_guesses_the_price_of_the_others() -> None:
-    free, unknown = (model_named(name).price(EndpointConfig()) for name in ("embedded", "openai:x"))
-    assert unknown is None
-    assert free is not None
-    assert free.cost(10**6, 10**6) == 0
+    for named, free, unknown in ((model_named, "embedded", "openai:x"), (embedder_named, "lexical:8", "openai:x")):
+        assert named(unknown).price(EndpointConfig()) is None
+        price = named(free).price(EndpointConfig())
+        assert price is not None
+        assert price.cost(10**6, 10**6) == 0
 
 
 def compared_texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -88,7 +116,7 @@ def compared_texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def test_nobody_else_tests_a_providers_name() -> None:
-    names = set(MODELS.names)
+    names = {*MODELS.names, *EMBEDDERS.names}
     guilty = [
         f"{file.relative_to(ROOT)}:{line}"
         for folder in ("data", "policies", "env", "optimizer", "experiments")

@@ -190,7 +190,7 @@ async def test_embeddings_come_as_numbers_or_as_base64(post: Post) -> None:
     texts = ["I own a boat.", "", "My boat sails."]
     _, plain = await post("/embeddings", {"model": "lexical", "input": texts})
     _, coded = await post("/embeddings", {"model": "lexical", "input": texts, "encoding_format": "base64"})
-    rows = await LexicalEmbedder().embed(texts)
+    rows = (await LexicalEmbedder().embed(texts)).vectors
     assert [item["index"] for item in plain["data"]] == [0, 1, 2]
     for item, same, row in zip(plain["data"], coded["data"], rows, strict=True):
         assert np.array_equal(np.array(item["embedding"], dtype=np.float32), row)

@@ -17,9 +17,10 @@ from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, DialogueTrack, Evaluation, Evaluator, Protocol
 from mnemotune.env.dialogue.record import period_of
 from mnemotune.policies.files import load_policy
-from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, Usage
+from mnemotune.policies.lm import Completion, Embedder, LanguageModel, LanguageModelError, Message, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.lm.openai import OpenAIEmbedder, OpenAIModel
+from mnemotune.policies.lm.openai import OpenAIModel
+from mnemotune.policies.lm.providers import EndpointConfig, open_embedder
 from mnemotune.policies.lm.serving import Served, listening
 from mnemotune.policies.prompts import default_templates
 from mnemotune.policies.text import LexicalEmbedder
@@ -118,7 +119,7 @@ async def test_openais_client_gets_embeddings(async_client: openai.AsyncOpenAI, 
     plain = await async_client.embeddings.create(model="lexical", input=texts, encoding_format=form)
     default = await async_client.embeddings.create(model="lexical", input=texts)
     rows = np.array([item.embedding for item in default.data], dtype=np.float32)
-    assert np.array_equal(rows, await LexicalEmbedder().embed(texts))
+    assert np.array_equal(rows, (await LexicalEmbedder().embed(texts)).vectors)
     assert len(plain.data) == 3
 
 
@@ -189,7 +190,7 @@ def test_dspys_client_gets_what_the_model_says(lm: Any) -> None:
 def test_dspys_embedder_gets_the_vectors(lm: Any, embedded_url: str) -> None:
     embedder = dspy.Embedder("openai/lexical", api_base=embedded_url, api_key="any", caching=False)
     texts = ["I own a boat.", "Tea?"]
-    assert np.allclose(embedder(texts), asyncio.run(LexicalEmbedder().embed(texts)))
+    assert np.allclose(embedder(texts), asyncio.run(LexicalEmbedder().embed(texts)).vectors)
 
 
 class Advise(dspy.Signature):  # type: ignore[misc]
@@ -272,17 +273,19 @@ async def test_our_model_is_told_of_another_model(embedded_url: str) -> None:
 
 
 async def test_our_embedder_gets_the_same_vectors(embedded_url: str) -> None:
-    embedder = OpenAIEmbedder("lexical", base_url=embedded_url, attempts=1)
+    embedder = open_embedder("openai:lexical", EndpointConfig(base_url=embedded_url, attempts=1))
     texts = ["I own a boat.", "", "Tea?"]
-    assert np.allclose(await embedder.embed(texts), await LexicalEmbedder().embed(texts))
+    assert np.allclose((await embedder.embed(texts)).vectors, (await LexicalEmbedder().embed(texts)).vectors)
     await embedder.aclose()
 
 
-async def evaluated(model: LanguageModel, preset: str) -> Evaluation:
+async def evaluated(model: LanguageModel, preset: str, embedder: Embedder | None = None) -> Evaluation:
     (life,) = generate_scenarios(users=1, seed=1)
     short = life.model_copy(update={"periods": life.periods[:2], "qas": life.qas[:3]})
-    cast, track = Cast(model, model, LexicalEmbedder()), DialogueTrack(Protocol(1, 1, default_templates()))
-    return await Evaluator(track, cast).evaluate(load_policy(preset), [short])
+    cast = Cast(model, model, embedder or LexicalEmbedder())
+    return await Evaluator(DialogueTrack(Protocol(1, 1, default_templates())), cast).evaluate(
+        load_policy(preset), [short]
+    )
 
 
 @pytest.mark.parametrize("preset", ["awi", "awe"])
@@ -299,3 +302,18 @@ async def test_an_evaluation_through_http_gives_the_same_answers_as_in_this_proc
         assert [write.after for write in theirs.writes] == [write.after for write in ours_here.writes]
         assert [answer.choice for answer in theirs.answers] == [answer.choice for answer in ours_here.answers]
         assert [probe.values for probe in theirs.probes] == [probe.values for probe in ours_here.probes]
+
+
+@pytest.mark.parametrize("preset", ["rag", "awe"])
+async def test_an_episode_that_searches_through_http_is_the_one_that_searches_in_this_process(
+    embedded_url: str, preset: str
+) -> None:
+    """Each call of the assistant searches once at most, and a search is one call."""
+    embedder = open_embedder("openai:lexical", EndpointConfig(base_url=embedded_url, attempts=1))
+    there, here = await evaluated(EmbeddedModel(), preset, embedder), await evaluated(EmbeddedModel(), preset)
+    assert [episode.stages for episode in there.episodes] == [episode.stages for episode in here.episodes]
+    calls = {role: spend.calls for role, spend in there.ledger.by_role.items()}
+    searches = calls.pop("embed")
+    assert calls == {role: spend.calls for role, spend in here.ledger.by_role.items()}
+    assert 0 < searches <= sum(calls[role] for role in ("reply", "answer", "probe")) + calls.get("write", 0) // 2
+    await embedder.aclose()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mnemotune.policies.lm import Embedding
 from mnemotune.policies.memory.stores import VectorIndex
 from mnemotune.policies.text import LexicalEmbedder
 
@@ -87,22 +88,28 @@ async def test_each_text_is_embedded_once(make_embedder: MakeEmbedder) -> None:
     await index.search("q", ["a", "b", "a"], 1)
     await index.search("q", ["b", "c"], 1)
     await index.search("q", ["a", "b", "a"], 1)
-    assert [texts for texts in embedder.asked if texts != ("q",)] == [("a", "b"), ("c",)]
+    assert embedder.asked == [("a", "b", "q"), ("q",), ("c", "q"), ("q",)]
 
 
-class SlowVectors:
+async def test_several_queries_and_what_is_new_are_one_call(make_embedder: MakeEmbedder) -> None:
+    embedder = make_embedder({"a": (1, 0), "b": (0, 1), "p": (1, 0.1), "q": (0.1, 1)})
+    index = VectorIndex(embedder)
+    assert await index.search_each(["p", "q"], ["a", "b"], 1) == [[0], [1]]
+    assert await index.search_each(["p", "q"], [], 1) == [[], []]
+    assert embedder.asked == [("a", "b", "p", "q")]
+
+
+class SlowVectors(LexicalEmbedder):
     """Vectors that take a while, so that searches overlap."""
 
-    name = "slow"
-
     def __init__(self) -> None:
+        super().__init__()
         self.asked: list[tuple[str, ...]] = []
-        self._inner = LexicalEmbedder()
 
-    async def embed(self, texts: Sequence[str]) -> Any:
+    async def embed(self, texts: Sequence[str], **_: Any) -> Embedding:
         self.asked.append(tuple(texts))
         await asyncio.sleep(0.001)
-        return await self._inner.embed(texts)
+        return await super().embed(texts)
 
 
 async def test_searches_that_overlap_find_the_same_as_one_by_one() -> None:

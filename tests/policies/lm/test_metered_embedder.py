@@ -1,0 +1,66 @@
+"""An embedder's calls are in the same budget as a language model's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from mnemotune.policies.lm import (
+    Budget,
+    BudgetExhausted,
+    Embedder,
+    Embedding,
+    Ledger,
+    Limits,
+    MeteredEmbedder,
+    Spend,
+    Usage,
+)
+from mnemotune.policies.lm.base import MOST_TEXTS
+from mnemotune.policies.lm.budget import on_account
+from mnemotune.policies.text import LexicalEmbedder
+
+
+class Vectors(Embedder):
+    """Takes a token for each text, and remembers how many texts came in each call."""
+
+    name = "vectors"
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def worst_case(self, texts: Sequence[str]) -> Usage:
+        return Usage(2 * len(texts), 0, 0.25)
+
+    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+        self.asked.append(len(texts))
+        if unanswered is not None:
+            unanswered()
+        return Embedding(np.ones((len(texts), 1), dtype=np.float32), Usage(len(texts), 0, 0.125))
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
+
+
+async def test_an_embedders_calls_are_counted_and_an_attempt_without_an_answer_at_its_worst() -> None:
+    inner, budget, ledger = Vectors(), Budget(Limits(calls=2)), Ledger()
+    embedder = MeteredEmbedder(MeteredEmbedder(inner, budget=budget))
+    with on_account(ledger):
+        found = await embedder.embed(["text"] * (MOST_TEXTS + 2))
+    assert inner.asked == [MOST_TEXTS, 2]
+    assert found.vectors.shape == (MOST_TEXTS + 2, 1)
+    texts = MOST_TEXTS + 2
+    assert embedder.ledger.by_role == ledger.by_role == {"embed": Spend(2, 0, texts, 0, 0.25)}
+    assert (budget.calls, budget.tokens, budget.usd) == (2, 3 * texts, 0.75)
+    with pytest.raises(BudgetExhausted, match="2 calls"):
+        await embedder.embed(["text"])
+    assert len(inner.asked) == 2
+    assert (await embedder.embed([])).vectors.shape == (0, 1)
+
+
+async def test_an_embedder_of_this_machine_costs_no_call() -> None:
+    embedder = MeteredEmbedder(LexicalEmbedder(), budget=Budget(Limits(calls=0)))
+    assert (await embedder.embed(["a cat"])).vectors.any()
+    assert embedder.ledger.total.calls == 0
