@@ -10,7 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from ..data.task import Check, Task, checks_at
 from ..policies.assistant import Assistant
-from ..policies.lm import EndpointDown, LanguageModel, LanguageModelError, Message, Metered, Request
+from ..policies.lm import EndpointDown, LanguageModel, LanguageModelError, Message, Metered, MeteredEmbedder, Request
+from ..policies.lm.base import merged
 from ..policies.memory import MemoryEvent, open_memory
 from ..policies.policy import MemoryPolicy
 from .concurrency import side_by_side
@@ -131,8 +132,8 @@ class ReadingRollout(Generic[TaskT]):
     def __init__(self, track: ReadingTrack[TaskT], task: TaskT, policy: MemoryPolicy, cast: Cast) -> None:
         """Begin with the first stage."""
         self._track, self._task, self._policy = track, task, policy
-        self._model = Metered(cast.assistant)
-        memory = open_memory(policy.with_hints(track.hints(task)), self._model, cast.embedder)
+        self._model, self._embedder = Metered(cast.assistant), MeteredEmbedder(cast.embedder)
+        memory = open_memory(policy.with_hints(track.hints(task)), self._model, self._embedder)
         self._assistant = Assistant(self._model, memory)
         self._records: list[StageRecord] = []
         self._failure: str | None = None
@@ -147,7 +148,7 @@ class ReadingRollout(Generic[TaskT]):
             raise
         except LanguageModelError as error:
             self._failure = str(error)
-        return Episode(self._task.id, self._policy.key, tuple(self._records), self._model.ledger.copy(), self._failure)
+        return Episode(self._task.id, self._policy.key, tuple(self._records), merged([self._model.ledger, self._embedder.ledger]), self._failure)
 
     async def aclose(self) -> None:
         """Release the memory."""

@@ -17,7 +17,7 @@ import pytest
 from mnemotune.data import load_scenarios, split_by_group
 from mnemotune.data.task import tasks_of
 from mnemotune.optimizer.config import Config, dump_config, load_config, parse_config
-from mnemotune.optimizer.models import priced, told_prices
+from mnemotune.optimizer.models import notes, priced
 from mnemotune.optimizer.search.outcome import Outcome
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, Request
@@ -196,7 +196,7 @@ def test_a_run_says_what_its_models_cost_and_keeps_the_prices_that_it_began_with
 ) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     config = priced(configured("model=openai:gpt-4.1-mini", "user_model=openai:nobody-has-it"))
-    known, unknown = told_prices(config)
+    known, unknown, *_ = notes(config)
     assert known.startswith("price of gpt-4.1-mini: $")
     assert unknown == "price of nobody-has-it: not known, and so is every cost (set endpoint.prices)"
     assert parse_config(dump_config(config), where="test").endpoint == config.endpoint
