@@ -113,7 +113,7 @@ class SearchConfig(Section):
     """Who makes candidates; those whose candidates come further make more of them."""
     prompts: bool = True
     """Whether prompts evolve."""
-    slots: Annotated[tuple[str, ...], PlainValidator(SLOTS.validate_python)] = prompt_slots()
+    slots: Annotated[tuple[str, ...], AfterValidator(SLOTS.validate_python)] = prompt_slots()
     """The prompts that may evolve, where a policy uses them."""
     numbers: bool = True
     """Whether numbers and structure evolve."""

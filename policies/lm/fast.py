@@ -59,7 +59,7 @@ class FastEmbedder(Embedder):
 def _load(name: str) -> Any:
     from fastembed import TextEmbedding
 
-    folder = Path(name).expanduser()
+    folder = Path(name).expanduser().resolve()
     if not folder.is_dir():
         return TextEmbedding(name)
     if all(description["model"] != name for description in TextEmbedding.list_supported_models()):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,9 @@ def test_there_is_a_bundled_config() -> None:
 @pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.name)
 def test_a_bundled_config_parses_and_reads_back_equal(path: Path) -> None:
     config = load_config(path)
-    assert parse_config(dump_config(config), where="again") == config
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert parse_config(dump_config(config), where="again") == config
 
 
 @pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.name)

@@ -82,6 +82,14 @@ async def test_tokens_are_pooled_as_the_folder_says(folder: Path, tmp_path: Path
     assert mean[0] @ mean[1] < 0.99
 
 
+async def test_a_folder_can_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fastembed", reason=NEEDED)
+    (tmp_path / "words").mkdir()
+    write_model(tmp_path / "words")
+    monkeypatch.chdir(tmp_path)
+    assert (await open_embedder("fastembed:words").embed(["cat"])).vectors.shape == (1, 32)
+
+
 async def test_a_model_that_fails_is_named(tmp_path: Path) -> None:
     pytest.importorskip("fastembed", reason=NEEDED)
     write_model(tmp_path, rows=2)
