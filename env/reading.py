@@ -148,7 +148,13 @@ class ReadingRollout(Generic[TaskT]):
             raise
         except LanguageModelError as error:
             self._failure = str(error)
-        return Episode(self._task.id, self._policy.key, tuple(self._records), merged([self._model.ledger, self._embedder.ledger]), self._failure)
+        return Episode(
+            self._task.id,
+            self._policy.key,
+            tuple(self._records),
+            merged([self._model.ledger, self._embedder.ledger]),
+            self._failure,
+        )
 
     async def aclose(self) -> None:
         """Release the memory."""
