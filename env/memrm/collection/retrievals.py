@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....data.task import Fact, Task, checks_at
+from ....data.task import Task, checks_at
 from ....policies.lm.base import Completion, Embedder, LanguageModel, Request, Usage
 from ....policies.memory import MemoryEvent, open_memory
 from ....policies.policy import MemoryPolicy
@@ -28,13 +28,13 @@ async def retrieve(
     """
     memory = open_memory(policy.with_hints(track.hints(task)), model, embedder)
     sources: dict[str, tuple[str, ...]] = {}
-    facts_in = _facts_by_source(task)
+    keys_in = _keys_by_source(task)
     retrievals = []
     for stage, record in enumerate(replay.stages):
         for messages in record.heard:
             for message in messages:
-                for fact in facts_in.get(message.content, ()):
-                    sources[fact.key] = (*sources.get(fact.key, ()), message.content)
+                for key in keys_in.get(message.content, ()):
+                    sources[key] = (*sources.get(key, ()), message.content)
             await memory.observe(messages)
         for place, check in enumerate(checks_at(task, stage)):
             keys = (task.facts[fact].key for fact in check.needs)
@@ -48,11 +48,12 @@ async def retrieve(
     return retrievals
 
 
-def _facts_by_source(task: Task) -> dict[str, list[Fact]]:
-    found: dict[str, list[Fact]] = {}
+def _keys_by_source(task: Task) -> dict[str, set[str]]:
+    """Return what each message tells of; the same words can tell a value that comes back."""
+    found: dict[str, set[str]] = {}
     for fact in task.facts.values():
-        for text in dict.fromkeys(fact.sources):
-            found.setdefault(text, []).append(fact)
+        for text in fact.sources:
+            found.setdefault(text, set()).add(fact.key)
     return found
 
 

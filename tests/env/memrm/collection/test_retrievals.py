@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from lives import life as life_of
 from mnemotune.data import Scenario
 from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, DialogueTrack, Episode
@@ -84,6 +85,28 @@ def test_a_state_that_was_told_twice_has_its_newest_message_last(
     several = [texts for one in found for texts in one.needs if len(texts) > 1]
     assert several
     assert all(sorted(texts, key=openings.index) == list(texts) for texts in several)
+
+
+def test_a_state_that_comes_back_in_the_same_words_was_told_once_each_time(run_virtually: Run) -> None:
+    choices = [{"state": [pet], "answer": f"For a {pet}"} for pet in ("cat", "dog")]
+    ann = life_of(
+        "ann",
+        sessions=(1, 1, 1),
+        news=[{"pet": "cat"}, {"pet": "dog"}, {"pet": "cat"}],
+        says=lambda p, s: "Hello.",
+        values=("cat", "dog"),
+        qas=[{"query": "What does ann need?", "required_info": ["pet"], "answer_choices": choices}],
+    )
+    at_once = {"session_time": ann.periods[0].sessions[0].session_time}
+    sessions = [[session.model_copy(update=at_once) for session in period.sessions] for period in ann.periods]
+    periods = [p.model_copy(update={"sessions": said}) for p, said in zip(ann.periods, sessions, strict=True)]
+    ann = ann.model_copy(update={"periods": periods})
+    policy = load_policy("native")
+    episode = run_virtually(TRACK.begin(ann, policy, CAST).run())[0]
+    asked = retrieve(policy, ann, episode, model=EmbeddedModel(), embedder=CAST.embedder, track=TRACK)
+    told = [period.sessions[0].opening for period in ann.periods]
+    assert told[0] == told[2]
+    assert [one.needs for one in run_virtually(asked)[0]] == [(tuple(told[: p + 1]),) for p in range(3)]
 
 
 def test_a_file_of_showings_gives_back_what_was_written_invariant_3(
