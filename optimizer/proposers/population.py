@@ -49,10 +49,10 @@ OTHERS = (
     "the weather, the street and things that happened",
 )
 """Kinds that lead away from the user."""
-TOO_MANY = tuple(f"{one} and {other}" for one in (
+TOO_MANY = tuple(f"{subject} and {feeling}" for subject in (
     "colours", "music", "films", "newspapers", "politics", "history", "languages", "schools", "presents", "letters",
     "insurance", "taxes",
-) for other in ("dreams", "fears", "wishes", "opinions", "doubts"))  # fmt: skip
+) for feeling in ("dreams", "fears", "wishes", "opinions", "doubts"))  # fmt: skip
 """So many kinds that none gets much attention."""
 
 LENGTHS = {
@@ -104,11 +104,11 @@ def population(names: Sequence[str], *, seed: int, templates: Templates | None =
     A name is ``presets``, ``random:N``, ``damaged:N``, a preset's name or a policy's file. Equal names and seeds give
     equal policies. Raises PolicyError naming the file and the field, or what a name has to look like.
     """
-    found: dict[str, Member] = {}
+    members: dict[str, Member] = {}
     for name in names:
         for member in _members(name, seed, templates):
-            found.setdefault(member.policy.key, member)
-    return list(found.values())
+            members.setdefault(member.policy.key, member)
+    return list(members.values())
 
 
 def dealt(members: Sequence[Member], users: Sequence[str], *, each: int | None, seed: int) -> dict[str, list[Member]]:
@@ -141,10 +141,10 @@ def _members(name: str, seed: int, templates: Templates | None) -> Iterator[Memb
                 _random(f"{kind}-{i}", rng, templates) if kind == "random" else _damaged(f"{kind}-{i}", rng, templates)
             )
         return
-    for one in PRESETS if name == "presets" else (name,):
-        policy = load_policy(one, templates=templates)
+    for source in PRESETS if name == "presets" else (name,):
+        policy = load_policy(source, templates=templates)
         prompt = "" if policy.prompts.write is None else "its own"
-        yield Member(one, "preset" if one in PRESETS else "file", prompt, policy)
+        yield Member(source, "preset" if source in PRESETS else "file", prompt, policy)
 
 
 def _random(name: str, rng: random.Random, templates: Templates | None) -> Member:
