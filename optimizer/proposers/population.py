@@ -111,22 +111,22 @@ def population(names: Sequence[str], *, seed: int, templates: Templates | None =
     return list(members.values())
 
 
-def dealt(members: Sequence[Member], users: Sequence[str], *, each: int | None, seed: int) -> dict[str, list[Member]]:
-    """Return the members that each user plays with: ``each`` of them, or all.
+def dealt(members: Sequence[Member], tasks: Sequence[str], *, each: int | None, seed: int) -> dict[str, list[Member]]:
+    """Return the members for each task: ``each`` of them, or all.
 
-    They are dealt like cards, shuffled anew when all are given out, so that each member meets about as many users.
+    They are dealt like cards, shuffled anew when all are given out, so that each member meets about as many tasks.
     """
     if each is None or each >= len(members):
-        return {user: list(members) for user in users}
+        return {task: list(members) for task in tasks}
     rng, deck, hands = random.Random(f"deal:{seed}"), list[Member](), dict[str, list[Member]]()
-    for user in users:
+    for task in tasks:
         hand = deck[:each]
         deck = deck[each:]
         if len(hand) < each:
             deck = rng.sample(list(members), len(members))
             more = [member for member in deck if member not in hand][: each - len(hand)]
             hand, deck = hand + more, [member for member in deck if member not in more]
-        hands[user] = sorted(hand, key=members.index)
+        hands[task] = sorted(hand, key=members.index)
     return hands
 
 
