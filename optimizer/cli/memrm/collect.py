@@ -55,7 +55,7 @@ def collect_command(
     """Label the memory writes of many policies: does a write lose a fact that a check needs."""
     from ...proposers.population import dealt, population  # imported late: Optuna takes a while
 
-    settings = settings_of(config, model, track)
+    settings = settings_of(config, model=model, track=track)
     all_names = [*names, *(more or [])]
     members = population(all_names, seed=seed, templates=settings.templates)
     kind = track_of(settings)

@@ -103,8 +103,8 @@ def test_a_state_that_comes_back_in_the_same_words_was_told_once_each_time(run_v
     periods = [p.model_copy(update={"sessions": said}) for p, said in zip(ann.periods, sessions, strict=True)]
     ann = ann.model_copy(update={"periods": periods})
     policy = load_policy("native")
-    episode = run_virtually(TRACK.begin(ann, policy, CAST).run())[0]
-    asked = retrieve(policy, ann, episode, model=EmbeddedModel(), embedder=CAST.embedder, track=TRACK)
+    episode = run_virtually(DialogueTrack().begin(ann, policy, CAST).run())[0]
+    asked = retrieve(policy, ann, episode, model=EmbeddedModel(), embedder=CAST.embedder, track=DialogueTrack())
     told = [period.sessions[0].opening for period in ann.periods]
     assert told[0] == told[2]
     assert [one.needs for one in run_virtually(asked)[0]] == [(tuple(told[: p + 1]),) for p in range(3)]
