@@ -229,7 +229,13 @@ class Config(ModelsConfig):
     search: SearchConfig = SearchConfig()
     generation: GenerationConfig | None = None
     """For `data generate`; None is its defaults. A search has no use for it."""
-    tracking: Tracking = Tracking()
+    tracking: Tracking | None = Tracking()
+    """``none`` keeps MLflow out."""
+
+    @field_validator("tracking", mode="before")
+    @classmethod
+    def _read_none(cls, given: Any) -> Any:
+        return None if given == "none" else given
 
     @field_validator("compat", mode="before")
     @classmethod

@@ -22,6 +22,7 @@ from ...optimizer.search.ablation import Ablation, carry_out, load_ablation, run
 from ...optimizer.search.allowance import Allowance, splits_of
 from ...optimizer.search.comparison import Finished, compare_variants, read_searches
 from ...optimizer.views.comparison import markdown, write_comparison
+from ...optimizer.views.listeners import unseen_listeners
 
 HERE = Path(__file__).parent
 COMPARISON = HERE / "comparison.yaml"
@@ -75,7 +76,7 @@ def main() -> None:
 
     def searched(part: Ablation) -> dict[str, list[Finished]]:
         runs = runs_of(part, beside=HERE, out=given.out / "runs", overrides=given.set)
-        carry_out(runs, finished=lambda run: print(f"finished: {run.folder}", flush=True))
+        carry_out(runs, listeners=unseen_listeners, finished=lambda run: print(f"finished: {run.folder}", flush=True))
         return read_searches(runs)
 
     try:

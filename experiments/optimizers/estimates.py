@@ -23,6 +23,7 @@ from ...optimizer.search.allowance import splits_of
 from ...optimizer.search.estimate import estimate
 from ...optimizer.search.outcome import open_run
 from ...optimizer.search.rehearsal import rehearse
+from ...optimizer.views.listeners import unseen_listeners
 
 SEARCHES = Path(__file__).with_suffix(".yaml")
 
@@ -80,7 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     runs = planned(parser.parse_args().out, yaml.safe_load(SEARCHES.read_text(encoding="utf-8")))
-    carry_out(runs, finished=lambda run: print(f"finished: {run.folder}", flush=True))
+    carry_out(runs, listeners=unseen_listeners, finished=lambda run: print(f"finished: {run.folder}", flush=True))
     print(table([compared(run) for run in runs]))
 
 

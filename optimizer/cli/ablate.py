@@ -33,6 +33,7 @@ def ablate_command(
     from ..search.ablation import Run, carry_out, load_ablation, runs_of  # imported late: Optuna takes a while
     from ..search.comparison import Finished, compare_variants, read_searches
     from ..views.comparison import comparison_table, write_comparison
+    from ..views.listeners import unseen_listeners
 
     ablation = load_ablation(config, seeds=[] if seeds is None else _seeds(seeds))
     folder = out or Path("runs") / config.stem
@@ -53,7 +54,7 @@ def ablate_command(
         )
 
     try:
-        carry_out(runs, finished=finished)
+        carry_out(runs, listeners=unseen_listeners, finished=finished)
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on", highlight=False)
         raise typer.Exit(130) from None

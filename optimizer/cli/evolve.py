@@ -35,7 +35,9 @@ def evolve_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Evolve a memory policy, and score it on users that the search never saw."""
-    from ..search.run import evolve, resume  # imported late: Optuna takes a while that other commands do not need
+    from ..search.resume import resume  # imported late: Optuna takes a while that other commands do not need
+    from ..search.run import evolve
+    from ..views.listeners import listeners_at
 
     given = {"search.seed": seed, "search.objective": objective}
     overrides = [*(settings or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
@@ -43,9 +45,9 @@ def evolve_command(
     folder = _folder(config, out, resumed)
     try:
         if config is None:
-            outcome = resume(folder, overrides=overrides, console=console)
+            outcome = resume(folder, overrides=overrides, listeners=listeners_at(console))
         else:
-            outcome = evolve(load_config(config, overrides=overrides), folder, console=console)
+            outcome = evolve(load_config(config, overrides=overrides), folder, listeners=listeners_at(console))
     except KeyboardInterrupt:
         console.print(f"stopped; `mnemotune evolve --resume {folder}` goes on", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
@@ -110,12 +112,9 @@ def show(outcome: Outcome) -> None:
     if model_named(outcome.config.model).stand_in:
         note = f"Scores are the {outcome.config.model} model's: they compare policies, not real language models."
         console.print(note, style="dim", soft_wrap=True)
-    for name, place in (
-        ("run", str(outcome.folder)),
-        ("policy", str(outcome.folder / "best_policy.yaml")),
-        ("report", str(outcome.folder / "report.html")),
-        ("MLflow", _ui_command(outcome.tracking_uri)),
-    ):
+    folder, uri = outcome.folder, outcome.tracking_uri
+    places = {"run": folder, "policy": folder / "best_policy.yaml", "report": folder / "report.html"}
+    for name, place in (places | ({} if uri is None else {"MLflow": _ui_command(uri)})).items():
         console.print(f"{name:<7} {place}", highlight=False, markup=False, soft_wrap=True)
 
 

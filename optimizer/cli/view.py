@@ -14,8 +14,11 @@ from ..config import ConfigError, default_uri
 def report_command(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
     """Write a run's report again and bring MLflow up to date, from the run's study alone."""
     from ..search.run import refresh
+    from ..views.report import ReportWriter
+    from ..views.tracking import Tracker
 
-    typer.echo(refresh(run, tell=partial(typer.echo, err=True)).folder / "report.html")
+    listeners = [ReportWriter(), Tracker(tell=partial(typer.echo, err=True))]
+    typer.echo(refresh(run, listeners=listeners).folder / "report.html")
 
 
 def ui_command(

@@ -49,10 +49,10 @@ OTHERS = (
     "the weather, the street and things that happened",
 )
 """Kinds that lead away from the user."""
-TOO_MANY = tuple(f"{subject} and {feeling}" for subject in (
+TOO_MANY = tuple(f"{one} and {other}" for one in (
     "colours", "music", "films", "newspapers", "politics", "history", "languages", "schools", "presents", "letters",
     "insurance", "taxes",
-) for feeling in ("dreams", "fears", "wishes", "opinions", "doubts"))  # fmt: skip
+) for other in ("dreams", "fears", "wishes", "opinions", "doubts"))  # fmt: skip
 """So many kinds that none gets much attention."""
 
 LENGTHS = {
@@ -104,29 +104,29 @@ def population(names: Sequence[str], *, seed: int, templates: Templates | None =
     A name is ``presets``, ``random:N``, ``damaged:N``, a preset's name or a policy's file. Equal names and seeds give
     equal policies. Raises PolicyError naming the file and the field, or what a name has to look like.
     """
-    members: dict[str, Member] = {}
+    found: dict[str, Member] = {}
     for name in names:
         for member in _members(name, seed, templates):
-            members.setdefault(member.policy.key, member)
-    return list(members.values())
+            found.setdefault(member.policy.key, member)
+    return list(found.values())
 
 
-def dealt(members: Sequence[Member], tasks: Sequence[str], *, each: int | None, seed: int) -> dict[str, list[Member]]:
-    """Return the members for each task: ``each`` of them, or all.
+def dealt(members: Sequence[Member], users: Sequence[str], *, each: int | None, seed: int) -> dict[str, list[Member]]:
+    """Return the members that each user plays with: ``each`` of them, or all.
 
-    They are dealt like cards, shuffled anew when all are given out, so that each member meets about as many tasks.
+    They are dealt like cards, shuffled anew when all are given out, so that each member meets about as many users.
     """
     if each is None or each >= len(members):
-        return {task: list(members) for task in tasks}
+        return {user: list(members) for user in users}
     rng, deck, hands = random.Random(f"deal:{seed}"), list[Member](), dict[str, list[Member]]()
-    for task in tasks:
+    for user in users:
         hand = deck[:each]
         deck = deck[each:]
         if len(hand) < each:
             deck = rng.sample(list(members), len(members))
             more = [member for member in deck if member not in hand][: each - len(hand)]
             hand, deck = hand + more, [member for member in deck if member not in more]
-        hands[task] = sorted(hand, key=members.index)
+        hands[user] = sorted(hand, key=members.index)
     return hands
 
 
@@ -141,10 +141,10 @@ def _members(name: str, seed: int, templates: Templates | None) -> Iterator[Memb
                 _random(f"{kind}-{i}", rng, templates) if kind == "random" else _damaged(f"{kind}-{i}", rng, templates)
             )
         return
-    for source in PRESETS if name == "presets" else (name,):
-        policy = load_policy(source, templates=templates)
+    for one in PRESETS if name == "presets" else (name,):
+        policy = load_policy(one, templates=templates)
         prompt = "" if policy.prompts.write is None else "its own"
-        yield Member(source, "preset" if source in PRESETS else "file", prompt, policy)
+        yield Member(one, "preset" if one in PRESETS else "file", prompt, policy)
 
 
 def _random(name: str, rng: random.Random, templates: Templates | None) -> Member:

@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 import yaml
 from pydantic import Field, ValidationError
-from rich.console import Console
 
 from ...data import Splits
 from ...policies.files import policy_problems
@@ -24,10 +23,13 @@ from ...policies.lm.embedded.pool import end_with_parent
 from ..config import Choice, Config, ConfigError, NotNegative, Section, SplitSizes, load_config
 from ..models import track_of
 from .allowance import splits_of
+from .listener import Listener
 from .outcome import open_run
 from .run import evolve, prepare
 from .sealed import EVOLVED
 
+MakeListeners = Callable[[], Sequence[Listener]]
+"""A function of a module, so that another process can call it."""
 SAME = ("track", "track_options", "data", "splits", "rounds")
 """What variants share: otherwise their sealed users could not be paired."""
 
@@ -130,8 +132,10 @@ def slug(name: str) -> str:
     return re.sub(r"\W+", "-", name).strip("-").lower() or "variant"
 
 
-def carry_out(runs: Sequence[Run], *, finished: Callable[[Run], None]) -> None:
+def carry_out(runs: Sequence[Run], *, listeners: MakeListeners, finished: Callable[[Run], None]) -> None:
     """Do all searches that are not done yet, and go on with those that were stopped; ``finished`` hears of each.
+
+    ``listeners`` is called for each search, in its own process.
 
     With models of this machine, one search on each core; else one after the other, for each asks the endpoint all it
     may.
@@ -140,7 +144,7 @@ def carry_out(runs: Sequence[Run], *, finished: Callable[[Run], None]) -> None:
     """
     for run in runs:
         _check(run)
-    _check_variants([run for run in runs if not _is_begun(run)])
+    _check_variants([run for run in runs if not _is_begun(run)], listeners())
     left = []
     for run in runs:
         if _is_done(run):
@@ -150,7 +154,7 @@ def carry_out(runs: Sequence[Run], *, finished: Callable[[Run], None]) -> None:
     workers = min(len(left), (os.cpu_count() or 1) if all(run.config.per_core for run in runs) else 1)
     if workers < 2:
         for run in left:
-            _search(run)
+            _search(run, listeners)
             finished(run)
         return
     executor = ProcessPoolExecutor(
@@ -160,7 +164,7 @@ def carry_out(runs: Sequence[Run], *, finished: Callable[[Run], None]) -> None:
         initializer=_end_without_a_word,
     )
     try:
-        for run in _as_they_end(executor, left):
+        for run in _as_they_end(executor, left, listeners):
             finished(run)
     finally:
         executor.shutdown(cancel_futures=True)
@@ -172,8 +176,8 @@ def _end_without_a_word() -> None:
     end_with_parent()
 
 
-def _as_they_end(executor: ProcessPoolExecutor, runs: Sequence[Run]) -> Iterator[Run]:
-    under_way = {executor.submit(_search, run): run for run in runs}
+def _as_they_end(executor: ProcessPoolExecutor, runs: Sequence[Run], listeners: MakeListeners) -> Iterator[Run]:
+    under_way = {executor.submit(_search, run, listeners): run for run in runs}
     while under_way:
         done, _ = wait(under_way, return_when=FIRST_COMPLETED)
         for future in done:
@@ -181,12 +185,12 @@ def _as_they_end(executor: ProcessPoolExecutor, runs: Sequence[Run]) -> Iterator
             yield under_way.pop(future)
 
 
-def _search(run: Run) -> None:
+def _search(run: Run, listeners: MakeListeners) -> None:
     begun = _is_begun(run)  # then the folder's config is the same, with the list prices that the run began with
-    evolve(open_run(run.folder).config if begun else run.config, run.folder, console=Console(quiet=True))
+    evolve(open_run(run.folder).config if begun else run.config, run.folder, listeners=listeners())
 
 
-def _check_variants(runs: Sequence[Run]) -> None:
+def _check_variants(runs: Sequence[Run], listeners: Sequence[Listener]) -> None:
     """Raise ConfigError, which names the variant, ScenarioError or CheckpointError when one cannot be run."""
     dealt: dict[tuple[str, SplitSizes], Splits] = {}
     for variant, config in {run.variant: run.config for run in runs}.items():
@@ -194,7 +198,7 @@ def _check_variants(runs: Sequence[Run]) -> None:
         with _naming(variant):
             if users not in dealt:
                 dealt[users] = splits_of(config)
-            prepare(config, dealt[users])
+            prepare(config, dealt[users], listeners)
 
 
 def _is_begun(run: Run) -> bool:

@@ -97,9 +97,10 @@ class Outcome:
         return noted
 
     @property
-    def tracking_uri(self) -> str:
-        """Where MLflow keeps its view of the run."""
-        return self.config.tracking.uri or default_uri(self.folder.parent)
+    def tracking_uri(self) -> str | None:
+        """Where MLflow keeps its view of the run; None where there is none."""
+        tracking = self.config.tracking
+        return None if tracking is None else tracking.uri or default_uri(self.folder.parent)
 
     @property
     def front(self) -> list[FrontRow]:

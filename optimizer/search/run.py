@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict
-from functools import reduce
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
-from rich.console import Console
 
 from ...data import Splits
 from ...data.task import Group, tasks_of
@@ -23,17 +23,15 @@ from ...env.track import most_calls
 from ...policies.files import dump_policy, load_policy
 from ...policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits
 from ...policies.lm.base import merged
-from ..config import Config, ConfigError, Screening, SearchConfig, dump_config, load_config
+from ..config import Config, ConfigError, Screening, dump_config
 from ..models import MeteredModels, Models, check_objective, notes, open_models, price_of, priced, track_of
 from ..proposers import open_proposers
 from ..proposers.proposer import Proposer
 from ..study import Trial
-from ..views.progress import Progress
-from ..views.report import write_report
-from ..views.tracking import Tracker, check_server
 from .allowance import Allowance, splits_of
 from .arena import Arena
 from .forecasting import ForecastModel, ReplayForecaster, knows, load_forecast_model
+from .listener import Listener, Listeners, Standing
 from .loop import Loop
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
 from .screen import ForecastScreen, KeepAll, Screen
@@ -44,31 +42,25 @@ TALKS = "talks"
 """The folder of the recorded talks in a run's folder."""
 NOTE_EVERY_SECONDS = 1.0
 """Between two notes of what each role has spent; the budget itself forgets nothing."""
-FIXED = (
-    *("track", "track_options", "data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
-    *("model", "user_model", "embedder", "rounds", "templates", "compat", "seed_policy", "search.seed"),
-    "search.acceptance",
-    *("search.off_policy", "search.broad_start", "search.screening"),
-)
-"""What stays when a run goes on: otherwise users that the search has learned from could come into the sealed test, or
-validation scores be missing."""
 
 
-def evolve(config: Config, folder: Path, *, console: Console) -> Outcome:
+def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) -> Outcome:
     """Run the config's evolution in ``folder``, or go on with the one that is there.
 
     Raises ConfigError, ScenarioError, CheckpointError or LanguageModelError before anything is spent when the run
     cannot work.
     """
     splits = splits_of(config)
-    config, allowance, judge = prepare(config, splits)
+    config, allowance, judge = prepare(config, splits, listeners)
     with open_models(config, folder=folder) as models, _alone_in(folder):
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
         outcome = Outcome(folder, config, open_study(folder))
-        return asyncio.run(_Run(outcome, splits, models, allowance, console, judge).go())
+        return asyncio.run(_Run(outcome, splits, models, allowance, Listeners(listeners), judge).go())
 
 
-def prepare(config: Config, splits: Splits) -> tuple[Config, Allowance, ForecastModel | None]:
+def prepare(
+    config: Config, splits: Splits, listeners: Sequence[Listener]
+) -> tuple[Config, Allowance, ForecastModel | None]:
     """Return a config with its prices, how its budget is divided, and who screens.
 
     Raises ConfigError or CheckpointError when the run cannot work.
@@ -76,7 +68,7 @@ def prepare(config: Config, splits: Splits) -> tuple[Config, Allowance, Forecast
     config = priced(config)
     check_objective(config)
     allowance = Allowance.of(config, splits, track_of(config))
-    check_server(config.tracking.uri)
+    Listeners(listeners).check(config)
     return (
         config,
         allowance,
@@ -95,60 +87,25 @@ def _alone_in(folder: Path) -> Iterator[None]:
         raise ConfigError(f"{folder}: another process is at work on this run") from None
 
 
-def resume(folder: Path, *, overrides: Sequence[str] = (), console: Console) -> Outcome:
-    """Go on with the run in ``folder``, under its own config, of which ``overrides`` may change how far it goes.
+def refresh(folder: Path, *, listeners: Sequence[Listener]) -> Outcome:
+    """Write again what is made from a run's study, and let listeners do so too.
 
-    Raises ConfigError when there is none, or when it could not be the same run any more.
+    Raises ConfigError when there is no run, or one of them cannot follow it.
     """
-    before = open_run(folder)
-    config = load_config(folder / "config.yaml", overrides=overrides)
-    if before.test.done and config != before.config:
-        raise ConfigError(f"{folder}: this run is over, and its config stays as it is; start another run")
-    changed = [name for name in FIXED if _value(config, name) != _value(before.config, name)]
-    if changed:
-        raise ConfigError(f"{folder}: a run goes on with what it began with, so {', '.join(changed)} cannot change")
-    if before.ended is not None:
-        _check_search_is_the_same(folder, config.search, before.config.search)
-    return evolve(config, folder, console=console)
-
-
-def _check_search_is_the_same(folder: Path, now: SearchConfig, before: SearchConfig) -> None:
-    """Raise ConfigError when more than the budget of a search that is over was changed: it would be told, not done."""
-    names = [name for name in SearchConfig.model_fields if getattr(now, name) != getattr(before, name)]
-    changed = ", ".join(f"search.{name}" for name in names if name != "budget")
-    if changed:
-        raise ConfigError(
-            f"{folder}: the search of this run is over and only its sealed test is left, so that {changed} cannot "
-            "change any more; --resume it without, or start another run"
-        )
-
-
-def _value(config: Config, name: str) -> object:
-    return reduce(getattr, name.split("."), config)
-
-
-def refresh(folder: Path, *, tell: Callable[[str], None]) -> Outcome:
-    """Write a run's report again and bring MLflow up to date, from its study alone.
-
-    ``tell`` hears when MLflow's view falls behind. Raises ConfigError when there is no run, or MLflow's store cannot be
-    used.
-    """
-    outcome = open_run(folder)
-    tracker = Tracker(outcome, tell=tell)
-    tracker.start()
-    _publish(outcome, tracker)
+    outcome, everybody = open_run(folder), Listeners(listeners)
+    everybody.begin(outcome)
+    _publish(outcome)
+    everybody.finish()
     return outcome
 
 
-def _publish(outcome: Outcome, tracker: Tracker) -> None:
-    """Write everything that is made from the study."""
+def _publish(outcome: Outcome) -> None:
+    """Write the best policy and the result."""
     best = outcome.study.best.policy if outcome.study.trials else None
     if best is not None:
         (outcome.folder / "best_policy.yaml").write_text(dump_policy(best), encoding="utf-8")
     result = json.dumps(outcome.as_json(), indent=2, ensure_ascii=False)
     (outcome.folder / "result.json").write_text(result + "\n", encoding="utf-8")
-    write_report(outcome)
-    tracker.finish()
 
 
 class _Run:
@@ -158,7 +115,7 @@ class _Run:
         splits: Splits,
         models: Models,
         allowance: Allowance,
-        console: Console,
+        listeners: Listeners,
         judge: ForecastModel | None,
     ) -> None:
         self.outcome = outcome
@@ -169,8 +126,8 @@ class _Run:
         self.allowance = allowance
         self.earlier = outcome.search_spend
         self.search = models.within(self._budget(allowance.races))
-        self.progress = Progress(console, self.search.budget)
-        self.tracker = Tracker(outcome, tell=self.progress.say)
+        self.listeners = listeners
+        self.standing = Standing("starting", self.search.budget)
         self.track = track_of(self.config)
         self.replays: Mapping[str, Episode] | None = None
         self.judge = judge
@@ -183,29 +140,27 @@ class _Run:
             await self.models.aclose()
 
     async def _go(self) -> Outcome:
-        self.tracker.start()
+        self.listeners.begin(self.outcome)
         try:
-            with self.progress:
-                if self.outcome.ended is None:
-                    await self._evolve()
-                if not self.outcome.test.done:
-                    await self._test()
+            if self.outcome.ended is None:
+                await self._evolve()
+            if not self.outcome.test.done:
+                await self._test()
+            _publish(self.outcome)
         except BaseException:
-            self.tracker.abort()
+            self.listeners.abort()
             raise
-        _publish(self.outcome, self.tracker)
+        self.listeners.finish()
         return self.outcome
 
     async def _evolve(self) -> None:
         search = self.config.search
-        self.progress.say(self._introduction())
+        self.listeners.say(self._introduction())
         for line in notes(self.config):
-            self.progress.say(line)
-        self.progress.heading()
-        self.progress.standing.planned_trials = search.planned + 1
+            self.listeners.say(line)
         for trial in self.study.trials:
-            self.progress.trial(trial)
-        self._stand()
+            self.listeners.trial(trial)
+        self._stand_searching()
         evaluator = Evaluator(self.track, self.search.cast)
         model, templates = self.search.proposer, self.config.templates
         async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
@@ -228,22 +183,22 @@ class _Run:
             raise ConfigError(f"search.budget: too small even for the seed policy ({ended}); raise it and --resume")
         await self._look_last(evaluator.bounds)
         self.study.note(ENDED, ended)
-        self.progress.say(f"The search is over: {ended}.")
+        self.listeners.say(f"The search is over: {ended}.")
 
     async def _open_screen(self, screening: Screening, judge: ForecastModel, evaluator: Evaluator) -> Screen:
         """Record the talks that candidates listen to; where they are of no use, nothing is dropped."""
         if not knows(screening.model, self.config.model):
-            self.progress.say(f"Every candidate races, as {screening.model} learned from another model's memories")
+            self.listeners.say(f"Every candidate races, as {screening.model} learned from another model's memories")
             return KeepAll()
         groups = self.splits.train[: screening.users]
         try:
             replays = self.replays or await self._recorded(evaluator, groups)
         except LanguageModelError as error:
-            self.progress.say(f"Every candidate races, as none can be screened: {error}")
+            self.listeners.say(f"Every candidate races, as none can be screened: {error}")
             return KeepAll()
         tasks = tasks_of(groups)
         if judge.is_foreign(replays[task.id] for task in tasks):
-            self.progress.say(
+            self.listeners.say(
                 f"Every candidate races, as {screening.model} learned from texts unlike these {self.track.noun}s'"
             )
             return KeepAll()
@@ -258,7 +213,7 @@ class _Run:
         folder = self.outcome.folder / TALKS
         if not folder.is_dir():
             tasks = tasks_of(groups)
-            found = await evaluator.evaluate(self.config.seed_policy, tasks, done=lambda _: self.progress.tick())
+            found = await evaluator.evaluate(self.config.seed_policy, tasks, done=lambda _: self.listeners.tick())
             for group, reason in found.failures.items():
                 raise LanguageModelError(f"the seed policy's talk with {group} could not be recorded: {reason}")
             unfinished = folder.with_suffix(".unfinished")
@@ -269,13 +224,13 @@ class _Run:
     async def _look_last(self, bounds: Mapping[str, Bounds]) -> None:
         """Take the last look with what was put aside for it."""
         models = self.models.within(self._budget(self.allowance.search))
-        self.progress.follow(models.budget, phase=f"last look at the validation {self.track.noun}s")
+        self._stand(budget=models.budget, phase=f"last look at the validation {self.track.noun}s")
         loop = self._loop(models, self._arena(Evaluator(self.track, models.cast, bounds=bounds)), {})
         async with self._noted(models, SEARCH_SPEND, earlier=self.outcome.search_spend):
             try:
                 await loop.look_last()
             except BudgetExhausted as end:
-                self.progress.say(f"The last look could not be finished: {end}")
+                self.listeners.say(f"The last look could not be finished: {end}")
 
     def _arena(self, evaluator: Evaluator) -> Arena:
         search = self.config.search
@@ -286,7 +241,7 @@ class _Run:
             block=search.race_block,
             racing=search.racing,
             replays=self.replays,
-            done=lambda _: self.progress.tick(),
+            done=lambda _: self.listeners.tick(),
         )
 
     def _loop(self, models: MeteredModels, arena: Arena, proposers: Mapping[str, Proposer]) -> Loop:
@@ -307,9 +262,10 @@ class _Run:
         policies |= {SEED: self.config.seed_policy, EVOLVED: best}
         before = self.outcome.test
         final = self.models.within(self._budget(self.allowance.whole))
-        self.progress.follow(final.budget, phase=f"sealed test on {len(self.splits.test)} {self.track.noun}s")
         untested = [policy for name, policy in policies.items() if name not in before.rows]
-        self.progress.standing.calls_ahead = most_calls(self.track, tasks_of(self.splits.test), untested)
+        ahead = most_calls(self.track, tasks_of(self.splits.test), untested)
+        phase = f"sealed test on {len(self.splits.test)} {self.track.noun}s"
+        self._stand(budget=final.budget, phase=phase, calls_ahead=ahead)
 
         def keep(so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
             self.study.note(TEST, so_far.as_json())
@@ -361,30 +317,31 @@ class _Run:
         if due:
             self.study.note(WARNED, [*said, *due])
         for warning in filter(None, due.values()):
-            self.progress.say(warning)
+            self.listeners.say(warning)
 
     def _tested(self, episode: Episode) -> None:
-        standing = self.progress.standing
-        standing.calls_ahead = max(0, standing.calls_ahead - episode.ledger.total.calls)
-        self.progress.tick()
+        self._stand(calls_ahead=max(0, self.standing.calls_ahead - episode.ledger.total.calls))
+        self.listeners.tick()
 
     def _trial_done(self, trial: Trial) -> None:
-        self.progress.trial(trial)
-        self.tracker.trial(trial)
-        self._stand()
+        self.listeners.trial(trial)
+        self._stand_searching()
 
-    def _stand(self) -> None:
-        """Bring the progress line up to date."""
-        standing, trials = self.progress.standing, self.study.trials
-        standing.phase, standing.trials = "searching", len(trials)
-        standing.calls_ahead = standing.planned_trials * self.allowance.start // 2 + self.allowance.reserve
+    def _stand_searching(self) -> None:
+        """Tell where the search stands."""
+        trials, planned = self.study.trials, self.config.search.planned + 1
+        best, ahead = math.nan, planned * self.allowance.start // 2 + self.allowance.reserve
         if trials:
-            standing.best = nan_mean(list(self.study.best.validation.values()))
+            best = nan_mean(list(self.study.best.validation.values()))
             mean_calls = merged([trial.ledger for trial in trials]).total.calls / len(trials)
-            ahead = max(0, standing.planned_trials - len(trials)) * mean_calls + self.allowance.reserve
+            expected = max(0, planned - len(trials)) * mean_calls + self.allowance.reserve
             limit = self.config.search.budget.calls
-            left = ahead if limit is None else min(ahead, limit - self.search.budget.calls)
-            standing.calls_ahead = round(left)
+            ahead = round(expected if limit is None else min(expected, limit - self.search.budget.calls))
+        self._stand(phase="searching", trials=len(trials), planned_trials=planned, best=best, calls_ahead=ahead)
+
+    def _stand(self, **changes: Any) -> None:
+        self.standing = replace(self.standing, **changes)
+        self.listeners.stand(self.standing)
 
     def _introduction(self) -> str:
         splits, limit = self.splits, self.config.search.budget.calls

@@ -5,62 +5,47 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ...policies.lm import Budget
+from ..search.listener import Listener, Standing
+from ..search.outcome import Outcome
 from ..study import Trial
 
 
-@dataclass
-class Standing:
-    """Where a run stands."""
-
-    phase: str = "starting"
-    trials: int = 0
-    planned_trials: int = 0
-    best: float | None = None
-    """Validation memory score of the best policy so far."""
-    calls_ahead: int = 0
-    """Calls that the rest of the run is expected to ask for."""
-
-
-class Progress:
+class Progress(Listener):
     """Shows spend, the best policy so far and the time left."""
 
-    def __init__(self, console: Console, budget: Budget, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Write to ``console``; ``clock`` is in seconds."""
         self.console = console
-        self.standing = Standing()
-        self._budget = budget
         self._clock = clock
-        self._start = clock()
-        self._calls_at_start = budget.calls
-        self._last_plain = clock()
+        self._standing: Standing | None = None
+        self._start = self._last_plain = clock()
+        self._calls_at_start = 0
+        self._headed = False
         self._live = Live(console=console, get_renderable=self._line, refresh_per_second=4, transient=True)
 
-    def __enter__(self) -> Progress:
+    def begin(self, outcome: Outcome) -> None:
         """Start showing."""
         if self.console.is_terminal:
             self._live.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def finish(self) -> None:
         """Stop showing."""
         self._live.stop()
 
-    def follow(self, budget: Budget, *, phase: str) -> None:
-        """Go on with the next phase and its budget."""
-        self.standing.phase = phase
-        self._budget = budget
-        self._start = self._clock()
-        self._calls_at_start = budget.calls
+    def abort(self) -> None:
+        """Stop showing."""
+        self._live.stop()
+
+    def stand(self, standing: Standing) -> None:
+        """Show where the run stands; another budget begins another phase, with a speed of its own."""
+        if self._standing is None or standing.budget is not self._standing.budget:
+            self._start, self._calls_at_start = self._clock(), standing.budget.calls
+        self._standing = standing
 
     def tick(self) -> None:
         """Show that something was finished; without a terminal, a line every 15 seconds."""
@@ -68,12 +53,11 @@ class Progress:
             self._last_plain = self._clock()
             self._print(self._line())
 
-    def heading(self) -> None:
-        """Print what stands above the trials."""
-        self._print(Text(_columns("trial", "", "train", "policy", "why"), style="dim"))
-
     def trial(self, trial: Trial) -> None:
-        """Say what became of a candidate."""
+        """Say what became of a candidate, under a heading."""
+        if not self._headed:
+            self._headed = True
+            self._print(Text(_columns("trial", "", "train", "policy", "why"), style="dim"))
         verdict = "accepted" if trial.accepted else "dropped"
         lost = trial.series and not trial.finished_race
         score = "lost" if lost else "-" if math.isnan(trial.score) else f"{trial.score:.3f}"
@@ -93,23 +77,26 @@ class Progress:
         )
 
     def _line(self) -> Text:
-        standing, budget = self.standing, self._budget
+        standing = self._standing
+        if standing is None:
+            return Text("starting")
+        budget = standing.budget
         spend = f"{budget.calls:,} calls, {budget.tokens / 1e6:.1f}M tokens"
         if budget.usd is None:
             spend += ", $ not known"
         elif budget.usd:
             spend += f", ${budget.usd:.2f}"
-        best = "-" if standing.best is None or math.isnan(standing.best) else f"{standing.best:.3f}"
+        best = "-" if math.isnan(standing.best) else f"{standing.best:.3f}"
         trials = f"trial {standing.trials}/{standing.planned_trials}" if standing.planned_trials else ""
-        parts = [standing.phase, trials, f"spent {spend}", f"best on validation {best}", f"ETA {self._eta()}"]
+        parts = [standing.phase, trials, f"spent {spend}", f"best on validation {best}", f"ETA {self._eta(standing)}"]
         return Text(" · ".join(part for part in parts if part))
 
-    def _eta(self) -> str:
+    def _eta(self, standing: Standing) -> str:
         elapsed = self._clock() - self._start
-        done = self._budget.calls - self._calls_at_start
-        if done <= 0 or elapsed <= 0 or self.standing.calls_ahead <= 0:
+        done = standing.budget.calls - self._calls_at_start
+        if done <= 0 or elapsed <= 0 or standing.calls_ahead <= 0:
             return "-"
-        return clock_text(self.standing.calls_ahead * elapsed / done)
+        return clock_text(standing.calls_ahead * elapsed / done)
 
 
 def _columns(number: str, verdict: str, score: str, label: str, why: str) -> str:

@@ -24,6 +24,7 @@ from ..config import dump_config
 from ..look import Look
 from ..models import embedder_remark, price_of
 from ..search.front import dollars, placed
+from ..search.listener import Listener
 from ..search.outcome import FrontRow, Outcome
 from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
@@ -57,6 +58,18 @@ class PromptChange:
     def changed(self) -> bool:
         """Whether it differs at all."""
         return any(line.kind != "same" for line in self.lines)
+
+
+class ReportWriter(Listener):
+    """Writes the report when a run is over."""
+
+    def begin(self, outcome: Outcome) -> None:
+        """Write of this run."""
+        self._outcome = outcome
+
+    def finish(self) -> None:
+        """Write the report."""
+        write_report(self._outcome)
 
 
 def write_report(outcome: Outcome) -> Path:

@@ -19,7 +19,8 @@ from ...env.statistics import nan_mean
 from ...policies.files import dump_policy
 from ...policies.policy import MemoryPolicy
 from ...policies.space import every_knob
-from ..config import ConfigError
+from ..config import Config, ConfigError
+from ..search.listener import Listener
 from ..search.outcome import Outcome
 from ..search.screen import rank_correlation
 from ..study import Trial
@@ -33,32 +34,45 @@ FILES = ("config.yaml", "best_policy.yaml", "report.html", "result.json")
 """Files of the run folder that the parent run keeps as artifacts."""
 
 
-class Tracker:
-    """Shows a run in MLflow; what is there already is found again, so that nothing is ever logged twice."""
+class Tracker(Listener):
+    """Shows a run in MLflow; what is there already is found again, so that nothing is ever logged twice.
 
-    def __init__(
-        self, outcome: Outcome, *, tell: Callable[[str], None], clock: Callable[[], float] = time.time
-    ) -> None:
-        """Track ``outcome``; nothing is opened yet. ``clock`` is in seconds since 1970.
+    Of a run without tracking it shows nothing, and MLflow is not even imported.
+    """
+
+    def __init__(self, *, tell: Callable[[str], None], clock: Callable[[], float] = time.time) -> None:
+        """Nothing is opened yet; ``clock`` is in seconds since 1970.
 
         Once opened, the view never ends a run: ``tell`` hears when it falls behind.
         """
-        self.outcome = outcome
         self._tell = tell
         self._clock = clock
         self._shown: set[int] = set()
         self._ended: int | None = None
-        self._behind = False
+        self._writes = False
 
-    def start(self) -> None:
+    def check(self, config: Config) -> None:
+        """Raise ConfigError when the config's server does not answer; files are not looked at."""
+        uri = None if config.tracking is None else config.tracking.uri
+        if uri is not None and uri.startswith("http"):
+            try:
+                with _quiet():
+                    _client(uri).search_experiments(max_results=1)
+            except Exception as error:
+                raise _unusable(uri, error) from error
+
+    def begin(self, outcome: Outcome) -> None:
         """Open the parent run, or find it again, and add the trials it lacks.
 
         Raises ConfigError when MLflow's store cannot be used.
         """
-        tracking = self.outcome.config.tracking
+        tracking, uri = outcome.config.tracking, outcome.tracking_uri
+        if tracking is None or uri is None:
+            return
+        self.outcome, self._uri = outcome, uri
         try:
-            with _quiet(), _alone_at(self.outcome.tracking_uri):
-                self._client = _client(self.outcome.tracking_uri)
+            with _quiet(), _alone_at(self._uri):
+                self._client = _client(self._uri)
                 self._experiment = self._find_experiment(tracking.experiment)
                 self._parent = self._find_parent()
                 children = self._search(f"tags.`{PARENT_TAG}` = '{self._parent}'")
@@ -70,7 +84,8 @@ class Tracker:
                 for trial in self.outcome.study.trials:
                     self._add(trial)
         except Exception as error:
-            raise _unusable(self.outcome.tracking_uri, error) from error
+            raise _unusable(self._uri, error) from error
+        self._writes = True
 
     def trial(self, trial: Trial) -> None:
         """Add one trial's child run and the parent's curves, once."""
@@ -85,13 +100,13 @@ class Tracker:
         self._write(lambda: self._client.set_terminated(self._parent, status="KILLED", end_time=self._now()))
 
     def _write(self, write: Callable[[], None]) -> None:
-        if self._behind:
+        if not self._writes:
             return
         try:
             with _quiet():
                 write()
         except Exception as error:  # noqa: BLE001 - MLflow and its stores fail in many types
-            self._behind = True
+            self._writes = False
             again = f"`mnemotune report {self.outcome.folder}` brings it up to date"
             self._tell(f"MLflow's view is behind from here on ({type(error).__name__}: {error}); {again}")
 
@@ -136,8 +151,8 @@ class Tracker:
         found = self._client.get_experiment_by_name(name)
         if found is not None:
             return str(found.experiment_id)
-        database = self.outcome.tracking_uri.removeprefix("sqlite:///")
-        local = database != self.outcome.tracking_uri
+        database = self._uri.removeprefix("sqlite:///")
+        local = database != self._uri
         place = (Path(database).resolve().parent / "mlartifacts").as_uri() if local else None
         return str(self._client.create_experiment(name, artifact_location=place))
 
@@ -233,16 +248,6 @@ def logged_run(
             client.set_terminated(run, status="FAILED", end_time=now())
             raise
         client.set_terminated(run, status="FINISHED", end_time=now())
-
-
-def check_server(uri: str | None) -> None:
-    """Raise ConfigError when ``uri`` is a server's and it does not answer; files are not looked at."""
-    if uri is not None and uri.startswith("http"):
-        try:
-            with _quiet():
-                _client(uri).search_experiments(max_results=1)
-        except Exception as error:
-            raise _unusable(uri, error) from error
 
 
 def _client(uri: str) -> MlflowClient:

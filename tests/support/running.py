@@ -18,7 +18,9 @@ from mnemotune.optimizer.models import track_of
 from mnemotune.optimizer.search.allowance import Allowance
 from mnemotune.optimizer.search.loop import Loop
 from mnemotune.optimizer.search.outcome import Outcome
-from mnemotune.optimizer.search.run import evolve, resume
+from mnemotune.optimizer.search.resume import resume
+from mnemotune.optimizer.search.run import evolve
+from mnemotune.optimizer.views.listeners import listeners_at
 from mnemotune.policies.lm import Completion, Ledger, Request
 from mnemotune.policies.lm.chain import NO_CALLS
 from mnemotune.policies.lm.embedded import EmbeddedModel
@@ -47,11 +49,11 @@ class Screen(io.StringIO):
 
 
 def go(config: Config, folder: Path, screen: Screen | None = None) -> Outcome:
-    return evolve(config, folder, console=Console(file=screen or Screen(), width=200))
+    return evolve(config, folder, listeners=listeners_at(Console(file=screen or Screen(), width=200)))
 
 
 def go_on(folder: Path, *overrides: str, screen: Screen | None = None) -> Outcome:
-    return resume(folder, overrides=overrides, console=Console(file=screen or Screen(), width=200))
+    return resume(folder, overrides=overrides, listeners=listeners_at(Console(file=screen or Screen(), width=200)))
 
 
 def scores(rows: Any) -> Any:

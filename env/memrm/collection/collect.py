@@ -1,4 +1,4 @@
-"""Collecting labelled writes: the episodes of many policies, on-policy, in the same tasks."""
+"""Collect labelled writes: many policies play on-policy episodes with the same users."""
 
 from __future__ import annotations
 
@@ -7,86 +7,97 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ....data.task import Task
+from ....data.dialogue.scenario import Scenario
 from ....policies.lm import EndpointDown, LanguageModelError
 from ....policies.policy import MemoryPolicy
 from ...concurrency import side_by_side
+from ...dialogue.track import DialogueTrack
 from ...episode import Episode
 from ...evaluation import Evaluator
-from ...track import Cast, Track
+from ...track import Cast
 from ..rows.retrievals import RetrievalLog, retrieval_log
 from ..rows.row import Row
-from .labels import NO_LABELS, EpisodeLabels, Labeller
-from .reading import FactReader
+from .labels import EpisodeLabels, Labeller
 from .retrievals import RecordedReplies, retrieve
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedEpisode:
-    """One policy's episode in one task."""
+    """One policy's episode with one user."""
 
-    task: str
+    user: str
     policy: str
     """The policy's key."""
     memory_score: float
-    """On-policy, mean over stages; NaN where the episode failed."""
-    labels: EpisodeLabels
+    """On-policy, mean over periods; NaN where the episode failed."""
+    labelled: EpisodeLabels
     calls: int
-    """Calls of the episode and of its checks, without those of the labels."""
-    retrievals: RetrievalLog | None = None
-    """What its memory brought back for each check; None where the episode failed."""
+    """Calls that the episode took, its questions included and labels left out."""
+    showing: RetrievalLog | None = None
+    """What its memory showed before each question; None where the episode failed."""
     failure: str | None = None
     """Why there are no rows; None when all went well."""
 
     @property
     def rows(self) -> Sequence[Row]:
         """Its labelled writes, in their order."""
-        return self.labels.rows
+        return self.labelled.rows
 
 
 async def collect(
-    track: Track,
-    task: Task,
+    track: DialogueTrack,
+    scenario: Scenario,
     policies: Mapping[str, MemoryPolicy],
     cast: Cast,
     *,
     seed: int,
     writes: int | None = None,
 ) -> list[CollectedEpisode]:
-    """Run every policy in one task and label its writes, at most ``writes`` an episode; in the policies' order.
+    """Play every policy with one user and label its writes, at most ``writes`` an episode; in the policies' order.
 
     The seed draws the writes. A policy that writes nothing has no rows. A failed episode is data; raises EndpointDown
     when no call gets through.
     """
-    evaluator, labeller = Evaluator(track, cast), Labeller(task, FactReader(track, task, cast.assistant))
+    evaluator = Evaluator(track, cast)
+    labeller = Labeller(scenario, cast.assistant, track.protocol.templates)
 
-    async def collected(policy: MemoryPolicy) -> CollectedEpisode:
-        evaluation = await evaluator.evaluate(policy, [task])
+    async def played(policy: MemoryPolicy) -> CollectedEpisode:
+        evaluation = await evaluator.evaluate(policy, [scenario])
         [episode] = evaluation.episodes
-        labels, failure, calls = NO_LABELS, episode.failure, episode.ledger.total.calls
-        score, retrievals = math.nan, None
+        labelled, failure, calls = NOTHING, episode.failure, episode.ledger.total.calls
+        score, showing = float("nan"), None
         if failure is None:
             score = evaluation.memory_score.mean
-            rng = random.Random(f"writes:{seed}:{task.id}:{policy.key}")
+            rng = random.Random(f"writes:{seed}:{scenario.id}:{policy.key}")
             try:
-                retrievals = await _retrievals(track, task, policy, episode, score, cast)
-                labels = await labeller.label(episode, policy, most=writes, rng=rng)
+                showing = await _showing(track, scenario, policy, episode, score, cast)
+                labelled = await labeller.label(episode, policy, most=writes, rng=rng)
             except EndpointDown:
                 raise
             except LanguageModelError as error:
                 failure = f"labels: {error}"
-        return CollectedEpisode(task.id, policy.key, score, labels, calls, retrievals, failure)
+        return CollectedEpisode(scenario.id, policy.key, score, labelled, calls, showing, failure)
 
     first, *others = policies.values()
-    return [await collected(first), *await side_by_side(collected(policy) for policy in others)]
+    return [await played(first), *await side_by_side(played(policy) for policy in others)]
 
 
-async def _retrievals(
-    track: Track, task: Task, policy: MemoryPolicy, episode: Episode, score: float, cast: Cast
+async def _showing(
+    track: DialogueTrack, scenario: Scenario, policy: MemoryPolicy, episode: Episode, score: float, cast: Cast
 ) -> RetrievalLog:
-    """Return what an episode's memory brought back: its writes are written again as they were, without a call."""
-    replies = RecordedReplies([write for stage in episode.stages for write in stage.writes])
-    retrievals = await retrieve(policy, task, episode, model=replies, embedder=cast.embedder, track=track)
-    scores = {mark.check: mark.score for stage in episode.stages for mark in stage.marks}
-    right = [None if math.isnan(scores[r.check]) else scores[r.check] == 1 for r in retrievals]
-    return retrieval_log(task, policy.key, score, retrievals, right)
+    """Return what an episode's memory showed: its writes are written again as they were, without a call."""
+    writes = [write for stage in episode.stages for write in stage.writes]
+    shown = await retrieve(
+        policy,
+        scenario,
+        episode,
+        model=RecordedReplies(writes),
+        embedder=cast.embedder,
+        track=track,
+    )
+    marks = [episode.stages[one.period].marks[one.question] for one in shown]
+    right = [None if math.isnan(mark.score) else mark.score == 1 for mark in marks]
+    return retrieval_log(scenario.id, policy.key, score, shown, right)
+
+
+NOTHING = EpisodeLabels(rows=(), writes=0, undecided=0, failed=0, calls=0)

@@ -29,11 +29,11 @@ def test_a_search_is_carried_out_once_and_estimated_beside_what_it_spent(tmp_pat
         "search.screening": None,
     }
     runs = planned(tmp_path / "out", {"none": smaller})
-    carry_out(runs, finished=lambda _: None)
+    carry_out(runs, listeners=list, finished=lambda _: None)
     [row] = map(compared, runs)
     assert (row.name, row.ended_by) == ("none", "generations")
     assert 0.85 < row.calls[0] / row.calls[1] < 1.15
-    carry_out(runs, finished=lambda _: None)
+    carry_out(runs, listeners=list, finished=lambda _: None)
     assert [compared(run) for run in runs] == [row]
 
 

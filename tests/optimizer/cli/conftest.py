@@ -20,13 +20,13 @@ from typing import Any
 
 import fastapi
 import pytest
-from rich.console import Console
 from starlette.requests import ClientDisconnect
 
 from loopback import on_loopback
 from mnemotune.optimizer.cli import main
 from mnemotune.optimizer.config import load_config
 from mnemotune.optimizer.search.run import evolve
+from mnemotune.optimizer.views.listeners import unseen_listeners
 from mnemotune.policies.lm import Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.text import LexicalEmbedder
@@ -168,7 +168,7 @@ def finished_once(tiny: Path, empty_store: Path, tmp_path_factory: pytest.TempPa
     runs = tmp_path_factory.mktemp("finished") / "runs"
     runs.mkdir()
     shutil.copy(empty_store, runs / "mlflow.db")
-    evolve(load_config(tiny), runs / "tiny-001", console=Console(quiet=True))
+    evolve(load_config(tiny), runs / "tiny-001", listeners=unseen_listeners())
     return runs / "tiny-001"
 
 

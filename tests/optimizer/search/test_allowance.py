@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 
 from mnemotune.data import Splits
 from mnemotune.data.task import tasks_of
@@ -270,4 +269,4 @@ def test_a_budget_that_ends_before_the_seed_is_judged_says_so(tmp_path: Path) ->
         }
     )
     with pytest.raises(ConfigError, match=r"search\.budget"):
-        evolve(config, tmp_path / "runs" / "one", console=Console(quiet=True))
+        evolve(config, tmp_path / "runs" / "one", listeners=[])

@@ -6,16 +6,23 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from mnemotune.optimizer.config import parse_config
+from mnemotune.optimizer.search.listener import Standing
+from mnemotune.optimizer.search.outcome import Outcome
+from mnemotune.optimizer.study import Study
 from mnemotune.optimizer.views.progress import Progress, clock_text
 from mnemotune.policies.lm import Budget, Consumed, Limits, Usage
 
+CONFIG = "{data: base, splits: {train: 1, validation: 2, test: 2}, seed_policy: native}"
 ESCAPE = "\x1b"
 WIDE = 400
+RUN = Outcome(Path("run"), parse_config(CONFIG, where="test"), Study(None, name="evolution"))
 
 
 class World:
@@ -26,7 +33,11 @@ class World:
         self.file = io.StringIO()
         console = Console(file=self.file, force_terminal=terminal, width=width, legacy_windows=False)
         self.budget = Budget(Limits(), earlier=before or Consumed())
-        self.progress = Progress(console, self.budget, clock=lambda: self.now)
+        self.progress = Progress(console, clock=lambda: self.now)
+        self.progress.stand(Standing("starting", self.budget))
+
+    def stand(self, phase: str = "starting", **values: Any) -> None:
+        self.progress.stand(Standing(phase, self.budget, **values))
 
     def spend(self, calls: int, *, usd: float | None = 0.0) -> None:
         for _ in range(calls):
@@ -49,8 +60,9 @@ def world() -> World:
 @pytest.fixture
 def terminal() -> Iterator[World]:
     world = World(terminal=True)
-    with world.progress:
-        yield world
+    world.progress.begin(RUN)
+    yield world
+    world.progress.finish()
 
 
 def test_without_a_terminal_a_line_comes_at_most_every_15_seconds(world: World) -> None:
@@ -61,9 +73,7 @@ def test_without_a_terminal_a_line_comes_at_most_every_15_seconds(world: World) 
 
 
 def test_a_line_says_phase_trial_spend_best_and_time_left(world: World) -> None:
-    standing = world.progress.standing
-    standing.phase, standing.trials, standing.planned_trials = "searching", 3, 41
-    standing.best, standing.calls_ahead = 0.4167, 90_000
+    world.stand("searching", trials=3, planned_trials=41, best=0.4167, calls_ahead=90_000)
     world.spend(10_000)
     assert world.tick_after(20.0) == (
         "searching · trial 3/41 · spent 10,000 calls, 15.0M tokens · best on validation 0.417 · ETA 3:00\n"
@@ -71,7 +81,7 @@ def test_a_line_says_phase_trial_spend_best_and_time_left(world: World) -> None:
 
 
 def test_a_line_leaves_out_the_trials_of_a_phase_that_has_none(world: World) -> None:
-    world.progress.standing.phase = "sealed test on 24 users"
+    world.stand("sealed test on 24 users")
     assert (
         world.tick_after(15.0)
         == "sealed test on 24 users · spent 0 calls, 0.0M tokens · best on validation - · ETA -\n"
@@ -88,7 +98,7 @@ def test_a_line_says_dollars_where_there_are_any(world: World, usd: float | None
 
 def test_the_time_left_does_not_count_what_an_earlier_part_of_the_run_has_spent() -> None:
     world = World(before=Consumed(calls=50_000))
-    world.progress.standing.calls_ahead = 400
+    world.stand(calls_ahead=400)
     world.spend(100)
     assert "spent 50,100 calls" in (line := world.tick_after(20.0))
     assert "ETA 1:20" in line
@@ -96,7 +106,7 @@ def test_the_time_left_does_not_count_what_an_earlier_part_of_the_run_has_spent(
 
 @pytest.mark.parametrize(("spent", "ahead"), [(0, 100), (100, 0)])
 def test_the_time_left_is_open_where_it_cannot_be_told(world: World, spent: int, ahead: int) -> None:
-    world.progress.standing.calls_ahead = ahead
+    world.stand(calls_ahead=ahead)
     world.spend(spent)
     assert world.tick_after(20.0).endswith("ETA -\n")
 
@@ -105,8 +115,7 @@ def test_the_next_phase_has_its_own_budget_and_its_own_speed(world: World) -> No
     world.spend(10)
     world.tick_after(1000.0)
     world.budget = Budget(Limits(), earlier=Consumed(calls=10))
-    world.progress.follow(world.budget, phase="sealed test on 24 users")
-    world.progress.standing.calls_ahead = 300
+    world.stand("sealed test on 24 users", calls_ahead=300)
     world.spend(100)
     line = world.tick_after(20.0)
     assert line.startswith("sealed test on 24 users · ")
@@ -124,7 +133,6 @@ def test_a_duration_is_written_as_on_a_clock(seconds: float, text: str) -> None:
 
 
 def test_trials_stand_in_columns_under_their_heading(world: World, kit: Any) -> None:
-    world.progress.heading()
     world.progress.trial(kit.trial())
     world.progress.trial(kit.trial(12, policy=None, stage="check", train={}, summary=None, reason="no slot"))
     heading, seed, broken = world.file.getvalue().splitlines()
@@ -153,11 +161,11 @@ def test_square_brackets_in_a_reason_are_no_markup(world: World, kit: Any) -> No
 
 def test_without_a_terminal_there_are_no_control_codes_and_no_line_is_broken(kit: Any) -> None:
     world = World(width=40)
-    with world.progress as progress:
-        progress.say("a long introduction " * 10)
-        progress.heading()
-        progress.trial(kit.trial(1, reason="a long reason " * 20))
-        world.tick_after(15.0)
+    world.progress.begin(RUN)
+    world.progress.say("a long introduction " * 10)
+    world.progress.trial(kit.trial(1, reason="a long reason " * 20))
+    world.tick_after(15.0)
+    world.progress.finish()
     told = world.file.getvalue()
     assert ESCAPE not in told
     assert "\r" not in told
@@ -166,7 +174,7 @@ def test_without_a_terminal_there_are_no_control_codes_and_no_line_is_broken(kit
 
 
 def test_on_a_terminal_a_live_line_shows_where_the_run_stands(terminal: World) -> None:
-    terminal.progress.standing.phase = "searching"
+    terminal.stand("searching")
     terminal.spend(1234)
     terminal.progress._live.refresh()
     assert re.search(r"searching.*spent 1,234 calls", terminal.file.getvalue())
@@ -179,17 +187,18 @@ def test_on_a_terminal_ticks_print_nothing_themselves(terminal: World) -> None:
 
 def test_the_live_line_is_gone_when_the_run_ends_and_the_trials_stay(kit: Any) -> None:
     world = World(terminal=True)
-    with world.progress as progress:
-        progress.trial(kit.trial(1, reason="for the record"))
+    world.progress.begin(RUN)
+    world.progress.trial(kit.trial(1, reason="for the record"))
+    world.progress.finish()
     left = screen(world.file.getvalue())
     assert "for the record" in left
     assert "spent" not in left
 
 
-def test_the_live_line_is_gone_after_an_error_too() -> None:
+def test_the_live_line_is_gone_when_the_run_is_stopped_too() -> None:
     world = World(terminal=True)
-    with pytest.raises(KeyboardInterrupt), world.progress:
-        raise KeyboardInterrupt
+    world.progress.begin(RUN)
+    world.progress.abort()
     assert "spent" not in screen(world.file.getvalue())
     assert world.file.getvalue().rstrip().endswith(f"{ESCAPE}[2K") or f"{ESCAPE}[?25h" in world.file.getvalue()
 
@@ -197,7 +206,7 @@ def test_the_live_line_is_gone_after_an_error_too() -> None:
 def test_on_a_narrow_terminal_a_trial_stays_on_one_line(kit: Any) -> None:
     world = World(terminal=True, width=60)
     world.progress.trial(kit.trial(1, reason="a long reason " * 20))
-    lines = re.sub(rf"{ESCAPE}\[[0-9;?]*[A-Za-z]", "", world.file.getvalue()).splitlines()
+    _, *lines = re.sub(rf"{ESCAPE}\[[0-9;?]*[A-Za-z]", "", world.file.getvalue()).splitlines()
     assert len(lines) == 1
     assert len(lines[0]) <= 60
     assert lines[0].rstrip().endswith("…")

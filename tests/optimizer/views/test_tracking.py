@@ -103,8 +103,8 @@ def trials(kit: Any) -> list[Any]:
 
 def follow(outcome: Outcome, trials: list[Any], clock: Time) -> Tracker:
     """Track a search as it goes."""
-    tracker = Tracker(outcome, clock=clock, tell=print)
-    tracker.start()
+    tracker = Tracker(clock=clock, tell=print)
+    tracker.begin(outcome)
     for trial in trials:
         outcome.study.append(trial)
         tracker.trial(trial)
@@ -258,7 +258,7 @@ def test_a_resumed_run_goes_on_under_the_same_parent_invariant_1(
 def test_a_stopped_run_is_killed_and_a_resumed_one_is_running(outcome: Outcome, trials: list[Any], clock: Time) -> None:
     follow(outcome, trials[:2], clock).abort()
     assert View(outcome).parent.info.status == "KILLED"
-    Tracker(open_run(outcome.folder), clock=clock, tell=print).start()
+    Tracker(clock=clock, tell=print).begin(open_run(outcome.folder))
     assert View(outcome).parent.info.status == "RUNNING"
 
 
@@ -268,8 +268,8 @@ def test_bringing_a_finished_run_up_to_date_logs_nothing_twice_invariant_1(
     finish(outcome, follow(outcome, trials, clock))
     before, end = View(outcome).points(), View(outcome).parent.info.end_time
     for _ in range(2):
-        tracker = Tracker(open_run(outcome.folder), clock=clock, tell=print)
-        tracker.start()
+        tracker = Tracker(clock=clock, tell=print)
+        tracker.begin(open_run(outcome.folder))
         tracker.finish()
     view = View(outcome)
     assert view.points() == before
@@ -285,7 +285,7 @@ def test_trials_that_a_killed_run_could_not_show_are_added_invariant_1(
     follow(outcome, trials[:1], clock)
     for trial in trials[1:]:
         outcome.study.append(trial)
-    Tracker(open_run(outcome.folder), clock=clock, tell=print).start()
+    Tracker(clock=clock, tell=print).begin(open_run(outcome.folder))
     view = View(outcome)
     assert len(view.children) == 4
     assert [step for step, _ in view.curve("spent/calls")] == [0, 1, 2, 3]
@@ -305,8 +305,8 @@ def test_a_view_that_is_lost_is_made_again_from_the_study_invariant_2(
     finish(outcome, follow(outcome, trials, clock))
     folder = Path(shutil.copytree(outcome.folder, tmp_path / "copies" / outcome.folder.name))
     shutil.copy(empty_store, folder.parent / "mlflow.db")
-    tracker = Tracker(again := open_run(folder), clock=clock, tell=print)
-    tracker.start()
+    tracker = Tracker(clock=clock, tell=print)
+    tracker.begin(again := open_run(folder))
     tracker.finish()
     view = View(again)
     assert told(view) == told(View(outcome))
@@ -334,7 +334,7 @@ def test_two_runs_share_an_experiment_and_nothing_else(
 def test_a_run_that_was_moved_to_another_name_is_found_again(outcome: Outcome, trials: list[Any], clock: Time) -> None:
     follow(outcome, trials, clock).abort()
     outcome.folder.rename(outcome.folder.parent / "renamed")
-    Tracker(open_run(outcome.folder.parent / "renamed"), clock=clock, tell=print).start()
+    Tracker(clock=clock, tell=print).begin(open_run(outcome.folder.parent / "renamed"))
     assert len(View(outcome).parents) == 1
 
 
@@ -342,8 +342,8 @@ def test_a_view_that_breaks_ends_nothing_and_says_once_how_to_bring_it_up_to_dat
     outcome: Outcome, trials: list[Any], clock: Time
 ) -> None:
     told: list[str] = []
-    tracker = Tracker(outcome, clock=clock, tell=told.append)
-    tracker.start()
+    tracker = Tracker(clock=clock, tell=told.append)
+    tracker.begin(outcome)
     database = outcome.tracking_uri.removeprefix("sqlite:///")
     with sqlite3.connect(database) as connection:
         connection.execute("ALTER TABLE metrics RENAME TO gone")
@@ -356,7 +356,7 @@ def test_a_view_that_breaks_ends_nothing_and_says_once_how_to_bring_it_up_to_dat
     assert f"mnemotune report {outcome.folder}" in told[0]
     with sqlite3.connect(database) as connection:
         connection.execute("ALTER TABLE gone RENAME TO metrics")
-    Tracker(outcome, clock=clock, tell=told.append).start()
+    Tracker(clock=clock, tell=told.append).begin(outcome)
     assert len(View(outcome).children) == len(trials)
 
 
@@ -370,7 +370,7 @@ def test_a_store_that_cannot_be_used_is_a_config_error_that_names_it(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # as it is, MLflow asks for minutes
     config = parse_config(CONFIG, where="test", overrides=[f"tracking.uri={uri}"])
     with pytest.raises(ConfigError) as caught:
-        Tracker(Outcome(outcome.folder, config, outcome.study), tell=print).start()
+        Tracker(tell=print).begin(Outcome(outcome.folder, config, outcome.study))
     assert str(caught.value).startswith(f"tracking.uri: MLflow cannot use {uri}: ")
     assert "\n" not in str(caught.value)
 
@@ -379,7 +379,7 @@ def test_a_file_that_is_no_database_is_a_config_error(outcome: Outcome, tmp_path
     (tmp_path / "notes.txt").write_text("no database\n" * 100)
     config = parse_config(CONFIG, where="test", overrides=[f"tracking.uri=sqlite:///{tmp_path / 'notes.txt'}"])
     with pytest.raises(ConfigError, match=r"notes\.txt"):
-        Tracker(Outcome(outcome.folder, config, outcome.study), tell=print).start()
+        Tracker(tell=print).begin(Outcome(outcome.folder, config, outcome.study))
     assert (tmp_path / "notes.txt").read_text() == "no database\n" * 100
 
 
@@ -398,8 +398,8 @@ from pathlib import Path
 from mnemotune.optimizer.search.outcome import open_run, open_study
 from mnemotune.optimizer.views.tracking import Tracker
 open_study(Path("run"))
-tracker = Tracker(open_run(Path("run")), tell=print)
-tracker.start()
+tracker = Tracker(tell=print)
+tracker.begin(open_run(Path("run")))
 tracker.finish()
 time.sleep(1)
 print(asked)
@@ -415,7 +415,7 @@ def test_a_new_store_is_made_without_a_word(tmp_path: Path) -> None:
     program = (
         "from pathlib import Path; from mnemotune.optimizer.search.outcome import open_run, open_study;"
         "from mnemotune.optimizer.views.tracking import Tracker;"
-        "open_study(Path('run')); Tracker(open_run(Path('run')), tell=print).start()"
+        "open_study(Path('run')); Tracker(tell=print).begin(open_run(Path('run')))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

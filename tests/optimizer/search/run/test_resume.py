@@ -18,6 +18,8 @@ from mlflow import MlflowClient
 from mnemotune.optimizer.config import Config, ConfigError, load_config
 from mnemotune.optimizer.search.outcome import Outcome, open_run
 from mnemotune.optimizer.search.run import refresh
+from mnemotune.optimizer.views.report import ReportWriter
+from mnemotune.optimizer.views.tracking import Tracker
 from running import TRIAL_2, Screen, Stop, assert_same_study, contents, go, go_on, no_calls, spent
 
 
@@ -117,7 +119,7 @@ def test_a_search_that_is_over_cannot_change_before_its_sealed_test(
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("override", ["track_options={a: 1}", "splits.seed=1", "splits.train=3", "seed_policy=native"])
+@pytest.mark.parametrize("override", ["splits.seed=1", "splits.train=3", "seed_policy=native"])
 def test_a_run_cannot_go_on_with_other_users_or_another_seed_policy_invariant_2(override: str, stopped: Path) -> None:
     """Users that the search has learned from would be dealt into the sealed test."""
     before = contents(stopped)
@@ -139,16 +141,16 @@ def test_the_config_of_a_finished_run_stays_the_one_that_it_ran_under(
 
 
 def test_a_report_and_results_that_are_lost_are_made_again_from_the_study(copy: Path) -> None:
-    refresh(copy, tell=print)
+    refresh(copy, listeners=[ReportWriter(), Tracker(tell=print)])
     before = contents(copy)
     for name in ("best_policy.yaml", "report.html", "result.json"):
         (copy / name).unlink()
-    refresh(copy, tell=print)
+    refresh(copy, listeners=[ReportWriter(), Tracker(tell=print)])
     assert contents(copy) == before
 
 
 def test_a_run_that_was_stopped_has_a_report_before_it_goes_on(stopped: Path) -> None:
-    assert refresh(stopped, tell=print).as_json()["trials"] == 3
+    assert refresh(stopped, listeners=[ReportWriter(), Tracker(tell=print)]).as_json()["trials"] == 3
     assert "has not been opened yet" in (stopped / "report.html").read_text(encoding="utf-8")
 
 
@@ -157,7 +159,7 @@ def test_a_run_that_was_stopped_at_once_has_a_report_too(configured: Callable[..
         no_calls(patched)
         with pytest.raises((Stop, ExceptionGroup)):
             go(configured(), runs / "run")
-    refresh(runs / "run", tell=print)
+    refresh(runs / "run", listeners=[ReportWriter(), Tracker(tell=print)])
     assert "has not been opened yet" in (runs / "run" / "report.html").read_text(encoding="utf-8")
 
 
@@ -169,7 +171,7 @@ def views(folder: Path) -> Iterable[str]:
 
 def test_looking_at_a_run_that_was_stopped_does_not_call_it_finished(stopped: Path) -> None:
     assert views(stopped) == ["KILLED"]
-    refresh(stopped, tell=print)
+    refresh(stopped, listeners=[ReportWriter(), Tracker(tell=print)])
     assert views(stopped) == ["KILLED"]
     go_on(stopped)
     assert views(stopped) == ["FINISHED"]
