@@ -105,3 +105,12 @@ def tasks_of(groups: Iterable[Group]) -> list[Task]:
 def checks_at(task: Task, stage: int) -> list[Check]:
     """Return what is asked at the end of a stage."""
     return [check for check in task.checks.values() if check.stage == stage]
+
+
+def facts_by_source(task: Task) -> dict[str, list[Fact]]:
+    """Return the facts that each message tells, by its text."""
+    facts: dict[str, list[Fact]] = {}
+    for fact in task.facts.values():
+        for text in dict.fromkeys(fact.sources):
+            facts.setdefault(text, []).append(fact)
+    return facts

@@ -166,6 +166,14 @@ class TrackConformance:
         episode = await _play(track, tasks[0], policy, cast)
         json.loads(json.dumps(episode.as_json(), allow_nan=False))
 
+    def test_a_fact_that_a_check_needs_has_prompts_that_a_reply_of_no_sense_answers_wrongly(
+        self, track: Track, tasks: Sequence[Task]
+    ) -> None:
+        for name in {need for check in tasks[0].checks.values() for need in check.needs}:
+            prompts = list(track.fact_prompts(tasks[0], tasks[0].facts[name]))
+            assert prompts
+            assert all(prompt.text.strip() and not prompt.is_right("...") for prompt in prompts)
+
     def test_memory_is_asked_with_a_text_before_every_check(
         self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy
     ) -> None:

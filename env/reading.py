@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ..data.task import Check, Task, checks_at
+from ..data.task import Check, Fact, Task, checks_at
 from ..policies.assistant import Assistant
 from ..policies.lm import EndpointDown, LanguageModel, LanguageModelError, Message, Metered, MeteredEmbedder, Request
 from ..policies.lm.base import merged
@@ -17,7 +18,7 @@ from ..policies.policy import MemoryPolicy
 from .concurrency import side_by_side
 from .episode import Bounds, Episode, Event, Mark, RecordError, StageRecord, read_heard
 from .scoring import LEAST_HEADROOM
-from .track import Cast, Rollout
+from .track import Cast, FactPrompt, Rollout
 
 TaskT = TypeVar("TaskT", bound=Task)
 
@@ -110,6 +111,16 @@ class ReadingTrack(ABC, Generic[TaskT]):
         check = task.checks[mark.check]
         heard = [f'It was said: "{text}"' for fact in check.needs for text in task.facts[fact].sources[-1:]]
         return "\n".join([f"Question: {check.text}", *heard, f"Chosen answer: {mark.raw}"])
+
+    def fact_prompts(self, task: TaskT, fact: Fact) -> Iterator[FactPrompt]:
+        """Yield each question that needs the fact, after the other facts that it needs."""
+        checks = {check.question: check for check in reversed(list(task.checks.values())) if fact.id in check.needs}
+        for check in checks.values():
+            others = [task.facts[need].text for need in check.needs if need != fact.id]
+            yield FactPrompt("\n".join([*others, self.query(task, check)]), partial(self._is_right, task, check))
+
+    def _is_right(self, task: TaskT, check: Check, reply: str) -> bool:
+        return self.mark(task, check, reply).score == 1
 
     def hints(self, task: TaskT) -> Mapping[str, str]:
         """Return nothing."""

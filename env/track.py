@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..data.task import Check, Task
+from ..data.task import Check, Fact, Task
 from ..policies.lm import Embedder, LanguageModel
 from ..policies.policy import MemoryPolicy
 from .episode import Bounds, Episode, Mark
@@ -37,6 +37,15 @@ class Rollout(Protocol):
     async def aclose(self) -> None:
         """Release what the episode holds; also when it is left before its end."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class FactPrompt:
+    """A prompt whose right answer shows that a model knows a fact."""
+
+    text: str
+    is_right: Callable[[str], bool]
+    """Of a reply."""
 
 
 class Track(Protocol):
@@ -118,6 +127,13 @@ class Track(Protocol):
 
     def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
         """Describe a failure, so that a proposer can learn from it: what was asked, what memory had met and held."""
+        ...
+
+    def fact_prompts(self, task: Task, fact: Fact) -> Iterable[FactPrompt]:
+        """Return the prompts that show whether a model knows a fact: in all of them, or else it is not certain.
+
+        They need no memory: what the model is to read comes before each.
+        """
         ...
 
     def hints(self, task: Task) -> Mapping[str, str]:

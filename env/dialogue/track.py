@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,14 +12,15 @@ from typing import Any
 
 from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
-from ...data.task import Check, Task, TaskError
+from ...data.task import Check, Fact, Task, TaskError
 from ...policies.policy import MemoryPolicy
 from ..episode import Bounds, Episode, Mark
 from ..scoring import LEAST_HEADROOM
 from ..statistics import nan_mean
-from ..track import Cast, Rollout
+from ..track import Cast, FactPrompt, Rollout
 from .bounds import bounds_of, find_bounds
 from .compat import SEED, guess_unread, guess_unread_bounds
+from .fact_prompts import fact_prompts
 from .protocol import Protocol, answer_prompt, schema_hints, upper_bound_calls
 from .record import DialogueBounds, UpperBound
 from .rollout import DialogueRollout
@@ -108,6 +109,10 @@ class DialogueTrack:
     def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
         """Describe a wrong answer: what the user had said, and what memory held."""
         return describe_failure(scenario_of(task), episode, stage, mark)
+
+    def fact_prompts(self, task: Task, fact: Fact) -> Iterator[FactPrompt]:
+        """Return the prompts that ask for a value of the user's states among others."""
+        return fact_prompts(scenario_of(task), fact, self.protocol.templates)
 
     def hints(self, task: Task) -> Mapping[str, str]:
         """Return the names of the states that will be asked for."""

@@ -1,1 +1,1 @@
-"""MemRM: a reward model that tells from a write alone whether memory lost something that is asked for later."""
+"""MemRM: a reward model that estimates from a write alone whether memory lost something that is needed later."""

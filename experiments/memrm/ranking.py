@@ -28,12 +28,12 @@ from ...policies.lm.embedded import EmbeddedModel
 from ..embedded_model.arms import cast
 
 HEARD = (1, 2, 4)
-"""Users whose talks a candidate listens to."""
+"""Users whose recorded episodes a candidate hears."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One policy: its evaluation with all users, and its forecasts from the talks of a few, in order."""
+    """One policy: its evaluation with all users, and its forecasts from the episodes of a few, in order."""
 
     name: str
     policy: str
@@ -47,17 +47,17 @@ class Compared:
 
 
 async def compared(
-    member: Member, users: Sequence[Scenario], replays: dict[str, Episode], judge: ForecastModel
+    member: Member, users: Sequence[Scenario], replays: dict[str, Episode], forecast_model: ForecastModel
 ) -> Compared:
     """Evaluate a policy, and forecast it."""
-    forecasts, calls, took = [], [], []
+    forecasts, calls, forecast_seconds = [], [], []
     for heard in HEARD:  # before the evaluation, which would leave texts read behind
         model = Metered(EmbeddedModel())
         players = replace(cast(), assistant=model, user=model)
-        forecaster = ReplayForecaster(judge, DialogueTrack(), users[:heard], replays, players)
+        forecaster = ReplayForecaster(forecast_model, DialogueTrack(), users[:heard], replays, players)
         began = time.perf_counter()
         forecasts.append(await forecaster.forecast(member.policy))
-        took.append(time.perf_counter() - began)
+        forecast_seconds.append(time.perf_counter() - began)
         calls.append(model.ledger.total.calls)
     began = time.perf_counter()
     evaluation = await Evaluator(DialogueTrack(), cast()).evaluate(member.policy, users)
@@ -70,11 +70,11 @@ async def compared(
         evaluation.ledger.total.calls,
         seconds,
         tuple(calls),
-        tuple(took),
+        tuple(forecast_seconds),
     )
 
 
-def table(found: Sequence[Compared]) -> str:
+def table(rows: Sequence[Compared]) -> str:
     """Return a Markdown table: a row for each number of users heard."""
     lines = [
         "| users heard | rank correlation | calls of an evaluation, per call of a forecast | time of an evaluation, "
@@ -82,21 +82,21 @@ def table(found: Sequence[Compared]) -> str:
         "|---|---|---|---|",
     ]
     for i, heard in enumerate(HEARD):
-        pairs = np.array([(one.memory_score, one.forecasts[i]) for one in found])
-        samples = [spearman(pairs[some]) for some in bootstrap_samples([one.name for one in found])]
+        pairs = np.array([(row.memory_score, row.forecasts[i]) for row in rows])
+        samples = [spearman(pairs[sample]) for sample in bootstrap_samples([row.name for row in rows])]
         low, high = interval(samples)
-        calls = sum(one.calls for one in found) / max(1, sum(one.forecast_calls[i] for one in found))
-        seconds = sum(one.seconds for one in found) / sum(one.forecast_seconds[i] for one in found)
+        calls = sum(row.calls for row in rows) / max(1, sum(row.forecast_calls[i] for row in rows))
+        seconds = sum(row.seconds for row in rows) / sum(row.forecast_seconds[i] for row in rows)
         lines.append(f"| {heard} | {spearman(pairs):.3f} [{low:.3f}, {high:.3f}] | {calls:.0f} | {seconds:.0f} |")
     return "\n".join(lines) + "\n"
 
 
-async def run(users: Sequence[Scenario], members: Sequence[Member], judge: ForecastModel) -> list[Compared]:
-    """Compare policy by policy; the talks are AWI's."""
+async def run(users: Sequence[Scenario], members: Sequence[Member], forecast_model: ForecastModel) -> list[Compared]:
+    """Compare policy by policy; the recorded episodes are AWI's."""
     heard = users[: max(HEARD)]
     evaluation = await Evaluator(DialogueTrack(), cast()).evaluate(load_policy("awi"), heard)
     replays = {episode.task: episode for episode in evaluation.episodes}
-    return [await compared(member, users, replays, judge) for member in members]
+    return [await compared(member, users, replays, forecast_model) for member in members]
 
 
 def main() -> None:
@@ -109,13 +109,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=99)
     given = parser.parse_args()
     members = population(given.policies, seed=given.seed)
-    found = asyncio.run(run(load_scenarios(given.data), members, load_forecast_model(given.model)))
+    rows = asyncio.run(run(load_scenarios(given.data), members, load_forecast_model(given.model)))
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "ranking.json").write_text(
-        json.dumps([asdict(one) for one in found], indent=1) + "\n", encoding="utf-8"
+        json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8"
     )
-    (given.out / "ranking.md").write_text(table(found), encoding="utf-8")
-    print(table(found))
+    (given.out / "ranking.md").write_text(table(rows), encoding="utf-8")
+    print(table(rows))
 
 
 if __name__ == "__main__":

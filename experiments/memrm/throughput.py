@@ -31,11 +31,11 @@ def candidates_of(event: MemoryEvent, count: int = CANDIDATES) -> list[MemoryEve
     new = [line for line in event.after if line not in event.before]
     old = [line for line in event.after if line in event.before]
     words = [line.split() for line in new]
-    made = []
+    writes = []
     for i in range(count):
         cut = [" ".join(line[: max(1, len(line) * (i + 1) // count)]) for line in words]
-        made.append(replace(event, after=(*old[i % 3 :], *cut)))
-    return made
+        writes.append(replace(event, after=(*old[i % 3 :], *cut)))
+    return writes
 
 
 def one_by_one(model: MemRM, events: Sequence[MemoryEvent]) -> Scores:

@@ -49,10 +49,10 @@ OTHERS = (
     "the weather, the street and things that happened",
 )
 """Kinds that lead away from the user."""
-TOO_MANY = tuple(f"{one} and {other}" for one in (
+TOO_MANY = tuple(f"{subject} and {feeling}" for subject in (
     "colours", "music", "films", "newspapers", "politics", "history", "languages", "schools", "presents", "letters",
     "insurance", "taxes",
-) for other in ("dreams", "fears", "wishes", "opinions", "doubts"))  # fmt: skip
+) for feeling in ("dreams", "fears", "wishes", "opinions", "doubts"))  # fmt: skip
 """So many kinds that none gets much attention."""
 
 LENGTHS = {
@@ -104,29 +104,29 @@ def population(names: Sequence[str], *, seed: int, templates: Templates | None =
     A name is ``presets``, ``random:N``, ``damaged:N``, a preset's name or a policy's file. Equal names and seeds give
     equal policies. Raises PolicyError naming the file and the field, or what a name has to look like.
     """
-    found: dict[str, Member] = {}
+    members: dict[str, Member] = {}
     for name in names:
         for member in _members(name, seed, templates):
-            found.setdefault(member.policy.key, member)
-    return list(found.values())
+            members.setdefault(member.policy.key, member)
+    return list(members.values())
 
 
-def dealt(members: Sequence[Member], users: Sequence[str], *, each: int | None, seed: int) -> dict[str, list[Member]]:
-    """Return the members that each user plays with: ``each`` of them, or all.
+def dealt(members: Sequence[Member], tasks: Sequence[str], *, each: int | None, seed: int) -> dict[str, list[Member]]:
+    """Return the members for each task: ``each`` of them, or all.
 
-    They are dealt like cards, shuffled anew when all are given out, so that each member meets about as many users.
+    They are dealt like cards, shuffled anew when all are given out, so that each member meets about as many tasks.
     """
     if each is None or each >= len(members):
-        return {user: list(members) for user in users}
+        return {task: list(members) for task in tasks}
     rng, deck, hands = random.Random(f"deal:{seed}"), list[Member](), dict[str, list[Member]]()
-    for user in users:
+    for task in tasks:
         hand = deck[:each]
         deck = deck[each:]
         if len(hand) < each:
             deck = rng.sample(list(members), len(members))
             more = [member for member in deck if member not in hand][: each - len(hand)]
             hand, deck = hand + more, [member for member in deck if member not in more]
-        hands[user] = sorted(hand, key=members.index)
+        hands[task] = sorted(hand, key=members.index)
     return hands
 
 
@@ -141,10 +141,10 @@ def _members(name: str, seed: int, templates: Templates | None) -> Iterator[Memb
                 _random(f"{kind}-{i}", rng, templates) if kind == "random" else _damaged(f"{kind}-{i}", rng, templates)
             )
         return
-    for one in PRESETS if name == "presets" else (name,):
-        policy = load_policy(one, templates=templates)
+    for source in PRESETS if name == "presets" else (name,):
+        policy = load_policy(source, templates=templates)
         prompt = "" if policy.prompts.write is None else "its own"
-        yield Member(one, "preset" if one in PRESETS else "file", prompt, policy)
+        yield Member(source, "preset" if source in PRESETS else "file", prompt, policy)
 
 
 def _random(name: str, rng: random.Random, templates: Templates | None) -> Member:

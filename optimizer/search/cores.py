@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
-from ...data.dialogue.scenario import Scenario
 from ...data.task import Task, grouped, tasks_of
-from ...env import Cast, DialogueTrack, Episode, Evaluation, Evaluator, Track
+from ...env import Cast, Episode, Evaluation, Evaluator, Track
 from ...env.memrm.collection.collect import CollectedEpisode, collect
 from ...policies.lm.base import merged
 from ...policies.lm.embedded.pool import end_with_parent
@@ -61,48 +60,48 @@ def evaluate_on(
 
 def collect_on(
     processes: int,
-    track: DialogueTrack,
+    track: Track,
     cast: Cast,
     policies: Mapping[str, Mapping[str, MemoryPolicy]],
-    scenarios: Sequence[Scenario],
+    tasks: Sequence[Task],
     *,
     seed: int,
     writes: int | None = None,
     done: Callable[[Sequence[CollectedEpisode]], None] = lambda _: None,
 ) -> list[CollectedEpisode]:
-    """Collect like ``collect``, user by user, in the users' order; ``policies`` are each user's, by key.
+    """Collect like ``collect``, task by task, in their order; ``policies`` are each task's, by key.
 
-    ``done`` hears of each user that is finished.
+    ``done`` hears of each task that is finished.
     """
-    found: list[CollectedEpisode] = []
+    episodes: list[CollectedEpisode] = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
-        running = [executor.submit(_collect, track, cast, policies[one.id], one, seed, writes) for one in scenarios]
+        running = [executor.submit(_collect, track, cast, policies[t.id], t, seed, writes) for t in tasks]
         try:
-            for one in running:
-                found += one.result()
-                done(found)
+            for collected in running:
+                episodes += collected.result()
+                done(episodes)
         except BaseException:
             executor.shutdown(wait=False, cancel_futures=True)
             raise
-    return found
+    return episodes
 
 
-def processes_to_collect(*, per_core: bool, users: int, episodes: int) -> int:
+def processes_to_collect(*, per_core: bool, tasks: int, episodes: int) -> int:
     """Return how many processes are worth while; 1 where the models are not worth while ``per_core``."""
     worth = episodes // EPISODES_A_PROCESS
-    return max(1, min(os.cpu_count() or 1, users, worth)) if per_core else 1
+    return max(1, min(os.cpu_count() or 1, tasks, worth)) if per_core else 1
 
 
 def _collect(
-    track: DialogueTrack,
+    track: Track,
     cast: Cast,
     policies: Mapping[str, MemoryPolicy],
-    scenario: Scenario,
+    task: Task,
     seed: int,
     writes: int | None,
 ) -> list[CollectedEpisode]:
-    return asyncio.run(collect(track, scenario, policies, cast, seed=seed, writes=writes))
+    return asyncio.run(collect(track, task, policies, cast, seed=seed, writes=writes))
 
 
 def _evaluate(

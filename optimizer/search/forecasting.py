@@ -27,9 +27,9 @@ class ForecastModel:
     reward: MemRM
     expected: Forecast
 
-    def score(self, shown: Sequence[Retrieval]) -> float:
+    def score(self, retrievals: Sequence[Retrieval]) -> float:
         """Return the share of right answers to expect, in [0, 1]; NaN where it cannot tell."""
-        return self.expected.score(features_of(shown, self.reward))
+        return self.expected.score(features_of(retrievals, self.reward))
 
     def is_foreign(self, episodes: Iterable[Episode]) -> bool:
         """Tell whether what memory heard in episodes is unlike the texts that the model learned from."""
@@ -64,7 +64,7 @@ class ReplayForecaster:
 
     async def _of(self, policy: MemoryPolicy, task: Task) -> float:
         try:
-            shown = await retrieve(
+            retrievals = await retrieve(
                 policy,
                 task,
                 self.replays[task.id],
@@ -76,4 +76,4 @@ class ReplayForecaster:
             raise
         except LanguageModelError:
             return math.nan
-        return self.model.score(shown)
+        return self.model.score(retrievals)

@@ -1,4 +1,4 @@
-"""Collect labelled writes: many policies play on-policy episodes with the same users."""
+"""Collecting labelled writes: the episodes of many policies, on-policy, in the same tasks."""
 
 from __future__ import annotations
 
@@ -7,97 +7,86 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ....data.dialogue.scenario import Scenario
+from ....data.task import Task
 from ....policies.lm import EndpointDown, LanguageModelError
 from ....policies.policy import MemoryPolicy
 from ...concurrency import side_by_side
-from ...dialogue.track import DialogueTrack
 from ...episode import Episode
 from ...evaluation import Evaluator
-from ...track import Cast
+from ...track import Cast, Track
 from ..rows.retrievals import RetrievalLog, retrieval_log
 from ..rows.row import Row
-from .labels import EpisodeLabels, Labeller
+from .labels import NO_LABELS, EpisodeLabels, Labeller
+from .reading import FactReader
 from .retrievals import RecordedReplies, retrieve
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedEpisode:
-    """One policy's episode with one user."""
+    """One policy's episode in one task."""
 
-    user: str
+    task: str
     policy: str
     """The policy's key."""
     memory_score: float
-    """On-policy, mean over periods; NaN where the episode failed."""
-    labelled: EpisodeLabels
+    """On-policy, mean over stages; NaN where the episode failed."""
+    labels: EpisodeLabels
     calls: int
-    """Calls that the episode took, its questions included and labels left out."""
-    showing: RetrievalLog | None = None
-    """What its memory showed before each question; None where the episode failed."""
+    """Calls of the episode and of its checks, without those of the labels."""
+    retrievals: RetrievalLog | None = None
+    """What its memory brought back for each check; None where the episode failed."""
     failure: str | None = None
     """Why there are no rows; None when all went well."""
 
     @property
     def rows(self) -> Sequence[Row]:
         """Its labelled writes, in their order."""
-        return self.labelled.rows
+        return self.labels.rows
 
 
 async def collect(
-    track: DialogueTrack,
-    scenario: Scenario,
+    track: Track,
+    task: Task,
     policies: Mapping[str, MemoryPolicy],
     cast: Cast,
     *,
     seed: int,
     writes: int | None = None,
 ) -> list[CollectedEpisode]:
-    """Play every policy with one user and label its writes, at most ``writes`` an episode; in the policies' order.
+    """Run every policy in one task and label its writes, at most ``writes`` an episode; in the policies' order.
 
     The seed draws the writes. A policy that writes nothing has no rows. A failed episode is data; raises EndpointDown
     when no call gets through.
     """
-    evaluator = Evaluator(track, cast)
-    labeller = Labeller(scenario, cast.assistant, track.protocol.templates)
+    evaluator, labeller = Evaluator(track, cast), Labeller(task, FactReader(track, task, cast.assistant))
 
-    async def played(policy: MemoryPolicy) -> CollectedEpisode:
-        evaluation = await evaluator.evaluate(policy, [scenario])
+    async def collected(policy: MemoryPolicy) -> CollectedEpisode:
+        evaluation = await evaluator.evaluate(policy, [task])
         [episode] = evaluation.episodes
-        labelled, failure, calls = NOTHING, episode.failure, episode.ledger.total.calls
-        score, showing = float("nan"), None
+        labels, failure, calls = NO_LABELS, episode.failure, episode.ledger.total.calls
+        score, retrievals = math.nan, None
         if failure is None:
             score = evaluation.memory_score.mean
-            rng = random.Random(f"writes:{seed}:{scenario.id}:{policy.key}")
+            rng = random.Random(f"writes:{seed}:{task.id}:{policy.key}")
             try:
-                showing = await _showing(track, scenario, policy, episode, score, cast)
-                labelled = await labeller.label(episode, policy, most=writes, rng=rng)
+                retrievals = await _retrievals(track, task, policy, episode, score, cast)
+                labels = await labeller.label(episode, policy, most=writes, rng=rng)
             except EndpointDown:
                 raise
             except LanguageModelError as error:
                 failure = f"labels: {error}"
-        return CollectedEpisode(scenario.id, policy.key, score, labelled, calls, showing, failure)
+        return CollectedEpisode(task.id, policy.key, score, labels, calls, retrievals, failure)
 
     first, *others = policies.values()
-    return [await played(first), *await side_by_side(played(policy) for policy in others)]
+    return [await collected(first), *await side_by_side(collected(policy) for policy in others)]
 
 
-async def _showing(
-    track: DialogueTrack, scenario: Scenario, policy: MemoryPolicy, episode: Episode, score: float, cast: Cast
+async def _retrievals(
+    track: Track, task: Task, policy: MemoryPolicy, episode: Episode, score: float, cast: Cast
 ) -> RetrievalLog:
-    """Return what an episode's memory showed: its writes are written again as they were, without a call."""
-    writes = [write for stage in episode.stages for write in stage.writes]
-    shown = await retrieve(
-        policy,
-        scenario,
-        episode,
-        model=RecordedReplies(writes),
-        embedder=cast.embedder,
-        track=track,
-    )
-    marks = [episode.stages[one.period].marks[one.question] for one in shown]
-    right = [None if math.isnan(mark.score) else mark.score == 1 for mark in marks]
-    return retrieval_log(scenario.id, policy.key, score, shown, right)
-
-
-NOTHING = EpisodeLabels(rows=(), writes=0, undecided=0, failed=0, calls=0)
+    """Return what an episode's memory brought back: its writes are written again as they were, without a call."""
+    replies = RecordedReplies([write for stage in episode.stages for write in stage.writes])
+    retrievals = await retrieve(policy, task, episode, model=replies, embedder=cast.embedder, track=track)
+    scores = {mark.check: mark.score for stage in episode.stages for mark in stage.marks}
+    right = [None if math.isnan(scores[r.check]) else scores[r.check] == 1 for r in retrievals]
+    return retrieval_log(task, policy.key, score, retrievals, right)

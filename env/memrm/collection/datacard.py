@@ -1,4 +1,4 @@
-"""The data card: what rows are, how many of each kind there are, and how to make them again."""
+"""The data card of rows: what they are, how many of each kind there are, and how to make them again."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from ...statistics import nan_mean
 from ..rows.row import Row
 from ..rows.splits import RowSplits
 from .collect import CollectedEpisode
-from .knowing import FOILS, PROMPTS
 
 FORMAT = 1
 WHAT = (
     "One row for each write of a memory policy: the messages that left its buffer, the memory before and after, and "
-    "the facts at stake. A fact is the newest value of a state that a question asks for. It is at stake when the "
-    "assistant's language model reads it from the evicted message that told it, or else from lines of the old memory "
+    "the facts at stake. A fact counts when a check needs it, each with its newest value. It is at stake when the "
+    "assistant's language model reads it from the evicted message that tells it, or else from lines of the old memory "
     "that the write changed; it is lost when the model does not read it from the new memory. A row is HARMFUL when a "
-    f"fact is lost. The model is asked {PROMPTS} times: two phrasings, the values in two orders, each time among up "
-    f"to {FOILS} values of other states and `not_told`. It must be right each time, or never; writes with a fact in "
-    "between are left out, unless another fact is lost. From a memory it reads the lines that were written from "
-    "messages that told the state, in their order, and nothing else: unrelated lines neither help nor hinder."
+    "fact is lost. The model is asked in several prompts, which are the track's. It must be right in each of them, or "
+    "in none; writes with a fact in between are left out, unless another fact is lost. From a memory it reads the "
+    "lines that were written from messages that told the fact, in their order, and nothing else: unrelated lines "
+    "neither help nor hinder."
 )
 
 
 def data_card(
-    played: Sequence[CollectedEpisode],
+    episodes: Sequence[CollectedEpisode],
     policies: Mapping[str, tuple[str, str, MemoryPolicy]],
     splits: RowSplits,
     *,
@@ -39,7 +38,7 @@ def data_card(
 
     ``policies`` are name, origin with the kind of prompt, and policy by key; ``settings`` make the rows again.
     """
-    rows = [row for episode in played for row in episode.rows]
+    rows = [row for episode in episodes for row in episode.rows]
     mode = {key: policy.write.mode for key, (_, _, policy) in policies.items()}
     kind = {key: what for key, (_, what, _) in policies.items()}
     return {
@@ -56,13 +55,13 @@ def data_card(
         "facts": _facts(rows),
         "characters": _lengths(rows),
         "writes": {
-            "all": sum(one.labelled.writes for one in played),
-            "undecided": sum(one.labelled.undecided for one in played),
-            "unreadable": sum(one.labelled.failed for one in played),
+            "all": sum(episode.labels.writes for episode in episodes),
+            "undecided": sum(episode.labels.undecided for episode in episodes),
+            "unreadable": sum(episode.labels.failed for episode in episodes),
         },
         "calls": {
-            "episodes": sum(one.calls for one in played),
-            "labels": sum(one.labelled.calls for one in played),
+            "episodes": sum(episode.calls for episode in episodes),
+            "labels": sum(episode.labels.calls for episode in episodes),
         },
         "policies": [
             {
@@ -70,15 +69,15 @@ def data_card(
                 "name": name,
                 "kind": what,
                 "label": policy.label,
-                "memory_score": _number(nan_mean([one.memory_score for one in played if one.policy == key])),
-                "users": sum(one.policy == key and one.failure is None for one in played),
+                "memory_score": _number(nan_mean([e.memory_score for e in episodes if e.policy == key])),
+                "tasks": sum(e.policy == key and e.failure is None for e in episodes),
                 **_balance([row for row in rows if row.policy == key]),
                 "policy": policy.model_dump(mode="json", exclude_none=True),
             }
             for key, (name, what, policy) in policies.items()
         ],
         "failures": [
-            {"user": one.user, "policy": one.policy, "reason": one.failure} for one in played if one.failure is not None
+            {"task": e.task, "policy": e.policy, "reason": e.failure} for e in episodes if e.failure is not None
         ],
     }
 
@@ -98,10 +97,10 @@ def _by(rows: Sequence[Row], names: Callable[[Row], Iterable[str]]) -> dict[str,
 
 def _facts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
     facts = [fact for row in rows for fact in row.facts]
-    told, held = [f for f in facts if f.message is not None], [f for f in facts if f.message is None]
+    evicted, held = [f for f in facts if f.message is not None], [f for f in facts if f.message is None]
     return {
-        name: {"at_stake": len(some), "lost": sum(fact.lost is True for fact in some)}
-        for name, some in (("told", told), ("in_memory", held))
+        name: {"at_stake": len(group), "lost": sum(fact.lost is True for fact in group)}
+        for name, group in (("evicted", evicted), ("in_memory", held))
     }
 
 

@@ -1,164 +1,170 @@
-"""Label the writes of an episode: which facts were at stake, and which of them are lost."""
+"""Labels of an episode's writes: which facts were at stake, and which of them are lost."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ....data.dialogue.scenario import Scenario
-from ....policies.lm.base import LanguageModel, Message
+from ....data.task import Fact, Task, facts_by_source
+from ....policies.lm.base import Message
 from ....policies.memory import MemoryEvent
 from ....policies.policy import MemoryPolicy
-from ....policies.prompts import Templates
 from ....policies.text import sentences
 from ...concurrency import side_by_side
 from ...episode import Episode, places_beyond
 from ..rows.row import EvictedMessage, FactLabel, Row
-from .knowing import Change, Reader, Told, trace
+from .reading import FactReader
+from .tracing import Change, lines_with, state_of, trace
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeLabels:
-    """The rows of one episode, and what it took."""
+    """The rows of an episode, and what the labels cost."""
 
     rows: tuple[Row, ...]
     writes: int
     """Of the episode, labelled or not."""
     undecided: int
-    """Writes that were left out: whether a fact is lost depends on how the model is asked."""
+    """Writes that were left out, as the model does not read a fact in every prompt."""
     failed: int
     """Writes whose reply could not be read."""
     calls: int
-    """Calls that the labels took."""
+    """Calls of the labels."""
+
+
+NO_LABELS = EpisodeLabels(rows=(), writes=0, undecided=0, failed=0, calls=0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    period: int
+    stage: int
     number: int
     event: MemoryEvent
-    told: Mapping[str, str]
-    """The states that the evicted messages told."""
-    truth: Mapping[str, str]
-    """All states that were told until then: the newest values."""
+    evicted: Mapping[str, Fact]
+    """The facts of the evicted messages, by key."""
+    newest: Mapping[str, Fact]
+    """The newest fact of each key so far."""
     change: Change
 
     @property
-    def heard(self) -> Sequence[Message]:
-        """The evicted messages of the talk."""
+    def messages(self) -> Sequence[Message]:
+        """The evicted messages that memory heard."""
         return [message for message in self.event.evicted if message.role != "system"]
 
 
 class Labeller:
-    """Labels the episodes of one user; what one of them took to read is not asked again for the next."""
+    """Labels the episodes of one task; the reader's replies are kept from episode to episode."""
 
-    def __init__(self, scenario: Scenario, model: LanguageModel, templates: Templates) -> None:
-        """Ask this model, which is the assistant's."""
-        self._scenario = scenario
-        self._reader = Reader(scenario, model, templates)
-        self._turn = asyncio.Lock()
-        self._told = {
-            session.opening: session.exposed_states for period in scenario.periods for session in period.sessions
-        }
+    def __init__(self, task: Task, reader: FactReader) -> None:
+        """Label with what a model reads; it has to be the assistant's."""
+        self._task, self._reader = task, reader
+        self._lock = asyncio.Lock()
+        self._facts_by_source = facts_by_source(task)
+        needs = (task.facts[fact].key for check in reversed(list(task.checks.values())) for fact in check.needs)
+        self._needed = list(dict.fromkeys(needs))
 
     async def label(
         self, episode: Episode, policy: MemoryPolicy, *, most: int | None = None, rng: random.Random
     ) -> EpisodeLabels:
         """Label an episode's writes, at most ``most`` of them, which ``rng`` draws.
 
-        A fact is the newest value of a state that the evicted messages or ones before them told, and that a question
-        asks for. It is at stake when the model reads it from the evicted message that told it, or else from lines of
-        the old memory that the write changed, and lost when the model does not read it from the new memory. Where the
-        model is right in some phrasings and not in others, nothing is said of the fact, and the write is left out
-        unless another fact is lost for certain.
+        Facts count that a check needs, each key with its newest fact so far. A fact is at stake when the model reads
+        it from the evicted message that tells it, or else from lines of the old memory that the write changed. It is
+        lost when the model does not read it from the new memory. Where the model reads a fact in some prompts only,
+        nothing is said of the fact, and the write is left out unless another fact is lost for certain.
         """
         writes = self._writes(episode)
         chosen = writes if most is None or len(writes) <= most else _drawn(writes, most, rng)
-        async with self._turn:  # one episode after the other, so that each one's calls can be told
+        async with self._lock:  # episodes are labelled in turn, so that the calls of each are known
             before = self._reader.calls
-            found = await side_by_side(self._row(episode.task, policy, write) for write in chosen)
+            labels = await side_by_side(self._labels(write) for write in chosen)
             calls = self._reader.calls - before
-        rows = tuple(row for row in found if row is not None)
+        rows = tuple(
+            Row(
+                group=self._task.group,
+                task=self._task.id,
+                policy=policy.key,
+                stage=write.stage,
+                write=write.number,
+                evicted=[EvictedMessage.of(message) for message in write.messages],
+                before=list(write.event.before),
+                after=list(write.event.after),
+                facts=facts,
+            )
+            for write, facts in zip(chosen, labels, strict=True)
+            if facts is not None
+        )
         failed = sum(write.event.error is not None for write in writes)
-        return EpisodeLabels(rows, len(writes), len(found) - len(rows), failed, calls)
+        return EpisodeLabels(rows, len(writes), len(chosen) - len(rows), failed, calls)
 
     def _writes(self, episode: Episode) -> list[_Write]:
-        events = [(p, event) for p, stage in enumerate(episode.stages) for event in stage.writes]
-        told = [self._told_in(event) for _, event in events]
-        traced = trace([event for _, event in events], [states.items() for states in told])
-        truth: dict[str, str] = {}
+        events = [(s, event) for s, stage in enumerate(episode.stages) for event in stage.writes]
+        evicted = [self._facts_in(event.evicted) for _, event in events]
+        changes = trace([event for _, event in events], [map(state_of, facts.values()) for facts in evicted])
+        newest: dict[str, Fact] = {}
         writes = []
-        for number, ((p, event), new, change) in enumerate(zip(events, told, traced, strict=True)):
-            truth = truth | new
-            writes.append(_Write(p, number, event, new, truth, change))
+        for number, ((stage, event), facts, change) in enumerate(zip(events, evicted, changes, strict=True)):
+            newest = newest | facts
+            writes.append(_Write(stage, number, event, facts, newest, change))
         return writes
 
-    def _told_in(self, event: MemoryEvent) -> dict[str, str]:
-        told: dict[str, str] = {}
-        for message in event.evicted:
-            told |= self._told.get(message.content, {}) if message.role == "user" else {}
-        return told
+    def _facts_in(self, messages: Sequence[Message]) -> dict[str, Fact]:
+        """Return the facts that messages tell, the newest of each key."""
+        return {fact.key: fact for message in messages for fact in self._told_by(message)}
 
-    async def _row(self, user: str, policy: MemoryPolicy, write: _Write) -> Row | None:
+    def _told_by(self, message: Message) -> Sequence[Fact]:
+        return () if message.role == "assistant" else self._facts_by_source.get(message.content, ())
+
+    async def _labels(self, write: _Write) -> list[FactLabel] | None:
+        """Return the labels of the facts at stake; None where the write is undecided."""
         touched = write.change.touched
-        concerned = {info for info, value in write.truth.items() if info in write.told or (info, value) in touched}
-        infos = [info for info in self._reader.queries if info in concerned]
-        found = await side_by_side(self._fact(info, write) for info in infos)
-        facts = [fact for fact in found if fact is not None]
+        concerned = {key for key, fact in write.newest.items() if key in write.evicted or state_of(fact) in touched}
+        labels = await side_by_side(self._label(key, write) for key in self._needed if key in concerned)
+        facts = [label for label in labels if label is not None]
         lost = [fact.lost for fact in facts]
-        if None in lost and True not in lost:
-            return None
-        return Row(
-            user=user,
-            policy=policy.key,
-            period=write.period,
-            write=write.number,
-            evicted=[EvictedMessage(role=m.role, content=m.content) for m in write.heard],
-            before=list(write.event.before),
-            after=list(write.event.after),
-            facts=facts,
-        )
+        return None if None in lost and True not in lost else facts
 
-    async def _fact(self, info: str, write: _Write) -> FactLabel | None:
-        """Return a fact; None where none is at stake."""
-        reader, state, message = self._reader, (info, write.truth[info]), self._teller(info, write)
+    async def _label(self, key: str, write: _Write) -> FactLabel | None:
+        """Return the label of a fact; None where it is not at stake."""
+        fact, message = write.newest[key], self._source(key, write)
         if message is None:
-            had = await reader.from_memory(state, write.change.before)
+            had = await self._reader.from_lines(fact, lines_with(write.change.before, state_of(fact)))
         else:
-            had = await reader.from_talk(state, write.heard[message : message + 1])
+            had = await self._reader.from_messages(fact, write.messages[message : message + 1])
         if had == "no":
             return None
-        has = await reader.from_memory(state, write.change.after)
+        has = await self._reader.from_lines(fact, lines_with(write.change.after, state_of(fact)))
         if had == has == "unsure" and message is None:
             return None
-        wavers = "unsure" in {had, has}
-        place = (
-            {"line": await self._line(state, write)}
-            if message is None
-            else {"message": message, "sentence": await self._sentence(state, write.heard[message])}
-        )
-        return FactLabel(info=info, lost=None if wavers else has == "no", **place)
+        lost = None if "unsure" in {had, has} else has == "no"
+        label = FactLabel(key=key, topic=fact.topic, lost=lost)
+        if message is None:
+            return label.model_copy(update={"line": await self._line(fact, write)})
+        sentence = await self._sentence(fact, write.messages[message])
+        return label.model_copy(update={"message": message, "sentence": sentence})
 
-    async def _sentence(self, state: Told, message: Message) -> int | None:
-        """Return the place of the one sentence of a message that tells a state."""
-        parts = [[Message("user", sentence)] for sentence in sentences(message.content)]
-        return _only([await self._reader.from_talk(state, part) == "yes" for part in parts])
+    async def _sentence(self, fact: Fact, message: Message) -> int | None:
+        """Return the place of the only sentence of a message that tells a fact."""
+        parts = [replace(message, content=sentence) for sentence in sentences(message.content)]
+        return _only([await self._reader.from_messages(fact, [part]) == "yes" for part in parts])
 
-    async def _line(self, state: Told, write: _Write) -> int | None:
-        """Return the place of the one removed line that tells a state."""
-        before, gone = write.change.before, set(places_beyond(write.event.before, write.event.after))
+    async def _line(self, fact: Fact, write: _Write) -> int | None:
+        """Return the place of the only removed line that tells a fact."""
+        removed = set(places_beyond(write.event.before, write.event.after))
         tells = [
-            place in gone and state in line.states and await self._reader.from_memory(state, [line]) == "yes"
-            for place, line in enumerate(before)
+            place in removed
+            and state_of(fact) in line.states
+            and await self._reader.from_lines(fact, [line.text]) == "yes"
+            for place, line in enumerate(write.change.before)
         ]
         return _only(tells)
 
-    def _teller(self, info: str, write: _Write) -> int | None:
-        """Return the place of the last evicted message that told a state."""
-        told = (i for i, m in enumerate(write.heard) if m.role == "user" and info in self._told.get(m.content, {}))
-        return max(told, default=None)
+    def _source(self, key: str, write: _Write) -> int | None:
+        """Return the place of the last evicted message that tells a fact of a key."""
+        places = (i for i, m in enumerate(write.messages) if any(fact.key == key for fact in self._told_by(m)))
+        return max(places, default=None)
 
 
 def _only(tells: Sequence[bool]) -> int | None:

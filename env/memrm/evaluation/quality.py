@@ -51,15 +51,15 @@ def quality_on_rows(p_safe: Floats, rows: Sequence[Row], *, threshold: float = C
     """Return the quality of scores of our rows; NaN ones are counted and left out."""
     known = ~np.isnan(p_safe)
     kept = [row for row, is_scored in zip(rows, known, strict=True) if is_scored]
-    events, users = [row.event for row in kept], [row.user for row in kept]
+    events, groups = [row.event for row in kept], [row.group for row in kept]
     harmful = np.array([row.label == "HARMFUL" for row in kept], dtype=bool)
     rivals = {
         "majority": baselines.majority(events),
         "length ratio": baselines.length_ratio(events),
         "lexical overlap": baselines.lexical_overlap(events),
-        "logistic regression": baselines.logistic_regression(events, harmful, users),
+        "logistic regression": baselines.logistic_regression(events, harmful, groups),
     }
-    return _quality(p_safe[known], harmful, users, rivals, int((~known).sum()), threshold)
+    return _quality(p_safe[known], harmful, groups, rivals, int((~known).sum()), threshold)
 
 
 def quality_on_memgym(p_safe: Floats, rows: Sequence[MemGymRow], *, threshold: float = COVERED) -> RewardQuality:

@@ -106,12 +106,12 @@ def write_memgym(path: Path, rows: Iterable[Row]) -> None:
 def _as_memgym(row: Row) -> MemGymRow:
     text = whole_prompt(row.event)
     target = " Y" if row.label == "SAFE" else " N"
-    name = re.sub(r"\W+", "-", f"{row.user}_{row.policy}")
+    name = re.sub(r"\W+", "-", f"{row.task}_{row.policy}")
     evicted = [{"role": message.role, "content": message.content} for message in row.evicted]
     return MemGymRow.model_validate(
         {
             "trajectory_id": name,
-            "instance_id": row.user,
+            "instance_id": row.task,
             "fork_event_id": f"{name}_{row.write}_none",
             "source_dir": "",
             "source_model": "",
@@ -131,7 +131,7 @@ def _as_memgym(row: Row) -> MemGymRow:
             "n_messages_in_view": len(row.evicted),
             "original_msgs": len(row.evicted),
             "filtered_msgs": 0,
-            "provenance": {"written_by": "mnemotune", "policy": row.policy, "period": row.period},
+            "provenance": {"written_by": "mnemotune", "policy": row.policy, "stage": row.stage},
             "split": "",
         }
     )

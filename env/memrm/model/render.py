@@ -60,8 +60,8 @@ def statements(event: MemoryEvent) -> list[Statement]:
     nobody said, and the number of lines before and after. For a removed line it says how many lines were newer: an old
     line is often out of date.
 
-    Only the user's messages count, unless there are none. Stamps such as ``[Current Time: ...]`` do not count, nor
-    sentences of small words only, nor removed lines of which no word is missing.
+    Only what users and tools say counts, unless they say nothing. Stamps such as ``[Current Time: ...]`` do not count,
+    nor sentences of small words only, nor removed lines of which no word is missing.
 
     Raises ValueError for an event that has no text to judge: see ``unreadable``.
     """
@@ -116,7 +116,7 @@ def _is_text(text: str) -> bool:
 
 def _said(event: MemoryEvent) -> Iterator[tuple[int, int, str]]:
     """Yield places of messages, of sentences in them, and the sentences."""
-    own = [i for i, message in enumerate(event.evicted) if message.role == "user"]
+    own = [i for i, message in enumerate(event.evicted) if message.role in {"user", "tool"}]
     for place in own or range(len(event.evicted)):
         for number, sentence in enumerate(sentences(event.evicted[place].content)):
             if not (sentence[0] == "[" and sentence[-1] == "]"):

@@ -1,4 +1,4 @@
-"""What memory brings back for each question, and what the question needs. A forecast of right answers reads no more."""
+"""What memory brings back for each check, and what the check needs. A forecast of right answers reads no more."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, model_validator
 
-from ....data.dialogue.scenario import Record
-from .row import read_records
+from ....data.task import Task
+from .row import Record, read_records
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What is before a model when a question comes, and what the question needs."""
+    """What is before a model when a check comes, and what the check needs."""
 
-    period: int
-    """0-based."""
-    question: int
-    """0-based place among the scenario's questions."""
+    check: str
+    """The check's id."""
     needs: tuple[tuple[str, ...], ...]
-    """For each state that the question needs and that was told: the user's messages that told it, newest last."""
+    """For each fact that the check needs and that was heard: the messages that told its key, newest last."""
     buffered: frozenset[str]
     """Those of the messages that are still in the buffer."""
     lines: tuple[str, ...]
@@ -31,10 +29,9 @@ class Retrieval:
 
 
 class RetrievalRow(Record):
-    """The retrieval for one question in one period; texts are places in the log's texts."""
+    """The retrieval for one check; texts are places in the log's texts."""
 
-    period: int
-    question: int
+    check: str
     needs: list[list[int]]
     buffered: list[int]
     lines: list[int]
@@ -42,30 +39,40 @@ class RetrievalRow(Record):
     right: bool | None
     """Whether the model answered rightly; None where nothing could be scored."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older(cls, values: object) -> object:
+        """Read logs that name a check by the dialogue's period and question."""
+        if not isinstance(values, dict) or "period" not in values or "question" not in values:
+            return values
+        rest = {name: value for name, value in values.items() if name not in {"period", "question"}}
+        return rest | {"check": f"{values['period']}.{values['question']}"}
+
 
 class RetrievalLog(Record):
-    """What one policy's memory brought back for one user's questions, and how they were answered."""
+    """What one policy's memory brought back for the checks of one task, and how they were answered."""
 
-    user: str
+    group: str = Field(validation_alias=AliasChoices("group", "user"))
+    task: str = Field(validation_alias=AliasChoices("task", "user"))
     policy: str
     """The policy's key."""
     memory_score: float | None
     """Of the episode, on-policy; None where it has none."""
     messages: list[str]
     lines: list[str]
-    questions: list[RetrievalRow] = Field(validation_alias=AliasChoices("questions", "asked"))
+    checks: list[RetrievalRow] = Field(validation_alias=AliasChoices("checks", "asked"))
 
     def retrievals(self) -> Iterator[tuple[Retrieval, bool | None]]:
         """Yield each retrieval, and whether the answer was right."""
-        for row in self.questions:
+        for row in self.checks:
             needs = tuple(tuple(self.messages[i] for i in texts) for texts in row.needs)
             buffered = frozenset(self.messages[i] for i in row.buffered)
             lines = tuple(self.lines[i] for i in row.lines)
-            yield Retrieval(row.period, row.question, needs, buffered, lines, row.buffer_words), row.right
+            yield Retrieval(row.check, needs, buffered, lines, row.buffer_words), row.right
 
 
 def retrieval_log(
-    user: str, policy: str, memory_score: float, retrievals: Sequence[Retrieval], right: Sequence[bool | None]
+    task: Task, policy: str, memory_score: float, retrievals: Sequence[Retrieval], right: Sequence[bool | None]
 ) -> RetrievalLog:
     """Return an episode's log; ``right`` is aligned with ``retrievals``, and a score of NaN becomes None."""
     messages = list(dict.fromkeys(text for retrieval in retrievals for texts in retrieval.needs for text in texts))
@@ -73,8 +80,7 @@ def retrieval_log(
     message_at, line_at = ({text: i for i, text in enumerate(texts)} for texts in (messages, lines))
     rows = [
         RetrievalRow(
-            period=retrieval.period,
-            question=retrieval.question,
+            check=retrieval.check,
             needs=[[message_at[text] for text in texts] for texts in retrieval.needs],
             buffered=sorted(message_at[text] for text in retrieval.buffered),
             lines=[line_at[line] for line in retrieval.lines],
@@ -84,7 +90,15 @@ def retrieval_log(
         for retrieval, is_right in zip(retrievals, right, strict=True)
     ]
     score = None if math.isnan(memory_score) else memory_score
-    return RetrievalLog(user=user, policy=policy, memory_score=score, messages=messages, lines=lines, questions=rows)
+    return RetrievalLog(
+        group=task.group,
+        task=task.id,
+        policy=policy,
+        memory_score=score,
+        messages=messages,
+        lines=lines,
+        checks=rows,
+    )
 
 
 def retrievals_file(rows: Path) -> Path:
@@ -93,5 +107,5 @@ def retrievals_file(rows: Path) -> Path:
 
 
 def read_retrievals(path: Path) -> Iterator[RetrievalLog]:
-    """Yield the retrieval logs of a file. Raises RowError for a line that is none, and for an empty file."""
+    """Yield the retrieval logs of a file. Raises RowError for a line that is no log, and for an empty file."""
     return read_records(path, RetrievalLog)

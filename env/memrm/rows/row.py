@@ -1,4 +1,4 @@
-"""What a reward model learns from and is judged on: one row for each write, labelled by the environment."""
+"""Labelled writes, a row each: reward models are trained and evaluated on them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ....data.dialogue.scenario import Record
 from ....policies.lm import Message
 from ....policies.memory import MemoryEvent
 from ...episode import lines_beyond
@@ -22,62 +21,76 @@ class RowError(ValueError):
     """Say what is wrong with a file of rows, naming the file and the line."""
 
 
-def topic(info: str) -> str:
-    """Return what an info type is about: its first word."""
-    return info.split("_")[0]
+class Record(BaseModel):
+    """A frozen value read from JSON; unknown fields are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class EvictedMessage(Record):
-    """One message that left the buffer."""
+    """A message that left the buffer; tools count as users, who tell the assistant something."""
 
     role: Literal["user", "assistant"]
     content: str
 
+    @classmethod
+    def of(cls, message: Message) -> EvictedMessage:
+        """Return a chat message as it is kept in rows."""
+        return cls(role="assistant" if message.role == "assistant" else "user", content=message.text)
+
 
 class FactLabel(Record):
-    """A state of the user that the evicted messages or the old memory told, and that a question asks for.
+    """A fact that the evicted messages or the old memory tell, and that a check needs.
 
-    Of the old memory's only those count that the write touched: no other can be lost by it.
+    Facts of the old memory count only where the write touched them: it cannot lose any other.
     """
 
-    info: str
-    """Its info type, as in the scenario."""
+    key: str
+    """What the fact is about."""
+    topic: str
     lost: bool | None
-    """Whether it cannot be answered from the new memory; None where the model wavers."""
+    """Whether the model does not read it from the new memory; None where the model wavers."""
     message: int | None = None
-    """0-based place of the evicted message that told it; None where the old memory did."""
+    """0-based place of the evicted message that tells it; None where the old memory does."""
     sentence: int | None = None
-    """0-based place of the one sentence of that message that tells it; None where none or several do."""
+    """0-based place of the only sentence of that message that tells it; None for no sentence, or several."""
     line: int | None = None
-    """0-based place in the old memory of the one removed line that tells it; None where none or several do."""
+    """0-based place in the old memory of the only removed line that tells it; None for no line, or several."""
 
-    @property
-    def topic(self) -> str:
-        """The first word of the info type."""
-        return topic(self.info)
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older(cls, values: object) -> object:
+        """Read rows that name the dialogue's states, whose topic is their first word."""
+        if not isinstance(values, dict) or "info" not in values:
+            return values
+        info = values["info"]
+        return {"key": info, "topic": str(info).split("_")[0]} | {k: v for k, v in values.items() if k != "info"}
 
 
 class Row(Record):
     """One write of one policy, and what became of the facts at stake."""
 
-    user: str
+    group: str = Field(validation_alias=AliasChoices("group", "user"))
+    """The unit of splits and intervals, such as a user."""
+    task: str = Field(validation_alias=AliasChoices("task", "user"))
+    """The task's id."""
     policy: str
     """The policy's key."""
-    period: int
+    stage: int = Field(validation_alias=AliasChoices("stage", "period"))
     """0-based."""
     write: int
     """0-based place among the episode's writes."""
     evicted: list[EvictedMessage]
     before: list[str]
-    """Memories before the write, one line each, oldest first."""
+    """Memories before the write, a line each, oldest first."""
     after: list[str]
-    """Memories after it."""
+    """Memories after the write."""
     facts: list[FactLabel]
     """Empty where nothing was at stake."""
 
     @property
     def label(self) -> Label:
-        """HARMFUL when a fact was lost for certain."""
+        """HARMFUL where a fact is lost for certain."""
         return "HARMFUL" if any(fact.lost for fact in self.facts) else "SAFE"
 
     @property
@@ -92,13 +105,13 @@ class Row(Record):
 
     @property
     def event(self) -> MemoryEvent:
-        """The write itself, all that a reward model sees."""
+        """The write itself. A reward model sees nothing else."""
         evicted = tuple(Message(message.role, message.content) for message in self.evicted)
         return MemoryEvent(evicted, tuple(self.before), tuple(self.after))
 
 
 def write_rows(path: Path, rows: Iterable[BaseModel]) -> str:
-    """Write rows or other records as JSON lines, all of them or none; return the SHA-256 of the file."""
+    """Write records as JSON lines, all of them or none. Return the SHA-256 of the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new, digest = path.with_name(f"{path.name}.new"), hashlib.sha256()
     try:
@@ -114,12 +127,12 @@ def write_rows(path: Path, rows: Iterable[BaseModel]) -> str:
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of a file, in its order. Raises RowError for a line that is none, and for an empty file."""
+    """Yield the rows of a file, in its order. Raises RowError for a line that is no row, and for an empty file."""
     return read_records(path, Row)
 
 
 def read_records(path: Path, kind: type[Kind]) -> Iterator[Kind]:
-    """Yield the records of a file of JSON lines. Raises RowError for a line that is none, and for an empty file."""
+    """Yield the records of a file of JSON lines. Raises RowError for another line, and for an empty file."""
     number = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):

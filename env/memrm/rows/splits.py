@@ -1,4 +1,4 @@
-"""Splits of rows by user, by policy and by topic."""
+"""Splits of rows by group, by policy and by topic."""
 
 from __future__ import annotations
 
@@ -8,43 +8,41 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import AliasChoices, Field, ValidationError
 
-from ....data.dialogue.scenario import Record
-from .row import Row, RowError
+from .row import Record, Row, RowError
 
-RowSplit = Literal["train", "users", "policies", "topics", "mixed"]
+RowSplit = Literal["train", "groups", "policies", "topics", "mixed"]
 HELD_OUT = 0.2
 
 
 class RowSplits(Record):
-    """The users, policies and topics that no row of ``train`` has to do with."""
+    """The groups, policies and topics that are held out: no row of ``train`` has to do with any of them."""
 
     seed: int
-    users: list[str]
-    """Held-out users' ids."""
+    groups: list[str] = Field(validation_alias=AliasChoices("groups", "users"))
     policies: list[str]
-    """Held-out policies' keys."""
+    """Policies' keys."""
     topics: list[str]
-    """Held-out topics: first words of info types."""
 
     def of(self, row: Row) -> RowSplit:
         """Return the split of a row.
 
-        ``train`` has nothing held out in it; ``users``, ``policies`` and ``topics`` have one thing only; ``mixed``, to
-        be left out of all four, more than one. A row's topics are those of its facts: it is of held-out topics when
-        all of them are, and mixed when some are. What lies untouched in memory may be of any topic.
+        A row of ``train`` has nothing held out in it. A row of ``groups``, ``policies`` or ``topics`` has exactly that
+        held out. A row of ``mixed`` has more than one thing held out, and is in no other split. A row's topics are
+        those of its facts: it has held-out topics where all of them are, and is mixed where some are. Memories that a
+        write leaves untouched may be of any topic.
         """
         topics = {fact.topic for fact in row.facts}
-        strange = topics & set(self.topics)
-        if strange and strange != topics:
+        unseen = topics & set(self.topics)
+        if unseen and unseen != topics:
             return "mixed"
         held: list[RowSplit] = []
-        if row.user in self.users:
-            held.append("users")
+        if row.group in self.groups:
+            held.append("groups")
         if row.policy in self.policies:
             held.append("policies")
-        if strange:
+        if unseen:
             held.append("topics")
         if len(held) > 1:
             return "mixed"
@@ -57,7 +55,7 @@ def data_card_file(rows: Path) -> Path:
 
 
 def read_splits(card: Path) -> RowSplits:
-    """Read the splits of a data card. Raises RowError when it is none."""
+    """Read the splits of a data card. Raises RowError when it is no data card."""
     try:
         return RowSplits.model_validate(json.loads(card.read_bytes())["splits"])
     except OSError as error:
@@ -69,21 +67,21 @@ def read_splits(card: Path) -> RowSplits:
 def language_model_of(rows: Path) -> str | None:
     """Return the language model that the data card beside rows names; None where there is no such card."""
     try:
-        found = json.loads(data_card_file(rows).read_bytes())["settings"]["model"]
+        model = json.loads(data_card_file(rows).read_bytes())["settings"]["model"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found if isinstance(found, str) else None
+    return model if isinstance(model, str) else None
 
 
 def hold_out(
-    *, users: Iterable[str], policies: Iterable[str], topics: Iterable[str], seed: int, share: float = HELD_OUT
+    *, groups: Iterable[str], policies: Iterable[str], topics: Iterable[str], seed: int, share: float = HELD_OUT
 ) -> RowSplits:
     """Hold out a share of each, drawn by ``seed``, rounded; the result does not depend on their order."""
     return RowSplits(
         seed=seed,
-        users=_drawn(users, f"users:{seed}", share),
+        groups=_drawn(groups, f"users:{seed}", share),
         policies=_drawn(policies, f"policies:{seed}", share),
-        topics=_drawn(topics, f"topics:{seed}", share / 2),  # a row has several topics, and one held-out one is enough
+        topics=_drawn(topics, f"topics:{seed}", share / 2),  # a row has several topics
     )
 
 

@@ -28,13 +28,13 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """What a model is trained on, and what it is validated on. No user is in both."""
+    """What a model is trained on, and what it is validated on. No group is in both."""
 
     train: tuple[Example, ...]
     """Each prompt and label once, in the order of the rows."""
     held_out: tuple[Row, ...]
     retrievals: tuple[RetrievalLog, ...] = ()
-    """Of the users and policies that are trained on; empty where no rows have a ``.shown.jsonl`` beside them."""
+    """Of the groups and policies that are trained on; empty where no rows have a ``.shown.jsonl`` beside them."""
     language_model: str | None = None
     """The data cards beside all rows name it; None where a card is missing, or they differ."""
 
@@ -46,31 +46,31 @@ class Examples:
 
 
 def read_examples(recipe: TrainingRecipe) -> Examples:
-    """Read a recipe's rows and hold users out.
+    """Read a recipe's rows and hold groups out.
 
-    Raises RecipeError where too few users or only one class are left.
+    Raises RecipeError where too few groups or only one class are left.
     """
     splits = None if recipe.splits is None else read_splits(recipe.splits)
     named = ", ".join(map(str, recipe.rows))
     every = chain.from_iterable(map(read_rows, recipe.rows))
     rows = [row for row in every if splits is None or splits.of(row) == "train"]
-    users = sorted({row.user for row in rows})
-    if len(users) < 2:
-        raise RecipeError(f"rows: {named} has {len(users)} users with labelled writes; two are needed at least")
-    held = set(random.Random(f"held out:{recipe.seed}").sample(users, max(1, round(recipe.held_out * len(users)))))
+    groups = sorted({row.group for row in rows})
+    if len(groups) < 2:
+        raise RecipeError(f"rows: {named} has {len(groups)} groups with labelled writes; two are needed at least")
+    held = set(random.Random(f"held out:{recipe.seed}").sample(groups, max(1, round(recipe.held_out * len(groups)))))
     counts: dict[tuple[Prompt, bool], int] = {}
     for row in rows:
-        for example in labelled(row) if row.user not in held else ():
+        for example in labelled(row) if row.group not in held else ():
             counts[example] = counts.get(example, 0) + 1
     train = tuple(Example(prompt, safe, count) for (prompt, safe), count in counts.items())
     if len({example.safe for example in train}) < 2:
         raise RecipeError(f"rows: {named} has statements of one label only; a model needs SAFE and HARMFUL ones")
-    kept_apart = held if splits is None else {*held, *splits.users, *splits.policies}
+    kept_apart = held if splits is None else {*held, *splits.groups, *splits.policies}
     logs = chain.from_iterable(read_retrievals(file) for file in map(retrievals_file, recipe.rows) if file.is_file())
-    retrievals = tuple(log for log in logs if kept_apart.isdisjoint({log.user, log.policy}))
+    retrievals = tuple(log for log in logs if kept_apart.isdisjoint({log.group, log.policy}))
     models = {language_model_of(file) for file in recipe.rows}
     return Examples(
-        train, tuple(row for row in rows if row.user in held), retrievals, models.pop() if len(models) == 1 else None
+        train, tuple(row for row in rows if row.group in held), retrievals, models.pop() if len(models) == 1 else None
     )
 
 

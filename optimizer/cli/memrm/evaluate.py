@@ -23,7 +23,7 @@ from ....env.memrm.rows.retrievals import read_retrievals, retrievals_file
 from ....env.memrm.rows.row import RowError, read_rows
 from ....env.memrm.rows.splits import data_card_file, read_splits
 
-Part = Literal["train", "users", "policies", "topics"]
+Part = Literal["train", "groups", "policies", "topics"]
 NAMES = {
     "auroc": "AUROC, HARMFUL positive",
     "ece": "ECE",
@@ -158,7 +158,7 @@ def _show(quality: RewardQuality, threshold: float, ranking: Ranking | None) -> 
     console.print(table)
     unscored = f"; {quality.unscored:,} are not scored" if quality.unscored else ""
     console.print(
-        f"{quality.n:,} writes of {quality.clusters:,} users, {quality.harmful:,} of them HARMFUL{unscored}",
+        f"{quality.n:,} writes of {quality.clusters:,} groups, {quality.harmful:,} of them HARMFUL{unscored}",
         highlight=False,
     )
 

@@ -22,7 +22,7 @@ def score_command(
     out: Annotated[Path | None, typer.Option("--out", help="A file instead of standard output.")] = None,
     torch: Annotated[bool, typer.Option("--torch", help="Run with torch though an ONNX graph is there.")] = False,
 ) -> None:
-    """Score writes: one JSON line each with user, policy, period, write and p_safe, null where it is not scored."""
+    """Score writes: one JSON line each with task, policy, stage, write and p_safe, null where it is not scored."""
     reward, given = load_memrm(model, torch=torch), list(read_rows(rows))
     scores = reward.score([row.event for row in given])
     lines = _lines(given, scores.tolist())
@@ -41,5 +41,5 @@ def score_command(
 
 def _lines(rows: list[Row], scores: list[float]) -> Iterator[str]:
     for row, score in zip(rows, scores, strict=True):
-        place = {"user": row.user, "policy": row.policy, "period": row.period, "write": row.write}
+        place = {"task": row.task, "policy": row.policy, "stage": row.stage, "write": row.write}
         yield json.dumps({**place, "p_safe": None if math.isnan(score) else score}, ensure_ascii=False)

@@ -40,7 +40,7 @@ def train_command(
     began = time.monotonic()
     examples = read_examples(settings)
     console.print(f"{len(examples.train):,} statements to learn from")
-    console.print(f"{len(examples.held_out):,} writes of other users held out")
+    console.print(f"{len(examples.held_out):,} writes of other groups held out")
     train, params = _trainer(settings), _flat(settings.model_dump(mode="json"))
     with logged_run(tracking_uri, experiment=settings.experiment, name=out.name, params=params) as track:
 

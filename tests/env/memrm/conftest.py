@@ -21,11 +21,12 @@ def made_row(rng: random.Random, *, user: str, policy: str = "p", write: int = 0
     written = f"The user moved to the {place}." if kept else f"A neighbour has a {pet}."
     before = [f"The user likes the {rng.choice(PETS)}." for _ in range(rng.randrange(4))]
     heard = [EvictedMessage(role="user", content=said), EvictedMessage(role="assistant", content="I see.")]
-    facts = [FactLabel(info="home_place", lost=not kept, message=0, sentence=0)]
+    facts = [FactLabel(key="home_place", topic="home", lost=not kept, message=0, sentence=0)]
     return Row(
-        user=user,
+        group=user,
+        task=user,
         policy=policy,
-        period=0,
+        stage=0,
         write=write,
         evicted=heard,
         before=before,

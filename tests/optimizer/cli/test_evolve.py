@@ -71,7 +71,7 @@ def test_a_table_is_printed_and_where_everything_is(cli: Cli, finished: Path, pl
     for name, row in rows.items():
         assert " ".join(cells(name, row)) in plain(done.out)
     gain = open_run(finished).test.difference
-    assert f"evolved - seed: {with_interval(gain['memory_score'], gain['interval'])}" in plain(done.out)
+    assert f"evolved - seed: {with_interval(gain)}" in plain(done.out)
     assert "Sealed test: 3 users that the search never saw" in done.out
     assert "the embedded model's" in done.out
     places = dict(

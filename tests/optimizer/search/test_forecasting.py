@@ -1,4 +1,4 @@
-"""Forecasts from recorded talks.
+"""Forecasts from recorded episodes.
 
 1. A candidate costs the calls with which it writes, and no other.
 2. What keeps more of what questions need is forecast higher.
@@ -17,7 +17,6 @@ import pytest
 from mnemotune.data import Scenario
 from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, DialogueTrack
-from mnemotune.env.episode import complete
 from mnemotune.env.memrm.forecasting.forecast import Forecast, Tree
 from mnemotune.env.memrm.model.render import statements
 from mnemotune.env.memrm.model.scoring import Scores
@@ -31,7 +30,7 @@ from mnemotune.policies.memory import MemoryEvent
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.text import LexicalEmbedder
 
-TOLD = Tree(feature=[0, -1, -1], threshold=[0.5, 0.0, 0.0], left=[1, 0, 0], right=[2, 0, 0], value=[0.0, -2.0, 2.0])
+PRESENT = Tree(feature=[0, -1, -1], threshold=[0.5, 0.0, 0.0], left=[1, 0, 0], right=[2, 0, 0], value=[0.0, -2.0, 2.0])
 
 
 class Words:
@@ -64,10 +63,10 @@ def life() -> Scenario:
 
 @pytest.fixture
 async def forecaster(life: Scenario) -> Callable[..., ReplayForecaster]:
-    cast, track = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder()), DialogueTrack()
-    replays = complete([await track.begin(life, load_policy("native"), cast).run()])
-    judge = ForecastModel(Words(), Forecast(start=0.0, trees=[TOLD]))
-    return lambda model: ReplayForecaster(judge, track, [life], replays, replace(cast, assistant=model))
+    cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder())
+    replays = {life.id: await DialogueTrack().begin(life, load_policy("native"), cast).run()}
+    judge = ForecastModel(Words(), Forecast(start=0.0, trees=[PRESENT]))
+    return lambda model: ReplayForecaster(judge, DialogueTrack(), [life], replays, replace(cast, assistant=model))
 
 
 def changed(policy: MemoryPolicy, **values: object) -> MemoryPolicy:

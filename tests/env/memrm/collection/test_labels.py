@@ -1,7 +1,6 @@
 """Labels of writes, with the embedded model and short lives.
 
-Invariants: 1. a fact that is lost was at stake; 2. nothing is known of an empty memory; 3. a memory that did not
-change loses nothing of what it held.
+A memory that did not change loses nothing of what it held.
 """
 
 from __future__ import annotations
@@ -15,13 +14,12 @@ from mnemotune.data import Scenario
 from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, DialogueTrack, Episode
 from mnemotune.env.episode import Event, StageRecord
-from mnemotune.env.memrm.collection.knowing import Line, Reader, trace
 from mnemotune.env.memrm.collection.labels import EpisodeLabels, Labeller
+from mnemotune.env.memrm.collection.reading import FactReader
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.memory import MemoryEvent
-from mnemotune.policies.prompts import default_templates
 from mnemotune.policies.text import LexicalEmbedder
 
 Label = Callable[[Sequence[MemoryEvent]], EpisodeLabels]
@@ -33,31 +31,33 @@ def life() -> Scenario:
 
 
 @pytest.fixture(scope="module")
-def reader(life: Scenario) -> Reader:
-    return Reader(life, EmbeddedModel(), default_templates())
+def reader(life: Scenario) -> FactReader:
+    return FactReader(DialogueTrack(), life, EmbeddedModel())
 
 
 @pytest.fixture
 def label(life: Scenario, run_virtually: Callable[..., tuple[EpisodeLabels, float]]) -> Label:
     """Label writes as if an episode had made them."""
 
-    def labelled(events: Sequence[MemoryEvent]) -> EpisodeLabels:
-        written = tuple(Event(0, "write", write=event) for event in events)
-        episode = Episode(life.id, "key", (StageRecord(written),))
-        labeller = Labeller(life, EmbeddedModel(), default_templates())
+    def labelled(writes: Sequence[MemoryEvent]) -> EpisodeLabels:
+        record = StageRecord(tuple(Event(0, "write", write=write) for write in writes))
+        labeller = Labeller(life, FactReader(DialogueTrack(), life, EmbeddedModel()))
+        episode = Episode(life.id, "key", (record,))
         return run_virtually(labeller.label(episode, load_policy("awi"), rng=random.Random(0)))[0]
 
     return labelled
 
 
 @pytest.fixture
-def told(life: Scenario, reader: Reader, run_virtually: Callable[..., tuple[str, float]]) -> Message:
-    """The opening of the first session that tells one state only, which is asked for and can be read."""
+def told(life: Scenario, reader: FactReader, run_virtually: Callable[..., tuple[str, float]]) -> Message:
+    """The opening of the first session that tells one state only, which is needed and can be read."""
+    needed = {fact for check in life.checks.values() for fact in check.needs}
     for session in life.periods[0].sessions:
-        [*states] = session.exposed_states.items()
-        heard = [Message("user", session.opening)]
-        if len(states) == 1 and run_virtually(reader.from_talk(states[0], heard))[0] == "yes":
-            return heard[0]
+        facts = [fact for fact in life.facts.values() if fact.since == 0 and session.opening in fact.sources]
+        message = Message("user", session.opening)
+        alone = [fact.id in needed for fact in facts] == [True]
+        if alone and run_virtually(reader.from_messages(facts[0], [message]))[0] == "yes":
+            return message
     raise AssertionError("no such session")
 
 
@@ -97,6 +97,12 @@ def test_a_write_with_nothing_at_stake_is_safe(label: Label, told: Message) -> N
     assert row.facts == []
 
 
+def test_what_a_tool_returned_is_told(label: Label, told: Message) -> None:
+    [row] = label([write([Message("tool", told.content, tool_call_id="1")], [], [])]).rows
+    assert [(fact.lost, fact.message) for fact in row.facts] == [(True, 0)]
+    assert row.event.evicted == (told,)
+
+
 def test_what_the_assistant_said_is_not_told(label: Label, told: Message) -> None:
     [row] = label([write([Message("assistant", told.content)], [], [])]).rows
     assert row.facts == []
@@ -126,34 +132,10 @@ def test_a_new_value_must_be_known_and_not_the_old_one(life: Scenario, label: La
                 write([Message("user", opening)], [known], [known]),
             ]
         ).rows
-        lost = [fact.lost for row in rows if row.write == 1 for fact in row.facts if fact.info == info]
+        lost = [fact.lost for row in rows if row.write == 1 for fact in row.facts if fact.key == info]
         assert lost in ([True], [])
         checked += len(lost)
     assert checked > 0
-
-
-def test_an_empty_memory_tells_nothing(
-    life: Scenario, reader: Reader, run_virtually: Callable[..., tuple[str, float]]
-) -> None:
-    for info, values in life.state_schema.items():
-        for value in values:
-            if info in reader.queries:
-                assert run_virtually(reader.from_memory((info, value), []))[0] == "no"
-                assert run_virtually(reader.from_talk((info, value), []))[0] == "no"
-
-
-def test_lines_about_other_topics_are_rarely_taken_for_an_answer(
-    life: Scenario, reader: Reader, run_virtually: Callable[..., tuple[str, float]]
-) -> None:
-    sessions = [session for period in life.periods for session in period.sessions]
-    lucky = asked = 0
-    for info, values in life.state_schema.items():
-        others = [s.query for s in sessions if info.split("_")[0] not in str(s.exposed_states)][:5]
-        for value in values:
-            lines = [Line(text, frozenset({(info, value)})) for text in others]
-            lucky += run_virtually(reader.from_memory((info, value), lines))[0] == "yes"
-            asked += 1
-    assert lucky <= 0.1 * asked
 
 
 def test_a_memory_that_stayed_as_it_was_loses_nothing(
@@ -164,7 +146,7 @@ def test_a_memory_that_stayed_as_it_was_loses_nothing(
     policy = load_policy("awi")
     short = life.model_copy(update={"periods": life.periods[:3]})
     episode = run_virtually(DialogueTrack().begin(short, policy, cast).run())[0]
-    labeller = Labeller(life, model, default_templates())
+    labeller = Labeller(life, FactReader(DialogueTrack(), life, model))
     found = run_virtually(labeller.label(episode, policy, rng=random.Random(0)))[0]
     assert len(found.rows) + found.undecided == found.writes
     assert {row.label for row in found.rows} == {"SAFE", "HARMFUL"}
@@ -172,14 +154,3 @@ def test_a_memory_that_stayed_as_it_was_loses_nothing(
         assert row.label == ("HARMFUL" if any(fact.lost for fact in row.facts) else "SAFE")
         if set(row.before) <= set(row.after):
             assert not any(fact.lost and fact.message is None for fact in row.facts)
-
-
-def test_a_line_can_tell_what_the_lines_told_that_it_replaces() -> None:
-    a, b = ("pet", "cat"), ("flat", "small")
-    talk = [Message("user", "...")]
-    events = [write(talk, [], ["x: one"]), write(talk, ["x: one"], ["x: two"]), write(talk, ["x: two"], ["x: two"])]
-    first, second, third = trace(events, [[a], [b], []])
-    assert first.after == (Line("x: one", frozenset({a})),)
-    assert second.after == (Line("x: two", frozenset({a, b})),)
-    assert second.touched == {a, b}
-    assert third.touched == set()

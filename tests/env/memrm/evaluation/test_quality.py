@@ -69,7 +69,7 @@ def test_overlap_and_length_see_what_a_write_keeps() -> None:
 
 def test_the_regression_learns_from_other_users_only(rows: list[Row]) -> None:
     """Labels that turn round from user to user cannot be learnt from others."""
-    users = [row.user for row in rows]
+    users = [row.group for row in rows]
     events = [row.event for row in rows]
     found = baselines.logistic_regression(events, labels(rows), users)
     assert ((found > 0) & (found < 1)).all()

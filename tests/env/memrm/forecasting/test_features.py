@@ -1,7 +1,7 @@
-"""What is told of what questions need.
+"""How much of what questions need memory still holds.
 
-1. What the buffer has is told for certain, and nothing is scored for it.
-2. All needs have to be told; an older value that is told as well is counted apart.
+1. What the buffer has is there for certain, and nothing is scored for it.
+2. All needs have to be there; an older value that is there as well is counted apart.
 3. Equal messages before equal memories are scored once.
 """
 
@@ -22,7 +22,7 @@ from mnemotune.policies.memory import MemoryEvent
 
 @dataclass
 class FixedScores:
-    """A reward model that is given what it says of each message."""
+    """A reward model with a fixed score for each message."""
 
     p_safe: dict[str, float]
     scored: list[MemoryEvent] = field(default_factory=list)
@@ -32,40 +32,46 @@ class FixedScores:
         return np.array([self.p_safe[event.evicted[0].content] for event in events], dtype=np.float64)
 
 
-def shown(*needs: tuple[str, ...], buffered: Sequence[str] = (), lines: tuple[str, ...] = ("one two",)) -> Retrieval:
-    return Retrieval(0, 0, needs, frozenset(buffered), lines, buffer_words=7)
+def before(*needs: tuple[str, ...], buffered: Sequence[str] = (), lines: tuple[str, ...] = ("one two",)) -> Retrieval:
+    return Retrieval("0.0", needs, frozenset(buffered), lines, buffer_words=7)
 
 
-def test_all_needs_have_to_be_told() -> None:
-    [found] = features_of([shown(("a",), ("b",), lines=("one two", "three"))], FixedScores({"a": 0.5, "b": 0.4}))
-    assert found.present == pytest.approx(0.2)
-    assert (found.outdated, found.buffered, found.words, found.lines, found.buffer_words) == (0, 0, 3, 2, 7)
+def test_all_needs_have_to_be_there() -> None:
+    [features] = features_of([before(("a",), ("b",), lines=("one two", "three"))], FixedScores({"a": 0.5, "b": 0.4}))
+    assert features.present == pytest.approx(0.2)
+    assert (features.outdated, features.buffered, features.words, features.lines, features.buffer_words) == (
+        0,
+        0,
+        3,
+        2,
+        7,
+    )
 
 
-def test_what_the_buffer_has_is_told_for_certain_invariant_1() -> None:
+def test_what_the_buffer_has_is_there_for_certain_invariant_1() -> None:
     reward = FixedScores({"b": 0.4})
-    [found] = features_of([shown(("a",), ("b",), buffered=["a"])], reward)
-    assert (found.present, found.buffered) == (0.4, 0.5)
+    [features] = features_of([before(("a",), ("b",), buffered=["a"])], reward)
+    assert (features.present, features.buffered) == (0.4, 0.5)
     assert [event.evicted[0].content for event in reward.scored] == ["b"]
 
 
-def test_an_older_value_that_is_told_as_well_is_counted_apart_invariant_2() -> None:
+def test_an_older_value_that_is_there_as_well_is_counted_apart_invariant_2() -> None:
     reward = FixedScores({"old": 0.3, "older": 0.9, "new": 0.8, "b": 0.5})
-    [found] = features_of([shown(("older", "old", "new"), ("b",))], reward)
-    assert found.present == pytest.approx(0.4)
-    assert found.outdated == pytest.approx(0.9), "the clearest of the older ones"
+    [features] = features_of([before(("older", "old", "new"), ("b",))], reward)
+    assert features.present == pytest.approx(0.4)
+    assert features.outdated == pytest.approx(0.9), "the clearest of the older ones"
 
 
 def test_equal_messages_before_equal_memories_are_scored_once_invariant_3() -> None:
     reward = FixedScores({"a": 0.5})
-    features_of([shown(("a",)), shown(("a",)), shown(("a",), lines=("other",))], reward)
+    features_of([before(("a",)), before(("a",)), before(("a",), lines=("other",))], reward)
     assert len(reward.scored) == 2
 
 
-def test_questions_that_need_nothing_that_was_told_are_left_out() -> None:
-    assert features_of([shown()], FixedScores({})) == []
+def test_questions_that_need_nothing_that_was_heard_are_left_out() -> None:
+    assert features_of([before()], FixedScores({})) == []
 
 
 def test_what_cannot_be_scored_is_nan() -> None:
-    [found] = features_of([shown(("a",), ("b",))], FixedScores({"a": math.nan, "b": 0.5}))
-    assert math.isnan(found.present)
+    [features] = features_of([before(("a",), ("b",))], FixedScores({"a": math.nan, "b": 0.5}))
+    assert math.isnan(features.present)

@@ -44,8 +44,8 @@ def rows() -> list[Row]:
     [life] = generate_scenarios(users=1, seed=909)
     cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder())
     policies = {policy.key: policy for policy in map(load_policy, ("awi", "awe"))}
-    played = asyncio.run(collect(DialogueTrack(), life, policies, cast, seed=0, writes=30))
-    return [row for one in played for row in one.rows]
+    episodes = asyncio.run(collect(DialogueTrack(), life, policies, cast, seed=0, writes=30))
+    return [row for episode in episodes for row in episode.rows]
 
 
 def write(*after: str) -> MemoryEvent:

@@ -40,10 +40,10 @@ def recipe_of(path: Path) -> TrainingRecipe:
 
 def test_held_out_users_are_never_trained_on(rows_file: Path, rows: list[Row]) -> None:
     examples = read_examples(recipe_of(rows_file))
-    held = {row.user for row in examples.held_out}
+    held = {row.group for row in examples.held_out}
     assert len(held) == 2
     assert len(examples.held_out) == 24
-    learnt = [labelled(row) for row in rows if row.user not in held]
+    learnt = [labelled(row) for row in rows if row.group not in held]
     assert sum(example.count for example in examples.train) == sum(len(list(given)) for given in learnt)
 
 
@@ -92,9 +92,9 @@ def test_what_a_data_card_holds_out_is_left_out(rows_file: Path, tmp_path: Path,
     card = tmp_path / "card.json"
     card.write_text(json.dumps({"splits": {"seed": 0, "users": ["user-0"], "policies": [], "topics": []}}))
     examples = read_examples(recipe_of(rows_file).model_copy(update={"splits": card}))
-    assert "user-0" not in {row.user for row in examples.held_out}
-    held = {"user-0", *(row.user for row in examples.held_out)}
-    learnt = [given for row in rows if row.user not in held for given in labelled(row)]
+    assert "user-0" not in {row.group for row in examples.held_out}
+    held = {"user-0", *(row.group for row in examples.held_out)}
+    learnt = [given for row in rows if row.group not in held for given in labelled(row)]
     assert sum(example.count for example in examples.train) == len(learnt)
 
 
@@ -106,7 +106,7 @@ def test_what_is_no_data_card_is_refused(rows_file: Path, tmp_path: Path) -> Non
 
 
 def test_one_user_is_too_few(tmp_path: Path, rows: list[Row]) -> None:
-    write_rows(tmp_path / "rows.jsonl", [row for row in rows if row.user == "user-1"])
+    write_rows(tmp_path / "rows.jsonl", [row for row in rows if row.group == "user-1"])
     with pytest.raises(RecipeError, match="two are needed"):
         read_examples(recipe_of(tmp_path / "rows.jsonl"))
 

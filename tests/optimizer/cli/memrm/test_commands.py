@@ -46,10 +46,20 @@ def rows(tmp_path: Path) -> Path:
         kept = rng.random() < 0.5
         said = f"I moved to the {rng.choice(['coast', 'city', 'valley'])}."
         heard = [EvictedMessage(role="user", content=said)]
-        facts = [FactLabel(info="home_place", lost=not kept, message=0, sentence=0)]
+        facts = [FactLabel(key="home_place", topic="home", lost=not kept, message=0, sentence=0)]
         after = [said] if kept else []
         made.append(
-            Row(user=f"u{i % 5}", policy="p", period=0, write=i, evicted=heard, before=[], after=after, facts=facts)
+            Row(
+                group=f"u{i % 5}",
+                task=f"u{i % 5}",
+                policy="p",
+                stage=0,
+                write=i,
+                evicted=heard,
+                before=[],
+                after=after,
+                facts=facts,
+            )
         )
     write_rows(tmp_path / "rows.jsonl", made)
     return tmp_path / "rows.jsonl"
@@ -107,7 +117,7 @@ def test_a_model_is_judged_on_rows(run: Run, model: Path, rows: Path, tmp_path: 
 def test_a_split_of_the_data_card_is_judged_alone(run: Run, model: Path, rows: Path) -> None:
     splits = {"seed": 0, "users": ["u1"], "policies": [], "topics": []}
     Path(f"{rows}.card.json").write_text(json.dumps({"splits": splits}))
-    assert json.loads(run("eval", "--model", model, "--data", rows, "--split", "users", "--json"))["n"] == 8
+    assert json.loads(run("eval", "--model", model, "--data", rows, "--split", "groups", "--json"))["n"] == 8
     with pytest.raises(RowError, match="has no rows in the split 'topics'"):
         run("eval", "--model", model, "--data", rows, "--split", "topics")
 

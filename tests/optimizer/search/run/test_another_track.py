@@ -97,6 +97,15 @@ def test_its_report_speaks_of_its_own_groups(evolved: Path) -> None:
     assert re.findall(r"(?<!roles )(?<!<td>)\busers?\b|\bperiods?\b", words) == []
 
 
+def test_what_is_printed_speaks_of_its_own_groups(config: Path, tmp_path: Path) -> None:
+    settings = ["--set", "search.generations=0", "--set", "baselines=[]"]
+    done = CliRunner().invoke(app, ["evolve", str(config), *settings, "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    assert done.stderr.startswith("4 train, 4 validation and 4 sealed test writers; at most 20,000 calls")
+    assert "Sealed test: 4 writers that the search never saw" in done.stdout
+    assert "user" not in done.output
+
+
 def test_its_candidates_can_be_screened(config: Path, tmp_path: Path) -> None:
     settings = ["--set", "search.screening={drop: 0.5}", "--set", "search.generations=1"]
     run("evolve", config, *settings, "--out", tmp_path / "run", "--json")

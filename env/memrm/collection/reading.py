@@ -1,0 +1,53 @@
+"""Which facts a language model reads from texts. The model decides, never the words of a text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Literal
+
+from ....data.task import Fact, Task
+from ....policies.lm.base import LanguageModel, Message, Request
+from ...concurrency import side_by_side
+from ...track import FactPrompt, Track
+from .tracing import State, state_of
+
+HEADING = "Memories of the user, oldest first:"
+Known = Literal["yes", "no", "unsure"]
+"""Whether a model reads a fact: in all prompts, in none, or in some."""
+
+_Place = tuple[State, tuple[Message, ...]]
+
+
+class FactReader:
+    """Asks a language model for the facts of one task in several prompts, and keeps what it reads."""
+
+    def __init__(self, track: Track, task: Task, model: LanguageModel) -> None:
+        """Ask with the prompts of a track."""
+        self.calls = 0
+        self._track, self._task, self._model = track, task, model
+        self._known: dict[_Place, Known] = {}
+        self._locks: defaultdict[_Place, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def from_lines(self, fact: Fact, lines: Sequence[str]) -> Known:
+        """Tell whether the model reads a fact from lines of memory, oldest first."""
+        if not lines:
+            return "no"
+        listed = "\n".join(f"- {line}" for line in lines)
+        return await self.from_messages(fact, [Message("system", f"{HEADING}\n{listed}")])
+
+    async def from_messages(self, fact: Fact, messages: Sequence[Message]) -> Known:
+        """Tell whether the model reads a fact from messages."""
+        place = state_of(fact), tuple(messages)
+        async with self._locks[place]:
+            if place not in self._known:
+                prompts = self._track.fact_prompts(self._task, fact)
+                right = await side_by_side(self._is_right(prompt, messages) for prompt in prompts)
+                self._known[place] = "no" if not any(right) else "yes" if all(right) else "unsure"
+        return self._known[place]
+
+    async def _is_right(self, prompt: FactPrompt, context: Sequence[Message]) -> bool:
+        self.calls += 1
+        request = Request((*context, Message("user", prompt.text)), role="probe")
+        return prompt.is_right((await self._model.complete(request)).text)
