@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ..policies.lm import Ledger, Message
+from ..policies.assistant import ContextUse
+from ..policies.lm import CallRole, Ledger, Message
 from ..policies.memory import MemoryEvent
 
 EPISODES = "episodes.jsonl"
@@ -136,6 +137,8 @@ class Episode:
     ledger: Ledger = field(default_factory=Ledger)
     failure: str | None = None
     """Why the episode ended early; None when it is complete."""
+    uses: Mapping[CallRole, ContextUse] = field(default_factory=dict)
+    """What memory put before the model, by what the calls were for."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -145,6 +148,7 @@ class Episode:
             "failure": self.failure,
             "stages": [stage.as_json() for stage in self.stages],
             "spend": self.ledger.as_json(),
+            "context": {role: asdict(use) for role, use in self.uses.items()},
         }
 
 

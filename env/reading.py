@@ -13,7 +13,7 @@ from ..data.task import Check, Fact, Task, checks_at
 from ..policies.assistant import Assistant
 from ..policies.lm import EndpointDown, LanguageModel, LanguageModelError, Message, Metered, MeteredEmbedder, Request
 from ..policies.lm.base import merged
-from ..policies.memory import MemoryEvent, open_memory
+from ..policies.memory import MemoryEvent
 from ..policies.policy import MemoryPolicy
 from .concurrency import side_by_side
 from .episode import Bounds, Episode, Event, Mark, RecordError, StageRecord, read_heard
@@ -144,8 +144,8 @@ class ReadingRollout(Generic[TaskT]):
         """Begin with the first stage."""
         self._track, self._task, self._policy = track, task, policy
         self._model, self._embedder = Metered(cast.assistant), MeteredEmbedder(cast.embedder)
-        memory = open_memory(policy.with_hints(track.hints(task)), self._model, self._embedder)
-        self._assistant = Assistant(self._model, memory)
+        own = policy.with_hints(track.hints(task))
+        self._assistant = cast.assistant_under(own, self._model, self._embedder)
         self._records: list[StageRecord] = []
         self._failure: str | None = None
 
@@ -165,6 +165,7 @@ class ReadingRollout(Generic[TaskT]):
             tuple(self._records),
             merged([self._model.ledger, self._embedder.ledger]),
             self._failure,
+            dict(self._assistant.uses),
         )
 
     async def aclose(self) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..policies.lm import Ledger, Spend
+from ..policies.assistant import ContextUse, added
+from ..policies.lm import CallRole, Ledger, Spend
 from ..policies.lm.base import merged
 from ..policies.lm.chain import NO_CALLS, Chain
 from .cost import TurnCost, turn_cost
@@ -60,6 +61,8 @@ class Summary:
     spend: Ledger = field(default_factory=Ledger)
     per_turn: TurnCost | None = None
     """None where nobody replied, as in replayed talks."""
+    context: Mapping[CallRole, ContextUse] = field(default_factory=dict)
+    """What memory put before the model, by what the calls were for."""
     wall_s: float = 0.0
     critical_path: Chain = NO_CALLS
     failures: Mapping[str, str] = field(default_factory=dict)
@@ -89,12 +92,18 @@ class Summary:
             failed_rewrites=sum(revision.error is not None for stage in stages for revision in stage.revisions),
             spend=_as_counted(evaluation),
             per_turn=turn_cost(evaluation.ledger),
+            context=added(episode.uses for episode in evaluation.episodes),
             wall_s=evaluation.wall_s,
             critical_path=evaluation.critical_path,
             failures=evaluation.failures,
             extras=evaluation.extras,
         )
         return cls.from_json(whole.as_json())
+
+    @property
+    def most_context_tokens(self) -> int:
+        """The most that memory put before the model in one call."""
+        return max((use.most_tokens for use in self.context.values()), default=0)
 
     @property
     def groups(self) -> int:
@@ -125,6 +134,7 @@ class Summary:
             "spend": self.spend.as_json(),
             "per_turn": None if self.per_turn is None else self.per_turn.as_json(),
             "cost_usd": self.spend.total.cost_usd,
+            "context": {role: asdict(use) for role, use in self.context.items()},
             "wall_s": json_number(self.wall_s),
             "critical_path": {"seconds": json_number(self.critical_path.seconds), "calls": self.critical_path.calls},
             "failures": dict(self.failures),
@@ -155,6 +165,7 @@ class Summary:
             failed_rewrites=values["failed_rewrites"],
             spend=Ledger.from_json(values["spend"]),
             per_turn=None if values["per_turn"] is None else TurnCost(**values["per_turn"]),
+            context={role: ContextUse(**use) for role, use in values["context"].items()},
             wall_s=values["wall_s"],
             critical_path=Chain(**values["critical_path"]),
             failures=values["failures"],

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..data.task import Check, Fact, Task
+from ..policies.assistant import Assistant
 from ..policies.lm import Embedder, LanguageModel
+from ..policies.memory import open_memory
 from ..policies.policy import MemoryPolicy
 from .episode import Bounds, Episode, Mark
 
@@ -21,6 +23,12 @@ class Cast:
     assistant: LanguageModel
     user: LanguageModel
     embedder: Embedder
+    context_tokens: int | None = None
+    """The most that memory puts before the model in one call, in tokens of 4 bytes; None is no limit."""
+
+    def assistant_under(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> Assistant:
+        """Return an assistant that remembers under a policy within the budget; its calls are metered by the caller."""
+        return Assistant(model, open_memory(policy, model, embedder), context_tokens=self.context_tokens)
 
 
 class Rollout(Protocol):

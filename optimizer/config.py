@@ -217,6 +217,9 @@ class Config(ModelsConfig):
     data: str
     """What the track loads its tasks from."""
     splits: SplitSizes
+    context_tokens: Positive | None = None
+    """The most that memory puts before the model in one call, memories and buffer together, in tokens of 4 bytes; the
+    same for every policy. None is no limit, as in AMemGym; then hoarding wins."""
     rounds: Rounds = Rounds()
     templates: Templates = Field(default_factory=default_templates)
     """The environment's texts and those that policies start from: a YAML file, or the texts; what it leaves out is the

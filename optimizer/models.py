@@ -104,7 +104,7 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
             made = {name: Repeated(model, repeat) for name, model in made.items()}
         if cache is not None and config.provided_embedder.remote:
             embedder = config.provided_embedder.make(reach, cache)
-        cast = Cast(made[names["assistant"]], made[names["user"]], embedder)
+        cast = Cast(made[names["assistant"]], made[names["user"]], embedder, config.context_tokens)
         yield Models(cast, made[names["proposer"]], config.per_core)
     finally:
         if cache is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .lm.base import CallRole, LanguageModel, Message, Request
@@ -9,9 +11,9 @@ from .lm.client import Client, as_model
 from .memory.protocol import Context, Memory, MemoryEvent
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ContextUse:
-    """What memory has put before a model so far, in tokens of its budget."""
+    """What memory has put before a model, in tokens of its budget."""
 
     calls: int = 0
     tokens: int = 0
@@ -23,14 +25,30 @@ class ContextUse:
     cut: int = 0
     """Those that were shown in part."""
 
-    def add(self, context: Context) -> None:
-        """Add the context of one call."""
-        tokens = context.tokens
-        self.calls += 1
-        self.tokens += tokens
-        self.most_tokens = max(self.most_tokens, tokens)
-        self.left_out += context.left_out
-        self.cut += context.cut
+    def __add__(self, other: ContextUse) -> ContextUse:
+        """Return the use of both."""
+        most = max(self.most_tokens, other.most_tokens)
+        sums = (getattr(self, name) + getattr(other, name) for name in ("calls", "tokens", "left_out", "cut"))
+        calls, tokens, left_out, cut = sums
+        return ContextUse(calls, tokens, most, left_out, cut)
+
+    @property
+    def mean_tokens(self) -> float:
+        """Tokens a call; NaN without any call."""
+        return self.tokens / self.calls if self.calls else math.nan
+
+
+Uses = dict[CallRole, ContextUse]
+"""By what the calls were for."""
+
+
+def added(uses: Iterable[Mapping[CallRole, ContextUse]]) -> Uses:
+    """Return the sum of several uses."""
+    total: Uses = {}
+    for use in uses:
+        for role, more in use.items():
+            total[role] = total.get(role, ContextUse()) + more
+    return total
 
 
 class Assistant:
@@ -51,7 +69,7 @@ class Assistant:
         self.model = as_model(model, model_name)
         self.memory = memory
         self.context_tokens = context_tokens
-        self.use = ContextUse()
+        self.uses: Uses = {}
 
     async def fork(self, *, memories: bool = True) -> Assistant:
         """Return an assistant that remembers the same and goes its own way from here.
@@ -60,7 +78,7 @@ class Assistant:
         """
         memory = await self.memory.fork(memories=memories)
         other = Assistant(self.model, memory, context_tokens=self.context_tokens)
-        other.use = self.use
+        other.uses = self.uses
         return other
 
     async def context(self, text: str) -> Context:
@@ -86,6 +104,7 @@ class Assistant:
 
     async def _ask(self, text: str, *, role: CallRole) -> str:
         context = await self.context(text)
-        self.use.add(context)
+        use = ContextUse(1, context.tokens, context.tokens, context.left_out, context.cut)
+        self.uses[role] = self.uses.get(role, ContextUse()) + use
         messages = (*context.render(), Message("user", text))
         return (await self.model.complete(Request(messages, role=role))).text

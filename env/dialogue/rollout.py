@@ -10,7 +10,7 @@ from ...data.dialogue.scenario import Period, Question, Scenario
 from ...policies.assistant import Assistant
 from ...policies.lm import EndpointDown, LanguageModelError, Ledger, Message, Metered, MeteredEmbedder, Request
 from ...policies.lm.base import merged
-from ...policies.memory import MemoryEvent, open_memory
+from ...policies.memory import MemoryEvent
 from ...policies.policy import MemoryPolicy
 from ..concurrency import Running, both, end, side_by_side, start
 from ..episode import Episode, Event, Revision, StageRecord
@@ -66,8 +66,8 @@ class DialogueRollout:
         self.model = Metered(cast.assistant)
         self.user = Metered(cast.user)
         self.embedder = MeteredEmbedder(cast.embedder)
-        memory = open_memory(policy.with_hints(schema_hints(scenario)), self.model, self.embedder)
-        self.assistant = Assistant(self.model, memory)
+        own = policy.with_hints(schema_hints(scenario))
+        self.assistant = cast.assistant_under(own, self.model, self.embedder)
         self._records: list[PeriodRecord] = []
         self._failure: str | None = None
 
@@ -80,10 +80,12 @@ class DialogueRollout:
         if self._failure is None:
             whole = len(self.scenario.periods)
             await self._go_on(whole if stages is None else min(stages, whole))
-        return Episode(self.scenario.id, self.policy.key, tuple(self._records), self._ledger(), self._failure)
+        uses = dict(self.assistant.uses)
+        return Episode(self.scenario.id, self.policy.key, tuple(self._records), self._ledger(), self._failure, uses)
 
     async def aclose(self) -> None:
-        """Nothing is held between two runs."""
+        """Release the memory."""
+        await self.assistant.memory.aclose()
 
     async def _go_on(self, end: int) -> None:
         talks: list[tuple[Event, ...]] = []

@@ -33,6 +33,9 @@ EmbedderOption = Annotated[
     typer.Option("--embedder", help="Searches memories: `lexical:DIMENSIONS`, `openai:NAME` or `fastembed:NAME`."),
 ]
 
+ContextTokensOption = Annotated[
+    int | None, typer.Option("--context-tokens", min=1, help="Most tokens of memory before a call; without, no limit.")
+]
 TrackOption = Annotated[str | None, typer.Option("--track", help="`dialogue`, or what a package registers.")]
 
 
@@ -44,6 +47,7 @@ def evaluate_command(
     embedder: EmbedderOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
     users: Annotated[str | None, typer.Option("--users", help="Only these groups: ID,ID,...")] = None,
+    context_tokens: ContextTokensOption = None,
     off_policy: Annotated[
         Path | None, typer.Option("--off-policy", help="Replay the talks recorded in this folder instead of talking.")
     ] = None,
@@ -55,7 +59,7 @@ def evaluate_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens."""
-    settings = settings_of(config, model=model, embedder=embedder, track=track)
+    settings = settings_of(config, model=model, embedder=embedder, track=track, context_tokens=context_tokens)
     chosen, kind = load_policy(policy, templates=settings.templates), track_of(settings)
     if export is not None and not isinstance(kind, DialogueTrack):
         raise ConfigError(f"--export: AMemGym's files are of the dialogue track, not of {kind.name}")

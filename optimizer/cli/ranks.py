@@ -23,7 +23,7 @@ from ..config import ConfigError
 from ..models import Models, embedder_remark, open_models, track_of
 from ..search.ranks import Ranked, rank
 from ..views.table import LONGEST_NAME, number, people, short, with_interval
-from .evaluate import EmbedderOption, ModelOption, TrackOption, load_tasks, settings_of
+from .evaluate import ContextTokensOption, EmbedderOption, ModelOption, TrackOption, load_tasks, settings_of
 
 Ways = tuple[dict[str, Evaluation], dict[str, Evaluation]]
 
@@ -32,6 +32,7 @@ def ranks_command(
     policies: Annotated[list[str], typer.Argument(help="Presets or policy files, two or more.")],
     data: Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")] = "base",
     track: TrackOption = None,
+    context_tokens: ContextTokensOption = None,
     model: ModelOption = None,
     embedder: EmbedderOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
@@ -44,7 +45,7 @@ def ranks_command(
     """Rank policies by their own talks, and by the same recorded talks for all."""
     if len(set(policies)) < 2:
         raise ConfigError("ranks: name two or more different policies, for example `mnemotune ranks native rag awi`")
-    settings = settings_of(config, model=model, embedder=embedder, track=track)
+    settings = settings_of(config, model=model, embedder=embedder, track=track, context_tokens=context_tokens)
     chosen = {name: load_policy(name, templates=settings.templates) for name in policies}
     kind = track_of(settings)
     tasks = load_tasks(kind, data, None)

@@ -69,7 +69,7 @@ class ReplayForecaster:
                 task,
                 self.replays[task.id],
                 model=self.cast.assistant,
-                embedder=self.cast.embedder,
+                cast=self.cast,
                 track=self.track,
             )
         except EndpointDown:

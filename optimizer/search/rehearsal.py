@@ -69,7 +69,7 @@ async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]
     """Play seed policy, baselines and a few policies of the space on one train task; ``clock`` is in seconds."""
     track, task = track_of(config), splits.train[0].tasks[0]
     models = EmbeddedModel(), EmbeddedModel()
-    evaluator = Evaluator(track, Cast(*models, _embedder_of(config)))
+    evaluator = Evaluator(track, Cast(*models, _embedder_of(config), config.context_tokens))
     baselines = [load_policy(name, templates=config.templates) for name in config.baselines]
     findable = [policy for policy in baselines if not policy.oracle and policy.evolution is None]
     broad = (

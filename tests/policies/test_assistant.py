@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.policies import Assistant, load_policy, open_memory, presets
+from mnemotune.policies.assistant import added
 from mnemotune.policies.lm import LanguageModelError, Message, Request
 from mnemotune.policies.text import LexicalEmbedder
 
@@ -150,9 +151,11 @@ async def test_what_memory_shows_is_kept_within_the_tokens_and_counted_forks_inc
     shown = [sum(message.tokens for message in request.messages[:-1]) for request in model.requests]
     assert max(shown) <= 20
     assert shown[-1] > 10
-    use = assistant.use
-    assert (use.calls, use.tokens, use.most_tokens) == (7, sum(shown), max(shown))
-    assert use.left_out > 0
+    use = added([assistant.uses])
+    assert {role: use.calls for role, use in use.items()} == {"reply": 6, "answer": 1}
+    assert sum(use.tokens for use in use.values()) == sum(shown)
+    assert max(use.most_tokens for use in use.values()) == max(shown)
+    assert use["answer"].left_out > 0
     assert fork.context_tokens == 20
 
 

@@ -86,7 +86,7 @@ async def _retrievals(
 ) -> RetrievalLog:
     """Return what an episode's memory brought back: its writes are written again as they were, without a call."""
     replies = RecordedReplies([write for stage in episode.stages for write in stage.writes])
-    retrievals = await retrieve(policy, task, episode, model=replies, embedder=cast.embedder, track=track)
+    retrievals = await retrieve(policy, task, episode, model=replies, cast=cast, track=track)
     scores = {mark.check: mark.score for stage in episode.stages for mark in stage.marks}
     right = [None if math.isnan(scores[r.check]) else scores[r.check] == 1 for r in retrievals]
     return retrieval_log(task, policy.key, score, retrievals, right)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....data.task import Task, checks_at, facts_by_source
-from ....policies.lm.base import Completion, Embedder, LanguageModel, Request, Usage
-from ....policies.memory import MemoryEvent, open_memory
+from ....policies.lm.base import Completion, LanguageModel, Request, Usage
+from ....policies.memory import MemoryEvent
 from ....policies.policy import MemoryPolicy
 from ...episode import Episode
-from ...track import Track
+from ...track import Cast, Track
 from ..rows.retrievals import Retrieval
 
 
 async def retrieve(
-    policy: MemoryPolicy, task: Task, replay: Episode, *, model: LanguageModel, embedder: Embedder, track: Track
+    policy: MemoryPolicy, task: Task, replay: Episode, *, model: LanguageModel, cast: Cast, track: Track
 ) -> list[Retrieval]:
     """Return what a policy's memory brings back before each check: it hears what was heard in an episode, and writes.
 
-    The only calls are those with which the policy writes. Raises what the model raises.
+    ``model`` writes; nobody else of the cast is asked, but the embedder. Raises what the model raises.
     """
-    memory = open_memory(policy.with_hints(track.hints(task)), model, embedder)
+    assistant = cast.assistant_under(policy.with_hints(track.hints(task)), model, cast.embedder)
     facts, sources = facts_by_source(task), dict[str, tuple[str, ...]]()
     retrievals = []
     for stage, record in enumerate(replay.stages):
@@ -28,11 +28,11 @@ async def retrieve(
             for message in messages:
                 for key in dict.fromkeys(fact.key for fact in facts.get(message.content, ())):
                     sources[key] = (*sources.get(key, ()), message.content)
-            await memory.observe(messages)
+            await assistant.memory.observe(messages)
         for check in checks_at(task, stage):
             keys = (task.facts[fact].key for fact in check.needs)
             needs = tuple(sources[key] for key in keys if key in sources)
-            context = await memory.context(track.query(task, check, policy), tokens=None)
+            context = await assistant.context(track.query(task, check, policy))
             buffer = [message.content for message in context.messages]
             buffered = frozenset(text for texts in needs for text in texts if text in buffer)
             lines = tuple(item.text for item in context.items)

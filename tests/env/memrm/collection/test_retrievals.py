@@ -47,7 +47,7 @@ def played(life: Scenario, run_virtually: Run) -> Callable[[MemoryPolicy], Episo
 def brought_back(life: Scenario, run_virtually: Run) -> Callable[..., list[Retrieval]]:
     def listened(policy: MemoryPolicy, episode: Episode, model: LanguageModel) -> list[Retrieval]:
         track = DialogueTrack()
-        return run_virtually(retrieve(policy, life, episode, model=model, embedder=CAST.embedder, track=track))[0]
+        return run_virtually(retrieve(policy, life, episode, model=model, cast=CAST, track=track))[0]
 
     return listened
 
@@ -104,7 +104,7 @@ def test_a_state_that_comes_back_in_the_same_words_was_told_once_each_time(run_v
     ann = ann.model_copy(update={"periods": periods})
     policy = load_policy("native")
     episode = run_virtually(DialogueTrack().begin(ann, policy, CAST).run())[0]
-    asked = retrieve(policy, ann, episode, model=EmbeddedModel(), embedder=CAST.embedder, track=DialogueTrack())
+    asked = retrieve(policy, ann, episode, model=EmbeddedModel(), cast=CAST, track=DialogueTrack())
     told = [period.sessions[0].opening for period in ann.periods]
     assert told[0] == told[2]
     assert [one.needs for one in run_virtually(asked)[0]] == [(tuple(told[: p + 1]),) for p in range(3)]
