@@ -30,7 +30,7 @@ from .sealed import EVOLVED
 
 MakeListeners = Callable[[], Sequence[Listener]]
 """A function of a module, so that another process can call it."""
-SAME = ("track", "track_options", "data", "splits", "rounds")
+SAME = ("track", "track_options", "data", "splits", "rounds", "context_tokens")
 """What variants share: otherwise their sealed users could not be paired."""
 
 

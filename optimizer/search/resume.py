@@ -12,7 +12,8 @@ from .outcome import Outcome, open_run
 from .run import evolve
 
 FIXED = (
-    *("track", "track_options", "data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
+    *("track", "track_options", "context_tokens"),
+    *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
     *("model", "user_model", "embedder", "rounds", "templates", "compat", "seed_policy", "search.seed"),
     "search.acceptance",
     *("search.off_policy", "search.broad_start", "search.screening"),
