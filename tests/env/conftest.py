@@ -243,7 +243,7 @@ def _cast(
     embedder: Embedder | None = None,
     protocol: Protocol | None = None,
 ) -> Cast:
-    return Cast(model, user or model, embedder or LexicalEmbedder(), protocol or Protocol())
+    return Cast(model, user or model, embedder or LexicalEmbedder(), protocol=protocol or Protocol())
 
 
 def _run_virtually(coroutine: Coroutine[Any, Any, T]) -> tuple[T, float]:

@@ -141,6 +141,7 @@ def test_an_episode_by_hand() -> None:
             }
         ],
         "spend": {"reply": {"calls": 1, "cached": 0, "input_tokens": 7, "output_tokens": 3, "cost_usd": 0.5}},
+        "context": {},
     }
 
 
@@ -151,6 +152,7 @@ def test_an_episode_of_nothing_is_told_too() -> None:
         "failure": "the endpoint is gone",
         "stages": [],
         "spend": {},
+        "context": {},
     }
 
 

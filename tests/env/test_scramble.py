@@ -175,7 +175,7 @@ def judged(episode: Episode, life: Scenario) -> tuple[list[float], list[dict[str
 
 
 def cast_of(model: LanguageModel) -> Cast:
-    return Cast(model, model, LexicalEmbedder(), Protocol())
+    return Cast(model, model, LexicalEmbedder(), protocol=Protocol())
 
 
 async def twins(life: Scenario, preset: str, *, seed: int) -> list[tuple[Scenario, Episode, list[Request]]]:
