@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from .env import Cast, DialogueTrack, Episode, Evaluation, Evaluator, Protocol, Track, rollout
     from .policies import Assistant, Memory, MemoryEvent, MemoryPolicy, dump_policy, load_policy, open_memory, presets
     from .policies.lm.embedded import EmbeddedModel
+    from .policies.lm.lexical import LexicalEmbedder
     from .policies.lm.openai import OpenAIModel
     from .policies.lm.providers import open_embedder
-    from .policies.text import LexicalEmbedder
 
 __version__ = version("mnemotune")
 
@@ -25,7 +25,7 @@ _HOMES = {
     "policies.lm.openai": ("OpenAIModel",),
     "policies.lm.providers": ("open_embedder",),
     "policies.memory": ("Memory", "MemoryEvent", "open_memory"),
-    "policies.text": ("LexicalEmbedder",),
+    "policies.lm.lexical": ("LexicalEmbedder",),
 }
 
 __all__ = [

@@ -31,8 +31,8 @@ import pytest
 from ..data.task import Task, checks_at, grouped
 from ..policies.files import load_policy
 from ..policies.lm.embedded import EmbeddedModel
+from ..policies.lm.lexical import LexicalEmbedder
 from ..policies.policy import MemoryPolicy
-from ..policies.text import LexicalEmbedder
 from .episode import Episode, write_episodes
 from .evaluation import Evaluator
 from .track import Cast, Track

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
@@ -22,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..data.registry import Registry, UnknownPartError
 from ..data.resources import resource
 from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
 from ..env.dialogue.generation.plan import GenerationPlan, plan_values
@@ -32,6 +34,8 @@ from ..policies.lm.providers import ModelsConfig
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
 from ..policies.space import Space, prompt_slots
+from .objectives import OBJECTIVES, Objective
+from .proposer_kinds import PROPOSERS, ProposerKind
 
 Item = TypeVar("Item")
 
@@ -42,6 +46,18 @@ Choice = Annotated[tuple[Item, ...], Field(min_length=1), AfterValidator(each_on
 """One at least, each once."""
 SLOTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Choices(prompt_slots()).annotation)
 Limits = Annotated[Space, PlainValidator(Space.within), PlainSerializer(lambda space: space.limits)]
+
+
+def _registered(registry: Registry[Any], name: str) -> str:
+    try:
+        registry.get(name)
+    except UnknownPartError as error:
+        raise ValueError(str(error)) from None
+    return name
+
+
+ProposerName = Annotated[str, AfterValidator(partial(_registered, PROPOSERS))]
+ObjectiveName = Annotated[str, AfterValidator(partial(_registered, OBJECTIVES))]
 
 
 class ConfigError(ValueError):
@@ -80,11 +96,6 @@ class BudgetLimits(Section):
     seconds: Annotated[float, Field(gt=0)] | None = None
 
 
-ProposerName = Literal["known", "spread", "reflective", "merge", "gp", "tpe", "random", "amemgym", "gepa"]
-Objective = Literal["score", "score-per-token", "score-per-dollar", "score-per-call"]
-NUMBERS_ONLY, PROMPTS_ONLY = {"known", "spread", "gp", "tpe", "random"}, {"amemgym", "gepa"}
-
-
 class Screening(Section):
     """How candidates are ranked before any episode is spent on them: by what MemRM says that they would still know."""
 
@@ -109,7 +120,13 @@ class SearchConfig(Section):
     broad_start: NotNegative = 16
     """Candidates of the first generation: they look everywhere, as what is good near the seed policy says little of
     the rest of the space, and race together; 0 does without."""
-    proposers: Choice[ProposerName] = ("known", "spread", "reflective", "gp", "merge")
+    proposers: Choice[ProposerName] = (
+        "known",
+        "spread",
+        "reflective",
+        "gp",
+        "merge",
+    )
     """Who makes candidates; those whose candidates come further make more of them."""
     prompts: bool = True
     """Whether prompts evolve."""
@@ -134,9 +151,9 @@ class SearchConfig(Section):
     """Whether candidates listen to the seed policy's recorded talks instead of talking; never in the sealed test."""
     acceptance: Literal["validation", "train"] = "validation"
     """validation: what is better on train users must be so surely on validation users; train: the best mean wins."""
-    objective: Objective = "score"
-    """What the policy that goes to the sealed test as evolved has most of: score, or, among the policies that are
-    surely better than the seed policy, score for what a turn of a talk costs."""
+    objective: ObjectiveName = "score"
+    """What the policy that goes to the sealed test as evolved has most of: ``score``, or, among the policies that are
+    surely better than the seed policy, score for what a turn costs (``score-per-token``, ``-call`` or ``-dollar``)."""
     veto: bool = True
     """Whether a candidate is refused when it gets surely worse on a topic or a stretch of periods."""
     space: Limits = Field(default_factory=Space)
@@ -144,20 +161,30 @@ class SearchConfig(Section):
     budget: BudgetLimits = BudgetLimits()
 
     @property
-    def at_work(self) -> tuple[ProposerName, ...]:
-        """The proposers that have something to change."""
-        idle = {*(() if self.numbers else NUMBERS_ONLY), *(() if self.prompts else PROMPTS_ONLY)}
-        return tuple(name for name in self.proposers if name not in idle)
+    def aim(self) -> Objective:
+        """What the objective's name stands for."""
+        return OBJECTIVES.get(self.objective)
+
+    @property
+    def at_work(self) -> dict[str, ProposerKind]:
+        """The proposers that have something to change, by name."""
+        kinds = {name: PROPOSERS.get(name) for name in self.proposers}
+        return {
+            name: kind
+            for name, kind in kinds.items()
+            if (self.numbers and kind.numbers) or (self.prompts and kind.prompts)
+        }
 
     @property
     def changes_numbers(self) -> bool:
         """Whether any proposer at work changes numbers and structure."""
-        return self.numbers and not PROMPTS_ONLY.issuperset(self.at_work)
+        return self.numbers and any(kind.numbers for kind in self.at_work.values())
 
     @property
     def broad(self) -> int:
         """Candidates of a broad start; 0 where the first generation is as the others."""
-        return self.broad_start if "spread" in self.at_work and self.broad_start > self.candidates else 0
+        spreads = any(kind.spreads for kind in self.at_work.values())
+        return self.broad_start if spreads and self.broad_start > self.candidates else 0
 
     @property
     def planned(self) -> int:
@@ -167,13 +194,13 @@ class SearchConfig(Section):
 
     @model_validator(mode="after")
     def _check_proposers(self) -> SearchConfig:
-        if not self.at_work or not (self.prompts or self.numbers):
+        if not self.at_work:
             raise ValueError("proposers: none of them may change anything; allow `prompts` or `numbers`")
         return self
 
     @model_validator(mode="after")
     def _check_objective(self) -> SearchConfig:
-        if self.off_policy and self.objective != "score":
+        if self.off_policy and self.aim.counts_cost:
             raise ValueError(
                 "objective: off_policy, nobody replies, so that what a turn costs is not known; "
                 f"{self.objective} needs `off_policy: false`"

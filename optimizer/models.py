@@ -154,13 +154,13 @@ def embedder_remark(config: Config) -> str | None:
 
 
 def check_objective(config: Config) -> None:
-    """Raise ConfigError when a priced config asks for score per dollar and nobody can tell dollars apart."""
-    price = price_of(config.model, config)
-    if config.search.objective != "score-per-dollar" or (price is not None and price.cost(1, 1) > 0):
+    """Raise ConfigError when the objective of a priced config needs dollars and nobody can tell them apart."""
+    price, search = price_of(config.model, config), config.search
+    if not search.aim.needs_price or (price is not None and price.cost(1, 1) > 0):
         return
     model = model_named(config.model).model
     why = f"set endpoint.prices for {model}" if price is None else f"{model} is free: take score-per-token"
-    raise ConfigError(f"search.objective: score-per-dollar needs a price; {why}")
+    raise ConfigError(f"search.objective: {search.objective} needs a price; {why}")
 
 
 def notes(config: Config) -> list[str]:

@@ -19,6 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ..env import Summary
 from ..env.episode import Revision
+from ..env.scoring import FailureKind
 from ..policies.lm import Ledger
 from ..policies.policy import MemoryPolicy
 from .look import Look
@@ -49,11 +50,16 @@ def quiet_optuna() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One wrong answer, told so that a proposer can learn from it."""
+    """One wrong answer, described so that a proposer can learn from it."""
 
-    stage: Literal["write", "read", "utilisation"]
+    kind: FailureKind
     text: str
-    user: str = ""
+    group: str = ""
+
+    @property
+    def labelled(self) -> str:
+        """The text under a line that says at which stage of memory's work the answer was lost."""
+        return f"Stage: {self.kind}\n{self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,7 @@ class Trial:
         record["summary"] = None if self.summary is None else self.summary.as_json()
         record["look"] = None if self.look is None else self.look.as_json()
         record["ledger"] = self.ledger.as_json()
-        record["evidence"] = [[evidence.stage, evidence.text, evidence.user] for evidence in self.evidence]
+        record["evidence"] = [[evidence.kind, evidence.text, evidence.group] for evidence in self.evidence]
         return optuna.create_trial(
             state=state,
             value=self.score if complete else None,

@@ -1,26 +1,16 @@
-"""Words, stems and sentences, and vectors made of them."""
+"""Words, stems and sentences."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
 from functools import lru_cache
-from zlib import crc32
 
-import numpy as np
 import snowballstemmer
-
-from .lm.base import Embedder, Embedding
 
 _STEMMER = snowballstemmer.stemmer("english")
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])|\n+")
-
-DIMENSIONS = 16
-"""Of lexical vectors: few, so that words collide and what comes back is only roughly like what is looked for."""
 
 STOP_WORDS = frozenset(
     """a about above after again all also although always am an and any anything are aren't around as ask at away back
@@ -60,33 +50,3 @@ def words_in_order(text: str) -> list[str]:
 def sentences(text: str) -> tuple[str, ...]:
     """Split a text at sentence ends and line breaks; empty pieces are dropped."""
     return tuple(piece for raw in _SENTENCE_END.split(text) if raw and (piece := raw.strip()))
-
-
-class LexicalEmbedder(Embedder):
-    """Vectors of hashed word stems: no model, no call, the same on every machine."""
-
-    name = "lexical"
-
-    def __init__(self, *, dimensions: int = DIMENSIONS) -> None:
-        """Make vectors of this many dimensions."""
-        self.dimensions = dimensions
-
-    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
-        """Return one row per text, of length 1 (or 0 for a text without content words)."""
-        rows = [self._row(text) for text in texts]
-        return Embedding(np.array(rows, dtype=np.float32).reshape(len(texts), self.dimensions))
-
-    async def aclose(self) -> None:
-        """Nothing to release."""
-
-    def _row(self, text: str) -> list[float]:
-        row = [0.0] * self.dimensions
-        for word, count in Counter(stems(text)).items():
-            row[_slot(word, self.dimensions)] += 1.0 + math.log(count)
-        length = math.hypot(*row) or 1.0
-        return [value / length for value in row]
-
-
-@lru_cache(maxsize=1 << 16)
-def _slot(word: str, dimensions: int) -> int:
-    return crc32(word.encode()) % dimensions

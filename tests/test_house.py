@@ -17,8 +17,8 @@ from mnemotune.env.dialogue.generation import GenerationPlan
 from mnemotune.env.dialogue.generation.texts import OPTIONAL_SLOTS
 from mnemotune.env.dialogue.generation.texts import REQUIRED_SLOTS as GENERATION_SLOTS
 from mnemotune.optimizer.config import GenerationConfig, load_config, parse_config
-from mnemotune.policies import text
 from mnemotune.policies.files import dump_policy, load_policy, parse_policy
+from mnemotune.policies.lm import lexical
 from mnemotune.policies.lm.embedded import instructions, writing
 from mnemotune.policies.lm.embedded.reading import Reading
 from mnemotune.policies.prompts import REQUIRED_SLOTS
@@ -187,7 +187,7 @@ def test_the_page_on_generation_tells_every_number_and_every_text_with_its_slots
 def test_the_page_on_the_embedded_model_tells_its_parameters() -> None:
     page = (ROOT / "docs" / "embedded_model.md").read_text(encoding="utf-8")
     told = dict(re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", page, re.MULTILINE))
-    modules = (instructions, text, writing)
+    modules = (instructions, lexical, writing)
     named = {name: value for module in modules for name, value in vars(module).items() if name in told}
     assert {name: float(value) for name, value in told.items()} == asdict(Reading()) | named
     assert told.keys() >= asdict(Reading()).keys()

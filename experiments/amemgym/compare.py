@@ -26,9 +26,9 @@ from ...env import Cast, DialogueTrack, Evaluation, Evaluator, Protocol
 from ...env.dialogue.compat import DEFECTS
 from ...env.dialogue.interchange import BOUND, read_results, write_results
 from ...policies import load_policy
+from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.lm.openai import OpenAIModel
 from ...policies.prompts import Templates, complete_templates
-from ...policies.text import LexicalEmbedder
 from .server import running
 
 PORT = 8126

@@ -24,9 +24,9 @@ from ...env import Cast, DialogueTrack, Evaluation, Evaluator, Protocol
 from ...env.dialogue.compat import DEFECTS
 from ...env.dialogue.record import period_of
 from ...policies.files import load_policy
+from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.lm.openai import OpenAIModel
 from ...policies.prompts import Templates, complete_templates
-from ...policies.text import LexicalEmbedder
 from .compare import messages
 from .server import running
 

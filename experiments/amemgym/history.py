@@ -16,8 +16,8 @@ from ...data import Scenario
 from ...data.dialogue.generator import generate_scenarios
 from ...env import Cast, DialogueTrack, Evaluator
 from ...policies import load_policy
+from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.lm.openai import OpenAIModel
-from ...policies.text import LexicalEmbedder
 from .server import running
 
 PORT = 8128

@@ -14,8 +14,8 @@ import time
 from ...data.dialogue.generator import generate_scenarios
 from ...env import Cast, DialogueTrack, Evaluation, Evaluator
 from ...policies import load_policy
+from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.lm.openai import OpenAIModel
-from ...policies.text import LexicalEmbedder
 from .server import running
 
 LATENCY = 0.05

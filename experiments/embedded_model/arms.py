@@ -16,8 +16,8 @@ from ...env import Cast, DialogueTrack, Evaluation, Evaluator, Summary
 from ...policies.files import load_policy
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.embedded.reading import Reading
+from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.policy import MemoryPolicy
-from ...policies.text import LexicalEmbedder
 
 ARMS = ("native", "rag", "awe", "awi")
 ORDER = ("awe", "rag", "native", "awi")

@@ -41,8 +41,8 @@ from ...optimizer.study import Study
 from ...policies.files import load_policy
 from ...policies.lm import Budget, Completion, LanguageModel, Limits, Metered, Request, Usage
 from ...policies.lm.embedded import EmbeddedModel
+from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.prompts import default_templates
-from ...policies.text import LexicalEmbedder
 
 USERS = 16
 """In each of train and validation, as in ``problem.yaml``."""

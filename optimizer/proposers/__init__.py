@@ -8,33 +8,18 @@ from contextlib import contextmanager
 from ...policies.lm import LanguageModel
 from ...policies.prompts import Templates
 from ..config import SearchConfig
-from .amemgym import AMemGym
-from .gepa import Gepa
-from .known import Known
-from .merge import Merge
-from .proposer import Playing, Proposer
-from .reflective import Reflective
-from .sampled import Gp, Random, Spread, Tpe
+from .proposer import Means, Playing, Proposer
 
 
 @contextmanager
 def open_proposers(
     search: SearchConfig, *, model: LanguageModel, templates: Templates, arena: Playing
 ) -> Iterator[Mapping[str, Proposer]]:
-    """Make the proposers that a search names, by name."""
-    gepa = Gepa(search, model=model, arena=arena)
-    every: dict[str, Proposer] = {
-        "reflective": Reflective(search, model),
-        "merge": Merge(search),
-        "gp": Gp(search, templates),
-        "tpe": Tpe(search, templates),
-        "known": Known(search, templates),
-        "random": Random(search, templates),
-        "spread": Spread(search, templates),
-        "amemgym": AMemGym(search, arena),
-        "gepa": gepa,
-    }
+    """Make the proposers that a search names and that have something to change, by name."""
+    means = Means(search, templates, model, arena)
+    made: dict[str, Proposer] = {name: kind.make(means) for name, kind in search.at_work.items()}
     try:
-        yield {name: every[name] for name in search.at_work}
+        yield made
     finally:
-        gepa.close()
+        for proposer in made.values():
+            proposer.close()

@@ -47,6 +47,9 @@ class AMemGym:
         told = f"write prompt: rewritten {len(texts)} times in the life of {user}: {'; '.join(changes)}"[:400]
         return candidate(parent, told, values, longest_prompt=self.search.longest_prompt)
 
+    def close(self) -> None:
+        """Release nothing: it holds nothing."""
+
 
 def _can_rewrite(trial: Trial) -> bool:
     return trial.policy is not None and "write" in trial.policy.prompt_kinds

@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 from ...env.statistics import nan_mean
 from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel
 from ...policies.policy import MemoryPolicy
-from ..config import ProposerName, SearchConfig
+from ..config import SearchConfig
 from ..study import Played, Trial
 from .proposer import Candidate, Playing, candidate, policy_of
 from .reflective import improve
 
 MINIBATCH = 3
 """Train users that gepa looks at before it decides on a new prompt, its own default."""
-NAME: ProposerName = "gepa"
+NAME = "gepa"
 """Under which a study knows its candidates."""
 ENDLESS = 10**9
 """Metric calls: the budget ends the search, not gepa."""
@@ -195,7 +195,7 @@ class _Engine:
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """Return the failures of a minibatch's users, for each prompt."""
         failures = [e for one in eval_batch.trajectories if one is not None for e in one.evidence]
-        return {name: [{"failure": evidence} for evidence in failures] for name in components_to_update}
+        return {name: [{"failure": evidence.labelled} for evidence in failures] for name in components_to_update}
 
     def propose_new_texts(
         self,
@@ -258,7 +258,7 @@ class _Engine:
         trial = self._trial(policy)
         if trial is None or not trial.finished_race:
             return {}
-        of_user = {user: tuple(e for e in trial.evidence if e.user == user) for user in trial.train}
+        of_user = {user: tuple(e for e in trial.evidence if e.group == user) for user in trial.train}
         return {user: Played(score, of_user[user]) for user, score in trial.train.items()}
 
     def _trial(self, policy: MemoryPolicy) -> Trial | None:

@@ -38,6 +38,9 @@ class Known:
         made = at_point(leader(trials), left[name], search=self.search, templates=self.templates)
         return replace(made, change=f"the strategy {name}")
 
+    def close(self) -> None:
+        """Release nothing: it holds nothing."""
+
     def _left(self, trials: Sequence[Trial]) -> dict[str, Point]:
         """Return where those strategies stand that no trial has tried, with whatever prompts."""
         space = self.search.space

@@ -47,6 +47,9 @@ class Merge:
         change = f"crossed with trial {mate.number}, from which it has: {', '.join(taken)}"
         return candidate(parent, change, values, longest_prompt=self.search.longest_prompt)
 
+    def close(self) -> None:
+        """Release nothing: it holds nothing."""
+
     def _mates(self, parent: Trial, trials: Sequence[Trial]) -> dict[int, float]:
         """Return by how much other trials are better than a parent, summed over the users for whom they are."""
         mates = {}

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from ...policies.files import policy_problems
-from ...policies.lm import Ledger
+from ...policies.lm import LanguageModel, Ledger
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
+from ..config import SearchConfig
 from ..study import Played, Trial, leader, raced
 
 
@@ -53,6 +54,10 @@ class Proposer(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Release what it holds; the search is over."""
+        ...
+
 
 class Playing(Protocol):
     """Where policies can be tried on train users."""
@@ -63,6 +68,17 @@ class Playing(Protocol):
         Raises BudgetExhausted or EndpointDown.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What proposers are made of."""
+
+    search: SearchConfig
+    templates: Templates
+    model: LanguageModel
+    """Who edits prompts."""
+    arena: Playing
 
 
 def wins(trials: Sequence[Trial]) -> Counter[int]:

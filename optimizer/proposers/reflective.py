@@ -16,7 +16,6 @@ from ...policies.policy import MemoryPolicy
 from ...policies.prompts import REQUIRED_SLOTS
 from ...policies.space import Space, nested
 from ..config import SearchConfig
-from ..search.evidence import without_stage
 from ..study import Evidence, Trial, raced
 from .proposer import Candidate, candidate, pick_parent, policy_of
 
@@ -51,9 +50,10 @@ class Reflective:
         if not self._readable(parent):
             parent = rng.choice([trial for trial in raced(trials) if self._readable(trial)])
         base, shown = policy_of(parent), self._pick(parent, rng)
-        slots, names = self._concerned(base, {evidence.stage for evidence in shown})
+        slots, names = self._concerned(base, {evidence.kind for evidence in shown})
+        failures = [failure.labelled if self.search.routing else failure.text for failure in shown]
         edit = await improve(
-            base, slots=slots, numbers=names, space=self.search.space, failures=shown, model=self.model
+            base, slots=slots, numbers=names, space=self.search.space, failures=failures, model=self.model
         )
         places = {f"prompts.{slot}": text for slot, text in edit.prompts.items()}
         for name, value in edit.numbers.items():
@@ -69,6 +69,9 @@ class Reflective:
             return replace(made, policy=None, problem="numbers: outside search.space")
         return made
 
+    def close(self) -> None:
+        """Release nothing: it holds nothing."""
+
     def _slots(self, policy: MemoryPolicy) -> list[str]:
         return [slot for slot in policy.prompt_kinds if slot in self.search.slots] if self.search.prompts else []
 
@@ -81,29 +84,28 @@ class Reflective:
         policy = trial.policy
         if policy is None:
             return []
-        return [evidence for evidence in trial.evidence if any(self._concerned(policy, {evidence.stage}))]
+        return [evidence for evidence in trial.evidence if any(self._concerned(policy, {evidence.kind}))]
 
-    def _concerned(self, policy: MemoryPolicy, stages: set[FailureKind]) -> tuple[list[str], list[str]]:
-        """Return the prompts and the numbers that failures of these stages belong to; without routing, all."""
+    def _concerned(self, policy: MemoryPolicy, kinds: set[FailureKind]) -> tuple[list[str], list[str]]:
+        """Return the prompts and the numbers that failures of these kinds belong to; without routing, all."""
         slots, names = self._slots(policy), self._numbers(policy)
         if self.search.routing:
-            mending = {knob.name for knob in self.search.space.knobs if stages.intersection(knob.mends)}
+            mending = {knob.name for knob in self.search.space.knobs if kinds.intersection(knob.mends)}
             slots = [slot for slot in slots if policy.prompt_kinds[slot] in mending]
             names = [name for name in names if name in mending]
         return slots, names
 
     def _pick(self, parent: Trial, rng: random.Random) -> list[Evidence]:
-        """Pick failures of one or two stages, drawn by how often each fails; without routing, of any, untold."""
+        """Pick failures of one or two kinds, drawn by how often each comes; without routing, of any."""
         readable = self._readable(parent)
         if not self.search.routing:
-            picked = rng.sample(readable, min(self.search.failures_shown, len(readable)))
-            return [replace(evidence, text=without_stage(evidence.text)) for evidence in picked]
-        stages = sorted({evidence.stage for evidence in readable})
+            return rng.sample(readable, min(self.search.failures_shown, len(readable)))
+        kinds = sorted({evidence.kind for evidence in readable})
         shares = {} if parent.summary is None else parent.summary.shares
-        weights = [max(shares[stage], 1e-9) for stage in stages]
-        drawn = set(rng.choices(stages, weights=weights, k=2))
-        of_stages = [evidence for evidence in readable if evidence.stage in drawn]
-        return rng.sample(of_stages, min(self.search.failures_shown, len(of_stages)))
+        weights = [max(shares[kind], 1e-9) for kind in kinds]
+        drawn = set(rng.choices(kinds, weights=weights, k=2))
+        of_kinds = [evidence for evidence in readable if evidence.kind in drawn]
+        return rng.sample(of_kinds, min(self.search.failures_shown, len(of_kinds)))
 
 
 async def improve(
@@ -112,7 +114,7 @@ async def improve(
     slots: Sequence[str],
     numbers: Sequence[str],
     space: Space,
-    failures: Sequence[Evidence],
+    failures: Sequence[str],
     model: LanguageModel,
 ) -> Edit:
     """Ask the model to improve some prompts and numbers of a policy in the light of failures.
@@ -130,7 +132,7 @@ async def improve(
                 purposes={slot: _purpose(space.knob(policy.prompt_kinds[slot])) for slot in slots},
                 current_prompts={slot: texts[slot] for slot in slots},
                 current_numbers={name: _described(space.knob(name), policy) for name in numbers},
-                failures=[failure.text for failure in failures],
+                failures=list(failures),
             )
     except Exception as error:  # noqa: BLE001 - DSPy wraps errors in many types; ours are told apart here
         if engine.stopped is not None:

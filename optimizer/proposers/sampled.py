@@ -51,6 +51,9 @@ class _Sampler:
         """Tell that it always is."""
         return True
 
+    def close(self) -> None:
+        """Release nothing: it holds nothing."""
+
     def _places(self, points: Sequence[Point]) -> Floats:
         return np.array([self.search.space.coordinates(point) for point in points])
 

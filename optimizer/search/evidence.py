@@ -12,7 +12,6 @@ from ...env.scoring import FAILURE_KINDS, FailureKind, failure_weights, marked
 from ...env.track import Track
 from ..study import Evidence
 
-STAGE_LINE = "Stage: "
 MOST_PER_KIND = 8
 
 
@@ -24,14 +23,9 @@ def gather_evidence(
     found = [e for episode in evaluation.episodes for e in _failures(episode, by_id[episode.task], track)]
     picked: list[Evidence] = []
     for kind in FAILURE_KINDS:
-        of_kind = [evidence for evidence in found if evidence.stage == kind]
+        of_kind = [evidence for evidence in found if evidence.kind == kind]
         picked += rng.sample(of_kind, min(MOST_PER_KIND, len(of_kind)))
     return tuple(picked)
-
-
-def without_stage(text: str) -> str:
-    """Return a described failure without the line that says at which stage memory failed."""
-    return "\n".join(line for line in text.splitlines() if not line.startswith(STAGE_LINE))
 
 
 def _failures(episode: Episode, task: Task, track: Track) -> Iterator[Evidence]:
@@ -40,5 +34,4 @@ def _failures(episode: Episode, task: Task, track: Track) -> Iterator[Evidence]:
             if mark.score == 0:
                 write, read, utilisation = failure_weights(check, mark, task, episode.stages)
                 kind: FailureKind = "utilisation" if utilisation else "write" if write >= read else "read"
-                text = f"{STAGE_LINE}{kind}\n{track.tell(task, episode, stage, mark)}"
-                yield Evidence(kind, text, task.group)
+                yield Evidence(kind, track.tell(task, episode, stage, mark), task.group)

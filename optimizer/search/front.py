@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...env.cost import TurnCost
 from ...env.statistics import paired_test
 from ...policies.lm.prices import Prices
-from ..config import Objective
+from ..objectives import Objective
 from ..study import Trial, leader, raced
 
 SURE = 0.05
@@ -18,25 +18,6 @@ SURE = 0.05
 KEPT = 1 / 2
 """Share of the leader's gain over the seed policy, on train users, that such a policy keeps at least."""
 
-CostOf = Callable[[TurnCost], float | None]
-"""What a turn costs, in the unit of an objective; None where that is not known."""
-
-
-def cost_in(objective: Objective, prices: Prices | None) -> CostOf:
-    """Return the cost that an objective counts: tokens, calls, or dollars at ``prices``."""
-    units: dict[Objective, CostOf] = {
-        "score": lambda cost: cost.tokens,
-        "score-per-token": lambda cost: cost.tokens,
-        "score-per-call": lambda cost: cost.calls,
-        "score-per-dollar": lambda cost: dollars(cost, prices),
-    }
-    return units[objective]
-
-
-def dollars(cost: TurnCost, prices: Prices | None) -> float | None:
-    """Return US dollars a turn; None where the price is not known."""
-    return None if prices is None else prices.cost(cost.input_tokens, cost.output_tokens)
-
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -44,8 +25,11 @@ class Placed:
 
     trial: Trial
     per_turn: TurnCost
-    cost: float
-    """Of a turn, in the unit that places are compared in."""
+
+    @property
+    def cost(self) -> float:
+        """Tokens of a turn."""
+        return self.per_turn.tokens
 
     @property
     def score(self) -> float:
@@ -58,14 +42,13 @@ class Placed:
         return no_worse and (self.score > other.score or self.cost < other.cost)
 
 
-def placed(trials: Sequence[Trial], cost_of: CostOf) -> list[Placed]:
+def placed(trials: Sequence[Trial]) -> list[Placed]:
     """Return the places of the policies that met all train users and whose cost is known, each policy once."""
     found: dict[str, Placed] = {}
     for trial in raced(trials):
         per_turn = None if trial.summary is None else trial.summary.per_turn
-        cost = None if per_turn is None else cost_of(per_turn)
-        if trial.policy is not None and per_turn is not None and cost is not None and not math.isnan(trial.score):
-            found.setdefault(trial.policy.key, Placed(trial, per_turn, cost))
+        if trial.policy is not None and per_turn is not None and not math.isnan(trial.score):
+            found.setdefault(trial.policy.key, Placed(trial, per_turn))
     return list(found.values())
 
 
@@ -86,8 +69,8 @@ def users_won(places: Sequence[Placed]) -> dict[int, list[str]]:
     return won
 
 
-def pick(trials: Sequence[Trial], cost_of: CostOf) -> Trial | None:
-    """Return the trial with the most score for its cost, among the policies that are surely better than the seed.
+def pick(trials: Sequence[Trial], objective: Objective, prices: Prices | None) -> Trial | None:
+    """Return the trial that an objective is for, among the policies that are surely better than the seed.
 
     Sure is what was accepted at a look, and what is better on train users with p < SURE.
     It keeps at least KEPT of the leader's gain on train users: so nothing wins by costing next to nothing. None where
@@ -95,12 +78,10 @@ def pick(trials: Sequence[Trial], cost_of: CostOf) -> Trial | None:
     """
     seed = trials[0]
     floor = max(0.0, seed.score + KEPT * (leader(trials).score - seed.score))
-    able = [
-        one
-        for one in placed(trials, cost_of)
-        if one.score > 0 and one.score >= floor and one.cost > 0 and _surely_better(one.trial, trials)
-    ]
-    return max(able, key=lambda one: (one.score / one.cost, -one.trial.number)).trial if able else None
+    able = [one for one in placed(trials) if one.score > 0 and one.score >= floor and _surely_better(one.trial, trials)]
+    worth = [(objective.worth(one.score, one.per_turn, prices), one.trial) for one in able]
+    known = [(value, -trial.number, trial) for value, trial in worth if value is not None]
+    return max(known, key=lambda one: one[:2])[2] if known else None
 
 
 def _surely_better(trial: Trial, trials: Sequence[Trial]) -> bool:

@@ -19,7 +19,7 @@ from ..proposers.proposer import Candidate, Proposer
 from ..study import Kind, Stage, Study, Trial, leader
 from .acceptance import level, look, promising
 from .arena import Arena, Race, Validation, compare, mean_scores, told
-from .front import cost_in, pick
+from .front import pick
 from .screen import Screen, Verdict, raced
 
 NO_LOOK_BEFORE = 5
@@ -79,7 +79,7 @@ class Loop:
 
         Where the objective is not the score alone, its pick comes first, and nothing more is looked at if it is good.
         """
-        if self.search.objective != "score" and await self._settle():
+        if self.search.aim.counts_cost and await self._settle():
             return
         first = leader(self.study.trials)
         twins = [trial for trial in self.study.trials if trial.policy == first.policy]
@@ -97,7 +97,7 @@ class Loop:
         settled = next((trial for trial in self.study.trials if trial.kind == "pick"), None)
         if settled is not None:
             return settled.accepted
-        picked, best = pick(self.study.trials, cost_in(self.search.objective, self.prices)), self.study.best
+        picked, best = pick(self.study.trials, self.search.aim, self.prices), self.study.best
         policy = None if picked is None else picked.policy
         if picked is None or policy is None or policy == best.policy:
             return picked is not None

@@ -15,8 +15,9 @@ from ...policies.lm.base import merged
 from ...policies.space import at_bounds
 from ..config import Config, ConfigError, default_uri, load_config
 from ..models import embedder_remark, price_of, track_of
+from ..objectives import dollars
 from ..study import Study, StudyError, check_database
-from .front import dollars, front, placed, users_won
+from .front import front, placed, users_won
 from .screen import screened
 from .sealed import EVOLVED, SEED, SealedTest
 
@@ -106,7 +107,7 @@ class Outcome:
     def front(self) -> list[FrontRow]:
         """The raced policies that no other beats in score and tokens a turn, the cheapest first."""
         price = price_of(self.config.model, self.config)
-        places = placed(self.study.trials, lambda cost: cost.tokens)
+        places = placed(self.study.trials)
         won = users_won(places)
         validation = {trial.policy: trial.validation for trial in self.study.trials if trial.validation}
         return [

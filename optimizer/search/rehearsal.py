@@ -16,9 +16,9 @@ from ...policies.files import load_policy
 from ...policies.lm import CALL_ROLES, Embedder, Embedding, Ledger, Usage
 from ...policies.lm.base import CHARACTERS_PER_TOKEN
 from ...policies.lm.embedded import EmbeddedModel
+from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.lm.providers import WIDE
 from ...policies.policy import MemoryPolicy, prompt_kinds
-from ...policies.text import LexicalEmbedder
 from ..config import Config
 from ..models import track_of
 from ..proposers.numbers import NumberSampler, apply_point

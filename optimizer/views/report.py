@@ -23,7 +23,8 @@ from ...policies.prompts import Templates
 from ..config import dump_config
 from ..look import Look
 from ..models import embedder_remark, price_of
-from ..search.front import dollars, placed
+from ..objectives import dollars
+from ..search.front import placed
 from ..search.listener import Listener
 from ..search.outcome import FrontRow, Outcome
 from ..search.screen import screened
@@ -95,7 +96,7 @@ def render_report(outcome: Outcome) -> str:
         }
     if trials:
         drawn["search"] = plots.search_plot(trials, noun=track.noun)
-        places = placed(trials, lambda cost: cost.tokens)
+        places = placed(trials)
         drawn["front"] = plots.front_plot(places, outcome.study.best, noun=track.noun)
     config = outcome.config
     price = price_of(config.model, config)

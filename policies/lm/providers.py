@@ -15,12 +15,12 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from ...data.registry import Registry, UnknownPartError
-from ..text import DIMENSIONS, LexicalEmbedder
 from .base import Embedder, LanguageModel
 from .cache import ResponseCache
 from .embedded import EmbeddedModel
 from .endpoint import EndpointOptions
 from .fast import FastEmbedder
+from .lexical import DIMENSIONS, LexicalEmbedder
 from .openai import OpenAIEmbedder, OpenAIModel, check_extra_body
 from .prices import Prices
 

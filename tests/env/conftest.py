@@ -26,7 +26,7 @@ from mnemotune.env.dialogue.record import Answer, Probe, record_period
 from mnemotune.env.episode import Episode
 from mnemotune.policies.lm import CallRole, Completion, Embedder, LanguageModel, Request, Usage
 from mnemotune.policies.lm.chain import add_call
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from staged import Cast
 
 T = TypeVar("T")

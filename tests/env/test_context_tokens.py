@@ -25,7 +25,7 @@ from mnemotune.env.episode import write_episodes
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 
 TRACK = DialogueTrack(Protocol(1, 1))
 PRESETS = ("native", "rag", "awe", "awi")

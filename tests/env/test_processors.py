@@ -27,7 +27,7 @@ from mnemotune.data.dialogue.load import load_scenarios
 from mnemotune.env import Cast, DialogueTrack, Evaluator
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 
 cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder())
 users = load_scenarios("generated:41@1848")[40:]

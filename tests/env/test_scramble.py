@@ -33,7 +33,7 @@ from mnemotune.env.scoring import score_group
 from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm import CALL_ROLES, Completion, LanguageModel, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from staged import Cast, evaluator, rollout
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def test_the_embedded_model_imports_nothing_that_knows_a_life_or_a_policy() -> N
     graph = grimp.build_graph("mnemotune", cache_dir=None)
     needed = graph.find_upstream_modules("mnemotune.policies.lm.embedded", as_package=True)
     texts = {"mnemotune.policies.text", "mnemotune.policies.replies", "mnemotune.policies.lm.schemas"}
-    assert needed == {"mnemotune.policies.lm.base"} | texts
+    assert needed == {"mnemotune.policies.lm.base", "mnemotune.policies.lm.lexical"} | texts
 
 
 # The words decide

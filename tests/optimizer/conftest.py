@@ -46,9 +46,9 @@ from mnemotune.policies.lm import (
     Request,
     Usage,
 )
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
-from mnemotune.policies.text import LexicalEmbedder
 
 QUESTIONS = 4
 USAGE = Usage(7, 3)

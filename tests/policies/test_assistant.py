@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mnemotune.policies import Assistant, load_policy, open_memory, presets
 from mnemotune.policies.assistant import added
 from mnemotune.policies.lm import LanguageModelError, Message, Request
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 
 if TYPE_CHECKING:
     from .conftest import MakeModel, MakePolicy, ScriptedModel

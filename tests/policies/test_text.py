@@ -20,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.policies.lm.conformance import EmbedderConformance, Make
-from mnemotune.policies.text import DIMENSIONS, STOP_WORDS, LexicalEmbedder, sentences, stem, stems
+from mnemotune.policies.lm.lexical import DIMENSIONS, LexicalEmbedder
+from mnemotune.policies.text import STOP_WORDS, sentences, stem, stems
 
 # Words
 
@@ -109,7 +110,7 @@ def test_a_word_said_twice_counts_more_but_not_double() -> None:
 
 PRINT_VECTOR = """
 import asyncio
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 
 print(asyncio.run(LexicalEmbedder().embed(["My cat sleeps in 3 boxes."])).vectors.nonzero()[1].tolist())
 """

@@ -13,8 +13,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import TypeVar
 
-from ...text import LexicalEmbedder
 from ..base import Completion, Embedder, Embedding, LanguageModel, LanguageModelError, Request
+from ..lexical import LexicalEmbedder
 from . import EmbeddedModel
 
 T = TypeVar("T")

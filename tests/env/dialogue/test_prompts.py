@@ -17,7 +17,7 @@ from mnemotune.env.dialogue.track import DialogueTrack
 from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm import Completion, LanguageModel, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from people import short_lives
 
 FOLDER = Path(__file__).parent / "prompts"

@@ -29,7 +29,7 @@ from mnemotune.optimizer.search.run import evolve
 from mnemotune.optimizer.views.listeners import unseen_listeners
 from mnemotune.policies.lm import Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from people import write_people
 
 FOREIGN = (

@@ -23,7 +23,7 @@ from mnemotune.policies.prompts import Templates, default_templates
 FAILURES = tuple(
     Evidence(
         stage,
-        f'Stage: {stage}\nQuestion: Which {word}?\nThe user said: "I like {word}."\nMemory held:\n- {word}',
+        f'Question: Which {word}?\nThe user said: "I like {word}."\nMemory held:\n- {word}',
         user,
     )
     for stage in ("write", "read", "utilisation")

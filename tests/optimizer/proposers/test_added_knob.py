@@ -68,7 +68,7 @@ def test_it_is_crossed_by_itself(half_life: None, bench: Any) -> None:
 
 def test_a_language_model_is_told_of_it_and_may_change_it(half_life: None, bench: Any) -> None:
     model = bench.kit.says(bench.kit.reply({}, "Forget later.", half_life=30))
-    read = tuple(failure for failure in bench.trial().evidence if failure.stage == "read")
+    read = tuple(failure for failure in bench.trial().evidence if failure.kind == "read")
     found = bench.propose("reflective", [bench.trial(policy=facts(bench), evidence=read)], model=model)
     assert bench.kit.shown(model, "current_numbers")["half_life"] == (
         "10 (1 to 50): talks after which a memory counts half"

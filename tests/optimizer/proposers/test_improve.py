@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.optimizer.proposers.reflective import Edit, improve
-from mnemotune.optimizer.study import Evidence
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Metered, Request
 from mnemotune.policies.lm.budget import Budget
@@ -28,7 +27,7 @@ from mnemotune.policies.prompts import REQUIRED_SLOTS, missing_slots
 from mnemotune.policies.space import Space
 
 PROMPT = "Choose well.\n{query}\n{choices}"
-FAILURE = Evidence("utilisation", 'Stage: utilisation\nQuestion: Where to eat?\nThe user said: "I eat {no} meat."')
+FAILURE = 'Stage: utilisation\nQuestion: Where to eat?\nThe user said: "I eat {no} meat."'
 MODES = ("none", "verbatim", "facts", "profile")
 STAGES = ("write", "read", "utilisation")
 USED = sorted(
@@ -61,7 +60,7 @@ def edit(
     *,
     slots: Sequence[str] = ("answer",),
     numbers: Sequence[str] = (),
-    failures: Sequence[Evidence] = (FAILURE,),
+    failures: Sequence[str] = (FAILURE,),
 ) -> Edit:
     asked = improve(policy, slots=slots, numbers=numbers, space=Space(), failures=failures, model=model)
     return asyncio.run(asked)
@@ -72,13 +71,13 @@ def edit(
 
 def test_the_request_shows_prompts_numbers_and_failures_is_billed_as_a_proposal_and_asked_once(kit: Any) -> None:
     pupil = kit.says(kit.reply(PROMPT + "!"))
-    failures = [FAILURE, Evidence("utilisation", "Stage: utilisation\nQuestion: And {braces}?")]
+    failures = [FAILURE, "Stage: utilisation\nQuestion: And {braces}?"]
     edit(pupil, slots=("merge", "answer"), numbers=NUMBERS, failures=failures)
     (request,) = pupil.requests
     assert request.role == "propose"
     assert [message.role for message in request.messages] == ["system", "user"]
     assert kit.shown(pupil, "current_prompts") == {"merge": POLICY.prompts.merge, "answer": PROMPT}
-    assert kit.shown(pupil, "failures") == [failure.text for failure in failures]
+    assert kit.shown(pupil, "failures") == failures
     assert kit.shown(pupil, "current_numbers") == {
         "update_every": f"8 (2 to 16): {MEANINGS['update_every']}",
         "buffer_size": f"4 (0 to 32): {MEANINGS['buffer_size']}",
@@ -181,7 +180,7 @@ def test_no_reply_whatsoever_is_a_crash_invariants_1_2(kit: Any, reply: str) -> 
 def test_no_prompt_and_no_failure_whatsoever_is_a_crash(kit: Any, prompt: str, failures: list[str]) -> None:
     policy = POLICY.model_copy(update={"prompts": POLICY.prompts.model_copy(update={"answer": prompt})})
     pupil = kit.says(kit.reply("New. {query} {choices}"))
-    found = edit(pupil, policy, failures=[Evidence("write", failure) for failure in failures])
+    found = edit(pupil, policy, failures=failures)
     assert found == Edit({"answer": "New. {query} {choices}"}, {}, "More care helps.")
 
 
@@ -225,7 +224,7 @@ async def test_proposals_made_side_by_side_keep_to_their_own_models(kit: Any) ->
 # With the embedded model
 
 
-def real_failures(*stages: str) -> list[Evidence]:
+def real_failures(*stages: str) -> list[str]:
     """Return failures as ``gather_evidence`` tells them, with texts as users write them."""
     said = [
         "I moved to a small flat near the harbour, and my landlord does not allow pets.",
@@ -233,11 +232,8 @@ def real_failures(*stages: str) -> list[Evidence]:
         "My knee hurts when I run, so I swim on Tuesdays instead.",
     ]
     return [
-        Evidence(
-            stage,  # type: ignore[arg-type]
-            f'Stage: {stage}\nQuestion: What should I do about matter {i}?\nThe user said: "{text}"\n'
-            f"Memory held:\n- {text[:24]}\n- The neighbour paints {{memories}}\nChosen answer: one\nRight answer: two",
-        )
+        f'Stage: {stage}\nQuestion: What should I do about matter {i}?\nThe user said: "{text}"\n'
+        f"Memory held:\n- {text[:24]}\n- The neighbour paints {{memories}}\nChosen answer: one\nRight answer: two"
         for stage in stages
         for i, text in enumerate(said)
     ]
@@ -248,7 +244,7 @@ def real_failures(*stages: str) -> list[Evidence]:
 def test_the_embedded_model_understands_what_is_sent(kit: Any, answer: str, failures: list[str]) -> None:
     policy = POLICY.model_copy(update={"prompts": POLICY.prompts.model_copy(update={"answer": answer})})
     pupil = kit.says("{}")
-    edit(pupil, policy, slots=("write", "answer"), numbers=NUMBERS, failures=[Evidence("read", f) for f in failures])
+    edit(pupil, policy, slots=("write", "answer"), numbers=NUMBERS, failures=failures)
     prompts = {"write": POLICY.prompts.write, "answer": answer}
     task = find_engineering_task(pupil.requests[0].messages[-1].content)
     assert task == EngineeringTask(prompts, kit.shown(pupil, "current_numbers"), tuple(failures))  # type: ignore[arg-type]

@@ -23,7 +23,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from mnemotune.optimizer.config import NUMBERS_ONLY, PROMPTS_ONLY, SearchConfig
+from mnemotune.optimizer.config import SearchConfig
+from mnemotune.optimizer.proposer_kinds import PROPOSERS
 from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.proposer import (
     Candidate,
@@ -57,8 +58,9 @@ ALLOWED = [
     pytest.param(name, limits, id=f"{name} {limits or 'free'}")
     for name in NAMES
     for limits in LIMITS
-    if name not in (NUMBERS_ONLY if "numbers" in limits else PROMPTS_ONLY if "prompts" in limits else ())
-    and (name, limits.get("slots")) != ("amemgym", ("answer",))
+    if "numbers" not in limits or PROPOSERS.get(name).prompts
+    if "prompts" not in limits or PROPOSERS.get(name).numbers
+    if (name, limits.get("slots")) != ("amemgym", ("answer",))
 ]
 SHAPES: tuple[dict[str, Any], ...] = (
     {},

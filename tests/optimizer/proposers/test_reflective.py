@@ -15,7 +15,7 @@ STAGES = ("write", "read", "utilisation")
 
 
 def of_stage(bench: Any, *stages: str) -> tuple[Evidence, ...]:
-    return tuple(failure for failure in bench.trial().evidence if failure.stage in stages)
+    return tuple(failure for failure in bench.trial().evidence if failure.kind in stages)
 
 
 @pytest.mark.parametrize(

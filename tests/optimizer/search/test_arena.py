@@ -83,7 +83,7 @@ async def test_a_finished_race_has_every_score_a_summary_and_evidence_invariant_
     assert race.summary == Summary.of(joined([evaluation]), name=kit.policy(50).label)
     assert race.summary.accuracy + sum(race.summary.shares.values()) == pytest.approx(1)
     assert race.evidence
-    assert all(evidence.user in evidence.text for evidence in race.evidence)
+    assert all(evidence.group in evidence.text for evidence in race.evidence)
 
 
 async def test_a_race_that_is_lost_on_the_first_periods_keeps_no_summary_invariant_2(kit: Any) -> None:

@@ -17,7 +17,7 @@ from mnemotune.optimizer.search.cores import TASKS_A_PROCESS, evaluate_on, proce
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm.chain import NO_CALLS
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 
 MODEL = EmbeddedModel()
 CAST = Cast(MODEL, MODEL, LexicalEmbedder())

@@ -25,7 +25,7 @@ from mnemotune.optimizer.search.rehearsal import NOTHING, Rehearsal, rehearse, t
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import CALL_ROLES
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from people import write_people
 
 Make = Callable[..., Config]

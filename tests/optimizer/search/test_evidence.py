@@ -14,7 +14,7 @@ from mnemotune.env import Episode, Evaluation
 from mnemotune.env.dialogue.record import Answer, PeriodRecord, Probe, record_period
 from mnemotune.env.dialogue.telling import MEMORIES_SHOWN
 from mnemotune.env.episode import Event
-from mnemotune.optimizer.search.evidence import MOST_PER_KIND, gather_evidence, without_stage
+from mnemotune.optimizer.search.evidence import MOST_PER_KIND, gather_evidence
 from mnemotune.optimizer.study import Evidence
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent
@@ -77,8 +77,8 @@ def test_a_wrong_answer_belongs_to_the_stage_that_its_probes_tell(
     """pet_0 is told in period 0 and never changes, so period 0 shows whether it was ever written."""
     then, now = period((answered(True), knew_then)), period((answered(False), knows_now))
     (evidence,) = gathered(kit, of_ann(then, now), questions=1)
-    assert evidence.stage == stage
-    assert evidence.text.startswith(f"Stage: {stage}\n")
+    assert evidence.kind == stage
+    assert evidence.labelled == f"Stage: {stage}\n{evidence.text}"
 
 
 def test_right_and_unscored_answers_are_no_evidence(kit: Any) -> None:
@@ -88,7 +88,7 @@ def test_right_and_unscored_answers_are_no_evidence(kit: Any) -> None:
 
 def test_an_unreadable_answer_is_evidence(kit: Any) -> None:
     (evidence,) = gathered(kit, of_ann(period((answered(False, choice=None), True))), questions=1)
-    assert evidence.stage == "utilisation"
+    assert evidence.kind == "utilisation"
     assert "Chosen answer: none, the reply could not be read" in evidence.text
 
 
@@ -96,7 +96,6 @@ def test_evidence_tells_the_question_what_was_said_what_was_held_and_both_answer
     wrong = period((answered(False), False), memories=("likes tea", "pet_0 is high"))
     (evidence,) = gathered(kit, of_ann(wrong), questions=1)
     assert evidence.text.splitlines() == [
-        "Stage: write",
         "Question: ann asks question 0?",
         'The user said: "This is ann. pet_0 is low."',
         "Memory held:",
@@ -149,7 +148,7 @@ def test_of_each_stage_a_few_failures_are_picked_at_random(kit: Any) -> None:
         for user in users
     ]
     one, same, other = (gathered(kit, *episodes, seed=seed, questions=3) for seed in (0, 0, 1))
-    stages = [evidence.stage for evidence in one]
+    stages = [evidence.kind for evidence in one]
     assert stages == ["write"] * MOST_PER_KIND + ["utilisation"] * MOST_PER_KIND
     assert len(set(one)) == len(one)
     assert one == same
@@ -169,9 +168,4 @@ async def test_real_episodes_give_evidence_of_the_stage_that_failed(kit: Any) ->
     forgetful = await evaluator.evaluate(kit.policy(100, update_every=2, buffer_size=0), lives)
     for evaluation, stage in ((careless, "utilisation"), (forgetful, "write")):
         found = gather_evidence(evaluation, lives, track=kit.track, rng=random.Random(0))
-        assert {evidence.stage for evidence in found} == {stage}
-
-
-def test_the_stage_can_be_left_out_of_a_told_failure() -> None:
-    told = 'Stage: write\nQuestion: Which?\nThe user said: "Stage: none."'
-    assert without_stage(told) == 'Question: Which?\nThe user said: "Stage: none."'
+        assert {evidence.kind for evidence in found} == {stage}

@@ -26,9 +26,9 @@ from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, Languag
 from mnemotune.policies.lm.base import Completion, Request
 from mnemotune.policies.lm.budget import Metered
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import MemoryEvent
 from mnemotune.policies.policy import MemoryPolicy
-from mnemotune.policies.text import LexicalEmbedder
 
 PRESENT = Tree(feature=[0, -1, -1], threshold=[0.5, 0.0, 0.0], left=[1, 0, 0], right=[2, 0, 0], value=[0.0, -2.0, 2.0])
 

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
 from mnemotune.env.statistics import paired_test
-from mnemotune.optimizer.search.front import SURE, Placed, cost_in, dollars, front, pick, placed, users_won
+from mnemotune.optimizer.objectives import OBJECTIVES, dollars
+from mnemotune.optimizer.search.front import SURE, Placed, front, pick, placed, users_won
 from mnemotune.policies.lm.prices import Prices
 
 USERS = ("ann", "ben", "cem", "dan", "eve")
 PRICES = Prices(input=1.0, output=4.0, date=date(2026, 1, 1))
-tokens = cost_in("score-per-token", None)
+PER_TOKEN = OBJECTIVES.get("score-per-token")
 scores = st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.5, math.nan]), min_size=5, max_size=5)
 races = st.lists(st.tuples(scores, st.integers(1, 4)), min_size=1, max_size=8)
 
@@ -41,7 +42,7 @@ def flat(kit: Any, number: int, score: float, cost: float, **values: Any) -> Any
 
 @given(found=races)
 def test_nothing_on_the_front_is_beaten_and_everything_else_is_invariant_1(kit: Any, found: Any) -> None:
-    places = placed([raced(kit, n, train, cost) for n, (train, cost) in enumerate(found)], tokens)
+    places = placed([raced(kit, n, train, cost) for n, (train, cost) in enumerate(found)])
     line = front(places)
     assert not any(other.beats(one) for one in line for other in places)
     assert all(any(other.beats(one) for other in line) for one in places if one not in line)
@@ -54,7 +55,7 @@ def test_what_is_picked_is_on_the_front_sure_and_keeps_half_of_the_gain_invarian
     kit: Any, found: Any, accepted: set[int]
 ) -> None:
     trials = [raced(kit, n, t, c, accepted=n == 0 or n in accepted) for n, (t, c) in enumerate(found)]
-    picked, places = pick(trials, tokens), placed(trials, tokens)
+    picked, places = pick(trials, PER_TOKEN, None), placed(trials)
     if picked is not None:
         best = max(one.score for one in places)
         assert picked.score > 0
@@ -65,27 +66,27 @@ def test_what_is_picked_is_on_the_front_sure_and_keeps_half_of_the_gain_invarian
 
 def test_the_cheapest_of_those_that_are_as_good_wins_per_token(kit: Any) -> None:
     trials = [flat(kit, 0, 0.1, 500), flat(kit, 1, 0.5, 5000), flat(kit, 2, 0.4, 900), flat(kit, 3, 0.45, 4000)]
-    picked = pick(trials, tokens)
+    picked = pick(trials, PER_TOKEN, None)
     assert picked is not None
     assert picked.number == 2
-    assert [one.trial.number for one in front(placed(trials, tokens))] == [0, 2, 3, 1]
+    assert [one.trial.number for one in front(placed(trials))] == [0, 2, 3, 1]
 
 
 def test_a_policy_that_costs_next_to_nothing_does_not_win_by_that(kit: Any) -> None:
     trials = [flat(kit, 0, 0.1, 500), flat(kit, 1, 0.5, 5000), flat(kit, 2, 0.12, 0.001), flat(kit, 3, 0.02, 1e-9)]
-    picked = pick(trials, tokens)
+    picked = pick(trials, PER_TOKEN, None)
     assert picked is not None
     assert picked.number == 1
 
 
 def test_the_seed_policy_is_never_picked_and_where_nothing_is_sure_nothing_is(kit: Any) -> None:
     unsure = raced(kit, 1, [0.0, 0.9, 0.0, 0.3, 0.1], 100)
-    assert pick([flat(kit, 0, 0.1, 500), unsure], tokens) is None
-    assert pick([flat(kit, 0, 0.1, 500)], tokens) is None
+    assert pick([flat(kit, 0, 0.1, 500), unsure], PER_TOKEN, None) is None
+    assert pick([flat(kit, 0, 0.1, 500)], PER_TOKEN, None) is None
 
 
 def test_a_policy_whose_talks_were_replayed_has_no_place(kit: Any) -> None:
-    assert placed([kit.trial(), raced(kit, 1, [0.5] * 5, None)], tokens) == []
+    assert placed([kit.trial(), raced(kit, 1, [0.5] * 5, None)]) == []
     assert front([]) == []
     assert users_won([]) == {}
 
@@ -93,20 +94,20 @@ def test_a_policy_whose_talks_were_replayed_has_no_place(kit: Any) -> None:
 def test_users_are_told_for_whom_a_policy_is_best_and_ties_count_for_all(kit: Any) -> None:
     one = raced(kit, 0, [0.1, 0.5, 0.2, math.nan, math.nan], 10)
     two = raced(kit, 1, [0.3, 0.5, 0.1, 0.0, math.nan], 20)
-    assert users_won(placed([one, two], tokens)) == {1: ["ann", "ben", "dan"], 0: ["ben", "cem"]}
+    assert users_won(placed([one, two])) == {1: ["ann", "ben", "dan"], 0: ["ben", "cem"]}
 
 
 def test_each_objective_counts_its_own_cost() -> None:
-    cost = TurnCost(calls=2.5, input_tokens=1000.0, output_tokens=100.0)
-    assert cost_in("score-per-token", PRICES)(cost) == 1100.0
-    assert cost_in("score-per-call", PRICES)(cost) == 2.5
-    assert cost_in("score-per-dollar", PRICES)(cost) == pytest.approx(0.0014)
-    assert cost_in("score-per-dollar", None)(cost) is dollars(cost, None) is None
+    turn = TurnCost(calls=2.5, input_tokens=1000.0, output_tokens=100.0)
+    worth = {name: OBJECTIVES.get(name).worth(0.5, turn, PRICES) for name in OBJECTIVES.names}
+    per = {"token": 0.5 / 1100, "call": 0.5 / 2.5, "dollar": 0.5 / 0.0014}
+    assert worth == pytest.approx({"score": 0.5} | {f"score-per-{unit}": value for unit, value in per.items()})
+    assert OBJECTIVES.get("score-per-dollar").worth(0.5, turn, None) is dollars(turn, None) is None
 
 
 def test_one_place_beats_another_only_by_being_better_in_something(kit: Any) -> None:
-    turn = TurnCost(1.0, 1.0, 0.0)
-    here = Placed(flat(kit, 0, 0.1, 1), turn, 1.0)
-    assert not here.beats(Placed(flat(kit, 1, 0.1, 1), turn, 1.0))
-    assert here.beats(Placed(flat(kit, 1, 0.1, 1), turn, 2.0))
-    assert not here.beats(Placed(flat(kit, 1, 0.2, 1), turn, 2.0))
+    cheap, dear = TurnCost(1.0, 1.0, 0.0), TurnCost(1.0, 2.0, 0.0)
+    here = Placed(flat(kit, 0, 0.1, 1), cheap)
+    assert not here.beats(Placed(flat(kit, 1, 0.1, 1), cheap))
+    assert here.beats(Placed(flat(kit, 1, 0.1, 1), dear))
+    assert not here.beats(Placed(flat(kit, 1, 0.2, 1), dear))

@@ -19,7 +19,6 @@ from mnemotune.optimizer.search.comparison import Finished, Variant
 from mnemotune.optimizer.search.front import Placed
 from mnemotune.optimizer.views import plots
 
-TURN = TurnCost(1.0, 1.0, 0.0)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -114,11 +113,11 @@ def test_the_front_is_drawn_with_its_trials_the_seed_and_the_evolved_policy(kit:
     costs = {0: 900.0, 1: 1000.0, 2: 4000.0, 3: 5000.0}
     scores = {0: 0.1, 1: 0.3, 2: 0.2, 3: 0.5}
     trials = [kit.trial(n, policy=kit.policy(n), train={"a": scores[n]}) for n in costs]
-    places = [Placed(trial, TURN, costs[trial.number]) for trial in trials]
+    places = [Placed(trial, TurnCost(1.0, costs[trial.number], 0.0)) for trial in trials]
     told = texts(plots.front_plot(places, trials[3]))
     assert {"raced", "front", "seed", "evolved", "0", "1", "3", "1,000", "5,000"} <= set(told)
     assert "2" not in told
-    near = [*places, Placed(kit.trial(4, policy=kit.policy(4), train={"a": 0.501}), TURN, 5001.0)]
+    near = [*places, Placed(kit.trial(4, policy=kit.policy(4), train={"a": 0.501}), TurnCost(1.0, 5001.0, 0.0))]
     assert "3, 4" in texts(plots.front_plot(near, trials[3]))
 
 

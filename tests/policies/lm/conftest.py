@@ -24,9 +24,9 @@ from loopback import PATIENCE_SECONDS, on_loopback
 from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.endpoint import Clock
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.lm.openai import OpenAIModel
 from mnemotune.policies.lm.serving import Served, listening
-from mnemotune.policies.text import LexicalEmbedder
 
 Connect = Callable[..., OpenAIModel]
 

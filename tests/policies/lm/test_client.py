@@ -12,7 +12,7 @@ from mnemotune.policies import Assistant, load_policy, open_memory
 from mnemotune.policies.lm import EndpointDown, LanguageModelError, Message, Request, ToolCall
 from mnemotune.policies.lm.client import ClientModel, as_model
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 
 if TYPE_CHECKING:
     from .conftest import ScriptedServer

@@ -20,7 +20,7 @@ from mnemotune.policies.lm import (
 )
 from mnemotune.policies.lm.base import MOST_TEXTS
 from mnemotune.policies.lm.budget import on_account
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 
 
 class Vectors(Embedder):

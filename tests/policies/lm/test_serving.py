@@ -24,8 +24,8 @@ import pytest
 from yarl import URL
 
 from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, Usage
+from mnemotune.policies.lm.lexical import DIMENSIONS, LexicalEmbedder
 from mnemotune.policies.lm.serving import Served, listening
-from mnemotune.policies.text import DIMENSIONS, LexicalEmbedder
 
 HELLO = [{"role": "user", "content": "I own a small boat. Where shall I go?"}]
 CHAT = {"model": "embedded", "messages": HELLO}

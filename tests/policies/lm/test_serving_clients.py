@@ -19,11 +19,11 @@ from mnemotune.env.dialogue.record import period_of
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, Embedder, LanguageModel, LanguageModelError, Message, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.lm.openai import OpenAIModel
 from mnemotune.policies.lm.providers import EndpointConfig, open_embedder
 from mnemotune.policies.lm.serving import Served, listening
 from mnemotune.policies.prompts import default_templates
-from mnemotune.policies.text import LexicalEmbedder
 
 TALK: list[Any] = [
     {"role": "system", "content": "Be kind."},

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from mnemotune.policies import Context, open_memory
 from mnemotune.policies.lm import Message, ToolCall
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import BuiltinMemory, Item
 from mnemotune.policies.memory.budget import CUT, Budgeted, ContextTooLarge, units_of, within
-from mnemotune.policies.text import LexicalEmbedder
 
 if TYPE_CHECKING:
     from ..conftest import MakeModel, MakePolicy, Pair

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from mnemotune.policies import MemoryState, load_policy, open_memory
 from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, ToolCall, Usage
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import BuiltinMemory
-from mnemotune.policies.text import LexicalEmbedder
 from remembering import lines, observe_all, shown
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mnemotune.policies import PolicyError, load_policy, open_memory
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import MEMORIES, BuiltinMemory
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe, talk
-from mnemotune.policies.text import LexicalEmbedder
 
 if TYPE_CHECKING:
     from ..conftest import MakePolicy

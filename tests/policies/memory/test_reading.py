@@ -9,7 +9,7 @@ import pytest
 
 from mnemotune.policies import open_memory
 from mnemotune.policies.lm import Message
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from remembering import facts, observe_all, shown, steps
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.policies.lm import Embedding
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory.stores import VectorIndex
-from mnemotune.policies.text import LexicalEmbedder
 
 if TYPE_CHECKING:
     from ..conftest import MakeEmbedder

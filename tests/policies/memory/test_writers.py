@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from mnemotune.policies import MemoryEvent, open_memory
 from mnemotune.policies.lm import Message, Request
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import Entry
 from mnemotune.policies.memory.writers import MERGE_NEIGHBOURS
 from mnemotune.policies.replies import LONGEST_REPLY
-from mnemotune.policies.text import LexicalEmbedder
 from remembering import facts, lines, observe_all, shown, steps
 
 if TYPE_CHECKING:

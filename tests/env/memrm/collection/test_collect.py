@@ -13,9 +13,9 @@ from mnemotune.env import Cast
 from mnemotune.env.memrm.collection.collect import CollectedEpisode, collect
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
-from mnemotune.policies.text import LexicalEmbedder
 
 TASK = toy.Letters("letters-0", "writer-0", 6)
 

@@ -19,8 +19,8 @@ from mnemotune.env.memrm.collection.reading import FactReader
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import MemoryEvent
-from mnemotune.policies.text import LexicalEmbedder
 
 Label = Callable[[Sequence[MemoryEvent]], EpisodeLabels]
 

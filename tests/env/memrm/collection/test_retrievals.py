@@ -25,8 +25,8 @@ from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm.base import LanguageModel
 from mnemotune.policies.lm.budget import Metered
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.policy import MemoryPolicy
-from mnemotune.policies.text import LexicalEmbedder
 
 Run = Callable[[Coroutine[Any, Any, Any]], tuple[Any, float]]
 CAST = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder())

@@ -26,8 +26,8 @@ from mnemotune.env.memrm.rows.row import Row
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import MemoryEvent
-from mnemotune.policies.text import LexicalEmbedder
 
 SAID = "These days I commute by folding bicycle, small wheels and all."
 

@@ -18,7 +18,7 @@ import pytest
 from loopback import on_loopback
 from mnemotune.optimizer.config import Config
 from mnemotune.optimizer.search.outcome import Outcome, open_run
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 from running import TRIAL_2, Screen, Stop, assert_same_study, go, go_on, smallest_budget, spent, watch_calls
 
 PRICE = "endpoint.prices={wide: {input: 2, output: 0, date: 2026-10-01}}"

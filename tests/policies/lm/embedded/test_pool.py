@@ -17,7 +17,7 @@ import pytest
 from mnemotune.policies.lm import LanguageModelError, Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.embedded.pool import Pool, PooledEmbedder, PooledModel
-from mnemotune.policies.text import LexicalEmbedder
+from mnemotune.policies.lm.lexical import LexicalEmbedder
 
 PATIENCE_SECONDS = 60.0
 REQUEST = Request((Message("user", "I own a small boat."), Message("user", "Where shall I go?")), "answer")
