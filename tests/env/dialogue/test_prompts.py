@@ -1,6 +1,6 @@
 """Every prompt as a model gets it, beside what was committed: a change of text is seen.
 
-``SNAPSHOTS=write pytest tests/env/dialogue/test_prompts.py`` writes them anew: look at the difference before committing.
+``SNAPSHOTS=write pytest tests/env/dialogue/test_prompts.py`` writes them anew: look at the difference first.
 """
 
 from __future__ import annotations
