@@ -30,6 +30,8 @@ seed_policy: awi
 """
 
 EVERYTHING = """
+track: letters
+track_options: {longest: 6}
 data: folder/with data.json
 splits: {train: 3, validation: 4, test: 5, seed: 6}
 context_tokens: 1000
