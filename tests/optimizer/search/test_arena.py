@@ -338,7 +338,7 @@ async def test_what_was_played_is_told_by_user_and_not_played_again_invariant_3(
     race = await arena.race(kit.policy(40), [])
     whole = await kit.evaluator(alone).evaluate(kit.policy(40), tasks_of(lives_of(kit, 8).train))
     assert {user: one.score for user, one in played.items()} == {user: race.scores[user] for user in played}
-    assert all(one.evidence and {e.user for e in one.evidence} == {user} for user, one in played.items())
+    assert all(one.evidence and {e.group for e in one.evidence} == {user} for user, one in played.items())
     assert race.scores == whole.by_group
     assert played_by(pupil) == played_by(alone)
     assert Counter(episode.task for episode in heard) == dict.fromkeys(race.scores, 1)
