@@ -53,9 +53,7 @@ def test_json_is_all_that_a_real_process_prints_on_standard_output(start: Any, t
     assert len(out.splitlines()) == 1
     first, *rest = err.splitlines()
     assert first.startswith("2 train, 3 validation and 3 sealed test users; at most 9,000 calls")
-    said = [
-        line for line in rest if " · spent " not in line
-    ]  # where a run takes long, it says now and then how far it is
+    said = [line for line in rest if " · spent " not in line]  # a slow run says how far it is
     assert said[-1] == "The search is over: all 1 generations are done."
 
 
