@@ -1,95 +1,40 @@
 """Who the simulated users are."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
 
+from ..resources import load_yaml, resource
 from .scenario import UserProfile
 
-NAMES = {
-    "female": (
-        "Ada",
-        "Beatriz",
-        "Carmen",
-        "Dilara",
-        "Esther",
-        "Fiona",
-        "Grace",
-        "Hana",
-        "Ines",
-        "Joyce",
-        "Keiko",
-        "Lena",
-    ),
-    "male": ("Aaron", "Bruno", "Cyrus", "Dmitri", "Emeka", "Felix", "Gareth", "Hugo", "Ivan", "Jamal", "Kenji", "Luis"),
-}
-SURNAMES = (
-    "Abara",
-    "Brandt",
-    "Costa",
-    "Dunne",
-    "Eriksen",
-    "Farrow",
-    "Greco",
-    "Hale",
-    "Ito",
-    "Jansen",
-    "Kaya",
-    "Lindqvist",
-    "Moreau",
-    "Novak",
-    "Okafor",
-    "Park",
-    "Quist",
-    "Rossi",
-    "Silva",
-    "Tanner",
-)
-OCCUPATIONS = (
-    "school librarian",
-    "electrician",
-    "dental nurse",
-    "bus driver",
-    "graphic designer",
-    "baker",
-    "surveyor",
-    "call centre supervisor",
-    "lab technician",
-    "carpenter",
-    "bookkeeper",
-    "museum guide",
-    "pharmacist",
-)
-EDUCATION = ("secondary school", "vocational training", "bachelor's degree", "master's degree")
-STATUS = ("never married", "married", "living with a partner", "divorced", "widowed")
-SKILLS = (
-    "patient with details",
-    "good at explaining things",
-    "quick with numbers",
-    "handy with tools",
-    "a careful planner",
-    "at ease with strangers",
-)
-TEMPER = (
-    "Likes to think aloud and to hear several options before deciding.",
-    "Prefers short, practical advice that can be tried the same evening.",
-    "Enjoys a friendly chat and often mentions what family and neighbours are up to.",
-    "Wants to know the reasons behind a suggestion.",
-)
+
+@cache
+def _choices() -> dict[str, Any]:
+    choices: dict[str, Any] = load_yaml(resource("data", "dialogue", "people.yaml").read_text(encoding="utf-8"))
+    return choices
 
 
 def person(rng: random.Random, *, hobbies: Sequence[str]) -> UserProfile:
     """Make up a person; nothing of it depends on the states of the user's life."""
-    gender = rng.choice(sorted(NAMES))
+    choices = _choices()
+    gender = rng.choice(sorted(choices["names"]))
     fields = {
-        "name": f"{rng.choice(NAMES[gender])} {rng.choice(SURNAMES)}",
+        "name": f"{rng.choice(choices['names'][gender])} {rng.choice(choices['surnames'])}",
         "age": str(rng.randint(24, 71)),
         "gender": gender,
-        "marital_status": rng.choice(STATUS),
-        "education_level": rng.choice(EDUCATION),
-        "occupation": rng.choice(OCCUPATIONS),
+        "marital_status": rng.choice(choices["marital_status"]),
+        "education_level": rng.choice(choices["education_level"]),
+        "occupation": rng.choice(choices["occupation"]),
         "hobbies_and_interests": ", ".join(hobby.replace("_", " ") for hobby in sorted(hobbies)),
-        "skills_and_expertise": rng.choice(SKILLS),
-        "complementary_info": rng.choice(TEMPER),
+        "skills_and_expertise": rng.choice(choices["skills_and_expertise"]),
+        "complementary_info": rng.choice(choices["complementary_info"]),
     }
+    return profile(fields)
+
+
+def profile(fields: Mapping[str, str], **more: str) -> UserProfile:
+    """Return the profile of fields, which the simulated user is shown line by line; ``more`` is not shown."""
+    age: dict[str, Any] = {"age": int(fields["age"])} if fields["age"].isdecimal() else {}
     formatted = "\n".join(f"{key}: {value}" for key, value in fields.items())
-    return UserProfile.model_validate({**fields, "age": int(fields["age"]), "formatted_str": formatted})
+    return UserProfile.model_validate({**more, **fields, **age, "formatted_str": formatted})

@@ -7,41 +7,23 @@ import csv
 import json
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .library import load_library
-from .people import person
+from .people import person, profile
 from .scenario import UserProfile
 
 IDS = ("uuid", "id")
 NUMBERS = ("age",)
 LISTS = ("hobbies_and_interests_list", "skills_and_expertise_list")
-FIELDS = (
-    "name",
-    "sex",
-    "gender",
-    "marital_status",
-    "education_level",
-    "bachelors_field",
-    "occupation",
-    "city",
-    "state",
-)
-TEXTS = (
-    "persona",
-    "professional_persona",
-    "sports_persona",
-    "arts_persona",
-    "travel_persona",
-    "culinary_persona",
-    "cultural_background",
-    "skills_and_expertise",
-    "hobbies_and_interests",
-    "career_goals_and_ambitions",
+FIELDS = tuple("name sex gender marital_status education_level bachelors_field occupation city state".split())
+TEXTS = tuple(
+    "persona professional_persona sports_persona arts_persona travel_persona culinary_persona cultural_background "
+    "skills_and_expertise hobbies_and_interests career_goals_and_ambitions".split()
 )
 COLUMNS = (*IDS, *NUMBERS, *FIELDS, *LISTS, *TEXTS)
 UNKNOWN = "N/A"
@@ -98,29 +80,24 @@ def read_personas(path: Path, *, count: int, seed: int, exclude: Collection[str]
 def made_up_person(*, seed: int, index: int) -> tuple[str, UserProfile]:
     """Return the id and the profile of a made-up person, who is the same however many are made."""
     rng = random.Random(f"person:{seed}:{index}")
-    profile = person(rng, hobbies=rng.sample(sorted(load_library()), HOBBIES))
+    own = person(rng, hobbies=rng.sample(sorted(load_library()), HOBBIES))
     user = f"person-{seed}-{index:03d}"
-    return user, UserProfile.model_validate({"uuid": user, **profile.model_dump()})
+    return user, UserProfile.model_validate({"uuid": user, **own.model_dump()})
 
 
 def profile_of(persona: Persona, *, name: str, description: str) -> UserProfile:
     """Return the profile of a persona that was given a name and a description."""
-    known = persona.values
-    hobbies, skills = (known.get(f"{what}_list", UNKNOWN) for what in ("hobbies_and_interests", "skills_and_expertise"))
+    known = defaultdict(lambda: UNKNOWN, persona.values)
+    same = ("marital_status", "education_level", "occupation")
     fields = {
         "name": name,
-        "age": known.get("age", UNKNOWN),
-        "gender": known.get("sex", known.get("gender", UNKNOWN)),
-        "marital_status": known.get("marital_status", UNKNOWN),
-        "education_level": known.get("education_level", UNKNOWN),
-        "occupation": known.get("occupation", UNKNOWN),
-        "hobbies_and_interests": hobbies,
-        "skills_and_expertise": skills,
+        "age": known["age"],
+        "gender": persona.values.get("sex", known["gender"]),
+        **{column: known[column] for column in same},
+        **{column: known[f"{column}_list"] for column in ("hobbies_and_interests", "skills_and_expertise")},
         "complementary_info": description,
     }
-    formatted = "\n".join(f"{key}: {value}" for key, value in fields.items())
-    age = {"age": int(known["age"])} if known.get("age", "").isdecimal() else {}
-    return UserProfile.model_validate({"uuid": persona.id, **fields, **age, "formatted_str": formatted})
+    return profile(fields, uuid=persona.id)
 
 
 def _id(row: Any, where: str) -> str:
@@ -144,11 +121,8 @@ def _persona(user: str, row: Mapping[str, Any], where: str) -> Persona:
 
 
 def _is_missing(value: Any) -> bool:
-    return (
-        value is None
-        or (isinstance(value, float) and math.isnan(value))
-        or (isinstance(value, str) and not value.strip())
-    )
+    empty = isinstance(value, str) and not value.strip()
+    return value is None or empty or (isinstance(value, float) and math.isnan(value))
 
 
 def _value(column: str, value: Any, where: str) -> str:

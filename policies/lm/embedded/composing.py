@@ -10,16 +10,15 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-from zlib import crc32
 
 from ...text import sentences, stems
 from ..base import Message
 from .answering import fill_probe, find_schema
 from .blocks import json_blocks
-from .facets import ASK, CHAT, FACETS, NAMES, OTHER, QUESTIONS, TOPICS, Facet
+from .phrases import PHRASES, Facet, hashed, pick
 from .reading import Reading
 
-MOST_TOLD = 3
+MOST_IN_A_MESSAGE = 3
 """States that one message tells."""
 
 _MESSAGE = re.compile(r"\bmessage:\n(.+?)\n\n", re.DOTALL)
@@ -43,9 +42,9 @@ def compose(messages: Sequence[Message], reading: Reading) -> str | None:
                 return json.dumps(composer(text, salt), ensure_ascii=False)
             except (StopIteration, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, RecursionError):
                 return None  # the form alone does not make it such a prompt
-    heard = _MESSAGE.search(text)
-    if heard is not None and '{"<property>": "<value>"}' in text:
-        return fill_probe(find_schema(text), "", [Message("user", heard[1])], reading)
+    message = _MESSAGE.search(text)
+    if message is not None and '{"<property>": "<value>"}' in text:
+        return fill_probe(find_schema(text), "", [Message("user", message[1])], reading)
     return None
 
 
@@ -54,66 +53,58 @@ def _person(text: str, salt: str) -> dict[str, str]:
     said = [line.split(": ", 1)[-1] for line in text.splitlines() if re.match(r"[a-z ]*persona: ", line)]
     firsts = [pieces[0] for line in said if (pieces := sentences(line))]
     return {
-        "name": named[0] if named else _pick(NAMES, text, salt),
+        "name": named[0] if named else pick(PHRASES.names, text, salt),
         "profile": " ".join(firsts[:3]) or "Likes a friendly chat.",
     }
 
 
 def _questions(text: str, salt: str) -> dict[str, Any]:
     wanted = _number_in(text, r"(\d+) different questions", most=100)
-    states = _number_in(text, r"(\d+) info types", most=len(FACETS))
+    states = _number_in(text, r"(\d+) info types", most=len(PHRASES.facets))
     choices = _number_in(text, r"(\d+) choices", most=20)
     topics = list(_topics(text))
-    names = sorted(FACETS, key=lambda name: _hash(name, text))
+    names = sorted(PHRASES.facets, key=lambda name: hashed(name, text))
     questions = []
     for q in range(wanted):
         topic = topics[q % len(topics)]
         facets = [names[(q * states + i) % len(names)] for i in range(states)]
-        questions.append(
-            {
-                "question": QUESTIONS[(q + _hash(text)) % len(QUESTIONS)].replace("{topic}", topic),
-                "required_info": [
-                    {
-                        "info_type": _key(topic, facet),
-                        "info_choices": _values(facet, _key(topic, facet), choices),
-                    }
-                    for facet in facets
-                ],
-            }
-        )
+        keys = {_key(topic, facet): facet for facet in facets}
+        infos = [{"info_type": key, "info_choices": _values(facet, key, choices)} for key, facet in keys.items()]
+        question = PHRASES.questions[(q + hashed(text)) % len(PHRASES.questions)]
+        questions.append({"question": question.replace("{topic}", topic), "required_info": infos})
     return {"questions": questions}
 
 
 def _merge(text: str, salt: str) -> dict[str, list[str]]:
-    asked = next(value for _, value in json_blocks(text) if isinstance(value, list))
-    return {info: [info] for question in asked for info in question["info_types"]}
+    questions = _first(text, lambda value: isinstance(value, list))
+    return {info: [info] for question in questions for info in question["info_types"]}
 
 
 def _unify(text: str, salt: str) -> dict[str, list[str]]:
-    types = next(value for _, value in json_blocks(text) if isinstance(value, dict))
+    types = _first(text, lambda value: isinstance(value, dict))
     return {info: sources[0]["choices"] for info, sources in types.items()}
 
 
 def _initial(text: str, salt: str) -> dict[str, str]:
-    return {info: _pick(choices, info, text) for info, choices in _schema(text).items()}
+    return {info: pick(choices, info, text) for info, choices in _mapping_to(list, text).items()}
 
 
 def _update(text: str, salt: str) -> dict[str, Any]:
-    schema, state = _schema(text), _state(text)
-    counts = next(v for _, v in json_blocks(text) if _maps_to(v, int))
+    schema, state = _mapping_to(list, text), _mapping_to(str, text)
+    counts = _mapping_to(int, text)
     wanted = _number_in(text, r"\b[Cc]hange (\d+)", most=len(schema))
-    seldom = sorted(schema, key=lambda info: (counts[info], _hash(info, text, salt)))[:wanted]
-    updated = {info: _pick([v for v in schema[info] if v != state[info]], info, text) for info in seldom}
+    seldom = sorted(schema, key=lambda info: (counts[info], hashed(info, text, salt)))[:wanted]
+    updated = {info: pick([v for v in schema[info] if v != state[info]], info, text) for info in seldom}
     changed = ", ".join(dict.fromkeys(_facet(info)[1] for info in updated))
     return {"period_summary": f"A time of change: {changed}.", "updated": updated}
 
 
 def _events(text: str, salt: str) -> dict[str, Any]:
-    updates = next(value for _, value in json_blocks(text) if _maps_to(value, dict))
+    updates = _mapping_to(dict, text)
     events = []
     for group in _groups(updates):
-        told = (f"from {_words(updates[info]['old'])} to {_words(updates[info]['new'])}" for info in group)
-        events.append({"states": group, "event": f"A change in {_facet(group[0])[1]}: {' and '.join(told)}."})
+        changes = (f"from {_words(updates[info]['old'])} to {_words(updates[info]['new'])}" for info in group)
+        events.append({"states": group, "event": f"A change in {_facet(group[0])[1]}: {' and '.join(changes)}."})
     return {"events": events}
 
 
@@ -123,14 +114,14 @@ def _answers(text: str, salt: str) -> dict[str, Any]:
 
 
 def _new_answer(text: str, salt: str) -> dict[str, str]:
-    return {"new_answer": _answer(_state(text), salt)}
+    return {"new_answer": _answer(_mapping_to(str, text), salt)}
 
 
 def _answer(state: Mapping[str, str], salt: str) -> str:
     sentences_ = []
     for info, value in state.items():
         first, second = _hints(value)
-        advice = _pick(_facet(info)[0].advice, info, salt)
+        advice = pick(_facet(info)[0].advice, info, salt)
         sentences_.append(advice.replace("{first}", first).replace("{second}", second))
     return " ".join(sentences_)
 
@@ -146,33 +137,30 @@ def _hints(value: str) -> tuple[str, str]:
 
 
 def _first_queries(text: str, salt: str) -> dict[str, Any]:
-    state = _state(text)
-    queries = [
-        {"exposed_states": (told := {info: state[info] for info in group}), "query": _query(told, salt)}
-        for group in _groups(state)
-    ]
-    return {"queries": queries}
+    state = _mapping_to(str, text)
+    exposed = [{info: state[info] for info in group} for group in _groups(state)]
+    return {"queries": [{"exposed_states": states, "query": _query(states, salt)} for states in exposed]}
 
 
 def _update_queries(text: str, salt: str) -> dict[str, Any]:
-    events = next(v for _, v in json_blocks(text) if isinstance(v, list) and v and "now" in v[0])
+    events = _first(text, lambda value: isinstance(value, list) and bool(value) and "now" in value[0])
     return {"queries": [{"event": event["number"], "query": _query(event["now"], salt)} for event in events]}
 
 
 def _new_query(text: str, salt: str) -> dict[str, str]:
-    return {"new_query": _query(_state(text), salt)}
+    return {"new_query": _query(_mapping_to(str, text), salt)}
 
 
-def _query(told: Mapping[str, str], salt: str) -> str:
-    topic = _facet(next(iter(told)))[1]
-    lines = [_say(info, value, salt) for info, value in told.items()]
-    chat, ask = _pick(CHAT, *told, salt), _pick(ASK, *told, salt)
+def _query(states: Mapping[str, str], salt: str) -> str:
+    topic = _facet(next(iter(states)))[1]
+    lines = [_say(info, value, salt) for info, value in states.items()]
+    chat, ask = pick(PHRASES.chat, *states, salt), pick(PHRASES.ask, *states, salt)
     return " ".join([chat, *lines, ask.replace("{topic}", topic)])
 
 
 def _say(info: str, value: str, salt: str) -> str:
     facet, topic = _facet(info)
-    line = _pick(facet.say, info, value, salt)
+    line = pick(facet.say, info, value, salt)
     if _words(value)[:1].lower() in "aeiou":
         line = line.replace(" a {value}", " an {value}")
     return line.replace("{topic}", topic).replace("{value}", _words(value))
@@ -204,7 +192,7 @@ def _topics(profile: str) -> Iterator[str]:
         if part.strip() != "N/A"
     ]
     seen = set()
-    for part in (*named, *TOPICS):
+    for part in (*named, *PHRASES.topics):
         topic = " ".join(word.lower() for word in _WORDS.findall(part)[:4])
         if stems(topic) and topic not in seen:
             seen.add(topic)
@@ -217,7 +205,7 @@ def _key(topic: str, facet: str) -> str:
 
 def _values(name: str, key: str, count: int) -> list[str]:
     """Return values of a facet; where more are wanted than it has, they have no better name than a number."""
-    known, start = FACETS[name].values, _hash(key)
+    known, start = PHRASES.facets[name].values, hashed(key)
     own = [known[(start + i) % len(known)] for i in range(min(count, len(known)))]
     return own + [f"variant_{name}{n}" for n in range(len(own) + 1, count + 1)]
 
@@ -225,7 +213,7 @@ def _values(name: str, key: str, count: int) -> list[str]:
 def _facet(info: str) -> tuple[Facet, str]:
     """Return the facet that an info type is about, and its topic in words."""
     topic, _, name = info.rpartition("_")
-    return (FACETS[name], _words(topic)) if topic and name in FACETS else (OTHER, _words(info))
+    return (PHRASES.facets[name], _words(topic)) if topic and name in PHRASES.facets else (PHRASES.other, _words(info))
 
 
 def _groups(infos: Mapping[str, object]) -> list[list[str]]:
@@ -233,19 +221,22 @@ def _groups(infos: Mapping[str, object]) -> list[list[str]]:
     by_topic: dict[str, list[str]] = {}
     for info in infos:
         by_topic.setdefault(_facet(info)[1], []).append(info)
-    return [group[i : i + MOST_TOLD] for group in by_topic.values() for i in range(0, len(group), MOST_TOLD)]
+    most = MOST_IN_A_MESSAGE
+    return [group[i : i + most] for group in by_topic.values() for i in range(0, len(group), most)]
 
 
-def _schema(text: str) -> dict[str, list[str]]:
-    return next(value for _, value in json_blocks(text) if _maps_to(value, list))
+def _first(text: str, is_wanted: Callable[[Any], bool]) -> Any:
+    return next(value for _, value in json_blocks(text) if is_wanted(value))
 
 
-def _state(text: str) -> dict[str, str]:
-    return next(value for _, value in json_blocks(text) if _maps_to(value, str))
+def _mapping_to(kind: type, text: str) -> dict[str, Any]:
+    """Return the first mapping of names to values of a type, such as a state or a schema."""
 
+    def is_wanted(value: Any) -> bool:
+        return isinstance(value, dict) and bool(value) and all(isinstance(inner, kind) for inner in value.values())
 
-def _maps_to(value: Any, kind: type) -> bool:
-    return isinstance(value, dict) and bool(value) and all(isinstance(one, kind) for one in value.values())
+    mapping: dict[str, Any] = _first(text, is_wanted)
+    return mapping
 
 
 def _words(name: str) -> str:
@@ -253,15 +244,7 @@ def _words(name: str) -> str:
 
 
 def _number_in(text: str, pattern: str, *, most: int) -> int:
-    found = re.search(pattern, text)
-    if found is None:
+    match = re.search(pattern, text)
+    if match is None:
         raise LookupError(pattern)
-    return min(int(found[1]), most)
-
-
-def _pick(items: Sequence[str], *seeds: str) -> str:
-    return items[_hash(*seeds) % len(items)]
-
-
-def _hash(*seeds: str) -> int:
-    return crc32("\n".join(seeds).encode("utf-8", "surrogatepass"))
+    return min(int(match[1]), most)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from zlib import crc32
 
 from ...text import sentences, stem, stems
 from ..base import Message
 from .answering import find_schema
+from .phrases import PHRASES, Lines, pick
 from .reading import Reading, attend, foremost, read_messages
 from .sentences import OWN, about_self, words_of
 
@@ -19,47 +19,6 @@ _TIME = re.compile(r"^\[Current Time: [^\]]*\]\s*")
 _LABEL = re.compile(r"^\w+: ")
 TELLING = 3
 """Words of a statement that a reply can rest on."""
-_SECOND_PERSON = (
-    (r"\bI am\b", "you are"),
-    (r"\bI'm\b", "you're"),
-    (r"\bI was\b", "you were"),
-    (r"\bI've\b", "you've"),
-    (r"\bI'd\b", "you'd"),
-    (r"\bI'll\b", "you'll"),
-    (r"\bI\b", "you"),
-    (r"\bmy\b", "your"),
-    (r"\bMy\b", "Your"),
-    (r"\bme\b", "you"),
-    (r"\bmyself\b", "yourself"),
-    (r"\bmine\b", "yours"),
-    (r"\b[Ww]e're\b", "you're"),
-    (r"\b[Ww]e\b", "you"),
-    (r"\b[Oo]ur\b", "your"),
-)
-
-_ADVICE = (
-    "With {a}, I would start small and see what works before changing anything else.",
-    "For {a}, it helps to write down what matters most and to compare two or three options.",
-    "A good first step with {a} is to set aside a fixed moment and to review it after two weeks.",
-    "Many people find that {a} gets easier once {b} is sorted out.",
-    "When it comes to {a}, I would look at {b} first and keep the rest simple.",
-)
-_FOLLOW_UPS = (
-    "Thanks, that helps. Could you say a bit more about {a}?",
-    "That makes sense. What should I watch out for with {a}?",
-    "Good idea. My neighbour mentioned {a} the other day as well. Is there anything I should do before that?",
-    "I see. How would {a} fit together with {b}?",
-    "Interesting, I had not thought of {a}. Which mistake do people make most often there?",
-)
-_ELSEWHERE = (
-    "Why do you bring up {b}? I was asking about {a}.",
-    "We have moved on to {b}, I see. And what about {a}?",
-    "All right, {b}, but tell me about {a} first.",
-)
-_ANSWERS = (
-    "I have not decided on that yet. What would you suggest regarding {a}?",
-    "Hard to say. Let us leave that open, and tell me more about {a}.",
-)
 
 
 def reply(messages: Sequence[Message], reading: Reading) -> str:
@@ -69,7 +28,7 @@ def reply(messages: Sequence[Message], reading: Reading) -> str:
     """
     last = _said(messages[-1].content)
     asked = next((text for text in reversed(last) if text.endswith("?")), last[-1] if last else "")
-    advice = _fill(_ADVICE, asked, seed=messages[-1].content)
+    advice = _fill(PHRASES.advice, asked, seed=messages[-1].content)
     statement = _brought_up(messages, last, asked, reading)
     if statement is None:
         return advice
@@ -89,13 +48,13 @@ def follow_up(prompt: str) -> str:
         return "Thanks. Could you tell me a bit more?"
     secret = frozenset(word for values in find_schema(prompt).values() for value in values for word in stems(value))
     if said[-1].endswith("?"):
-        return _fill(_ANSWERS, said[-1], seed=replied, secret=secret)
+        return _fill(PHRASES.answers, said[-1], seed=replied, secret=secret)
     stray = _stray(_said(own), said[:-1])
     if stray is not None:
         asked = " ".join(text for text in _said(own) if text.endswith("?"))
         first, second = (_longest_words(text, secret)[0] for text in (asked, stray))
-        return _pick(_ELSEWHERE, replied).replace("{a}", first).replace("{b}", second)
-    return _fill(_FOLLOW_UPS, said[-1], seed=replied, secret=secret)
+        return pick(PHRASES.elsewhere, replied).replace("{a}", first).replace("{b}", second)
+    return _fill(PHRASES.follow_ups, said[-1], seed=replied, secret=secret)
 
 
 def _said(content: str) -> tuple[str, ...]:
@@ -122,14 +81,10 @@ def _stray(said: Sequence[str], replied: Sequence[str]) -> str | None:
     return next((c for c in claims if all(2 * len(words.intersection(stems(c))) < len(words) for words in told)), None)
 
 
-def _fill(texts: Sequence[str], source: str, *, seed: str, secret: frozenset[str] = frozenset()) -> str:
+def _fill(texts: Lines, source: str, *, seed: str, secret: frozenset[str] = frozenset()) -> str:
     """Fill one of the texts with the longest content words of ``source``."""
     a, b = [*_longest_words(source, secret), "the rest"][:2]
-    return _pick(texts, seed).replace("{a}", a).replace("{b}", b)
-
-
-def _pick(texts: Sequence[str], seed: str) -> str:
-    return texts[crc32(seed.encode("utf-8", "surrogatepass")) % len(texts)]
+    return pick(texts, seed).replace("{a}", a).replace("{b}", b)
 
 
 def _longest_words(source: str, secret: frozenset[str]) -> list[str]:
@@ -142,7 +97,7 @@ def _longest_words(source: str, secret: frozenset[str]) -> list[str]:
 def _to_second_person(text: str) -> str:
     """Return a statement of the user as one says it to the user, as a whole sentence."""
     text = _LABEL.sub("", text)
-    for pattern, other in _SECOND_PERSON:
-        text = re.sub(pattern, other, text)
+    for own, other in PHRASES.second_person.items():
+        text = re.sub(rf"\b{own}\b", other, text)
     text = text[:1].lower() + text[1:]
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -22,7 +22,7 @@ from mnemotune.env.dialogue.generation.checks import giveaways
 from mnemotune.env.dialogue.generation.texts import REQUIRED_SLOTS, default_texts
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded.composing import compose
-from mnemotune.policies.lm.embedded.facets import FACETS
+from mnemotune.policies.lm.embedded.phrases import PHRASES
 from mnemotune.policies.lm.embedded.reading import Reading
 from mnemotune.policies.prompts import REQUIRED_SLOTS as OTHER_KINDS
 from mnemotune.policies.prompts import default_templates, render
@@ -51,10 +51,10 @@ def test_questions_are_about_what_the_profile_names(ask_for_json: AskFor) -> Non
         assert all(len(set(info["info_choices"])) == 6 for info in one["required_info"])
 
 
-@pytest.mark.parametrize("facet", FACETS)
+@pytest.mark.parametrize("facet", PHRASES.facets)
 def test_what_it_says_of_a_value_it_understands_itself(facet: str, ask_for_json: AskFor) -> None:
     """2. For each value of each facet: a message, and an answer that hints at it among those that hint at others."""
-    info, values = f"chess_{facet}", [*FACETS[facet].values, *(f"variant_{facet}{n}" for n in range(5, 11))]
+    info, values = f"chess_{facet}", [*PHRASES.facets[facet].values, *(f"variant_{facet}{n}" for n in range(5, 11))]
     for value in values:
         (query,) = ask_for_json(prompt("first_queries", state={info: value}, most="3"))["queries"]
         schema = f"{json.dumps(info)}: {json.dumps(values)}"
@@ -69,9 +69,9 @@ def test_what_it_says_of_a_value_it_understands_itself(facet: str, ask_for_json:
 
 
 def test_no_word_belongs_to_two_values() -> None:
-    words = {value: set(stems(value)) for facet in FACETS.values() for value in facet.values}
+    words = {value: set(stems(value)) for facet in PHRASES.facets.values() for value in facet.values}
     assert [pair for pair in combinations(words, 2) if words[pair[0]] & words[pair[1]]] == []
-    said = {word for facet in FACETS.values() for line in (*facet.say, *facet.advice) for word in stems(line)}
+    said = {word for facet in PHRASES.facets.values() for line in (*facet.say, *facet.advice) for word in stems(line)}
     assert [value for value in words if words[value] & said] == []
 
 
@@ -85,9 +85,9 @@ def test_values_that_somebody_else_thought_of_are_hinted_at_too(ask_for_json: As
 
 
 def test_the_states_that_changed_least_change_next(ask_for_json: AskFor) -> None:
-    state = {f"chess_{facet}": FACETS[facet].values[0] for facet in FACETS}
+    state = {f"chess_{facet}": PHRASES.facets[facet].values[0] for facet in PHRASES.facets}
     counts = {info: n for n, info in enumerate(state)}
-    schema = {f"chess_{facet}": FACETS[facet].values for facet in FACETS}
+    schema = {f"chess_{facet}": PHRASES.facets[facet].values for facet in PHRASES.facets}
     asked = prompt("update", state=state, schema=schema, counts=counts, changes="3", most="9", history=[], profile="")
     updated = ask_for_json(asked)["updated"]
     assert list(updated) == list(state)[:3]
@@ -103,7 +103,7 @@ def test_a_persona_gives_a_name_and_a_description(ask_for_json: AskFor) -> None:
 
 
 def test_after_a_reply_that_could_not_be_used_it_composes_again_in_other_words() -> None:
-    state = {f"chess_{facet}": values.values[0] for facet, values in list(FACETS.items())[:3]}
+    state = {f"chess_{facet}": values.values[0] for facet, values in list(PHRASES.facets.items())[:3]}
     first = Message("user", prompt("first_queries", state=state, most="3"))
     reading = Reading()
     said = compose([first], reading)
