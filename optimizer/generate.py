@@ -15,7 +15,8 @@ from ..env.dialogue.generation.folder import write_json
 from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits, Metered
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
-from ..policies.lm.providers import EndpointConfig, default_embedder, model_named
+from ..policies.lm.endpoint import EndpointConfig
+from ..policies.lm.providers import default_embedder, model_named
 from ..policies.lm.remembered import Remembered
 from .config import Config, ConfigError, GenerationConfig
 from .models import open_models

@@ -10,8 +10,8 @@ from pathlib import Path
 from ..data.registry import UnknownPartError
 from ..env import Cast, Protocol, Track
 from ..env.tracks import TRACKS
-from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, MeteredEmbedder, Request, Usage
-from ..policies.lm.base import merged
+from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, MeteredEmbedder, Request
+from ..policies.lm.base import Wrapper, merged
 from ..policies.lm.cache import ResponseCache
 from ..policies.lm.endpoint import url_of
 from ..policies.lm.prices import Prices, list_price
@@ -60,29 +60,17 @@ class MeteredModels:
         return merged([meter.ledger for meter in self.meters])
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(Wrapper):
     """A language model whose replies are independent of those to the same requests under another number."""
 
-    model: LanguageModel
-    repeat: int
-
-    @property
-    def name(self) -> str:
-        """The inner model's name."""
-        return self.model.name
-
-    def worst_case(self, request: Request) -> Usage:
-        """Return the inner model's."""
-        return self.model.worst_case(request)
+    def __init__(self, model: LanguageModel, repeat: int) -> None:
+        """Ask ``model`` under the number ``repeat``."""
+        super().__init__(model)
+        self.repeat = repeat
 
     async def complete(self, request: Request) -> Completion:
         """Ask the inner model."""
         return await self.model.complete(replace(request, repeat=self.repeat))
-
-    async def aclose(self) -> None:
-        """Close the inner model."""
-        await self.model.aclose()
 
 
 @contextmanager

@@ -71,9 +71,6 @@ class Guesser(LanguageModel):
         chosen = random.Random(f"{self.seed}:{request.messages!r}").randint(1, options)
         return Completion(json.dumps({"answer": chosen}), Usage(0, 0))
 
-    async def aclose(self) -> None:
-        """There is nothing to close."""
-
 
 @cache
 def short_lives(users: int) -> list[Scenario]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, get_args
@@ -180,8 +180,29 @@ class LanguageModel(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Release connections and files."""
-        ...
+        """Release connections and files, where there are any."""
+        return
+
+
+class Wrapper(LanguageModel):
+    """A language model around another one, which shares its name and its worst case."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        """Pass calls on to ``model``."""
+        self.model = model
+
+    @property
+    def name(self) -> str:
+        """The inner model's name."""
+        return self.model.name
+
+    def worst_case(self, request: Request) -> Usage:
+        """Return the inner model's."""
+        return self.model.worst_case(request)
+
+    async def aclose(self) -> None:
+        """Close the inner model."""
+        await self.model.aclose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +235,14 @@ class Embedder(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Release connections and files."""
-        ...
+        """Release connections and files, where there are any."""
+        return
 
 
-def joined(parts: Sequence[Embedding]) -> Embedding:
-    """Return several replies of one embedder as one."""
+async def in_batches(texts: Sequence[str], embed: Callable[[Sequence[str]], Awaitable[Embedding]]) -> Embedding:
+    """Return the vectors of any number of texts, ``MOST_TEXTS`` of them a call of ``embed``."""
+    starts = range(0, len(texts), MOST_TEXTS)
+    parts = [await embed(texts[start : start + MOST_TEXTS]) for start in starts]
     if not parts:
         return Embedding(np.zeros((0, 0), dtype=np.float32))
     usages = [part.usage for part in parts if part.usage is not None]

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from .base import (
-    MOST_TEXTS,
     CallRole,
     Completion,
     Embedder,
@@ -22,7 +21,8 @@ from .base import (
     Request,
     Spend,
     Usage,
-    joined,
+    Wrapper,
+    in_batches,
 )
 
 AnswerT = TypeVar("AnswerT", Completion, Embedding)
@@ -231,23 +231,14 @@ def on_account(ledger: Ledger) -> Iterator[None]:
         _account.reset(token)
 
 
-class Metered:
+class Metered(Wrapper):
     """A language model whose calls are counted in ``ledger`` and, where there is one, admitted by ``budget``."""
 
     def __init__(self, model: LanguageModel, *, budget: Budget | None = None) -> None:
         """Count the calls of ``model`` from now on."""
-        self.model = model
+        super().__init__(model)
         self.budget = budget
         self.ledger = Ledger()
-
-    @property
-    def name(self) -> str:
-        """The inner model's name."""
-        return self.model.name
-
-    def worst_case(self, request: Request) -> Usage:
-        """Return the inner model's."""
-        return self.model.worst_case(request)
 
     async def complete(self, request: Request) -> Completion:
         """Ask the inner model.
@@ -267,10 +258,6 @@ class Metered:
             )
         self.ledger.add(request.role, completion.usage)
         return completion
-
-    async def aclose(self) -> None:
-        """Close the inner model."""
-        await self.model.aclose()
 
 
 class MeteredEmbedder(Embedder):
@@ -295,8 +282,7 @@ class MeteredEmbedder(Embedder):
         """Ask the inner embedder, MOST_TEXTS texts a call. Raises BudgetExhausted as ``Metered`` does."""
         if not texts or self.embedder.worst_case(texts) is None:
             return await self.embedder.embed(texts)
-        starts = range(0, len(texts), MOST_TEXTS)
-        return joined([await self._call(texts[start : start + MOST_TEXTS], unanswered) for start in starts])
+        return await in_batches(texts, lambda batch: self._call(batch, unanswered))
 
     async def aclose(self) -> None:
         """Close the inner embedder."""

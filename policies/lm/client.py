@@ -56,9 +56,6 @@ class ClientModel(LanguageModel):
         text = reply.choices[0].message.content or ""
         return Completion(text, self._usage(request, text, reply.usage))
 
-    async def aclose(self) -> None:
-        """The client belongs to the caller."""
-
     def _usage(self, request: Request, text: str, counted: Any) -> Usage:
         """Return the server's count, or an estimate where it gives none."""
         if counted is not None:

@@ -15,12 +15,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from pydantic import Field, field_validator
+
+from ...data.record import Record
 from .base import CallRole, EndpointDown, LanguageModelError
 from .chain import add_call
+from .prices import Prices
 from .slots import Slots
 
 if TYPE_CHECKING:
@@ -38,6 +42,11 @@ LONGEST_BACKOFF_SECONDS = 60.0
 TOO_LONG = r"(?i)context.{0,3}(length|window|size)|maximum model length|prompt is too long"
 """How OpenAI, vLLM, the llama.cpp server and others complain of a long prompt."""
 
+RESERVED = ("model", "messages", "input", "n", "stream", "max_tokens", "max_completion_tokens")
+"""What ``extra_body`` may not hold: the accounting rests on it."""
+
+Positive = Annotated[int, Field(ge=1)]
+
 _log = logging.getLogger(__name__)
 
 
@@ -53,16 +62,37 @@ class Clock:
     """Uniform in [0, 1). Spreads retries out; no result depends on it."""
 
 
-class EndpointOptions(TypedDict, total=False):
-    """The keywords of ``Endpoint``, which say how its models are reached; all may be left out."""
+class EndpointConfig(Record):
+    """How the models of an endpoint are reached."""
 
-    base_url: str | None
-    api_key: str | None
-    concurrency: int
-    requests_per_minute: float | None
-    timeout_seconds: float
-    attempts: int
-    clock: Clock
+    base_url: str | None = None
+    """None takes OPENAI_BASE_URL, or else the official endpoint."""
+    concurrency: Positive = 16
+    """Requests under way at once, those that wait for their retry included: a struggling server sees fewer."""
+    requests_per_minute: Positive | None = None
+    timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
+    attempts: Positive = 6
+    """The first included."""
+    max_tokens: Positive | None = None
+    """Longest reply, thinking included; None leaves it at what each call asks for: 2048, 4096 to edit a prompt, and
+    ``generation.max_tokens``."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """What the endpoint calls the longest reply."""
+    extra_body: dict[str, Any] = {}
+    """Added to every request, for example a reasoning effort or another temperature; it wins."""
+    prices: dict[str, Prices] = {}
+    """By model, US dollars per million tokens. What is missing is looked up in a list where the endpoint is the
+    provider's own; else it costs a sum that is not known, never zero."""
+    cache: bool = True
+    """Keep replies in the run folder, so that nothing is paid for twice."""
+
+    @field_validator("extra_body")
+    @classmethod
+    def _check_extra_body(cls, given: dict[str, Any]) -> dict[str, Any]:
+        reserved = sorted(set(given) & set(RESERVED))
+        if reserved:
+            raise ValueError(f"extra_body cannot hold {', '.join(reserved)}; the longest reply is max_tokens")
+        return given
 
 
 class Endpoint:
@@ -72,35 +102,21 @@ class Endpoint:
     """
 
     def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        concurrency: int = 16,
-        requests_per_minute: float | None = None,
-        timeout_seconds: float = 120.0,
-        attempts: int = 6,
-        clock: Clock | None = None,
+        self, model: str, config: EndpointConfig, *, api_key: str | None = None, clock: Clock | None = None
     ) -> None:
         """Connect to nothing yet.
 
-        ``base_url`` and ``api_key`` default to OPENAI_BASE_URL and OPENAI_API_KEY; only OpenAI's own endpoint insists
-        on a key. ``concurrency`` counts calls under way, those that wait for their retry included, so that a struggling
-        server sees fewer. ``attempts`` counts the first. Raises LanguageModelError when the URL or the key is missing.
+        ``api_key`` defaults to OPENAI_API_KEY; only OpenAI's own endpoint insists on a key. Raises LanguageModelError
+        when the URL or the key is missing.
         """
-        if concurrency < 1 or attempts < 1 or timeout_seconds <= 0 or (requests_per_minute or 1) <= 0:
-            raise ValueError("concurrency, attempts, timeout_seconds and requests_per_minute must be positive")
         self.model = model
-        self.url = url_of(base_url)
+        self.config = config
+        self.url = url_of(config.base_url)
         self._headers = _headers(self.url, api_key)
-        self._concurrency = concurrency
         self._session: aiohttp.ClientSession | None = None
-        self._slots = Slots(concurrency)
-        self._interval = 60.0 / requests_per_minute if requests_per_minute else 0.0
+        self._slots = Slots(config.concurrency)
+        self._interval = 60.0 / config.requests_per_minute if config.requests_per_minute else 0.0
         self._next_start = -math.inf
-        self._timeout = timeout_seconds
-        self._attempts = attempts
         self._clock = clock or Clock()
 
     async def post(
@@ -120,7 +136,7 @@ class Endpoint:
                     add_call(self._clock.seconds() - start)
                     return reply
                 except _AttemptError as error:
-                    if not error.again or attempt == self._attempts:
+                    if not error.again or attempt == self.config.attempts:
                         tries = f" (tried {attempt} times)" if attempt > 1 else ""
                         raise self.error(f"{error}{tries}", down=error.down) from error.__cause__
                     wait = self._wait(error, attempt)
@@ -152,7 +168,8 @@ class Endpoint:
             if unanswered is not None and not isinstance(error, aiohttp.ConnectionTimeoutError):
                 unanswered()
             if isinstance(error, TimeoutError):
-                what = f"no reply within {self._timeout:g} s; raise timeout_seconds or lower concurrency"
+                seconds = self.config.timeout_seconds
+                what = f"no reply within {seconds:g} s; raise timeout_seconds or lower concurrency"
                 raise _AttemptError(what, again=True) from error
             raise _AttemptError(f"the connection was lost ({error}); see the server's log") from error
         if status >= 400:
@@ -175,8 +192,8 @@ class Endpoint:
         # Servers mostly drop connections that idle for 5 s; ours go first, lest a request meets one that is just going.
         return aiohttp.ClientSession(
             headers=self._headers,
-            timeout=aiohttp.ClientTimeout(total=self._timeout),
-            connector=aiohttp.TCPConnector(limit=self._concurrency, keepalive_timeout=IDLE_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=self.config.timeout_seconds),
+            connector=aiohttp.TCPConnector(limit=self.config.concurrency, keepalive_timeout=IDLE_SECONDS),
             proxy=_proxy(self.url),
         )
 
@@ -249,8 +266,8 @@ def _key(url: str, api_key: str | None) -> str | None:
 def _refusal(status: int, headers: Mapping[str, str], text: str, now: datetime) -> _AttemptError:
     """Say what a status of 400 or more means and whether to ask again."""
     body = _error_body(text)
-    told = body.get("message")
-    message = told if isinstance(told, str) else text
+    given = body.get("message")
+    message = given if isinstance(given, str) else text
     spent = body.get("code") == "insufficient_quota"  # OpenAI says 429 for an empty account too; waiting fills none
     again = (status in (408, 409, 429) or status >= 500) and not spent
     advice = "add credit to the account of OPENAI_API_KEY" if spent else _advice(status, message)
@@ -267,7 +284,7 @@ def _refusal(status: int, headers: Mapping[str, str], text: str, now: datetime) 
 
 
 def _error_body(text: str) -> Mapping[str, object]:
-    """Return the error that a server tells as JSON; empty where it tells it otherwise."""
+    """Return the error that a server describes in JSON; empty where it says it in another form."""
     try:
         body = json.loads(text)
     except ValueError:

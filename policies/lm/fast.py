@@ -47,9 +47,6 @@ class FastEmbedder(Embedder):
         except Exception as error:
             raise LanguageModelError(f"fastembed:{self.name} failed: {error}; take another model") from error
 
-    async def aclose(self) -> None:
-        """Nothing to release."""
-
     def _rows(self, texts: list[str]) -> Any:
         rows = np.array(list(self._model.embed(texts)), dtype=np.float32).reshape(len(texts), -1 if texts else 0)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)

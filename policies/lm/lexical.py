@@ -31,9 +31,6 @@ class LexicalEmbedder(Embedder):
         rows = [self._row(text) for text in texts]
         return Embedding(np.array(rows, dtype=np.float32).reshape(len(texts), self.dimensions))
 
-    async def aclose(self) -> None:
-        """Nothing to release."""
-
     def _row(self, text: str) -> list[float]:
         row = [0.0] * self.dimensions
         for word, count in Counter(stems(text)).items():

@@ -6,69 +6,70 @@ import asyncio
 import base64
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Literal, Unpack
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from .base import (
     CHARACTERS_PER_TOKEN,
-    MOST_TEXTS,
     Completion,
-    Embedder,
     Embedding,
     Message,
     Request,
     Usage,
     Vectors,
-    joined,
+    in_batches,
     most_input_tokens,
     to_json,
 )
 from .cache import ResponseCache, cache_key
-from .endpoint import Endpoint, EndpointOptions, excerpt
-from .prices import Prices
-
-RESERVED = ("model", "messages", "input", "n", "stream", "max_tokens", "max_completion_tokens")
-"""What ``extra_body`` may not hold: the accounting rests on it."""
+from .endpoint import Clock, Endpoint, EndpointConfig, excerpt
 
 
-class OpenAIModel:
-    """A chat model behind an OpenAI-compatible endpoint. Calls under way at the same time share its limits."""
+class _OpenAI:
+    """A model behind an OpenAI-compatible endpoint."""
 
     def __init__(
         self,
         name: str,
         *,
-        prices: Prices | None = None,
         cache: ResponseCache | None = None,
-        extra_body: Mapping[str, object] | None = None,
-        max_tokens: int | None = None,
-        max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens",
-        **endpoint: Unpack[EndpointOptions],
+        api_key: str | None = None,
+        clock: Clock | None = None,
+        **settings: Any,
     ) -> None:
-        """Ask model ``name``.
+        """Ask model ``name``; ``settings`` are those of ``EndpointConfig``, for example ``base_url``.
 
-        Without ``prices`` the cost of a call is not known. ``max_tokens`` stands in for what each request asks for.
-        ``extra_body`` is added to every request and wins. The ``cache`` stays open at ``aclose``: others may share it.
-        ``endpoint`` takes the keywords of ``Endpoint``. Raises ValueError when ``extra_body`` holds a RESERVED key.
+        Without a price the cost of a call is not known. The ``cache`` stays open at ``aclose``: others may share it.
+        ``api_key`` defaults to OPENAI_API_KEY. Raises ValueError for a wrong setting, and LanguageModelError when the
+        URL or the key is missing.
         """
-        check_extra_body(extra_body)
-        self._endpoint = Endpoint(name, **endpoint)
-        self._prices = prices
+        self._config = EndpointConfig.model_validate(settings)
+        self._endpoint = Endpoint(name, self._config, api_key=api_key, clock=clock)
+        self._prices = self._config.prices.get(name)
         self._cache = cache
-        self._extra_body = dict(extra_body or {})
-        self._max_tokens = max_tokens
-        self._max_tokens_field = max_tokens_field
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def name(self) -> str:
         """The model's name at its endpoint."""
         return self._endpoint.model
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._endpoint.aclose()
+
+    def _usage(self, input_tokens: int, output_tokens: int = 0) -> Usage:
+        cost = None if self._prices is None else self._prices.cost(input_tokens, output_tokens)
+        return Usage(input_tokens, output_tokens, cost)
+
+
+class OpenAIModel(_OpenAI):
+    """A chat model behind an OpenAI-compatible endpoint. Calls under way at the same time share its limits."""
 
     def worst_case(self, request: Request) -> Usage:
         """Return the most that one attempt can take: every byte a token, the reply as long as it may be."""
@@ -88,16 +89,12 @@ class OpenAIModel:
             self._cache.put(key, completion)
             return completion
 
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._endpoint.aclose()
-
     def _body(self, request: Request) -> Iterator[bytes]:
         """Return the request as JSON, piece by piece."""
         settings: dict[str, object] = {
             "model": self.name,
             "temperature": request.temperature,
-            self._max_tokens_field: self._longest(request),
+            self._config.max_tokens_field: self._longest(request),
         }
         if request.json_mode:
             settings["response_format"] = {"type": "json_object"}
@@ -106,7 +103,7 @@ class OpenAIModel:
             if i:
                 yield b", "
             yield message.encoded
-        yield b"], " + to_json(settings | self._extra_body)[1:]
+        yield b"], " + to_json(settings | self._config.extra_body)[1:]
 
     async def _ask(self, request: Request) -> Completion:
         reply = await self._endpoint.post(
@@ -124,41 +121,11 @@ class OpenAIModel:
         return Completion(text, self._usage(input_tokens, output_tokens))
 
     def _longest(self, request: Request) -> int:
-        return self._max_tokens or request.max_tokens
-
-    def _usage(self, input_tokens: int, output_tokens: int) -> Usage:
-        cost = None if self._prices is None else self._prices.cost(input_tokens, output_tokens)
-        return Usage(input_tokens, output_tokens, cost)
+        return self._config.max_tokens or request.max_tokens
 
 
-class OpenAIEmbedder(Embedder):
+class OpenAIEmbedder(_OpenAI):
     """An embedding model behind an OpenAI-compatible endpoint."""
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        prices: Prices | None = None,
-        cache: ResponseCache | None = None,
-        extra_body: Mapping[str, object] | None = None,
-        batch_size: int = MOST_TEXTS,
-        **endpoint: Unpack[EndpointOptions],
-    ) -> None:
-        """Ask model ``name`` for at most ``batch_size`` texts a call; the rest as for ``OpenAIModel``."""
-        if batch_size < 1:
-            raise ValueError("batch_size must be positive")
-        check_extra_body(extra_body)
-        self._endpoint = Endpoint(name, **endpoint)
-        self._prices = prices
-        self._cache = cache
-        self._extra_body = dict(extra_body or {})
-        self._batch_size = batch_size
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    @property
-    def name(self) -> str:
-        """The model's name at its endpoint."""
-        return self._endpoint.model
 
     def worst_case(self, texts: Sequence[str]) -> Usage:
         """Return the most that one attempt can take: every byte a token."""
@@ -170,12 +137,7 @@ class OpenAIEmbedder(Embedder):
         A blank text has a row of zeros. No texts have shape ``(0, 0)``.
         """
         ask = self._ask if self._cache is None else partial(self._look_up, self._cache)
-        starts = range(0, len(texts), self._batch_size)
-        return joined([await ask(texts[start : start + self._batch_size], unanswered) for start in starts])
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._endpoint.aclose()
+        return await in_batches(texts, lambda batch: ask(batch, unanswered))
 
     async def _look_up(
         self, cache: ResponseCache, texts: Sequence[str], unanswered: Callable[[], None] | None
@@ -185,13 +147,13 @@ class OpenAIEmbedder(Embedder):
         async with AsyncExitStack() as stack:
             for key in sorted(set(keys)):  # in one order, so that no two calls wait for each other
                 await stack.enter_async_context(self._locks.setdefault(key, asyncio.Lock()))
-            known = {key: found for key in set(keys) if (found := cache.get(key)) is not None}
+            known = {key: answer for key in set(keys) if (answer := cache.get(key)) is not None}
             new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
             cost: float | None = 0.0
             if new:
-                asked = await self._ask(list(new.values()), unanswered)
-                cost = None if asked.usage is None else asked.usage.cost_usd
-                for key, answer in zip(new, _apart(asked, list(new.values())), strict=True):
+                reply = await self._ask(list(new.values()), unanswered)
+                cost = None if reply.usage is None else reply.usage.cost_usd
+                for key, answer in zip(new, _apart(reply, list(new.values())), strict=True):
                     cache.put(key, answer)
                     known[key] = answer
         rows = [np.frombuffer(base64.b64decode(known[key].text), dtype="<f4") for key in keys]
@@ -208,11 +170,8 @@ class OpenAIEmbedder(Embedder):
         return Embedding(unit.astype(np.float32), self._usage(_tokens(reply, "prompt_tokens", texts)))
 
     def _body(self, texts: Sequence[str]) -> bytes:
-        asked = [text if text.strip() else "-" for text in texts]  # OpenAI refuses a whole batch for one empty text
-        return to_json({"model": self.name, "input": asked} | self._extra_body)
-
-    def _usage(self, tokens: int) -> Usage:
-        return Usage(tokens, 0, None if self._prices is None else self._prices.cost(tokens, 0))
+        sent = [text if text.strip() else "-" for text in texts]  # OpenAI refuses a whole batch for one empty text
+        return to_json({"model": self.name, "input": sent} | self._config.extra_body)
 
     def _rows(self, reply: object, *, count: int) -> Vectors:
         """Return the vectors in the order of the texts, whatever the order of the reply."""
@@ -234,13 +193,6 @@ def _apart(embedding: Embedding, texts: Sequence[str]) -> Iterator[Completion]:
     shares = np.diff(np.round(lengths * tokens / lengths[-1]).astype(int), prepend=0)
     for row, share in zip(embedding.vectors, shares, strict=True):
         yield Completion(base64.b64encode(row.astype("<f4").tobytes()).decode(), Usage(int(share), 0))
-
-
-def check_extra_body(extra_body: Mapping[str, object] | None) -> None:
-    """Raise ValueError when ``extra_body`` holds a RESERVED key."""
-    taken = sorted(set(extra_body or {}) & set(RESERVED))
-    if taken:
-        raise ValueError(f"extra_body cannot hold {', '.join(taken)}; the longest reply is max_tokens")
 
 
 def _tokens(reply: object, counter: str, texts: Iterable[str]) -> int:

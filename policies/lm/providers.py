@@ -10,68 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
+from ...data.record import Record
 from ...data.registry import Registry, UnknownPartError
 from .base import Embedder, LanguageModel
 from .cache import ResponseCache
 from .embedded import EmbeddedModel
-from .endpoint import EndpointOptions
+from .endpoint import EndpointConfig
 from .fast import FastEmbedder
 from .lexical import DIMENSIONS, LexicalEmbedder
-from .openai import OpenAIEmbedder, OpenAIModel, check_extra_body
+from .openai import OpenAIEmbedder, OpenAIModel
 from .prices import Prices
 
 Made = TypeVar("Made")
 
-Positive = Annotated[int, Field(ge=1)]
-
 FREE = Prices(input=0, output=0, source="this machine")
-
-
-class EndpointConfig(BaseModel):
-    """How an endpoint is spoken to."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    base_url: str | None = None
-    """None takes OPENAI_BASE_URL, or else the official endpoint."""
-    concurrency: Positive = 16
-    """Requests under way at once."""
-    requests_per_minute: Positive | None = None
-    timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
-    attempts: Positive = 6
-    max_tokens: Positive | None = None
-    """Longest reply, thinking included; None leaves it at what each call asks for: 2048, 4096 to edit a prompt, and
-    ``generation.max_tokens``."""
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """What the endpoint calls the longest reply."""
-    extra_body: dict[str, Any] = {}
-    """Added to every request, for example a reasoning effort or another temperature; it wins."""
-    prices: dict[str, Prices] = {}
-    """By model, US dollars per million tokens. What is missing is looked up in a list where the endpoint is the
-    provider's own; else it costs a sum that is not known, never zero."""
-    cache: bool = True
-    """Keep replies in the run folder, so that nothing is paid for twice."""
-
-    @field_validator("extra_body")
-    @classmethod
-    def _check_extra_body(cls, given: dict[str, Any]) -> dict[str, Any]:
-        check_extra_body(given)
-        return given
-
-    @property
-    def options(self) -> EndpointOptions:
-        """How requests are sent."""
-        return {
-            "base_url": self.base_url,
-            "concurrency": self.concurrency,
-            "requests_per_minute": self.requests_per_minute,
-            "timeout_seconds": self.timeout_seconds,
-            "attempts": self.attempts,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +69,7 @@ def _embedded(argument: str) -> Provided[LanguageModel]:
 
 
 def _openai_model(name: str) -> Provided[LanguageModel]:
-    def make(endpoint: EndpointConfig, cache: ResponseCache | None) -> OpenAIModel:
-        return OpenAIModel(
-            name,
-            max_tokens=endpoint.max_tokens,
-            max_tokens_field=endpoint.max_tokens_field,
-            extra_body=endpoint.extra_body,
-            prices=endpoint.prices.get(name),
-            cache=cache,
-            **endpoint.options,
-        )
-
-    return Provided(_required(name), make)
+    return Provided(_required(name), lambda config, cache: OpenAIModel(name, cache=cache, **_settings(config)))
 
 
 def _lexical(argument: str) -> Provided[Embedder]:
@@ -135,15 +80,15 @@ def _lexical(argument: str) -> Provided[Embedder]:
 
 
 def _openai_embedder(name: str) -> Provided[Embedder]:
-    def make(endpoint: EndpointConfig, cache: ResponseCache | None) -> OpenAIEmbedder:
-        prices = endpoint.prices.get(name)
-        return OpenAIEmbedder(name, extra_body=endpoint.extra_body, prices=prices, cache=cache, **endpoint.options)
-
-    return Provided(_required(name), make)
+    return Provided(_required(name), lambda config, cache: OpenAIEmbedder(name, cache=cache, **_settings(config)))
 
 
 def _fastembed(name: str) -> Provided[Embedder]:
     return Provided(_required(name), lambda _, __: FastEmbedder(name), remote=False)
+
+
+def _settings(config: EndpointConfig) -> dict[str, Any]:
+    return config.model_dump(exclude={"cache"})  # whether to keep replies has been decided
 
 
 def _required(name: str) -> str:
@@ -209,10 +154,8 @@ def _named(name: str, registry: Registry[Provider[Made]]) -> Provided[Made]:
         raise ValueError(f"{name!r} is no {registry.kind}{why}; write {', '.join(first)} or {last}") from None
 
 
-class ModelsConfig(BaseModel):
+class ModelsConfig(Record):
     """Which models take part, and how they are reached."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = "embedded"
     """``embedded``, ``openai:NAME``, or what other packages register."""

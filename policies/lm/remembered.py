@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from .base import Completion, LanguageModel, Ledger, Request, Usage, to_json
+from .base import Completion, LanguageModel, Ledger, Request, Wrapper, to_json
 from .cache import ResponseCache, cache_key
 
 
-class Remembered:
+class Remembered(Wrapper):
     """A language model that never asks the same twice.
 
     A call that is under way when nobody waits for it any more is still kept, for it is paid for: see ``settle``.
@@ -17,21 +17,12 @@ class Remembered:
 
     def __init__(self, model: LanguageModel, cache: ResponseCache, *, where: str = "") -> None:
         """Keep the replies of ``model`` in ``cache``; ``where`` tells apart models of the same name."""
-        self.model = model
+        super().__init__(model)
         self.ledger = Ledger()
         """What came from the cache."""
         self._cache = cache
         self._where = f"{where} {model.name}"
         self._under_way: dict[str, asyncio.Task[Completion]] = {}
-
-    @property
-    def name(self) -> str:
-        """The inner model's name."""
-        return self.model.name
-
-    def worst_case(self, request: Request) -> Usage:
-        """Return the inner model's."""
-        return self.model.worst_case(request)
 
     async def complete(self, request: Request) -> Completion:
         """Return the reply that is known, or ask the inner model."""
@@ -55,10 +46,6 @@ class Remembered:
         for task in self._under_way.values():
             task.cancel()
         await self.settle()
-
-    async def aclose(self) -> None:
-        """Close the inner model."""
-        await self.model.aclose()
 
     async def _ask(self, key: str, request: Request) -> Completion:
         completion = await self.model.complete(request)

@@ -59,9 +59,6 @@ class Scribe(LanguageModel):
         reply = {"facts": notes, "memory": steps} | {f"said {word}": "yes" for word in words}
         return Completion(json.dumps(reply), Usage(1, 1))
 
-    async def aclose(self) -> None:
-        """There is nothing to close."""
-
 
 @dataclass(frozen=True, slots=True)
 class View:

@@ -52,6 +52,3 @@ class RecordedReplies(LanguageModel):
     async def complete(self, request: Request) -> Completion:
         """Return the next reply."""
         return Completion(next(self._replies), Usage(0, 0))
-
-    async def aclose(self) -> None:
-        """There is nothing to close."""

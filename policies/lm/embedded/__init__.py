@@ -25,6 +25,3 @@ class EmbeddedModel(LanguageModel):
         text = read_and_reply(request.messages, self._reading)
         taken = sum(len(m.content) for m in request.messages)
         return Completion(text, Usage(-(-taken // CHARACTERS_PER_TOKEN), -(-len(text) // CHARACTERS_PER_TOKEN)))
-
-    async def aclose(self) -> None:
-        """Nothing to release."""

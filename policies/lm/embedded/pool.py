@@ -66,9 +66,6 @@ class PooledModel(LanguageModel):
         """Return what the embedded model says. Raises LanguageModelError when its process was killed."""
         return await self._pool.run(_complete, Request(request.messages, request.role))
 
-    async def aclose(self) -> None:
-        """Nothing to release."""
-
 
 class PooledEmbedder(Embedder):
     """The lexical embedder in the processes of a pool."""
@@ -82,9 +79,6 @@ class PooledEmbedder(Embedder):
     async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
         """Return one row per text. Raises LanguageModelError when the process was killed."""
         return await self._pool.run(_embed, tuple(texts))
-
-    async def aclose(self) -> None:
-        """Nothing to release."""
 
 
 def _complete(request: Request) -> Completion:

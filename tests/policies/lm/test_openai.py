@@ -25,9 +25,11 @@ from mnemotune.policies.lm import (
     Request,
     Usage,
 )
+from mnemotune.policies.lm.base import MOST_TEXTS
 from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.chain import chain
-from mnemotune.policies.lm.openai import OpenAIEmbedder, OpenAIModel, Prices
+from mnemotune.policies.lm.openai import OpenAIEmbedder, OpenAIModel
+from mnemotune.policies.lm.prices import Prices
 
 if TYPE_CHECKING:
     from .conftest import Connect, FakeTime, ScriptedServer
@@ -91,7 +93,7 @@ async def test_extra_body_is_added_and_wins(server: ScriptedServer, connect: Con
 
 
 async def test_a_longest_reply_stands_in_for_what_calls_ask_for(server: ScriptedServer, connect: Connect) -> None:
-    model = connect(max_tokens=9000, prices=PRICES)
+    model = connect(max_tokens=9000, prices={"m": PRICES})
     await model.complete(REQUEST)
     assert server.asked[0].body["max_tokens"] == 9000
     worst = model.worst_case(REQUEST)
@@ -160,7 +162,7 @@ async def test_half_a_surrogate_pair_does_not_reach_memory(
 
 async def test_tokens_are_the_servers_and_priced_per_million(server: ScriptedServer, connect: Connect) -> None:
     server.say("yes", usage={"prompt_tokens": 1_000_000, "completion_tokens": 500_000})
-    assert (await connect(prices=PRICES).complete(REQUEST)).usage == Usage(1_000_000, 500_000, cost_usd=6.0)
+    assert (await connect(prices={"m": PRICES}).complete(REQUEST)).usage == Usage(1_000_000, 500_000, cost_usd=6.0)
 
 
 async def test_an_unknown_price_is_none_and_never_zero(connect: Connect) -> None:
@@ -174,13 +176,13 @@ async def test_tokens_that_the_server_does_not_count_are_estimated_from_the_text
     server: ScriptedServer, connect: Connect, usage: object
 ) -> None:
     server.say("nine char", usage=usage)
-    usage_said = (await connect(prices=PRICES).complete(REQUEST)).usage
+    usage_said = (await connect(prices={"m": PRICES}).complete(REQUEST)).usage
     assert (usage_said.input_tokens, usage_said.output_tokens) == (5, 3)  # 19 and 9 characters
     assert usage_said.cost_usd == pytest.approx((5 * 2 + 3 * 8) / 1e6)
 
 
 async def test_a_budget_in_dollars_is_never_overshot(server: ScriptedServer, connect: Connect) -> None:
-    model = connect(prices=PRICES)
+    model = connect(prices={"m": PRICES})
     budget = Budget(Limits(usd=0.017))
     metered = Metered(model, budget=budget)
     for _ in range(100):
@@ -200,7 +202,7 @@ async def test_a_second_run_asks_nothing(server: ScriptedServer, connect: Connec
     runs = []
     for _ in range(2):
         cache = ResponseCache(tmp_path / "cache.db")
-        model = connect(cache=cache, prices=PRICES)
+        model = connect(cache=cache, prices={"m": PRICES})
         runs.append([await model.complete(request) for request in requests])
         cache.close()
     assert len(server.asked) == 2
@@ -275,7 +277,7 @@ async def test_the_same_request_five_times_at_once_is_asked_once(
     server: ScriptedServer, connect: Connect, cache: ResponseCache
 ) -> None:
     server.hold()
-    model = connect(cache=cache, prices=PRICES)
+    model = connect(cache=cache, prices={"m": PRICES})
     asking = [asyncio.create_task(model.complete(REQUEST)) for _ in range(5)]
     await server.has_been_asked(1)
     server.release()
@@ -301,31 +303,32 @@ def vectors(*rows: list[float], tokens: int = 6) -> dict[str, object]:
 
 @pytest.fixture
 async def embedder(server: ScriptedServer, fake_time: FakeTime) -> AsyncIterator[OpenAIEmbedder]:
-    made = OpenAIEmbedder("e", base_url=server.url, clock=fake_time.clock, batch_size=2, prices=PRICES)
+    made = OpenAIEmbedder("e", base_url=server.url, clock=fake_time.clock, prices={"e": PRICES})
     yield made
     await made.aclose()
 
 
 async def test_rows_follow_the_texts_with_length_one(server: ScriptedServer, embedder: OpenAIEmbedder) -> None:
     conforming: Embedder = embedder
-    server.answer(vectors([3.0, 4.0], [0.0, 2.0]))
+    server.answer(vectors(*[[3.0, 4.0], [0.0, 2.0]] * (MOST_TEXTS // 2)))
     server.answer(vectors([-5.0, 0.0]))
-    rows = (await conforming.embed(["a", "b", "c"])).vectors
+    rows = (await conforming.embed([*"ab" * (MOST_TEXTS // 2), "c"])).vectors
     assert rows.dtype == np.float32
-    assert rows == pytest.approx(np.array([[0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]))
+    assert rows[[0, 1, -1]] == pytest.approx(np.array([[0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]))
     assert [asked.body for asked in server.asked] == [
-        {"model": "e", "input": ["a", "b"]},
+        {"model": "e", "input": [*"ab" * (MOST_TEXTS // 2)]},
         {"model": "e", "input": ["c"]},
     ]
     assert {(asked.path, asked.headers["x-mnemotune-role"]) for asked in server.asked} == {("/v1/embeddings", "embed")}
 
 
 async def test_an_embedding_says_what_it_took(server: ScriptedServer, embedder: OpenAIEmbedder) -> None:
-    server.answer(vectors([1.0], [1.0], tokens=30))
+    server.answer(vectors(*[[1.0]] * MOST_TEXTS, tokens=30))
     server.answer(vectors([1.0], tokens=20))
-    usage = (await embedder.embed(["a", "b", "c"])).usage
+    texts = ["a"] * (MOST_TEXTS + 1)
+    usage = (await embedder.embed(texts)).usage
     assert usage == Usage(50, 0, pytest.approx(100e-6))
-    assert usage.tokens < embedder.worst_case(["a", "b", "c"]).tokens
+    assert usage.tokens < embedder.worst_case(texts).tokens
 
 
 async def test_an_unknown_price_of_embedding_is_none(server: ScriptedServer) -> None:
@@ -340,7 +343,7 @@ async def test_an_unknown_price_of_embedding_is_none(server: ScriptedServer) -> 
 async def test_each_text_is_paid_for_once_whatever_comes_with_it(server: ScriptedServer, tmp_path: Path) -> None:
     """A second embedder is a resumed run."""
     cache = ResponseCache(tmp_path / "cache.db")
-    first, second = (OpenAIEmbedder("e", base_url=server.url, prices=PRICES, cache=cache) for _ in range(2))
+    first, second = (OpenAIEmbedder("e", base_url=server.url, prices={"e": PRICES}, cache=cache) for _ in range(2))
     server.answer(vectors([3.0, 4.0], [0.0, 2.0], tokens=9))
     before = await first.embed(["a", "b", "a"])
     server.answer(vectors([-1.0, 0.0], tokens=5))

@@ -12,7 +12,8 @@ import pytest
 from mnemotune.optimizer.config import ConfigError, parse_config
 from mnemotune.optimizer.models import open_models
 from mnemotune.policies.lm import Message, Request
-from mnemotune.policies.lm.providers import EMBEDDERS, MODELS, EndpointConfig, embedder_named, model_named
+from mnemotune.policies.lm.endpoint import EndpointConfig
+from mnemotune.policies.lm.providers import EMBEDDERS, MODELS, embedder_named, model_named
 
 ROOT = Path(__file__).parents[3]
 LEAST = "{data: base, splits: {train: 1, validation: 2, test: 2}, seed_policy: native}"
