@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ..record import Record
 from ..resources import load_yaml, resource
-from .scenario import Record
 
 Lines = Annotated[tuple[str, ...], Field(min_length=1)]
 

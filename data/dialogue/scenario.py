@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from ..record import Record
 from ..task import Check, Fact, TaskError
 
 State = dict[str, str]
@@ -19,12 +20,6 @@ SessionTime = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2} \d{2
 
 class ScenarioError(TaskError):
     """Say what is wrong with a scenario, naming the user, the period and the field."""
-
-
-class Record(BaseModel):
-    """A frozen value read from JSON; unknown fields are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class UserProfile(BaseModel):

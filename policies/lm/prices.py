@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-from pydantic_core.core_schema import ValidationInfo
+from pydantic import Field, ValidationInfo, field_validator
+
+from ...data.record import Record
 
 LISTED = "litellm/model_prices_and_context_window_backup.json"
 """Read as a file: to import litellm takes seconds, and looks for a newer list in the network."""
@@ -31,10 +32,8 @@ PROVIDERS = {
 """Whose list holds at which host. Elsewhere, behind a proxy or on one's own server, no list says what a token costs."""
 
 
-class Prices(BaseModel):
+class Prices(Record):
     """What a model's tokens cost, in US dollars per million, without discounts for repeated ones."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     input: Annotated[float, Field(ge=0)]
     output: Annotated[float, Field(ge=0)]

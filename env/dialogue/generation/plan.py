@@ -7,9 +7,10 @@ from datetime import date
 from math import ceil
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from ....data.dialogue.generator import START, add_months
+from ....data.record import Record
 
 MOST_STATES_TOLD = 3
 """States that one opening message tells at most, in the initial period."""
@@ -19,10 +20,8 @@ Positive = Annotated[int, Field(ge=1)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 
 
-class GenerationPlan(BaseModel):
+class GenerationPlan(Record):
     """The proportions of the users to make; the defaults are those of AMemGym's v1.base."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     users: Positive = 20
     questions: Annotated[int, Field(ge=1, le=100)] = 10

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
+from ....data.record import Record
 from ....data.resources import resource
 
 REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = {
@@ -45,10 +46,8 @@ OPTIONAL_SLOTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class GenerationTexts(BaseModel):
+class GenerationTexts(Record):
     """What each stage of a generation asks; slots are checked when the texts are made."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     profile: str
     questions: str

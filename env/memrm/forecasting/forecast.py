@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from ....data.record import Record, first_problem
 from ..model.checkpoint import CheckpointError
 from ..model.scoring import RewardModel, Scores
 from ..rows.retrievals import RetrievalLog
@@ -30,10 +31,8 @@ Index = Annotated[int, Field(ge=-1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class Tree(BaseModel):
+class Tree(Record):
     """A regression tree; lists are aligned with its nodes, the root first."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     feature: list[Index]
     """-1 in a leaf."""
@@ -67,10 +66,8 @@ class Tree(BaseModel):
         return np.array(self.value)[at]
 
 
-class Forecast(BaseModel):
+class Forecast(Record):
     """Boosted trees on what memory shows before a question."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     start: Finite
     """Log-odds of a right answer before any tree."""
@@ -160,5 +157,4 @@ def read_forecast(folder: Path) -> Forecast:
     try:
         return Forecast.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        first = error.errors()[0]
-        raise CheckpointError(f"{path}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from None
+        raise CheckpointError(f"{path}: {first_problem(error)}") from None

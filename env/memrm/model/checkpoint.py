@@ -11,8 +11,9 @@ import struct
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from ....data.record import Record, first_problem
 from .render import TEMPLATE
 from .tokens import Tokens, load_tokens
 
@@ -31,10 +32,8 @@ class CheckpointError(ValueError):
     """Say why a checkpoint cannot be used, naming the file."""
 
 
-class ModelCard(BaseModel):
+class ModelCard(Record):
     """How the model reads prompts, and what it was trained on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: str = FORMAT
     template: int = TEMPLATE
@@ -65,8 +64,7 @@ def read_model_card(folder: Path) -> ModelCard:
     try:
         card = ModelCard.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        first = error.errors()[0]
-        raise CheckpointError(f"{path}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from None
+        raise CheckpointError(f"{path}: {first_problem(error)}") from None
     if card.format != FORMAT:
         raise CheckpointError(f"{path}: the format is {card.format!r}, not {FORMAT!r}")
     if card.template != TEMPLATE:

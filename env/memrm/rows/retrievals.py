@@ -9,8 +9,9 @@ from pathlib import Path
 
 from pydantic import AliasChoices, Field, model_validator
 
+from ....data.record import Record
 from ....data.task import Task
-from .row import Record, read_records
+from .row import read_records
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, Field, ValidationError, model_validator
 
+from ....data.record import Record, first_problem
 from ....policies.lm import Message
 from ....policies.memory import MemoryEvent
 from ...episode import lines_beyond
@@ -19,12 +20,6 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 class RowError(ValueError):
     """Say what is wrong with a file of rows, naming the file and the line."""
-
-
-class Record(BaseModel):
-    """A frozen value read from JSON; unknown fields are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class EvictedMessage(Record):
@@ -139,8 +134,6 @@ def read_records(path: Path, kind: type[Kind]) -> Iterator[Kind]:
             try:
                 yield kind.model_validate_json(line)
             except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(map(str, first["loc"])) or "line"
-                raise RowError(f"{path}:{number}: {where}: {first['msg']}") from None
+                raise RowError(f"{path}:{number}: {first_problem(error, whole='line')}") from None
     if not number:
         raise RowError(f"{path}: has no rows")

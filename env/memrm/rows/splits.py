@@ -10,7 +10,8 @@ from typing import Literal
 
 from pydantic import AliasChoices, Field, ValidationError
 
-from .row import Record, Row, RowError
+from ....data.record import Record
+from .row import Row, RowError
 
 RowSplit = Literal["train", "groups", "policies", "topics", "mixed"]
 HELD_OUT = 0.2

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
+
+from ....data.record import Record, first_problem
 
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -16,13 +18,7 @@ class RecipeError(ValueError):
     """Say what is wrong with a recipe or with the rows that it names, naming the file and the key."""
 
 
-class Part(BaseModel):
-    """A part of a recipe; unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Scratch(Part):
+class Scratch(Record):
     """A Qwen3 of its own with a tokenizer of its own, trained from scratch."""
 
     kind: Literal["scratch"]
@@ -36,7 +32,7 @@ class Scratch(Part):
     intermediate: Positive = 384
 
 
-class Adapter(Part):
+class Adapter(Record):
     """A low-rank adapter on a quantised base model."""
 
     kind: Literal["qlora"]
@@ -48,7 +44,7 @@ class Adapter(Part):
     targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
-class Schedule(Part):
+class Schedule(Record):
     """The steps of training."""
 
     epochs: Positive = 4
@@ -70,7 +66,7 @@ def _as_list(given: object) -> object:
     return [given] if isinstance(given, str | Path) else given
 
 
-class TrainingRecipe(Part):
+class TrainingRecipe(Record):
     """Everything that makes a reward model from a file of rows."""
 
     rows: Annotated[tuple[Path, ...], Field(min_length=1), BeforeValidator(_as_list)]
@@ -97,5 +93,4 @@ def load_recipe(path: Path) -> TrainingRecipe:
     try:
         return TrainingRecipe.model_validate(given)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise RecipeError(f"{path}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from None
+        raise RecipeError(f"{path}: {first_problem(error)}") from None
