@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import pairwise, product
+from typing import Literal
 
 from .library import Topic, ValueTexts, load_library
 from .people import person
@@ -51,7 +52,7 @@ def check_scenario(scenario: Scenario, library: Mapping[str, Topic]) -> None:
     Each session's query exposes exactly its states, every variant of a question has a state and a text of its own, and
     every question has its right answer in every period. Raises ScenarioError naming user, period and field.
     """
-    told = {
+    meaning = {
         statement: (info, value)
         for topic in library.values()
         for info, variable in topic.variables.items()
@@ -60,30 +61,21 @@ def check_scenario(scenario: Scenario, library: Mapping[str, Topic]) -> None:
     }
     for p, period in enumerate(scenario.periods):
         for s, session in enumerate(period.sessions):
-            heard = {told[statement] for statement in told if statement in session.query}
-            if heard != set(session.exposed_states.items()):
+            exposed = {meaning[statement] for statement in meaning if statement in session.query}
+            if exposed != set(session.exposed_states.items()):
                 raise ScenarioError(
-                    f"user {scenario.id}: period {p}: sessions[{s}].query exposes {sorted(heard)}, "
+                    f"user {scenario.id}: period {p}: sessions[{s}].query exposes {sorted(exposed)}, "
                     f"not {sorted(session.exposed_states.items())}"
                 )
     for q, question in enumerate(scenario.qas):
-        for what, values in (
-            ("states", [tuple(choice.state) for choice in question.answer_choices]),
-            ("answers", [choice.answer for choice in question.answer_choices]),
-        ):
-            if len(set(values)) < len(values):
+        choices = question.answer_choices
+        states, answers = {tuple(choice.state) for choice in choices}, {choice.answer for choice in choices}
+        for what, distinct in (("states", states), ("answers", answers)):
+            if len(distinct) < len(choices):
                 raise ScenarioError(f"user {scenario.id}: qas[{q}].answer_choices: two choices have equal {what}")
         for p, period in enumerate(scenario.periods):
             if question.gold(period.state) is None:
                 raise ScenarioError(f"user {scenario.id}: period {p}: qas[{q}] has no answer for the state")
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a user is asked: the states that it depends on, and how it may sound."""
-
-    about: tuple[str, ...]
-    ask: tuple[str, ...]
 
 
 @dataclass
@@ -99,12 +91,12 @@ class _Life:
     def scenario(self) -> Scenario:
         self.random = random.Random(f"scenario:{self.seed}:{self.index}")
         topics = self.random.sample(sorted(self.library), self.shape.questions)
-        self.asked = [self._asked(self.library[topic]) for topic in topics]
-        self.topic_of = {info: t for t, asked in zip(topics, self.asked, strict=True) for info in asked.about}
+        questions = [self._states_and_ask(self.library[topic]) for topic in topics]
+        self.topic_of = {info: topic for topic, (about, _) in zip(topics, questions, strict=True) for info in about}
         states = list(self._states())
         periods = [self._period(p, states) for p in range(len(states))]
-        qas = [self._question(asked, states) for asked in self.asked]
-        made = Scenario(
+        qas = [self._question(about, ask, states) for about, ask in questions]
+        scenario = Scenario(
             id=f"user-{self.seed}-{self.index:03d}",
             start_time=START,
             user_profile=person(self.random, hobbies=topics),
@@ -112,14 +104,15 @@ class _Life:
             periods=periods,
             qas=qas,
         )
-        check_scenario(made, self.library)
-        return made
+        check_scenario(scenario, self.library)
+        return scenario
 
-    def _asked(self, topic: Topic) -> _Asked:
+    def _states_and_ask(self, topic: Topic) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Draw the states that a question depends on, and return the ways to ask it."""
         pair = self.random.choice(topic.questions)
         others = [info for info in topic.variables if info not in pair.about]
         more = self.random.sample(others, self.shape.states_per_question - len(pair.about))
-        return _Asked((*pair.about, *more), pair.ask)
+        return (*pair.about, *more), pair.ask
 
     def _values(self, info: str) -> dict[str, ValueTexts]:
         return self.library[self.topic_of[info]].variables[info].values
@@ -146,7 +139,7 @@ class _Life:
         state, before = states[p], states[p - 1] if p else {}
         end = add_months(START, p * self.shape.months_per_period)
         updates = {info: Update(old=before.get(info), new=v) for info, v in state.items() if before.get(info) != v}
-        groups = list(self._groups(list(updates), together=0.84 if p == 0 else 0.12))
+        groups = self._groups(list(updates), together=0.84 if p == 0 else 0.12)
         days = [end - timedelta(days=len(groups) - 1 - s) for s in range(len(groups))]
         totals = Counter(i for a, b in pairwise(states) for i in b if a[i] != b[i])
         return Period(
@@ -158,7 +151,7 @@ class _Life:
             update_cnts={info: totals[info] for info in state},
         )
 
-    def _groups(self, infos: list[str], *, together: float) -> Iterator[list[str]]:
+    def _groups(self, infos: list[str], *, together: float) -> list[list[str]]:
         """Deal states to sessions: mostly one, two where the talk covers both."""
         by_topic: dict[str, list[str]] = {}
         for info in infos:
@@ -170,7 +163,7 @@ class _Life:
             else:
                 groups += [[info] for info in same]
         self.random.shuffle(groups)
-        yield from groups
+        return groups
 
     def _session(self, infos: list[str], state: State, day: date, *, initial: bool) -> Session:
         seconds = self.random.randrange(3 * 3600)
@@ -185,8 +178,7 @@ class _Life:
         sentences = []
         for info in infos:
             texts = self._values(info)[state[info]]
-            told_as = texts.say if initial or self.random.random() < 0.3 else texts.change
-            sentences.append(self._fresh(told_as))
+            sentences.append(self._fresh(texts.say if initial or self.random.random() < 0.3 else texts.change))
         talk = []
         if self.random.random() < 0.6:
             talk.append(self._fresh(self.library[self.topic_of[infos[0]]].chat))
@@ -195,8 +187,8 @@ class _Life:
             talk.append(self._fresh(elsewhere.chat))
         for line in dict.fromkeys(talk):
             sentences.insert(self.random.randrange(len(sentences) + 1), line)
-        asked = self.library[self.topic_of[infos[0]]].variables[self.random.choice(infos)].ask
-        return " ".join([*sentences, self._fresh(asked)])
+        request = self.library[self.topic_of[infos[0]]].variables[self.random.choice(infos)].ask
+        return " ".join([*sentences, self._fresh(request)])
 
     def _fresh(self, lines: tuple[str, ...]) -> str:
         """Pick one of the lines used least by this user so far."""
@@ -205,26 +197,23 @@ class _Life:
         self.used[line] += 1
         return line
 
-    def _question(self, asked: _Asked, states: list[State]) -> Question:
-        lived = list(dict.fromkeys(tuple(state[info] for info in asked.about) for state in states))
-        others = [v for v in product(*(sorted(self._values(info)) for info in asked.about)) if v not in lived]
+    def _question(self, about: tuple[str, ...], ask: tuple[str, ...], states: list[State]) -> Question:
+        lived = list(dict.fromkeys(tuple(state[info] for info in about) for state in states))
+        others = [v for v in product(*(sorted(self._values(info)) for info in about)) if v not in lived]
         filler = self.random.sample(others, max(0, self.shape.min_variants - len(lived)))
         advice = {
             (info, value): self.random.choice(texts.advice)
-            for info in asked.about
+            for info in about
             for value, texts in sorted(self._values(info).items())
         }
-        choices = [self._answer(asked, variant, advice, "experience") for variant in lived]
-        choices += [self._answer(asked, variant, advice, "random") for variant in filler]
+        choices = []
+        for variant in (*lived, *filler):
+            lines = [advice[info, value] for info, value in zip(about, variant, strict=True)]
+            self.random.shuffle(lines)
+            kind: Literal["experience", "random"] = "experience" if variant in lived else "random"
+            choices.append(AnswerChoice(state=list(variant), answer=" ".join(lines), type=kind))
         self.random.shuffle(choices)
-        return Question(query=self.random.choice(asked.ask), required_info=list(asked.about), answer_choices=choices)
-
-    def _answer(
-        self, asked: _Asked, variant: tuple[str, ...], advice: Mapping[tuple[str, str], str], kind: str
-    ) -> AnswerChoice:
-        lines = [advice[info, value] for info, value in zip(asked.about, variant, strict=True)]
-        self.random.shuffle(lines)
-        return AnswerChoice.model_validate({"state": list(variant), "answer": " ".join(lines), "type": kind})
+        return Question(query=self.random.choice(ask), required_info=list(about), answer_choices=choices)
 
 
 def add_months(day: date, months: int) -> date:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +42,7 @@ def load_scenarios(source: str | Path, *, users: Iterable[str] | None = None) ->
 
 def bundled_sets() -> list[str]:
     """Return the names of the scenario sets that ship with the package."""
-    return sorted(entry.name.removesuffix(".json") for entry in _bundled().iterdir())
-
-
-def _bundled() -> Traversable:
-    return resource("data", "dialogue", "bundled")
+    return sorted(entry.name.removesuffix(".json") for entry in resource("data", "dialogue", "bundled").iterdir())
 
 
 def _load(source: str) -> list[Scenario]:
@@ -61,9 +56,8 @@ def _load(source: str) -> list[Scenario]:
     if path.is_file():
         return _read(path)
     if source in bundled_sets():
-        return _parse_text(
-            resource("data", "dialogue", "bundled", f"{source}.json").read_text(encoding="utf-8"), where=source
-        )
+        file = resource("data", "dialogue", "bundled", f"{source}.json")
+        return _parse_text(file.read_text(encoding="utf-8"), where=source)
     raise ScenarioError(
         f"{source}: no such file, folder or bundled set; bundled: {', '.join(bundled_sets())}; "
         "or generated:USERS@SEED, hf:OWNER/NAME"

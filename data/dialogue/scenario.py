@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -177,8 +177,7 @@ class Scenario(Record):
         try:
             return cls.model_validate(row)
         except ValidationError as error:
-            found = [(_place(e["loc"]), reason) for e in error.errors() for reason in _reasons(e)]
-            lines = [f"user {user}: {place}{reason}" for place, reason in found]
+            lines = [f"user {user}: {_place(e['loc'])}{reason}" for e in error.errors() for reason in _reasons(e)]
             raise ScenarioError("\n".join(lines)) from None
 
     @model_validator(mode="after")
@@ -188,43 +187,37 @@ class Scenario(Record):
             raise ValueError("\n".join(problems))
         return self
 
-    def _period_problems(self) -> list[str]:
-        problems: list[str] = []
+    def _period_problems(self) -> Iterator[str]:
         for p, period in enumerate(self.periods):
             missing = sorted(self.state_schema.keys() - period.state.keys())
             if missing:
-                problems.append(f"period {p}: state lacks {', '.join(missing)}")
-            problems += self._value_problems(f"period {p}: state", period.state)
-            problems += self._value_problems(f"period {p}: updates", {k: u.new for k, u in period.updates.items()})
+                yield f"period {p}: state lacks {', '.join(missing)}"
+            yield from self._value_problems(f"period {p}: state", period.state)
+            yield from self._value_problems(f"period {p}: updates", {k: u.new for k, u in period.updates.items()})
             for s, session in enumerate(period.sessions):
-                where = f"period {p}: sessions[{s}].exposed_states"
-                problems += self._value_problems(where, session.exposed_states)
-        return problems
+                yield from self._value_problems(f"period {p}: sessions[{s}].exposed_states", session.exposed_states)
 
-    def _question_problems(self) -> list[str]:
-        problems: list[str] = []
+    def _question_problems(self) -> Iterator[str]:
         for q, question in enumerate(self.qas):
             unknown = [info for info in question.required_info if info not in self.state_schema]
             if unknown:
-                problems.append(f"qas[{q}].required_info: {', '.join(unknown)} is not in state_schema")
+                yield f"qas[{q}].required_info: {', '.join(unknown)} is not in state_schema"
                 continue
             for c, choice in enumerate(question.answer_choices):
                 where = f"qas[{q}].answer_choices[{c}].state"
                 if len(choice.state) != len(question.required_info):
-                    problems.append(f"{where}: has {len(choice.state)} values for {len(question.required_info)} infos")
-                    continue
-                problems += self._value_problems(where, dict(zip(question.required_info, choice.state, strict=True)))
-        return problems
+                    yield f"{where}: has {len(choice.state)} values for {len(question.required_info)} infos"
+                else:
+                    state = dict(zip(question.required_info, choice.state, strict=True))
+                    yield from self._value_problems(where, state)
 
-    def _value_problems(self, where: str, state: State) -> list[str]:
-        problems = []
+    def _value_problems(self, where: str, state: State) -> Iterator[str]:
         for info, value in state.items():
             choices = self.state_schema.get(info)
             if choices is None:
-                problems.append(f"{where}: {info} is not in state_schema")
+                yield f"{where}: {info} is not in state_schema"
             elif value not in choices:
-                problems.append(f"{where}.{info}: {value!r} is not one of {', '.join(choices)}")
-        return problems
+                yield f"{where}.{info}: {value!r} is not one of {', '.join(choices)}"
 
 
 def fact_id(info: str, since: int) -> str:

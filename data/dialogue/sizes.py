@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .generator import Shape, generate_scenarios
 from .scenario import Scenario
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     """What a bundled set is made from."""
 
     users: int
     seed: int
-    shape: Shape = field(default_factory=Shape)
+    shape: Shape = Shape()
 
     def scenarios(self) -> list[Scenario]:
         """Make the set's users anew."""
