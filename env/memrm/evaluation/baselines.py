@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....policies.memory import MemoryEvent
 from ....policies.text import stems
@@ -34,6 +33,11 @@ def lexical_overlap(events: Sequence[MemoryEvent]) -> Floats:
 
 def logistic_regression(events: Sequence[MemoryEvent], harmful: Labels, clusters: Sequence[str]) -> Floats:
     """Return P(safe) of a logistic regression on lengths, counts and overlap, fitted on other clusters' writes."""
+    # imported late: scikit-learn takes a while that most commands do not need
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     p_safe = np.full(len(events), 0.5)
     features = np.array([_features(event) for event in events])
     names = sorted(set(clusters))
@@ -41,28 +45,9 @@ def logistic_regression(events: Sequence[MemoryEvent], harmful: Labels, clusters
         here = np.isin(np.asarray(clusters), names[fold::FOLDS])
         if here.all() or len(set(harmful[~here])) < 2:
             continue
-        middle, spread = features[~here].mean(axis=0), features[~here].std(axis=0) + 1e-9
-        weights = _fitted((features[~here] - middle) / spread, harmful[~here])
-        p_safe[here] = 1 / (1 + np.exp(_odds((features[here] - middle) / spread, weights)))
+        model = make_pipeline(StandardScaler(), LogisticRegression(C=1 / (2 * PENALTY)))
+        p_safe[here] = model.fit(features[~here], harmful[~here]).predict_proba(features[here])[:, 0]
     return p_safe
-
-
-def _fitted(features: Floats, harmful: Labels) -> Floats:
-    from scipy.optimize import minimize  # imported late: SciPy takes a while that most commands do not need
-
-    signs = np.where(harmful, 1.0, -1.0)
-
-    def loss(weights: NDArray[np.float64]) -> tuple[float, Floats]:
-        margins = signs * _odds(features, weights)
-        pull = -signs / (1 + np.exp(np.clip(margins, -50, 50)))
-        slopes = np.append(features.T @ pull, pull.sum()) + 2 * PENALTY * np.append(weights[:-1], 0.0)
-        return float(np.logaddexp(0.0, -margins).sum() + PENALTY * (weights[:-1] ** 2).sum()), slopes
-
-    return np.asarray(minimize(loss, np.zeros(features.shape[1] + 1), jac=True, method="L-BFGS-B").x)
-
-
-def _odds(features: Floats, weights: Floats) -> Floats:
-    return np.asarray(features @ weights[:-1] + weights[-1])
 
 
 def _features(event: MemoryEvent) -> list[float]:

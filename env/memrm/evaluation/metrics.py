@@ -56,16 +56,6 @@ def f1(p_safe: Floats, harmful: Labels, *, of_harmful: bool) -> float:
     return 2 * hits / max(1, int(predicted.sum()) + int(actual.sum()))
 
 
-def f1_safe(p_safe: Floats, harmful: Labels) -> float:
-    """Return the F1 of SAFE."""
-    return f1(p_safe, harmful, of_harmful=False)
-
-
-def f1_harmful(p_safe: Floats, harmful: Labels) -> float:
-    """Return the F1 of HARMFUL."""
-    return f1(p_safe, harmful, of_harmful=True)
-
-
 def is_covered(p_safe: Floats, threshold: float) -> NDArray[np.bool_]:
     """Tell which scores are sure: at least the threshold, or at most 1 less it."""
     return (p_safe >= threshold) | (p_safe <= 1 - threshold)

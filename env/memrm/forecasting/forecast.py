@@ -18,9 +18,9 @@ from ..rows.retrievals import RetrievalLog
 from .features import Features, features_of
 
 FORECAST = "forecast.json"
-TREES, DEPTH, RATE, SAMPLE, LEAF = 100, 4, 0.08, 0.5, 50
-"""Of the boosted trees: how many, how deep, how fast they learn, from which share of the questions, with how many in a
-leaf at least."""
+RATE = 0.08
+TREES = {"n_estimators": 100, "max_depth": 4, "learning_rate": RATE, "subsample": 0.5, "min_samples_leaf": 50}
+"""How the boosted trees are fitted, in scikit-learn's words."""
 MOST_EPISODES = 400
 """That a forecast is fitted on."""
 
@@ -106,24 +106,16 @@ def fit_forecast(logs: Iterable[RetrievalLog], reward: RewardModel, *, seed: int
 
     every = list(logs)
     drawn = random.Random(f"forecast:{seed}").sample(every, min(MOST_EPISODES, len(every)))
-    features, right = list[Features](), list[bool]()
+    features, answers = list[Features](), list[bool]()
     for log in drawn:
-        scored = [(retrieval, is_right) for retrieval, is_right in log.retrievals() if is_right is not None]
-        needing = [(retrieval, is_right) for retrieval, is_right in scored if retrieval.needs]
+        needing = [(retrieval, right) for retrieval, right in log.retrievals() if retrieval.needs and right is not None]
         features += features_of([retrieval for retrieval, _ in needing], reward)
-        right += [is_right for _, is_right in needing]
+        answers += [right for _, right in needing]
     table = feature_table(features)
-    known, labels = ~np.isnan(table).any(axis=1), np.array(right, dtype=bool)
+    known, labels = ~np.isnan(table).any(axis=1), np.array(answers, dtype=bool)
     if len(set(labels[known].tolist())) < 2:
         raise CheckpointError("a forecast needs questions that were answered rightly and ones that were not")
-    model = GradientBoostingClassifier(
-        n_estimators=TREES,
-        max_depth=DEPTH,
-        learning_rate=RATE,
-        subsample=SAMPLE,
-        min_samples_leaf=LEAF,
-        random_state=seed,
-    ).fit(table[known], labels[known])
+    model = GradientBoostingClassifier(**TREES, random_state=seed).fit(table[known], labels[known])
     share = float(labels[known].mean())
     trees = [_tree(estimator.tree_) for estimator in model.estimators_[:, 0]]
     return Forecast(start=float(np.log(share / (1 - share))), trees=trees)

@@ -29,7 +29,7 @@ class TorchRunner:
     @torch.inference_mode()
     def read(self, prefixes: Padded) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the keys and values of prefixes, and their lengths."""
-        ids, length = self._tensors(prefixes)
+        ids, length = _tensors(prefixes, next(self._model.parameters()).device)
         config, batch = self._model.config, len(ids)
         empty = ids.new_zeros((config.num_hidden_layers, 2, batch, config.num_key_value_heads, 0, config.head_dim))
         return self._model.extend(ids, length, empty.float(), length.new_zeros(batch))[1], length
@@ -37,17 +37,13 @@ class TorchRunner:
     @torch.inference_mode()
     def answer(self, suffixes: Padded, past: Any = None, rows: NDArray[np.int64] | None = None) -> Logits:
         """Return the logits after suffixes; suffix i follows row ``rows[i]`` of ``past``, or nothing."""
-        ids, length = self._tensors(suffixes)
+        ids, length = _tensors(suffixes, next(self._model.parameters()).device)
         if past is None or rows is None:
             logits = self._model(ids, length)
         else:
             chosen = torch.from_numpy(rows).to(ids.device)
             logits, _ = self._model.extend(ids, length, past[0].index_select(2, chosen), past[1][chosen])
         return cast(Logits, logits.float().cpu().numpy())
-
-    def _tensors(self, given: Padded) -> tuple[torch.Tensor, torch.Tensor]:
-        device = next(self._model.parameters()).device
-        return torch.from_numpy(given.ids).to(device), torch.from_numpy(given.length).to(device)
 
 
 class TransformersRunner:
@@ -60,7 +56,7 @@ class TransformersRunner:
     @torch.inference_mode()
     def read(self, prefixes: Padded) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], torch.Tensor]:
         """Return each layer's keys and values of prefixes, and the prefixes' lengths."""
-        ids, length = self._tensors(prefixes)
+        ids, length = _tensors(prefixes, self._model.device)
         # Padding is on the right and the model is causal, so that nothing real sees it and no mask is needed.
         cache = self._model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
         return [(layer.keys, layer.values) for layer in cache.layers], length
@@ -68,13 +64,11 @@ class TransformersRunner:
     @torch.inference_mode()
     def answer(self, suffixes: Padded, past: Any = None, rows: NDArray[np.int64] | None = None) -> Logits:
         """Return the logits after suffixes; suffix i follows row ``rows[i]`` of ``past``, or nothing."""
-        ids, length = self._tensors(suffixes)
-        last = length - 1
+        ids, length = _tensors(suffixes, self._model.device)
+        wanted, where = torch.unique(length - 1, return_inverse=True)
         if past is None or rows is None:
-            wanted, where = torch.unique(last, return_inverse=True)
             logits = self._model(input_ids=ids, use_cache=False, logits_to_keep=wanted).logits
         else:
-            wanted, where = torch.unique(last, return_inverse=True)
             logits = self._after(ids, past, torch.from_numpy(rows).to(ids.device), wanted)
         chosen = logits[torch.arange(len(ids), device=ids.device), where][:, self._answers]
         return cast(Logits, chosen.float().cpu().numpy())
@@ -102,9 +96,9 @@ class TransformersRunner:
         )
         return cast(torch.Tensor, out.logits)
 
-    def _tensors(self, given: Padded) -> tuple[torch.Tensor, torch.Tensor]:
-        device = self._model.device
-        return torch.from_numpy(given.ids).to(device), torch.from_numpy(given.length).to(device)
+
+def _tensors(given: Padded, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.from_numpy(given.ids).to(device), torch.from_numpy(given.length).to(device)
 
 
 def load_runner(folder: Path, tokens: Tokens) -> Runner:

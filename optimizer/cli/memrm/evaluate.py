@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from ....env.memrm.evaluation.metrics import COVERED, Floats, Labels
-from ....env.memrm.evaluation.quality import RewardQuality, quality_on_memgym, quality_on_rows
+from ....env.memrm.evaluation.quality import RewardQuality, harmful_rows, quality_on_memgym, quality_on_rows
 from ....env.memrm.forecasting.forecast import read_forecast
 from ....env.memrm.forecasting.ranking import Ranking, rank
 from ....env.memrm.model.checkpoint import ADAPTER, CARD
@@ -57,14 +58,14 @@ def eval_command(
     p_safe, harmful, quality = _evaluate(reward, data, part, threshold)
     values = {"model": model, "data": str(data), "split": part, "threshold": threshold, **_as_json(quality)}
     if ranking is not None:
-        values["rank"] = _rank_as_json(ranking)
+        values["rank"] = asdict(ranking)
     if plot is not None:
         from ...views.plots import reliability_plot  # imported late: matplotlib takes a while
 
         plot.parent.mkdir(parents=True, exist_ok=True)
         plot.write_text(reliability_plot(p_safe, harmful) + "\n", encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(values, ensure_ascii=False))
+        typer.echo(json.dumps(_plain(values), ensure_ascii=False))
     else:
         _show(quality, threshold, ranking)
 
@@ -92,11 +93,7 @@ def _evaluate(reward: MemRM, data: Path, part: Part | None, threshold: float) ->
             raise RowError(f"{data}: has MemGym's rows, which no data card splits: leave --split out")
         given = list(read_memgym(data))
         p_safe = score_prompts(reward, [row.prompt for row in given])
-        return (
-            p_safe,
-            np.array([row.label == 0 for row in given]),
-            quality_on_memgym(p_safe, given, threshold=threshold),
-        )
+        return p_safe, harmful_rows(given), quality_on_memgym(p_safe, given, threshold=threshold)
     rows = list(read_rows(data))
     if part is not None:
         splits = read_splits(data_card_file(data))
@@ -104,40 +101,25 @@ def _evaluate(reward: MemRM, data: Path, part: Part | None, threshold: float) ->
         if not rows:
             raise RowError(f"{data}: has no rows in the split {part!r}")
     p_safe = reward.score([row.event for row in rows])
-    return (
-        p_safe,
-        np.array([row.label == "HARMFUL" for row in rows]),
-        quality_on_rows(p_safe, rows, threshold=threshold),
-    )
+    return p_safe, harmful_rows(rows), quality_on_rows(p_safe, rows, threshold=threshold)
 
 
 def _as_json(quality: RewardQuality) -> dict[str, Any]:
+    values = asdict(quality)
+    figures = values.pop("figures")
     best, lead, interval = quality.lead
-    return {
-        "n": quality.n,
-        "unscored": quality.unscored,
-        "harmful": quality.harmful,
-        "clusters": quality.clusters,
-        **{name: _number(value) for name, value in quality.figures.items()},
-        "intervals": {name: [*map(_number, ends)] for name, ends in quality.intervals.items()},
-        "baselines": {name: _number(value) for name, value in quality.baselines.items()},
-        "lead": {"over": best, "auroc": _number(lead), "interval": [*map(_number, interval)]},
-    }
+    return {**values, **figures, "lead": {"over": best, "auroc": lead, "interval": interval}}
 
 
-def _rank_as_json(ranking: Ranking) -> dict[str, Any]:
-    return {
-        "spearman": _number(ranking.spearman),
-        "interval": [*map(_number, ranking.interval)],
-        "policies": [
-            {"policy": p.policy, "memory_score": _number(p.memory_score), "forecast": _number(p.forecast)}
-            for p in ranking.policies
-        ],
-    }
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 6)
+def _plain(value: Any) -> Any:
+    """Return values as JSON has them: rounded, null where they are not known."""
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float):
+        return None if math.isnan(value) else round(value, 6)
+    return value
 
 
 def _show(quality: RewardQuality, threshold: float, ranking: Ranking | None) -> None:

@@ -19,8 +19,7 @@ from mnemotune.env.memrm.evaluation.metrics import (
     bootstrap_samples,
     coverage,
     expected_calibration_error,
-    f1_harmful,
-    f1_safe,
+    f1,
     interval,
 )
 
@@ -63,9 +62,9 @@ def test_ece_lies_between_nothing_and_one_half_where_all_is_right(rows: list[tup
 
 def test_f1_weighs_hits_against_misses_and_false_alarms() -> None:
     p_safe, harmful = np.array([0.9, 0.9, 0.2, 0.2, 0.2]), np.array([False, True, True, True, False])
-    assert f1_harmful(p_safe, harmful) == pytest.approx(2 * 2 / (3 + 3))
-    assert f1_safe(p_safe, harmful) == pytest.approx(2 * 1 / (2 + 2))
-    assert f1_safe(np.zeros(3), np.ones(3, dtype=bool)) == 0
+    assert f1(p_safe, harmful, of_harmful=True) == pytest.approx(2 * 2 / (3 + 3))
+    assert f1(p_safe, harmful, of_harmful=False) == pytest.approx(2 * 1 / (2 + 2))
+    assert f1(np.zeros(3), np.ones(3, dtype=bool), of_harmful=False) == 0
 
 
 def test_coverage_counts_sure_scores_on_both_sides() -> None:
