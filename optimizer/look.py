@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ..env.statistics import Estimate, paired_difference, paired_test
-from ..env.summary import from_json_number
 
 LIKELY = 0.2
-"""The same on validation users, up to which a candidate that is surely better than the seed policy becomes the best."""
+"""One-sided p of no gain over the best policy up to which a candidate that is surely better than the seed is accepted.
+
+It is taken on validation users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +29,6 @@ class Comparison:
         """Compare on the users that both have a score for."""
         effect, p = paired_test(scores, others)
         return cls(paired_difference(scores, others), effect, p)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values; NaN becomes null."""
-        return {"gain": _as_json(self.gain), "effect": _number(self.effect), "p": _number(self.p)}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Comparison:
-        """Read what ``as_json`` gave."""
-        gain = _from_json(values["gain"])
-        return cls(gain, from_json_number(values["effect"]), from_json_number(values["p"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,38 +62,3 @@ class Look:
         """
         worse = [n for n, difference in self.slices.items() if difference.high < 0 and not n.endswith("failures")]
         return sorted(worse, key=lambda name: self.slices[name].mean)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values; NaN becomes null."""
-        return {
-            "over_seed": self.over_seed.as_json(),
-            "over_best": self.over_best.as_json(),
-            "level": self.level,
-            "last": self.last,
-            "slices": {name: _as_json(difference) for name, difference in self.slices.items()},
-        }
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Look:
-        """Read what ``as_json`` gave."""
-        return cls(
-            Comparison.from_json(values["over_seed"]),
-            Comparison.from_json(values["over_best"]),
-            values["level"],
-            values["last"],
-            {name: _from_json(difference) for name, difference in values["slices"].items()},
-        )
-
-
-def _as_json(value: Estimate) -> list[float | None]:
-    return [_number(part) for part in astuple(value)]
-
-
-def _from_json(values: Sequence[Any]) -> Estimate:
-    mean, low, high = map(from_json_number, values[:3])
-    return Estimate(mean, low, high, values[3])
-
-
-def _number(value: float) -> float | None:
-    """Return a figure in full, so that what is read back is equal."""
-    return None if math.isnan(value) else value

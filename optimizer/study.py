@@ -8,14 +8,15 @@ import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from uuid import uuid4
 
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial, TrialState
+from pydantic import ConfigDict, TypeAdapter
 
 from ..env import Summary
 from ..env.episode import Revision
@@ -24,15 +25,15 @@ from ..policies.lm import Ledger
 from ..policies.policy import MemoryPolicy
 from .look import Look
 
-VERSION = 2
-"""Of what is written in a study; one of another version cannot be read."""
+VERSION = 3
+"""Version of what a study keeps; a study of another version cannot be read."""
 
 START_ANOTHER = "start another run in a new folder, or remove this one"
 
 Kind = Literal["seed", "candidate", "last_look", "pick"]
 """What a trial is: the seed policy, a proposal, the leader looked at once more at the end, or the objective's pick."""
-Stage = Literal["seed", "check", "screen", "race", "validate"]
-"""The stage of the loop at which a trial's fate was decided."""
+Decision = Literal["seed", "check", "screen", "race", "validate"]
+"""The step of the loop that decided on a trial."""
 
 
 @contextmanager
@@ -77,6 +78,8 @@ class Played:
 class Trial:
     """One candidate and what became of it."""
 
+    __pydantic_config__: ClassVar = ConfigDict(arbitrary_types_allowed=True)  # Optuna's distributions
+
     number: int
     generation: int
     """0 is the seed policy's."""
@@ -86,7 +89,7 @@ class Trial:
     """The number of the trial that it was made from."""
     change: str
     """What the proposer did, in words."""
-    stage: Stage
+    decided_at: Decision
     accepted: bool
     reason: str
     """Why it was accepted or dropped."""
@@ -135,14 +138,7 @@ class Trial:
         """Return the trial as Optuna keeps it; its record travels as user attributes."""
         complete = self.finished_race and not math.isnan(self.score)
         state = TrialState.COMPLETE if complete else TrialState.PRUNED if self.series else TrialState.FAIL
-        record = {
-            f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"number", "params", "distributions"}
-        }
-        record["policy"] = None if self.policy is None else self.policy.model_dump()
-        record["summary"] = None if self.summary is None else self.summary.as_json()
-        record["look"] = None if self.look is None else self.look.as_json()
-        record["ledger"] = self.ledger.as_json()
-        record["evidence"] = [[evidence.kind, evidence.text, evidence.group] for evidence in self.evidence]
+        record = _RECORD.dump_python(self, mode="json", exclude={"number", "params", "distributions"})
         return optuna.create_trial(
             state=state,
             value=self.score if complete else None,
@@ -156,20 +152,27 @@ class Trial:
     def from_optuna(cls, frozen: FrozenTrial) -> Trial:
         """Read a trial back from Optuna's storage."""
         record = {name: json.loads(value) for name, value in frozen.user_attrs.items()}
-        policy = record["policy"]
-        record["policy"] = None if policy is None else MemoryPolicy.model_validate(policy)
-        summary, look = record["summary"], record["look"]
-        record["summary"] = None if summary is None else Summary.from_json(summary)
-        record["look"] = None if look is None else Look.from_json(look)
-        record["ledger"] = Ledger.from_json(record["ledger"])
-        record["series"] = {user: tuple(scores) for user, scores in record["series"].items()}
-        record["evidence"] = tuple(Evidence(*told) for told in record["evidence"])
-        return cls(number=frozen.number, params=frozen.params, distributions=frozen.distributions, **record)
+        others = {"number": frozen.number, "params": frozen.params, "distributions": frozen.distributions}
+        return _RECORD.validate_python(record | others)
+
+
+_RECORD = TypeAdapter(Trial)
 
 
 def raced(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials that were evaluated on every train user: those that can be parents."""
     return [trial for trial in trials if trial.finished_race]
+
+
+def users_won(trials: Sequence[Trial]) -> dict[int, list[str]]:
+    """Return the train users for whom each raced trial is best, by its number; ties count for all."""
+    won: dict[int, list[str]] = {}
+    for user in trials[0].train if trials else ():
+        scores = {trial.number: trial.train.get(user, math.nan) for trial in trials}
+        best = max((score for score in scores.values() if not math.isnan(score)), default=math.nan)
+        for number in (number for number, score in scores.items() if score == best):
+            won.setdefault(number, []).append(user)
+    return won
 
 
 def leader(trials: Sequence[Trial]) -> Trial:
@@ -246,7 +249,7 @@ def check_database(file: Path, *, name: str) -> None:
     """Raise StudyError when a SQLite file does not hold the study of this name; nothing is added to it."""
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)) as database:
-            names = [found for (found,) in database.execute("SELECT study_name FROM studies")]
+            names = [name for (name,) in database.execute("SELECT study_name FROM studies")]
     except sqlite3.DatabaseError as error:
         raise StudyError(f"{file.name} holds no study ({error}); {START_ANOTHER}") from None
     if name not in names:

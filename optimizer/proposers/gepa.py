@@ -19,7 +19,7 @@ from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel
 from ...policies.policy import MemoryPolicy
 from ..config import SearchConfig
 from ..study import Played, Trial
-from .proposer import Candidate, Playing, candidate, policy_of
+from .proposer import Candidate, Playing, Proposer, candidate, policy_of
 from .reflective import improve
 
 MINIBATCH = 3
@@ -29,9 +29,9 @@ NAME = "gepa"
 ENDLESS = 10**9
 """Metric calls: the budget ends the search, not gepa."""
 PATIENCE = 10
-"""Reflections without anything new that is worth a whole race, after which a proposal comes to nothing."""
+"""Reflections after which a proposal is given up, where none was worth a whole race."""
 WORST = -1e6
-"""What gepa is told of prompts that have no score; a memory score may be below 0."""
+"""The score that gepa gets for prompts without a score; a memory score may be below 0."""
 
 Prompts = dict[str, str]
 T = TypeVar("T")
@@ -46,49 +46,6 @@ class _Stopped(BaseException):
     """Ends gepa's thread; no handler of gepa's catches it."""
 
 
-class Gepa:
-    """gepa's engine (2025) on the same users, with the same language model as prompt engineer.
-
-    It runs in a thread of its own from the seed policy's prompts. Minibatches are played when it asks for them; when it
-    wants a prompt scored on all train users, that is the next candidate, and it goes on when the race is over.
-    """
-
-    alone = True
-    explores = False
-
-    def __init__(self, search: SearchConfig, *, model: LanguageModel, arena: Playing) -> None:
-        """Start with the first proposal."""
-        self._search = search
-        self._model = model
-        self._arena = arena
-        self._engine: _Engine | None = None
-
-    def ready(self, trials: Sequence[Trial]) -> bool:
-        """Tell whether the seed policy has prompts that may change, and users for a minibatch besides the whole."""
-        return bool(self._slots(trials)) and len(trials[0].train) > 1
-
-    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
-        """Return the next policy that gepa wants scored on all train users."""
-        if self._engine is None:
-            self._engine = _Engine(
-                policy_of(trials[0]),
-                self._slots(trials),
-                sorted(trials[0].train),
-                self._search,
-                self._model,
-                self._arena,
-            )
-        return await self._engine.next(trials)
-
-    def _slots(self, trials: Sequence[Trial]) -> list[str]:
-        return [slot for slot in policy_of(trials[0]).prompt_kinds if slot in self._search.slots]
-
-    def close(self) -> None:
-        """End gepa's thread."""
-        if self._engine is not None:
-            self._engine.close()
-
-
 class _Quiet:
     """gepa would print what it does."""
 
@@ -96,27 +53,23 @@ class _Quiet:
         logging.getLogger(__name__).debug(message)
 
 
-class _Engine:
-    """gepa's thread, and the place where it meets the search."""
+class Gepa(Proposer):
+    """gepa's engine (2025) on the same users, with the same language model as prompt engineer.
 
-    def __init__(
-        self,
-        seed: MemoryPolicy,
-        slots: Sequence[str],
-        users: Sequence[str],
-        search: SearchConfig,
-        model: LanguageModel,
-        arena: Playing,
-    ) -> None:
-        self._seed, self._slots, self._users = seed, list(slots), list(users)
+    The engine runs in a thread of its own, from the seed policy's prompts; this object is its adapter. Minibatches are
+    played when the engine asks for them. A prompt that it wants scored on all train users is the next candidate; the
+    engine goes on when the race is over.
+    """
+
+    alone = True
+
+    def __init__(self, search: SearchConfig, *, model: LanguageModel, arena: Playing) -> None:
+        """Start with the first proposal."""
         self._search, self._model, self._arena = search, model, arena
-        self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="gepa", daemon=True)
         self._trials: Sequence[Trial] = ()
-        self._context = copy_context()
         self._parents: dict[MemoryPolicy, MemoryPolicy] = {}
         self._wholes: set[MemoryPolicy] = set()
-        self._wanted: asyncio.Future[Candidate] = self._loop.create_future()
         self._judged: Future[None] = Future()
         self._waits_for: Future[Any] = self._judged
         self._ended: BaseException | None = None
@@ -125,13 +78,20 @@ class _Engine:
         self._problem = ""
         self._gave_up = 0
 
-    async def next(self, trials: Sequence[Trial]) -> Candidate:
-        """Tell gepa what became of its last candidate, and return its next one."""
+    def ready(self, trials: Sequence[Trial]) -> bool:
+        """Tell whether the seed policy has prompts that may change, and users for a minibatch besides the whole."""
+        return bool(self._slots_of(trials[0])) and len(trials[0].train) > 1
+
+    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+        """Tell gepa what became of its last candidate; return the next policy that it wants scored on all users."""
         if self._ended is not None:
             raise self._ended
-        self._trials, self._wanted = trials, self._loop.create_future()
-        self._context = copy_context()
+        self._loop = asyncio.get_running_loop()
+        self._trials, self._context = trials, copy_context()
+        self._wanted: asyncio.Future[Candidate] = self._loop.create_future()
         if self._thread.ident is None:
+            self._seed, self._slots = policy_of(trials[0]), self._slots_of(trials[0])
+            self._users = sorted(trials[0].train)
             self._gave_up = sum(trial.proposer == NAME and trial.policy is None for trial in trials)
             self._thread.start()
         else:
@@ -139,11 +99,14 @@ class _Engine:
         return await self._wanted
 
     def close(self) -> None:
-        """End the thread, whatever it waits for."""
+        """End gepa's thread, whatever it waits for."""
         self._closed = True
         self._waits_for.cancel()
         if self._thread.ident is not None:
             self._thread.join()
+
+    def _slots_of(self, seed: Trial) -> list[str]:
+        return [slot for slot in policy_of(seed).prompt_kinds if slot in self._search.slots]
 
     def _run(self) -> None:
         texts = self._seed.prompts.model_dump()
@@ -168,12 +131,7 @@ class _Engine:
 
     def _end(self, error: BaseException) -> None:
         self._ended = error
-
-        def fail() -> None:
-            if not self._wanted.done():
-                self._wanted.set_exception(error)
-
-        self._loop.call_soon_threadsafe(fail)
+        self._loop.call_soon_threadsafe(self._give, error)
 
     def evaluate(self, batch: list[str], candidate: Prompts, capture_traces: bool = False) -> Any:
         """Score prompts on users, as gepa's adapters do."""
@@ -185,16 +143,16 @@ class _Engine:
             played = [None] * len(batch)
             scores = self._whole(policy, candidate, batch)
         else:
-            found = self._known(policy) or self._await(self._arena.play(policy, batch))
-            played = [found[user] for user in batch]
-            scores = _filled({user: one.score for user, one in found.items()}, batch)
+            by_user = self._known(policy) or self._await(self._arena.play(policy, batch))
+            played = [by_user[user] for user in batch]
+            scores = _filled({user: play.score for user, play in by_user.items()}, batch)
         return _gepa().EvaluationBatch(outputs=played, scores=scores, trajectories=played if capture_traces else None)
 
     def make_reflective_dataset(
         self, candidate: Prompts, eval_batch: Any, components_to_update: list[str]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """Return the failures of a minibatch's users, for each prompt."""
-        failures = [e for one in eval_batch.trajectories if one is not None for e in one.evidence]
+        failures = [e for play in eval_batch.trajectories if play is not None for e in play.evidence]
         return {name: [{"failure": evidence.labelled} for evidence in failures] for name in components_to_update}
 
     def propose_new_texts(
@@ -215,10 +173,10 @@ class _Engine:
             return new
         for name in components_to_update:
             failures = [record["failure"] for record in reflective_dataset[name]][: self._search.failures_shown]
-            asked = improve(
+            edit = improve(
                 policy, slots=[name], numbers=[], space=self._search.space, failures=failures, model=self._model
             )
-            new |= self._await(asked).prompts
+            new |= self._await(edit).prompts
         changed = self._policy(new)
         if changed is not None:
             self._parents.setdefault(changed, policy)
@@ -233,25 +191,29 @@ class _Engine:
         if trial is None:
             parent = self._origin(self._parents.get(policy, self._seed))
             changed = [slot for slot in self._slots if texts[slot] != policy_of(parent).prompts.model_dump()[slot]]
-            told = f"gepa: {', '.join(changed) or 'no'} prompt changed"
-            self._hand_over(Candidate(parent.number, told, policy))
+            change = f"gepa: {', '.join(changed) or 'no'} prompt changed"
+            self._hand_over(Candidate(parent.number, change, policy))
             trial = self._trial(policy)
         series = {} if trial is None else trial.series
         return _filled({user: nan_mean(scores) for user, scores in series.items()}, users)
 
-    def _hand_over(self, made: Candidate) -> None:
+    def _hand_over(self, new: Candidate) -> None:
         """Give the search a candidate, and wait until it comes back for another."""
-        if made.policy is None and self._gave_up:  # a resumed study has it already
+        if new.policy is None and self._gave_up:  # a resumed study has it already
             self._gave_up -= 1
             return
         self._judged = Future()
-
-        def give() -> None:
-            if not self._wanted.done():
-                self._wanted.set_result(made)
-
-        self._loop.call_soon_threadsafe(give)
+        self._loop.call_soon_threadsafe(self._give, new)
         self._wait(self._judged)
+
+    def _give(self, new: Candidate | BaseException) -> None:
+        """Give the search what it waits for, in its own thread."""
+        if self._wanted.done():
+            return
+        if isinstance(new, Candidate):
+            self._wanted.set_result(new)
+        else:
+            self._wanted.set_exception(new)
 
     def _known(self, policy: MemoryPolicy) -> Mapping[str, Played]:
         """Return how a policy did in its whole race, so that its minibatches need not be played; empty without one."""
@@ -275,9 +237,9 @@ class _Engine:
         """Return the seed policy with these prompts; None when they are refused."""
         values = self._seed.model_dump()
         values["prompts"] |= texts
-        made = candidate(self._trials[0], "", values, longest_prompt=self._search.longest_prompt)
-        self._problem = made.problem or self._problem
-        return made.policy
+        proposal = candidate(self._trials[0], "", values, longest_prompt=self._search.longest_prompt)
+        self._problem = proposal.problem or self._problem
+        return proposal.policy
 
     def _await(self, work: Coroutine[Any, Any, T]) -> T:
         """Let the search's own thread do something, and wait for it."""
@@ -298,7 +260,7 @@ class _Engine:
 
 
 def _filled(scores: Mapping[str, float], users: Sequence[str]) -> list[float]:
-    """Return users' scores; one that is unknown, or whose episode failed, gets the others' mean."""
+    """Return users' scores; a user without a score, or whose episode failed, gets the others' mean."""
     known = {user: score for user, score in scores.items() if not math.isnan(score)}
     usual = sum(known.values()) / len(known) if known else WORST
     return [known.get(user, usual) for user in users]

@@ -11,7 +11,7 @@ from ...policies.knob import Point
 from ...policies.prompts import Templates
 from ..config import SearchConfig
 from ..study import Trial, leader
-from .proposer import Candidate
+from .proposer import Candidate, Proposer
 from .sampled import at_point
 
 STRATEGIES = ("native", "rag", "awe", "awi")
@@ -19,27 +19,23 @@ STRATEGIES = ("native", "rag", "awe", "awi")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Known(Proposer):
     """Proposes native, RAG, AWE and AWI where they lie within the space; prompts are the leader's, where they fit."""
 
     search: SearchConfig
     templates: Templates
-    alone = False
     explores = True
 
     def ready(self, trials: Sequence[Trial]) -> bool:
-        """Tell whether one is left."""
+        """Tell whether any of them is untried."""
         return bool(self._left(trials))
 
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
-        """Propose one that was not tried."""
+        """Propose an untried strategy."""
         left = self._left(trials)
         name = rng.choice(sorted(left))
-        made = at_point(leader(trials), left[name], search=self.search, templates=self.templates)
-        return replace(made, change=f"the strategy {name}")
-
-    def close(self) -> None:
-        """Release nothing: it holds nothing."""
+        candidate = at_point(leader(trials), left[name], search=self.search, templates=self.templates)
+        return replace(candidate, change=f"the strategy {name}")
 
     def _left(self, trials: Sequence[Trial]) -> dict[str, Point]:
         """Return where those strategies stand that no trial has tried, with whatever prompts."""

@@ -12,43 +12,35 @@ from ...policies.policy import MemoryPolicy
 from ...policies.space import effective, nested
 from ..config import SearchConfig
 from ..study import Trial, raced
-from .proposer import Candidate, candidate, pick_parent, policy_of
+from .proposer import Candidate, Proposer, candidate, pick_parent, policy_of
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(Proposer):
     """Crosses a parent with a trial that does better for some of its users; what is written and where is one parent's.
 
     After gepa's merge (2025), with numbers beside prompts.
     """
 
     search: SearchConfig
-    alone = False
-    explores = False
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether there are two policies, each better for some user, that differ in what may change."""
         return any(self._mates(trial, trials) for trial in raced(trials))
 
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
-        """Cross two parents; each part is one's or the other's."""
-        parent = pick_parent(trials, rng)
-        mates = self._mates(parent, trials) or {}
-        if not mates:
-            parent = rng.choice([trial for trial in raced(trials) if self._mates(trial, trials)])
-            mates = self._mates(parent, trials)
+        """Cross two parents; each part comes from either."""
+        parent = pick_parent(trials, rng, fit=lambda trial: self._mates(trial, trials))
+        mates = self._mates(parent, trials)
         number = rng.choices(list(mates), weights=list(mates.values()))[0]
         mate = next(trial for trial in trials if trial.number == number)
-        one, other = policy_of(parent), policy_of(mate)
-        lent = self._lendable(one, other)
-        taken = rng.sample(list(lent), rng.randint(1, len(lent)))
-        theirs = other.values
-        values = nested(one.values | {path: theirs.get(path) for part in taken for path in lent[part]})
-        change = f"crossed with trial {mate.number}, from which it has: {', '.join(taken)}"
+        base, giver = policy_of(parent), policy_of(mate)
+        lent = self._lendable(base, giver)
+        parts = rng.sample(list(lent), rng.randint(1, len(lent)))
+        given = giver.values
+        values = nested(base.values | {path: given.get(path) for part in parts for path in lent[part]})
+        change = f"crossed with trial {mate.number}, from which it has: {', '.join(parts)}"
         return candidate(parent, change, values, longest_prompt=self.search.longest_prompt)
-
-    def close(self) -> None:
-        """Release nothing: it holds nothing."""
 
     def _mates(self, parent: Trial, trials: Sequence[Trial]) -> dict[int, float]:
         """Return by how much other trials are better than a parent, summed over the users for whom they are."""
@@ -60,14 +52,14 @@ class Merge:
                 mates[trial.number] = better
         return mates
 
-    def _lendable(self, one: MemoryPolicy, other: MemoryPolicy) -> dict[str, list[str]]:
-        """Return the parts that the second policy could lend to the first, with their paths that may change.
+    def _lendable(self, base: MemoryPolicy, giver: MemoryPolicy) -> dict[str, list[str]]:
+        """Return the parts that ``giver`` could lend to ``base``, with their paths that may change.
 
         A part means the same in both policies when the same knobs of it have an effect. Prompts come first, from the
         last to the first, then numbers, both as a policy lists them.
         """
-        a, b, knobs = one.values, other.values, self.search.space.knobs
-        in_one, in_other = effective(a, knobs), effective(b, knobs)
+        a, b, knobs = base.values, giver.values, self.search.space.knobs
+        in_base, in_giver = effective(a, knobs), effective(b, knobs)
         rows = {path: row for row, path in enumerate(a)}
         parts: dict[str, list[Knob]] = {}
         for knob in sorted(knobs, key=lambda knob: rows.get(knob.path, len(rows)) * (-1 if knob.slot else 1)):
@@ -75,9 +67,9 @@ class Merge:
                 parts.setdefault(knob.part or knob.name, []).append(knob)
         lent = {}
         for part, of_part in parts.items():
-            here = [knob for knob in of_part if knob.name in in_one]
+            here = [knob for knob in of_part if knob.name in in_base]
             paths = [knob.path for knob in here if self._may_change(knob)]
-            same = here == [knob for knob in of_part if knob.name in in_other]
+            same = here == [knob for knob in of_part if knob.name in in_giver]
             if same and any(a.get(path) != b.get(path) for path in paths):
                 lent[part] = paths
         return lent

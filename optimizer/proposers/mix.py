@@ -1,4 +1,4 @@
-"""Which proposer makes which candidate: those whose candidates come further get more of them."""
+"""Which proposer makes which candidate: proposers whose candidates succeed make more of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..study import Trial
 from .proposer import Candidate, Proposer
 
 ATTEMPTS = 3
-"""Proposals that are made for a slot before one that the study knows already is let through, to be dropped."""
+"""Proposals for a slot, before a policy that the study knows already is let through to be dropped."""
 
 
 async def propose(
@@ -25,65 +25,63 @@ async def propose(
     count: int,
     seed: int,
     broad: bool = False,
-) -> list[tuple[str, Candidate]]:
-    """Make a generation's candidates, each with its proposer's name; fewer where proposers make one at a time.
+) -> list[Candidate]:
+    """Make a generation's candidates; fewer where proposers make a single candidate at a time.
 
-    Those of a ``broad`` one are made by proposers that look everywhere. Each slot goes to the proposer that comes out
-    best of a draw from what is known of it (Thompson sampling). The same trials, seed and replies give the same
-    candidates. Raises BudgetExhausted or EndpointDown.
+    The candidates of a ``broad`` generation come from proposers that look everywhere. Elsewhere each slot goes to the
+    proposer with the best draw from what is known of it (Thompson sampling). The same trials, seed and replies give
+    the same candidates. Raises BudgetExhausted or EndpointDown.
     """
     rng = random.Random(f"propose:{seed}:{generation}")
     if broad:
         return await _spread_out(proposers, trials, count, rng)
     known = {trial.policy for trial in trials}
-    made: list[tuple[str, Candidate] | None] = [None] * count
-    took = [Ledger() for _ in range(count)]
+    slots: list[Candidate | None] = [None] * count
+    ledgers = [Ledger() for _ in range(count)]
     able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
     for _ in range(ATTEMPTS):
         plans: list[tuple[int, str, random.Random]] = []
-        for slot in _stale(made, known):
+        for slot in _stale(slots, known):
             if not able:
                 break
             name = pick_proposer(sorted(able), trials, rng)
             plans.append((slot, name, random.Random(rng.getrandbits(32))))
             if proposers[name].alone:
                 del able[name]
-        found = await side_by_side(_ask(proposers[name], trials, own, took[slot]) for slot, name, own in plans)
-        for (slot, name, _), candidate in zip(plans, found, strict=True):
-            made[slot] = (name, candidate)
-    return [(one[0], replace(one[1], took=spent)) for one, spent in zip(made, took, strict=True) if one is not None]
+        candidates = await side_by_side(
+            _ask(name, proposers[name], trials, own, ledgers[slot]) for slot, name, own in plans
+        )
+        for (slot, _, _), candidate in zip(plans, candidates, strict=True):
+            slots[slot] = candidate
+    return [candidate for candidate in slots if candidate is not None]
 
 
 async def _spread_out(
     proposers: Mapping[str, Proposer], trials: Sequence[Trial], count: int, rng: random.Random
-) -> list[tuple[str, Candidate]]:
+) -> list[Candidate]:
     """Let the proposers that look everywhere make one candidate after another, in sight of those before."""
-    made: list[tuple[str, Candidate]] = []
+    candidates: list[Candidate] = []
     seen = list(trials)
     for _ in range(count):
         name = next(name for name, proposer in proposers.items() if proposer.explores and proposer.ready(seen))
-        took = Ledger()
-        candidate = replace(await _ask(proposers[name], seen, rng, took), took=took)
-        made.append((name, candidate))
-        seen.append(_pending(candidate, number=len(seen)))
-    return made
+        new = await _ask(name, proposers[name], seen, rng, Ledger())
+        candidates.append(new)  # a trial of which nothing is known yet:
+        seen.append(Trial(len(seen), 1, new.policy, new.parent, new.change, "check", accepted=False, reason=""))
+    return candidates
 
 
-def _pending(candidate: Candidate, *, number: int) -> Trial:
-    """Return a candidate as a trial of which nothing is known yet."""
-    return Trial(number, 1, candidate.policy, candidate.parent, candidate.change, "check", accepted=False, reason="")
-
-
-async def _ask(proposer: Proposer, trials: Sequence[Trial], rng: random.Random, account: Ledger) -> Candidate:
-    with on_account(account):
-        return await proposer.propose(trials, rng)
+async def _ask(name: str, proposer: Proposer, trials: Sequence[Trial], rng: random.Random, ledger: Ledger) -> Candidate:
+    """Have a candidate made; the slot's ``ledger`` also holds what its earlier candidates cost."""
+    with on_account(ledger):
+        candidate = await proposer.propose(trials, rng)
+    return replace(candidate, ledger=ledger, proposer=name)
 
 
 def pick_proposer(names: Sequence[str], trials: Sequence[Trial], rng: random.Random) -> str:
-    """Draw how many successes each proposer brings for what its candidates take in calls; return the highest.
+    """Draw each proposer's successes per call of its candidates; return the proposer with the highest draw.
 
     A success is a candidate that was clearly better than all before it on train users. Its share has a Beta posterior.
-    What was refused, or known before, took no calls; it fails, and tells nothing of what a candidate takes.
+    A candidate that was refused, or known before, took no calls: it counts as a failure, and not in the mean of calls.
     """
     every = [trial.calls for trial in trials if trial.calls]
     usual = sum(every) / len(every) if every else 1.0
@@ -91,18 +89,18 @@ def pick_proposer(names: Sequence[str], trials: Sequence[Trial], rng: random.Ran
     for name in names:
         of_it = [trial for trial in trials if trial.proposer == name]
         won = sum(trial.led for trial in of_it)
-        took = [trial.calls for trial in of_it if trial.calls]
-        calls = (usual + sum(took)) / (1 + len(took))
+        known = [trial.calls for trial in of_it if trial.calls]
+        calls = (usual + sum(known)) / (1 + len(known))
         drawn[name] = rng.betavariate(1 + won, 1 + len(of_it) - won) / calls
     return max(drawn, key=drawn.__getitem__)
 
 
-def _stale(made: Sequence[tuple[str, Candidate] | None], known: Set[MemoryPolicy | None]) -> list[int]:
+def _stale(slots: Sequence[Candidate | None], known: Set[MemoryPolicy | None]) -> list[int]:
     """Return the slots without a candidate, or with a policy that was tried or proposed before."""
     seen, stale = set(known), []
-    for slot, one in enumerate(made):
-        if one is None or (one[1].policy is not None and one[1].policy in seen):
+    for slot, candidate in enumerate(slots):
+        if candidate is None or (candidate.policy is not None and candidate.policy in seen):
             stale.append(slot)
         else:
-            seen.add(one[1].policy)
+            seen.add(candidate.policy)
     return stale

@@ -11,10 +11,9 @@ from ...policies.files import PolicyError, load_policy
 from ...policies.policy import MemoryPolicy, default_prompts
 from ...policies.prompts import Templates
 from ...policies.space import Space
+from .known import STRATEGIES
 from .numbers import NumberSampler, apply_point
 
-PRESETS = ("native", "rag", "awe", "awi")
-ORIGINS = ("preset", "file", "random", "damaged")
 Origin = Literal["preset", "file", "random", "damaged"]
 DAMAGES = (
     "too many kinds", "others", "brief and shared", "unheard", "merge replaces", "merge drops", "too much at once",
@@ -141,10 +140,10 @@ def _members(name: str, seed: int, templates: Templates | None) -> Iterator[Memb
                 _random(f"{kind}-{i}", rng, templates) if kind == "random" else _damaged(f"{kind}-{i}", rng, templates)
             )
         return
-    for source in PRESETS if name == "presets" else (name,):
+    for source in STRATEGIES if name == "presets" else (name,):
         policy = load_policy(source, templates=templates)
         prompt = "" if policy.prompts.write is None else "its own"
-        yield Member(source, "preset" if source in PRESETS else "file", prompt, policy)
+        yield Member(source, "preset" if source in STRATEGIES else "file", prompt, policy)
 
 
 def _random(name: str, rng: random.Random, templates: Templates | None) -> Member:

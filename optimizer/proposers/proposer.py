@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,7 +15,7 @@ from ...policies.lm import LanguageModel, Ledger
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
 from ..config import SearchConfig
-from ..study import Played, Trial, leader, raced
+from ..study import Played, Trial, leader, raced, users_won
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +29,18 @@ class Candidate:
     policy: MemoryPolicy | None
     problem: str = ""
     """Why there is no policy."""
-    took: Ledger = field(default_factory=Ledger, compare=False)
-    """What proposing took, proposals that it came instead of included."""
+    ledger: Ledger = field(default_factory=Ledger, compare=False)
+    """What proposing cost, proposals that it replaces included."""
+    proposer: str = ""
+    """The name of its proposer."""
 
 
 class Proposer(Protocol):
     """Makes new policies from the study so far."""
 
-    alone: bool
+    alone: bool = False
     """Whether it must see what became of its last candidate before it makes another."""
-    explores: bool
+    explores: bool = False
     """Whether it looks everywhere, without regard to what was good so far."""
 
     def ready(self, trials: Sequence[Trial]) -> bool:
@@ -56,7 +57,6 @@ class Proposer(Protocol):
 
     def close(self) -> None:
         """Release what it holds; the search is over."""
-        ...
 
 
 class Playing(Protocol):
@@ -81,25 +81,20 @@ class Means:
     arena: Playing
 
 
-def wins(trials: Sequence[Trial]) -> Counter[int]:
-    """Count the train users for whom each raced trial is best, by its number; ties count for all."""
-    found = raced(trials)
-    won: Counter[int] = Counter()
-    for user in found[0].train:
-        scores = {trial.number: trial.train.get(user, math.nan) for trial in found}
-        best = max((score for score in scores.values() if not math.isnan(score)), default=math.nan)
-        won.update(number for number, score in scores.items() if score == best)
-    return won
+def pick_parent(
+    trials: Sequence[Trial], rng: random.Random, *, fit: Callable[[Trial], object] = lambda _: True
+) -> Trial:
+    """Pick among the trials that are best for some user, the more users the likelier; the leader counts for all.
 
-
-def pick_parent(trials: Sequence[Trial], rng: random.Random) -> Trial:
-    """Pick among the trials that are best for some user, the more users the likelier; the leader counts for all."""
-    weights = wins(trials)
+    Where the picked trial is not ``fit``, another raced trial that is replaces it.
+    """
+    weights = Counter({number: len(users) for number, users in users_won(raced(trials)).items()})
     first = leader(trials)
     weights[first.number] += len(first.train)
     numbers = sorted(weights)
-    chosen = rng.choices(numbers, weights=[weights[n] for n in numbers])[0]
-    return next(trial for trial in trials if trial.number == chosen)
+    number = rng.choices(numbers, weights=[weights[n] for n in numbers])[0]
+    parent = next(trial for trial in trials if trial.number == number)
+    return parent if fit(parent) else rng.choice([trial for trial in raced(trials) if fit(trial)])
 
 
 def policy_of(trial: Trial) -> MemoryPolicy:

@@ -17,7 +17,7 @@ from ...policies.prompts import REQUIRED_SLOTS
 from ...policies.space import Space, nested
 from ..config import SearchConfig
 from ..study import Evidence, Trial, raced
-from .proposer import Candidate, candidate, pick_parent, policy_of
+from .proposer import Candidate, Proposer, candidate, pick_parent, policy_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,11 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Reflective:
+class Reflective(Proposer):
     """Lets a language model read failures and edit what they belong to."""
 
     search: SearchConfig
     model: LanguageModel
-    alone = False
-    explores = False
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether there are failures that something belongs to."""
@@ -46,9 +44,7 @@ class Reflective:
 
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
         """Edit a parent in the light of some of its failures, those of a frequent stage the likelier."""
-        parent = pick_parent(trials, rng)
-        if not self._readable(parent):
-            parent = rng.choice([trial for trial in raced(trials) if self._readable(trial)])
+        parent = pick_parent(trials, rng, fit=self._readable)
         base, shown = policy_of(parent), self._pick(parent, rng)
         slots, names = self._concerned(base, {evidence.kind for evidence in shown})
         failures = [failure.labelled if self.search.routing else failure.text for failure in shown]
@@ -60,17 +56,13 @@ class Reflective:
             knob = self.search.space.knob(name)
             places[knob.path] = knob.hold(value)
         values = nested(base.values | places)
-        changed = [f"{slot} prompt" for slot in edit.prompts] + [
-            f"{name} {value}" for name, value in edit.numbers.items()
-        ]
-        told = f"{', '.join(changed) or 'no change'}: {edit.reason}"
-        made = candidate(parent, told, values, longest_prompt=self.search.longest_prompt)
-        if edit.numbers and made.policy is not None and self.search.space.point_of(made.policy) is None:
-            return replace(made, policy=None, problem="numbers: outside search.space")
-        return made
-
-    def close(self) -> None:
-        """Release nothing: it holds nothing."""
+        changed = [f"{slot} prompt" for slot in edit.prompts]
+        changed += [f"{name} {value}" for name, value in edit.numbers.items()]
+        change = f"{', '.join(changed) or 'no change'}: {edit.reason}"
+        proposal = candidate(parent, change, values, longest_prompt=self.search.longest_prompt)
+        if edit.numbers and proposal.policy is not None and self.search.space.point_of(proposal.policy) is None:
+            return replace(proposal, policy=None, problem="numbers: outside search.space")
+        return proposal
 
     def _slots(self, policy: MemoryPolicy) -> list[str]:
         return [slot for slot in policy.prompt_kinds if slot in self.search.slots] if self.search.prompts else []

@@ -26,11 +26,11 @@ from .evidence import gather_evidence
 LOST = 0.1
 """p-value of the signed-rank test below which a race counts as lost."""
 UNLIKELY = 0.6
-"""One-sided p of no gain over a rival, on half of the groups or more, above which a race is left."""
+"""One-sided p of no gain over a rival, on half of the groups or more, above which a candidate leaves the race."""
 FIRST_LOOK = 3
-"""The first look takes in one of so many parts of a task's stages."""
-ONE_OF = 2
-"""Of candidates that race together, one of so many goes on after each rung (successive halving)."""
+"""The first look at a race is at 1 / FIRST_LOOK of a task's stages."""
+HALVING = 2
+"""After each rung, the best 1 / HALVING of the candidates that race together go on (successive halving)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class Race:
     """Why episodes failed, by group."""
     finished: bool
     outrun: bool
-    """Whether it was left only because others that raced beside it were better."""
+    """Whether it left the race only because others of its heat were better."""
     summary: Summary | None
     """None unless finished."""
     evidence: tuple[Evidence, ...]
     stages: int
     """Whole stages of its episodes."""
-    took: Ledger
+    ledger: Ledger
 
 
 @dataclass(slots=True, eq=False)
@@ -60,15 +60,15 @@ class _Entrant:
 
     policy: MemoryPolicy
     rivals: Sequence[Trial]
-    found: Mapping[str, Evaluation] = field(default_factory=dict)
+    evaluations: Mapping[str, Evaluation] = field(default_factory=dict)
     """By group, as far as it got."""
     upto: int | None = None
     """Stages of each task that count; None is all of them."""
-    took: Ledger = field(default_factory=Ledger)
+    ledger: Ledger = field(default_factory=Ledger)
 
     @property
     def series(self) -> dict[str, tuple[float, ...]]:
-        return {group: series_of(evaluation)[: self.upto] for group, evaluation in self.found.items()}
+        return {group: series_of(evaluation)[: self.upto] for group, evaluation in self.evaluations.items()}
 
     @property
     def score(self) -> float:
@@ -91,7 +91,7 @@ class Validation:
     slices: Slices = field(default_factory=dict)
     stages: int = 0
     """Whole stages of its episodes."""
-    took: Ledger = field(default_factory=Ledger)
+    ledger: Ledger = field(default_factory=Ledger)
 
 
 class Arena:
@@ -110,7 +110,7 @@ class Arena:
     ) -> None:
         """Race on ``block`` train groups first, then on twice as many, and so on; without ``racing``, on all at once.
 
-        Where ``replays`` by task are given, memory hears those instead of acting. ``done`` hears of every episode.
+        Where ``replays`` by task are given, memory hears them instead of acting. ``done`` hears of every episode.
         """
         self._train = random.Random(f"train:{seed}").sample(splits.train, len(splits.train))
         self._validation = splits.validation
@@ -137,7 +137,7 @@ class Arena:
         self._train.sort(key=lambda group: distance(group.id))
 
     async def play(self, policy: MemoryPolicy, groups: Sequence[str]) -> Mapping[str, Played]:
-        """Return how a policy does on these train groups, by group; what is played here its race need not play again.
+        """Return how a policy does on these train groups, by group; its race does not play them again.
 
         Raises BudgetExhausted or EndpointDown.
         """
@@ -166,14 +166,14 @@ class Arena:
         ``rivals``, each candidate's own, and the races are aligned with ``policies``.
         """
         every = [_Entrant(policy, against) for policy, against in zip(policies, rivals, strict=True)]
-        steps = self._rungs() if any(rivals) else [(len(self._train), None)]
+        steps = self._rungs() if any(rivals) else iter([(len(self._train), None)])
         running, outrun = every, list[_Entrant]()
         for groups, stages in steps:
             await side_by_side(self._run_on(entrant, self._train[:groups], stages) for entrant in running)
             if groups < len(self._train) or stages is not None:
-                level = [entrant for entrant in running if not self._is_behind(entrant)]
-                ranked = sorted(level, key=lambda entrant: (math.isnan(entrant.score), -entrant.score))
-                most = math.ceil(len(running) / ONE_OF)
+                abreast = [e for e in running if not any(self._is_behind(e, rival) for rival in e.rivals)]
+                ranked = sorted(abreast, key=lambda entrant: (math.isnan(entrant.score), -entrant.score))
+                most = math.ceil(len(running) / HALVING)
                 running, outrun = ranked[:most], outrun + ranked[most:]
         for policy in policies:
             await self._leave(policy)
@@ -187,7 +187,7 @@ class Arena:
         for groups, stages in self._rungs():
             here = groups / every * (stages or longest) / longest
             total, before = total + count * (here - before), here
-            count = math.ceil(count / ONE_OF)
+            count = math.ceil(count / HALVING)
         return total
 
     @property
@@ -199,16 +199,16 @@ class Arena:
     def _longest(self) -> int:
         return max(group.stages for group in self._train)
 
-    def _rungs(self) -> list[tuple[int, int | None]]:
-        return list(rungs(len(self._train), block=self._block, stages=self._longest))
+    def _rungs(self) -> Iterator[tuple[int, int | None]]:
+        return rungs(len(self._train), block=self._block, stages=self._longest)
 
     async def _run_on(self, entrant: _Entrant, groups: Sequence[Group], stages: int | None) -> None:
-        with on_account(entrant.took):
-            entrant.found = {**entrant.found, **await self._evaluate(entrant.policy, groups, stages)}
+        with on_account(entrant.ledger):
+            entrant.evaluations = {**entrant.evaluations, **await self._evaluate(entrant.policy, groups, stages)}
         entrant.upto = stages
 
     def _race_of(self, entrant: _Entrant, *, finished: bool, outrun: bool) -> Race:
-        every = joined(list(entrant.found.values()))
+        every = joined(list(entrant.evaluations.values()))
         scores = {} if entrant.upto is not None else mean_scores(entrant.series)
         return Race(
             entrant.series,
@@ -219,37 +219,34 @@ class Arena:
             evidence=self._evidence(every, entrant.policy) if finished else (),
             outrun=outrun,
             stages=stages_of(every),
-            took=entrant.took,
+            ledger=entrant.ledger,
         )
 
-    def _is_behind(self, entrant: _Entrant) -> bool:
-        """Tell whether a candidate has lost to a rival, or is not likely to lead in the end."""
-        return any(self._is_behind_one(entrant, mean_scores(rival.series, entrant.upto)) for rival in entrant.rivals)
-
-    def _is_behind_one(self, entrant: _Entrant, others: Mapping[str, float]) -> bool:
-        scores = mean_scores(entrant.series)
+    def _is_behind(self, entrant: _Entrant, rival: Trial) -> bool:
+        """Tell whether a candidate has lost to a rival, or is not likely to lead it in the end."""
+        scores, others = mean_scores(entrant.series), mean_scores(rival.series, entrant.upto)
         _, p = paired_test(scores, others)
-        unlikely = not compare(scores, others).mean > 0 if math.isnan(p) else p > UNLIKELY
+        unlikely = not paired_difference(scores, others).mean > 0 if math.isnan(p) else p > UNLIKELY
         halfway = entrant.upto is None and 2 * len(scores) >= len(self._train)
         return has_lost(others, scores) or (halfway and unlikely)
 
     async def validate(self, policy: MemoryPolicy, best: Trial | None = None) -> Validation:
         """Run a policy on all validation groups; on half of them, where it does no better than ``best`` there."""
-        half, took = self._validation[: len(self._validation) // 2] if best is not None else [], Ledger()
-        with on_account(took):
+        half, ledger = self._validation[: len(self._validation) // 2] if best is not None else [], Ledger()
+        with on_account(ledger):
             parts = [await self._run(policy, half)] if len(half) > 1 else []
             if best is None or not parts or paired_difference(parts[0].by_group, best.validation).mean > 0:
                 rest = self._validation[len(half) if parts else 0 :]
                 parts.append(await self._run(policy, rest))
-        found = joined(parts)
+        whole = joined(parts)
         return Validation(
-            found.by_group,
-            found.failures,
-            finished=len(found.episodes) == len(tasks_of(self._validation)),
-            headroom=found.mean("ceiling") - found.mean("floor"),
-            slices=slices_of(found, tasks_of(self._validation), stage_noun=self.track.stage_noun),
-            stages=stages_of(found),
-            took=took,
+            whole.by_group,
+            whole.failures,
+            finished=len(whole.episodes) == len(tasks_of(self._validation)),
+            headroom=whole.mean("ceiling") - whole.mean("floor"),
+            slices=slices_of(whole, tasks_of(self._validation), stage_noun=self.track.stage_noun),
+            stages=stages_of(whole),
+            ledger=ledger,
         )
 
     async def _evaluate(
@@ -258,13 +255,13 @@ class Arena:
         """Return an evaluation for each group, those held from before included."""
         new = [group for group in groups if (policy.key, group.id) not in self._held]
         if new:
-            found = await self._run(policy, new, stages)
+            evaluation = await self._run(policy, new, stages)
             for group in new:
-                self._held[policy.key, group.id] = part_of(found, group)
+                self._held[policy.key, group.id] = part_of(evaluation, group)
         held = {group.id: self._held[policy.key, group.id] for group in groups}
         if stages is not None:  # an episode that stopped has more to tell when it goes on
             stopped = {(policy.key, group.id) for group in new if group.stages > stages}
-            self._held = {place: found for place, found in self._held.items() if place not in stopped}
+            self._held = {place: part for place, part in self._held.items() if place not in stopped}
         return held
 
     async def _run(self, policy: MemoryPolicy, groups: Sequence[Group], stages: int | None = None) -> Evaluation:
@@ -273,7 +270,7 @@ class Arena:
         )
 
     async def _leave(self, policy: MemoryPolicy) -> None:
-        self._held = {place: found for place, found in self._held.items() if place[0] != policy.key}
+        self._held = {place: part for place, part in self._held.items() if place[0] != policy.key}
         await self._evaluator.leave(policy)
 
     def _evidence(self, evaluation: Evaluation, policy: MemoryPolicy) -> tuple[Evidence, ...]:
@@ -349,12 +346,7 @@ def has_lost(rival: Mapping[str, float], scores: Mapping[str, float]) -> bool:
         return trial.should_prune()
 
 
-def compare(scores: Mapping[str, float], others: Mapping[str, float]) -> Estimate:
-    """Return the paired difference over groups, with its interval."""
-    return paired_difference(scores, others)
-
-
-def told(difference: Estimate) -> str:
+def difference_text(difference: Estimate) -> str:
     """Write a difference with its interval, where there is one."""
     mean, low, high = (round(value, 3) + 0.0 for value in (difference.mean, difference.low, difference.high))
     return f"{mean:+.3f}" if math.isnan(low) else f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"

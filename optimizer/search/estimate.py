@@ -17,7 +17,7 @@ from ...policies.policy import MemoryPolicy
 from ..config import Config, SearchConfig
 from ..models import embedder_price, price_of, track_of
 from .allowance import Allowance
-from .arena import ONE_OF, rungs
+from .arena import HALVING, rungs
 from .forecasting import knows
 from .loop import NO_LOOK_BEFORE
 from .rehearsal import NOTHING, Rehearsal, Taken
@@ -211,7 +211,7 @@ def race(
         here = groups / every * (whole if first is None else begun)
         total, before = total + left * (here - before), here
         if together > 1:
-            left = math.ceil(left * together / ONE_OF) / together
+            left = math.ceil(left * together / HALVING) / together
         else:
             left *= 1 - _lost(groups / every, whole=first is None, numbers=search.changes_numbers)
     return total

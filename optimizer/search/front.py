@@ -44,44 +44,33 @@ class Placed:
 
 def placed(trials: Sequence[Trial]) -> list[Placed]:
     """Return the places of the policies that met all train users and whose cost is known, each policy once."""
-    found: dict[str, Placed] = {}
+    places: dict[str, Placed] = {}
     for trial in raced(trials):
         per_turn = None if trial.summary is None else trial.summary.per_turn
         if trial.policy is not None and per_turn is not None and not math.isnan(trial.score):
-            found.setdefault(trial.policy.key, Placed(trial, per_turn))
-    return list(found.values())
+            places.setdefault(trial.policy.key, Placed(trial, per_turn))
+    return list(places.values())
 
 
 def front(places: Sequence[Placed]) -> list[Placed]:
     """Return the places that no other beats, the cheapest first."""
-    best = [one for one in places if not any(other.beats(one) for other in places)]
-    return sorted(best, key=lambda one: (one.cost, one.trial.number))
-
-
-def users_won(places: Sequence[Placed]) -> dict[int, list[str]]:
-    """Return the train users for whom each policy is best, by the number of its trial; ties count for all."""
-    won: dict[int, list[str]] = {}
-    for user in places[0].trial.train if places else ():
-        scores = {one.trial.number: one.trial.train.get(user, math.nan) for one in places}
-        best = max((score for score in scores.values() if not math.isnan(score)), default=math.nan)
-        for number in (number for number, score in scores.items() if score == best):
-            won.setdefault(number, []).append(user)
-    return won
+    best = [place for place in places if not any(other.beats(place) for other in places)]
+    return sorted(best, key=lambda place: (place.cost, place.trial.number))
 
 
 def pick(trials: Sequence[Trial], objective: Objective, prices: Prices | None) -> Trial | None:
-    """Return the trial that an objective is for, among the policies that are surely better than the seed.
+    """Return the trial that is best by an objective among the policies that are surely better than the seed policy.
 
-    Sure is what was accepted at a look, and what is better on train users with p < SURE.
-    It keeps at least KEPT of the leader's gain on train users: so nothing wins by costing next to nothing. None where
-    no policy is like that.
+    A policy is surely better when it was accepted at a look, or is better on train users with p < SURE. It must keep
+    KEPT of the leader's gain on train users, so that nothing wins by costing next to nothing. None where no policy
+    does.
     """
     seed = trials[0]
     floor = max(0.0, seed.score + KEPT * (leader(trials).score - seed.score))
-    able = [one for one in placed(trials) if one.score > 0 and one.score >= floor and _surely_better(one.trial, trials)]
-    worth = [(objective.worth(one.score, one.per_turn, prices), one.trial) for one in able]
+    able = [p for p in placed(trials) if p.score > 0 and p.score >= floor and _surely_better(p.trial, trials)]
+    worth = [(objective.worth(place.score, place.per_turn, prices), place.trial) for place in able]
     known = [(value, -trial.number, trial) for value, trial in worth if value is not None]
-    return max(known, key=lambda one: one[:2])[2] if known else None
+    return max(known, key=lambda row: row[:2])[2] if known else None
 
 
 def _surely_better(trial: Trial, trials: Sequence[Trial]) -> bool:

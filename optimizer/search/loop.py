@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 
+from ...env.statistics import paired_difference
 from ...policies.lm import BudgetExhausted, LanguageModelError, Ledger, Limits
 from ...policies.lm.base import merged
 from ...policies.lm.prices import Prices
@@ -16,18 +17,18 @@ from ..look import Look
 from ..proposers.mix import propose
 from ..proposers.numbers import distributions
 from ..proposers.proposer import Candidate, Proposer
-from ..study import Kind, Stage, Study, Trial, leader
+from ..study import Decision, Kind, Study, Trial, leader
 from .acceptance import level, look, promising
-from .arena import Arena, Race, Validation, compare, mean_scores, told
+from .arena import Arena, Race, Validation, difference_text, mean_scores
 from .front import pick
 from .screen import Screen, Verdict, raced
 
 NO_LOOK_BEFORE = 5
-"""The first generation with a look on the way: what leads before is soon overtaken."""
+"""The first generation with a look on the way: an earlier leader is soon overtaken."""
 GENERATIONS_BETWEEN_LOOKS = 5
-"""On the way: each look makes the next one dearer, and what leads is looked at in the end."""
+"""Generations between looks on the way: each look makes the next dearer, and the leader is looked at in the end."""
 FOR_BROAD_START = 2 / 3
-"""Of what is left after the seed policy, the share that a broad start may take if its candidates cost as much."""
+"""Share of the budget after the seed policy that a broad start may take, if its candidates cost as much."""
 
 
 @dataclass
@@ -49,8 +50,8 @@ class Loop:
     async def run(self, seed_policy: MemoryPolicy) -> str:
         """Evolve until the generations are done, nothing is left to propose or the budget is spent; return which.
 
-        Goes on where the study stands. A candidate is compared with its parent and with the leader on the same train
-        users; who leads there clearly is looked at, now and then, on users that no proposal has seen.
+        The loop goes on where the study stands. A candidate is compared with its parent and with the leader on the same
+        train users. A candidate that leads clearly is looked at, now and then, on users that no proposal has seen.
         """
         try:
             if not self.study.trials:
@@ -59,12 +60,12 @@ class Loop:
             for generation in range(self._next_generation(), self.search.generations + 1):
                 earlier = [trial for trial in self.study.trials if trial.generation < generation]
                 size, broad = self._size(generation), bool(self._broad(generation))
-                made = await propose(
+                candidates = await propose(
                     self.proposers, earlier, generation=generation, count=size, seed=self.search.seed, broad=broad
                 )
-                if not made:
+                if not candidates:
                     return f"none of the proposers ({', '.join(self.proposers)}) has anything to make a candidate from"
-                entrants = self._checked(made, await self._screen([one for _, one in made], generation), generation)
+                entrants = self._checked(candidates, await self._screen(candidates, generation), generation)
                 together = len(entrants) if broad and self.search.racing else 1
                 for first in range(0, len(entrants), together):
                     heat = entrants[first : first + together]
@@ -77,7 +78,7 @@ class Loop:
     async def look_last(self) -> None:
         """Look at the leader on the validation users, unless it is accepted already. Raises BudgetExhausted.
 
-        Where the objective is not the score alone, its pick comes first, and nothing more is looked at if it is good.
+        Where the objective is not the score alone, its pick comes first; the leader is looked at if the pick is bad.
         """
         if self.search.aim.counts_cost and await self._settle():
             return
@@ -90,9 +91,9 @@ class Loop:
         self._append(await self._look(again, first.policy, last=True))
 
     async def _settle(self) -> bool:
-        """Accept the objective's pick last, unless validation users are against it; tell whether there is one.
+        """Accept the objective's pick last, unless validation users are against it; tell whether it was accepted.
 
-        A search that was stopped after that goes on from there.
+        A search that was stopped after its pick goes on from there.
         """
         settled = next((trial for trial in self.study.trials if trial.kind == "pick"), None)
         if settled is not None:
@@ -108,13 +109,14 @@ class Loop:
             trial = trial if known is None else replace(trial, validation=known.validation, slices=known.slices)
             settled = _ended(trial, "race", change, accepted=True)
         else:
-            found = await self.arena.validate(policy)
-            trial = _with_look(trial, found)
-            seen = self._seen(found, best, last=True)
-            trial = replace(trial, look=seen)
-            told_of = f"{told(seen.over_seed.gain)} over the seed policy on validation (p {seen.over_seed.p:.4f})"
-            broken = _broken(found, best)
-            reason = f"{told_of}, needed {seen.level:.4f}" + (f"; {_told_of(broken)}" if broken else "")
+            validation = await self.arena.validate(policy)
+            seen = self._seen(validation, best, last=True)
+            gain = (
+                f"{difference_text(seen.over_seed.gain)} over the seed policy on validation (p {seen.over_seed.p:.4f})"
+            )
+            broken = _broken(validation, best)
+            reason = f"{gain}, needed {seen.level:.4f}" + (f"; {_failures_text(broken)}" if broken else "")
+            trial = _with_validation(trial, validation, look=seen)
             settled = _ended(trial, "validate", reason, accepted=seen.sure and not broken)
         self._append(settled)
         return settled.accepted
@@ -164,20 +166,20 @@ class Loop:
 
     async def _screen(self, candidates: Sequence[Candidate], generation: int) -> list[Verdict]:
         """Show the screen each new policy once; the check refuses the others."""
-        tried = {trial.policy for trial in self.study.trials if trial.generation < generation}
-        found = [one.policy for one in candidates if one.policy is not None and one.policy not in tried]
-        new = list(dict.fromkeys(found))
+        known = {trial.policy for trial in self.study.trials if trial.generation < generation}
+        policies = dict.fromkeys(candidate.policy for candidate in candidates)
+        new = [policy for policy in policies if policy is not None and policy not in known]
         verdicts = dict(zip(new, await self.screen.screen(new, self.study.trials, generation=generation), strict=True))
         unseen = Verdict(keep=True, reason="no new policy")
-        return [unseen if one.policy is None else verdicts.pop(one.policy, unseen) for one in candidates]
+        return [unseen if policy is None else verdicts.pop(policy, unseen) for policy in (c.policy for c in candidates)]
 
     async def _judge_seed(self, policy: MemoryPolicy) -> Trial:
         race = await self.arena.race(policy, [])
-        found = Validation({}, {}) if self.search.acceptance == "train" else await self.arena.validate(policy)
-        known = [score for score in found.scores.values() if not math.isnan(score)]
-        lacking = self.search.acceptance != "train" and (len(known) < 2 or found.headroom <= 0)
+        validation = Validation({}, {}) if self.search.acceptance == "train" else await self.arena.validate(policy)
+        known = [score for score in validation.scores.values() if not math.isnan(score)]
+        lacking = self.search.acceptance != "train" and (len(known) < 2 or validation.headroom <= 0)
         if all(map(math.isnan, race.scores.values())) or lacking:
-            reasons = [*race.failures.values(), *found.failures.values()]
+            reasons = [*race.failures.values(), *validation.failures.values()]
             cannot = (
                 "the upper bound is not above chance: the model cannot do the task, "
                 f"even when told the {self.arena.track.noun}'s state"
@@ -192,56 +194,54 @@ class Loop:
             parent=None,
             kind="seed",
             change="the seed policy",
-            stage="seed",
+            decided_at="seed",
             accepted=True,
             reason="where the search starts",
         )
-        return _with_look(_with_race(self._placed(seed), race), found)
+        return _with_validation(_with_race(self._placed(seed), race), validation)
 
-    def _checked(
-        self, made: Sequence[tuple[str, Candidate]], verdicts: Sequence[Verdict], generation: int
-    ) -> list[Trial]:
-        """Return a generation's candidates as trials: those whose stage is ``race`` are to race."""
-        found = [trial for trial in self.study.trials if trial.generation < generation]
+    def _checked(self, candidates: Sequence[Candidate], verdicts: Sequence[Verdict], generation: int) -> list[Trial]:
+        """Return a generation's candidates as trials: those whose ``decided_at`` is ``race`` are to race."""
+        known = [trial for trial in self.study.trials if trial.generation < generation]
         written = [trial.number for trial in self._candidates(generation)]
         numbers = chain(written, count(len(self.study.trials)))
-        first = len(found)
-        for (proposer, candidate), verdict, number in zip(made, verdicts, numbers, strict=False):
+        first = len(known)
+        for candidate, verdict, number in zip(candidates, verdicts, numbers, strict=False):
             trial = Trial(
                 number=number,
                 generation=generation,
                 policy=candidate.policy,
                 parent=candidate.parent,
-                proposer=proposer,
+                proposer=candidate.proposer,
                 change=candidate.change,
-                stage="race",
+                decided_at="race",
                 accepted=False,
                 reason="",
-                ledger=merged([candidate.took, verdict.took]),
+                ledger=merged([candidate.ledger, verdict.ledger]),
                 forecast=verdict.forecast,
             )
             trial = self._placed(trial)
-            twin = next((earlier for earlier in found if earlier.policy == candidate.policy), None)
+            twin = next((earlier for earlier in known if earlier.policy == candidate.policy), None)
             if candidate.policy is None:
                 trial = _ended(trial, "check", candidate.problem)
             elif twin is not None:
                 trial = _ended(trial, "check", f"the same policy as trial {twin.number}")
             elif not verdict.keep:
                 trial = _ended(trial, "screen", verdict.reason)
-            found.append(trial)
-        return found[first:]
+            known.append(trial)
+        return known[first:]
 
     async def _judge(self, heat: Sequence[Trial]) -> None:
         """Race candidates together, decide on each of them, and write down those that are not in the study yet."""
-        entrants = [(trial, trial.policy) for trial in heat if trial.stage == "race" and trial.policy is not None]
+        entrants = [(trial, trial.policy) for trial in heat if trial.decided_at == "race" and trial.policy is not None]
         first = leader(self.study.trials[: heat[0].number])
         rivals = [list(dict.fromkeys([self._parent(trial).number, first.number])) for trial, _ in entrants]
         races = await self.arena.heat(
             [policy for _, policy in entrants], [[self.study.trials[number] for number in those] for those in rivals]
         )
-        found = {trial.number: (policy, race) for (trial, policy), race in zip(entrants, races, strict=True)}
+        raced = {trial.number: (policy, race) for (trial, policy), race in zip(entrants, races, strict=True)}
         for trial in heat[sum(trial.number < len(self.study.trials) for trial in heat) :]:
-            self._append(await self._decide(trial, *found[trial.number]) if trial.number in found else trial)
+            self._append(await self._decide(trial, *raced[trial.number]) if trial.number in raced else trial)
 
     async def _decide(self, trial: Trial, policy: MemoryPolicy, race: Race) -> Trial:
         """Decide on a candidate after its race; every way out says why."""
@@ -250,12 +250,12 @@ class Loop:
         if lost:
             return _ended(trial, "race", lost)
         trial = replace(trial, led=promising(race.scores, first.train))
-        ahead = f"{told(compare(race.scores, first.train))} over trial {first.number}"
+        ahead = f"{difference_text(paired_difference(race.scores, first.train))} over trial {first.number}"
         if self.search.acceptance == "train":
             return _ended(trial, "race", f"{ahead}: the best mean on train {self.arena.track.noun}s", accepted=True)
         if not promising(race.scores, self.study.best.train):
             return _ended(trial, "race", f"{ahead}: it leads, but not clearly over trial {self.study.best.number}")
-        looks = [earlier.generation for earlier in self.study.trials if earlier.stage == "validate"]
+        looks = [earlier.generation for earlier in self.study.trials if earlier.decided_at == "validate"]
         if trial.generation < (looks[-1] + GENERATIONS_BETWEEN_LOOKS if looks else NO_LOOK_BEFORE):
             when = (
                 f"the last look was in generation {looks[-1]}"
@@ -272,18 +272,18 @@ class Loop:
         """Say why a candidate does not lead; empty when it does."""
         stages = None if race.scores else max(map(len, race.series.values()), default=0)
         scores = mean_scores(race.series, stages)
-        gain, over_first = (compare(scores, mean_scores(rival.series, stages)) for rival in (parent, first))
-        against = f"{told(gain)} over its parent, trial {parent.number}"
+        gain, over_first = (paired_difference(scores, mean_scores(rival.series, stages)) for rival in (parent, first))
+        against = f"{difference_text(gain)} over its parent, trial {parent.number}"
         if not race.finished:
-            ahead = f", {told(over_first)} over trial {first.number}" if first != parent else ""
+            ahead = f", {difference_text(over_first)} over trial {first.number}" if first != parent else ""
             whole = max(map(len, parent.series.values()))
             noun, stage_noun = self.arena.track.noun, self.arena.track.stage_noun
             after = f"{len(scores)} train {noun}s" + (f" and {stages} of {whole} {stage_noun}s" if stages else "")
             after += ", behind others of its heat" if race.outrun else ""
-            failed = f"; {_told_of(race.failures)}" if race.failures else ""
+            failed = f"; {_failures_text(race.failures)}" if race.failures else ""
             return f"{against}{ahead}: left after {after}{failed}"
         if parent.summary is not None and len(race.failures) > len(parent.summary.failures):
-            return f"more than its parent's: {_told_of(race.failures)}"
+            return f"more than its parent's: {_failures_text(race.failures)}"
         if not gain.mean > 0:  # also when there is nothing to compare
             return f"{against}: no better"
         if trial.score <= first.score:
@@ -293,30 +293,30 @@ class Loop:
     async def _look(self, trial: Trial, policy: MemoryPolicy, *, last: bool) -> Trial:
         """Decide on the validation users."""
         best = self.study.best
-        found = await self.arena.validate(policy, best)
-        seen = self._seen(found, best, last=last)
-        trial = replace(_with_look(trial, found), look=seen)
-        broken = _broken(found, best)
-        told_of = f"{told(seen.over_best.gain)} over trial {best.number} on validation"
+        validation = await self.arena.validate(policy, best)
+        seen = self._seen(validation, best, last=last)
+        trial = _with_validation(trial, validation, look=seen)
+        broken = _broken(validation, best)
+        gain = f"{difference_text(seen.over_best.gain)} over trial {best.number} on validation"
         if broken:
-            reason = f"but {_told_of(broken)}"
-        elif not found.finished:
-            reason = f"no better on the first {len(found.scores)} {self.arena.track.noun}s"
+            reason = f"but {_failures_text(broken)}"
+        elif not validation.finished:
+            reason = f"no better on the first {len(validation.scores)} {self.arena.track.noun}s"
         elif not seen.sure:
             reason = f"not surely better than the seed policy (p {seen.over_seed.p:.4f}, needed {seen.level:.4f})"
         elif not seen.likely:
             reason = f"too little (p {seen.over_best.p:.2f})"
         elif self.search.veto and seen.regressions:
             worst = seen.regressions[0]
-            reason = f"but worse on {worst}, {told(seen.slices[worst])}"
+            reason = f"but worse on {worst}, {difference_text(seen.slices[worst])}"
         else:
-            return _ended(trial, "validate", f"{told_of}: better", accepted=True)
-        return _ended(trial, "validate", f"{told_of}: {reason}")
+            return _ended(trial, "validate", f"{gain}: better", accepted=True)
+        return _ended(trial, "validate", f"{gain}: {reason}")
 
-    def _seen(self, found: Validation, best: Trial, *, last: bool) -> Look:
+    def _seen(self, validation: Validation, best: Trial, *, last: bool) -> Look:
         trials = self.study.trials
         at = level(trials, last=last)
-        return look(found.scores, found.slices, seed=trials[0], best=best, level=at, last=last)
+        return look(validation.scores, validation.slices, seed=trials[0], best=best, level=at, last=last)
 
     def _placed(self, trial: Trial) -> Trial:
         """Note where a trial's policy stands in the space of numbers, if it does."""
@@ -329,25 +329,20 @@ class Loop:
         self.tell(trial)
 
 
-def _calls(spent: Ledger) -> int:
-    """Count calls but those for upper bounds, which a run that goes on finds anew."""
-    return sum(spend.calls for role, spend in spent.by_role.items() if role != "upper_bound")
-
-
-def _broken(found: Validation, best: Trial) -> dict[str, str]:
+def _broken(validation: Validation, best: Trial) -> dict[str, str]:
     """Return why episodes failed with users that the best policy has a score for."""
     known = {user for user, score in best.validation.items() if not math.isnan(score)}
-    return {user: failure for user, failure in found.failures.items() if user in known}
+    return {user: failure for user, failure in validation.failures.items() if user in known}
 
 
-def _told_of(failures: Mapping[str, str]) -> str:
-    """Say how many episodes failed, and why the first one did."""
+def _failures_text(failures: Mapping[str, str]) -> str:
+    """Say how many episodes failed, and why the first of them did."""
     return f"{len(failures)} episodes failed, for example: {next(iter(failures.values()))}"
 
 
 def _with_race(trial: Trial, race: Race) -> Trial:
     return replace(
-        _charged(trial, race.took, race.stages),
+        _charged(trial, race),
         train=race.scores,
         series=race.series,
         summary=race.summary,
@@ -355,15 +350,20 @@ def _with_race(trial: Trial, race: Race) -> Trial:
     )
 
 
-def _with_look(trial: Trial, found: Validation) -> Trial:
-    return replace(_charged(trial, found.took, found.stages), validation=found.scores, slices=found.slices)
+def _with_validation(trial: Trial, validation: Validation, *, look: Look | None = None) -> Trial:
+    return replace(_charged(trial, validation), validation=validation.scores, slices=validation.slices, look=look)
 
 
-def _charged(trial: Trial, took: Ledger, periods: int) -> Trial:
-    """Add what was spent on a trial, and what for."""
-    calls = trial.calls + (_calls(took) if trial.kind == "candidate" else 0)
-    return replace(trial, ledger=merged([trial.ledger, took]), calls=calls, periods=trial.periods + periods)
+def _charged(trial: Trial, run: Race | Validation) -> Trial:
+    """Add a run's cost to a trial; upper bounds are no calls of it, as a run that goes on finds them anew."""
+    calls = sum(spend.calls for role, spend in run.ledger.by_role.items() if role != "upper_bound")
+    return replace(
+        trial,
+        ledger=merged([trial.ledger, run.ledger]),
+        calls=trial.calls + (calls if trial.kind == "candidate" else 0),
+        periods=trial.periods + run.stages,
+    )
 
 
-def _ended(trial: Trial, stage: Stage, reason: str, *, accepted: bool = False) -> Trial:
-    return replace(trial, stage=stage, reason=reason, accepted=accepted)
+def _ended(trial: Trial, decided_at: Decision, reason: str, *, accepted: bool = False) -> Trial:
+    return replace(trial, decided_at=decided_at, reason=reason, accepted=accepted)

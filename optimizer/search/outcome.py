@@ -16,8 +16,8 @@ from ...policies.space import at_bounds
 from ..config import Config, ConfigError, default_uri, load_config
 from ..models import embedder_remark, price_of, track_of
 from ..objectives import dollars
-from ..study import Study, StudyError, check_database
-from .front import front, placed, users_won
+from ..study import Study, StudyError, check_database, users_won
+from .front import front, placed
 from .screen import screened
 from .sealed import EVOLVED, SEED, SealedTest
 
@@ -108,19 +108,19 @@ class Outcome:
         """The raced policies that no other beats in score and tokens a turn, the cheapest first."""
         price = price_of(self.config.model, self.config)
         places = placed(self.study.trials)
-        won = users_won(places)
+        won = users_won([place.trial for place in places])
         validation = {trial.policy: trial.validation for trial in self.study.trials if trial.validation}
         return [
             FrontRow(
-                trial=one.trial.number,
-                policy="" if one.trial.policy is None else one.trial.policy.label,
-                train=one.score,
-                validation=nan_mean(list(validation.get(one.trial.policy, {}).values())),
-                per_turn=one.per_turn,
-                usd=dollars(one.per_turn, price),
-                best_for=tuple(won.get(one.trial.number, [])),
+                trial=place.trial.number,
+                policy="" if place.trial.policy is None else place.trial.policy.label,
+                train=place.score,
+                validation=nan_mean(list(validation.get(place.trial.policy, {}).values())),
+                per_turn=place.per_turn,
+                usd=dollars(place.per_turn, price),
+                best_for=tuple(won.get(place.trial.number, [])),
             )
-            for one in front(places)
+            for place in front(places)
         ]
 
     @property

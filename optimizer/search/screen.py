@@ -19,9 +19,9 @@ from ...policies.policy import MemoryPolicy
 from ..study import Trial
 
 PROMOTED = 0.1
-"""Of what would be dropped, the share that races all the same: whom a screen never sees race it cannot be wrong on."""
+"""Share of the dropped candidates that race all the same: without it the screen's mistakes would stay unseen."""
 MEASURED = 12
-"""Raced candidates from which on a screen is judged by its rank correlation."""
+"""Raced candidates that it takes to judge a screen by its rank correlation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Verdict:
     reason: str
     forecast: float = math.nan
     """What it was ranked by, higher is better; NaN where there is nothing."""
-    took: Ledger = field(default_factory=Ledger, compare=False)
+    ledger: Ledger = field(default_factory=Ledger, compare=False)
 
 
 class Screen(Protocol):
@@ -88,40 +88,40 @@ class ForecastScreen:
     async def screen(
         self, candidates: Sequence[MemoryPolicy], trials: Sequence[Trial], *, generation: int
     ) -> list[Verdict]:
-        """Drop the worst, but for a random tenth of them; keep what there is no forecast for."""
+        """Drop the worst, but for a random tenth of them; keep candidates without a forecast."""
         correlation = rank_correlation([trial for trial in trials if trial.generation < generation])
         if correlation < self.least_correlation:
             off = f"screening is off: its rank correlation is {correlation:.2f}, below {self.least_correlation:g}"
             return [Verdict(keep=True, reason=off) for _ in candidates]
         known = {t.policy.key: t.forecast for t in trials if t.policy is not None and not math.isnan(t.forecast)}
-        new = [one for one in {one.key: one for one in candidates}.values() if one.key not in known]
-        found = await side_by_side(self._forecast(one) for one in new)
-        took = {one.key: spent for one, (_, spent) in zip(new, found, strict=True)}
-        known |= {one.key: forecast for one, (forecast, _) in zip(new, found, strict=True)}
-        ranked = sorted({(known[one.key], one.key) for one in candidates if not math.isnan(known[one.key])})
+        new = {policy.key: policy for policy in candidates if policy.key not in known}
+        forecasts = await side_by_side(self._forecast(policy) for policy in new.values())
+        ledgers = {key: ledger for key, (_, ledger) in zip(new, forecasts, strict=True)}
+        known |= {key: forecast for key, (forecast, _) in zip(new, forecasts, strict=True)}
+        ranked = sorted({(known[policy.key], policy.key) for policy in candidates if not math.isnan(known[policy.key])})
         worst = {key for _, key in ranked[: len(ranked) - raced(len(ranked), self.drop)]}
         places = {key: f"{len(ranked) - i} of {len(ranked)}" for i, (_, key) in enumerate(ranked)}
 
         def verdict(key: str) -> Verdict:
-            spent = took.pop(key, Ledger())
+            ledger = ledgers.pop(key, Ledger())
             if key not in places:
-                return Verdict(keep=True, reason="no forecast", took=spent)
-            told = f"forecast {known[key]:.3f}, {places[key]}"
+                return Verdict(keep=True, reason="no forecast", ledger=ledger)
+            reason = f"forecast {known[key]:.3f}, {places[key]}"
             promoted = random.Random(f"screen:{self.seed}:{generation}:{key}").random() < PROMOTED
             if key in worst and promoted:
-                return Verdict(True, f"{told}: raced all the same, to measure the screen", known[key], spent)
-            return Verdict(key not in worst, told, known[key], spent)
+                return Verdict(True, f"{reason}: raced all the same, to measure the screen", known[key], ledger)
+            return Verdict(key not in worst, reason, known[key], ledger)
 
-        return [verdict(one.key) for one in candidates]
+        return [verdict(policy.key) for policy in candidates]
 
     async def _forecast(self, policy: MemoryPolicy) -> tuple[float, Ledger]:
-        took = Ledger()
-        with on_account(took):
-            return await self.forecaster.forecast(policy), took
+        ledger = Ledger()
+        with on_account(ledger):
+            return await self.forecaster.forecast(policy), ledger
 
 
 def raced(candidates: int, drop: float) -> int:
-    """Return how many of so many candidates race where a share of them is dropped and none is promoted."""
+    """Return how many of the candidates race, where the share ``drop`` is dropped and none is promoted."""
     return candidates - int(drop * candidates)
 
 
@@ -148,14 +148,14 @@ def screened(trials: Sequence[Trial]) -> Screened | None:
     ranked = [trial for trial in trials if not math.isnan(trial.forecast)]
     if not ranked:
         return None
-    dropped, measured = (sum(t.stage == "screen" for t in ranked), sum(bool(t.series) for t in ranked))
+    dropped, measured = (sum(t.decided_at == "screen" for t in ranked), sum(bool(t.series) for t in ranked))
     return Screened(len(ranked), dropped, measured, rank_correlation(ranked))
 
 
 def rank_correlation(trials: Sequence[Trial]) -> float:
     """Return the rank correlation of forecasts and scores of the candidates that raced, in [-1, 1].
 
-    Scores are those on what all of them played: the first users' first periods. NaN for fewer than ``MEASURED``.
+    Scores are taken over what all of them played: the first users' first periods. NaN for fewer than ``MEASURED``.
     """
     measured = [trial for trial in trials if trial.series and not math.isnan(trial.forecast)]
     if len(measured) < MEASURED:

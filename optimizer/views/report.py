@@ -192,8 +192,8 @@ def _screening(trials: tuple[Trial, ...]) -> dict[str, Any] | None:
 def _end_of(trial: Trial, trials: tuple[Trial, ...]) -> str:
     """Say how far a candidate came, looks at it later on included."""
     refused, screened, lost, looked_at, accepted = ENDS
-    if trial.stage in {"check", "screen"}:
-        return refused if trial.stage == "check" else screened
+    if trial.decided_at in {"check", "screen"}:
+        return refused if trial.decided_at == "check" else screened
     twins = [twin for twin in trials if twin.policy == trial.policy]
     return accepted if any(t.accepted for t in twins) else looked_at if any(t.look for t in twins) else lost
 
@@ -249,7 +249,7 @@ def _trial_row(trial: Trial) -> dict[str, Any]:
         "generation": trial.generation,
         "parent": "" if trial.parent is None else trial.parent,
         "policy": "not valid" if trial.policy is None else trial.policy.label,
-        "stage": trial.stage,
+        "stage": trial.decided_at,
         "accepted": trial.accepted,
         "train": number(trial.score) if trial.finished_race else "",
         "validation": number(validation),

@@ -116,7 +116,7 @@ class Tracker(Listener):
         label = "not valid" if trial.policy is None else trial.policy.label
         tags = {
             PARENT_TAG: self._parent,
-            "stage": trial.stage,
+            "decided_at": trial.decided_at,
             "accepted": str(trial.accepted).lower(),
             NOTE_TAG: f"**{trial.change}**\n\n{trial.reason}",
         }
@@ -126,7 +126,7 @@ class Tracker(Listener):
         self._log(child, metrics=_metrics(trial), params=_params(trial))
         if trial.policy is not None:
             self._client.log_text(child, dump_policy(trial.policy), "policy.yaml")
-        status = "FINISHED" if trial.stage != "check" else "FAILED"
+        status = "FINISHED" if trial.decided_at != "check" else "FAILED"
         self._client.set_terminated(child, status=status, end_time=self._now())
         self._log(self._parent, metrics=self._curves(trial), step=trial.number)
         self._client.set_tag(child, TRIAL_TAG, str(trial.number))  # last: a child without it was not finished

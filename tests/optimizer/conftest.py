@@ -24,16 +24,16 @@ from mnemotune.data import Scenario
 from mnemotune.data.splits import Splits
 from mnemotune.data.task import grouped
 from mnemotune.env import Cast, DialogueTrack, Episode, Evaluator, Protocol, Summary
+from mnemotune.env.statistics import paired_difference
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers import open_proposers
 from mnemotune.optimizer.proposers.numbers import distributions
-from mnemotune.optimizer.proposers.proposer import leader
 from mnemotune.optimizer.search import loop
 from mnemotune.optimizer.search.acceptance import level, look, promising
-from mnemotune.optimizer.search.arena import Arena, compare
+from mnemotune.optimizer.search.arena import Arena
 from mnemotune.optimizer.search.loop import GENERATIONS_BETWEEN_LOOKS, Loop
 from mnemotune.optimizer.search.screen import KeepAll, Screen
-from mnemotune.optimizer.study import Study, Trial
+from mnemotune.optimizer.study import Study, Trial, leader
 from mnemotune.policies.knob import Point
 from mnemotune.policies.lm import (
     Budget,
@@ -234,7 +234,7 @@ def make_trial(number: int = 0, **values: Any) -> Trial:
         "parent": None if number == 0 else 0,
         "kind": "candidate" if number else "seed",
         "change": "the seed policy" if number == 0 else "something",
-        "stage": "seed" if number == 0 else "race",
+        "decided_at": "seed" if number == 0 else "race",
         "accepted": number == 0,
         "reason": "where the search starts" if number == 0 else "no better",
         "proposer": "" if number == 0 else "somebody",
@@ -314,9 +314,9 @@ class Rig:
             assert trial.finished_race or not trial.evidence
             assert not trial.finished_race or trial.train.keys() == train
             if number == 0:
-                assert (trial.stage, trial.accepted) == ("seed", True)
+                assert (trial.decided_at, trial.accepted) == ("seed", True)
                 continue
-            assert trial.stage != "seed"
+            assert trial.decided_at != "seed"
             assert trial.parent is not None
             assert trials[trial.parent].finished_race
             assert trial.proposer in {*self.search.at_work, ""}
@@ -336,7 +336,7 @@ class Rig:
         last = trial.kind == "last_look"
         failures = [{} if one.summary is None else one.summary.failures for one in (trial, parent)]
         leads = trial.finished_race and len(failures[0]) <= len(failures[1])
-        leads = leads and compare(trial.train, parent.train).mean > 0 and trial.score > first.score
+        leads = leads and paired_difference(trial.train, parent.train).mean > 0 and trial.score > first.score
         assert trial.led == (leads and promising(trial.train, first.train))
         assert last or parent.generation < trial.generation
         if self.search.acceptance == "train":
@@ -344,7 +344,7 @@ class Rig:
         looks = [t.generation for t in before if t.look]
         due = trial.generation >= (looks[-1] + GENERATIONS_BETWEEN_LOOKS if looks else loop.NO_LOOK_BEFORE)
         looked = last or (leads and promising(trial.train, best.train) and due)
-        assert (trial.stage == "validate") == bool(trial.validation) == looked
+        assert (trial.decided_at == "validate") == bool(trial.validation) == looked
         if not looked:
             return repr(None), False
         at = level(before, last=last)

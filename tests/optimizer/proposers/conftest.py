@@ -53,12 +53,12 @@ class Bench:
         return [
             self.trial(),
             self.trial(1, policy=self.facts(), train={"train0": 0.5, "train1": 0.1}),
-            kit.trial(2, policy=None, stage="check", **odd),
-            kit.trial(3, policy=kit.policy(31), stage="check", **odd),
-            kit.trial(4, policy=kit.policy(32), stage="screen", **odd),
+            kit.trial(2, policy=None, decided_at="check", **odd),
+            kit.trial(3, policy=kit.policy(31), decided_at="check", **odd),
+            kit.trial(4, policy=kit.policy(32), decided_at="screen", **odd),
             kit.trial(5, policy=kit.policy(33), summary=None, train={"train0": 0.9}),
             kit.trial(6, policy=kit.policy(34), train={"train0": nan, "train1": nan}),
-            self.trial(7, policy=kit.policy(35), stage="validate", accepted=True),
+            self.trial(7, policy=kit.policy(35), decided_at="validate", accepted=True),
         ]
 
     def arena(self, model: Any, *, users: int = 2, **parts: Any) -> Arena:

@@ -34,8 +34,6 @@ from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
 
-Made = list[tuple[str, Candidate]]
-
 
 @dataclass
 class Scripted:
@@ -57,17 +55,19 @@ class Scripted:
         return Candidate(0, "as told", policy, "" if policy else "as told")
 
 
-def deal(proposers: Mapping[str, Proposer], trials: Sequence[Trial], *, generation: int = 1, **of: int) -> Made:
+def deal(
+    proposers: Mapping[str, Proposer], trials: Sequence[Trial], *, generation: int = 1, **of: int
+) -> list[Candidate]:
     values = {"count": 3, "seed": 0} | of
     return asyncio.run(propose(proposers, trials, generation=generation, **values))
 
 
 def proposed(
     bench: Any, trials: list[Trial], model: Any, *, generation: int = 1, broad: bool = False, **search: Any
-) -> Made:
+) -> list[Candidate]:
     """Let the proposers of a search make a generation's candidates."""
 
-    async def dealt() -> Made:
+    async def dealt() -> list[Candidate]:
         config = SearchConfig(**search)
         parts = {"model": model, "templates": default_templates(), "arena": bench.arena(model)}
         with open_proposers(config, **parts) as proposers:
@@ -80,7 +80,7 @@ def proposed(
 def reflected(bench: Any, model: Any, *, candidates: int, trials: list[Trial] | None = None) -> list[Candidate]:
     """Let the reflective proposer alone edit prompts."""
     search = {"proposers": ("reflective",), "numbers": False, "candidates": candidates}
-    return [candidate for _, candidate in proposed(bench, trials or [bench.trial()], model, **search)]
+    return proposed(bench, trials or [bench.trial()], model, **search)
 
 
 def numbered(kit: Any) -> Callable[[random.Random], MemoryPolicy]:
@@ -112,7 +112,7 @@ def test_the_same_trials_seed_and_replies_give_the_same_candidates_invariants_1_
     )
     assert one == same
     assert len(one) == count
-    assert {name for name, _ in one} <= {*search["proposers"]}
+    assert {candidate.proposer for candidate in one} <= {*search["proposers"]}
 
 
 def test_generations_and_seeds_differ(bench: Any) -> None:
@@ -147,9 +147,9 @@ def test_the_order_in_which_replies_come_changes_nothing_invariant_1(bench: Any)
 def test_every_proposer_at_work_gets_its_turn(bench: Any) -> None:
     trials = [*bench.study(), *(bench.trial(n, policy=bench.kit.policy(n)) for n in range(8, 25))]
     names = Counter(
-        name
+        candidate.proposer
         for generation in range(1, 15)
-        for name, _ in proposed(bench, trials, bench.kit.pupil(), generation=generation)
+        for candidate in proposed(bench, trials, bench.kit.pupil(), generation=generation)
     )
     assert set(names) == set(SearchConfig().proposers)
 
@@ -157,20 +157,20 @@ def test_every_proposer_at_work_gets_its_turn(bench: Any) -> None:
 def test_only_those_who_explore_make_a_broad_generation_each_as_long_as_it_has_something_new(kit: Any) -> None:
     few = Scripted(drawn(kit), explores=True, left=2)
     proposers = {"near": Scripted(drawn(kit)), "few": few, "wide": Scripted(drawn(kit), explores=True)}
-    broad = [name for name, _ in deal(proposers, [kit.trial()], count=5, broad=True)]
+    broad = [candidate.proposer for candidate in deal(proposers, [kit.trial()], count=5, broad=True)]
     assert broad == ["few", "few", "wide", "wide", "wide"]
-    assert {name for name, _ in deal({**proposers, "few": Scripted(drawn(kit))}, [kit.trial()], count=40)} == {
-        *proposers
-    }
+    assert {
+        candidate.proposer for candidate in deal({**proposers, "few": Scripted(drawn(kit))}, [kit.trial()], count=40)
+    } == {*proposers}
 
 
 def test_known_strategies_and_points_far_apart_are_the_broad_start_of_a_search_as_it_comes(bench: Any) -> None:
     """Each is made in sight of those before it, so that no two are the same."""
     made = proposed(bench, [bench.trial()], bench.kit.pupil(), broad=True, candidates=12)
-    names = [name for name, _ in made]
+    names = [candidate.proposer for candidate in made]
     assert names == ["known"] * names.count("known") + ["spread"] * names.count("spread")
     assert 3 <= names.count("known") <= 4
-    assert len({candidate.policy for _, candidate in made}) == 12
+    assert len({candidate.policy for candidate in made}) == 12
 
 
 def test_a_proposal_has_what_it_took_and_what_those_before_it_in_its_place_took(kit: Any) -> None:
@@ -187,15 +187,15 @@ def test_a_proposal_has_what_it_took_and_what_those_before_it_in_its_place_took(
 
     replies = iter([kit.policy(1), kit.policy(), kit.policy(2), kit.policy(3)])
     made = deal({"thinking": Thinking(lambda _: next(replies))}, [kit.trial()])
-    assert [candidate.policy for _, candidate in made] == [kit.policy(1), kit.policy(3), kit.policy(2)]
-    assert [candidate.took.total.calls for _, candidate in made] == [1, 2 + 4, 3], "the n-th takes n calls"
-    assert sum(candidate.took.total.calls for _, candidate in made) == model.ledger.total.calls
+    assert [candidate.policy for candidate in made] == [kit.policy(1), kit.policy(3), kit.policy(2)]
+    assert [candidate.ledger.total.calls for candidate in made] == [1, 2 + 4, 3], "the n-th takes n calls"
+    assert sum(candidate.ledger.total.calls for candidate in made) == model.ledger.total.calls
 
 
 def test_a_proposer_that_is_not_ready_makes_nothing_invariant_3(kit: Any) -> None:
     idle, busy = Scripted(numbered(kit), able=False), Scripted(numbered(kit))
     made = deal({"idle": idle, "busy": busy}, [kit.trial()], count=5)
-    assert [name for name, _ in made] == ["busy"] * 5
+    assert [candidate.proposer for candidate in made] == ["busy"] * 5
     assert idle.asked == 0
     assert deal({"idle": idle}, [kit.trial()]) == []
 
@@ -207,7 +207,7 @@ def test_a_proposer_that_works_alone_makes_one_candidate_invariants_2_3(
     """It must see what became of that one before it makes another."""
     proposers = {f"alone{i}": Scripted(numbered(kit), alone=True) for i in range(alone)}
     proposers |= {f"other{i}": Scripted(drawn(kit)) for i in range(others)}
-    names = Counter(name for name, _ in deal(proposers, [kit.trial()], count=count, seed=seed))
+    names = Counter(candidate.proposer for candidate in deal(proposers, [kit.trial()], count=count, seed=seed))
     assert sum(names.values()) == (count if others else min(count, alone))
     assert all(times == 1 for name, times in names.items() if name.startswith("alone"))
     assert all(proposers[f"alone{i}"].asked <= 1 for i in range(alone))
@@ -241,7 +241,7 @@ def test_the_same_proposal_in_two_slots_is_made_anew_in_one_of_them_invariant_4(
 
 def test_what_was_only_screened_or_lost_is_known_too_invariant_4(bench: Any) -> None:
     known, pupil = bench.kit.policy(55), bench.kit.pupil()
-    trials = [bench.trial(), bench.kit.trial(1, policy=known, stage="screen", train={}, summary=None)]
+    trials = [bench.trial(), bench.kit.trial(1, policy=known, decided_at="screen", train={}, summary=None)]
     (candidate,) = reflected(bench, pupil, candidates=1, trials=trials)
     assert candidate.policy == known
     assert len(pupil.requests) == ATTEMPTS
@@ -253,7 +253,7 @@ def test_a_slot_that_brought_nothing_new_goes_to_whoever_is_drawn_next_invariant
     made = [
         candidate.policy
         for seed in range(40)
-        for _, candidate in deal({"dull": dull, "lively": lively}, [kit.trial()], count=1, seed=seed)
+        for candidate in deal({"dull": dull, "lively": lively}, [kit.trial()], count=1, seed=seed)
     ]
     assert made.count(kit.policy()) < 40 / 4, "an eighth is to be expected"
     assert dull.asked > 20
@@ -299,7 +299,7 @@ def test_a_share_follows_the_posterior(kit: Any) -> None:
 
 def test_what_led_on_train_users_counts_whether_it_was_accepted_or_not(kit: Any) -> None:
     """A look refuses much that is better; with ``acceptance: train`` there are none."""
-    accepted = [kit.trial(n, proposer="a", calls=100, accepted=True, stage="validate") for n in range(1, 9)]
+    accepted = [kit.trial(n, proposer="a", calls=100, accepted=True, decided_at="validate") for n in range(1, 9)]
     found = shares(accepted + judged(kit, "b", led=8, lost=0), ["a", "b"])
     assert found["b"] > 0.95
 

@@ -98,7 +98,7 @@ def trial_at(draw: Point, number: int, score: float, space: Space = SPACE) -> Tr
         policy=apply_point(draw, space, {}),
         parent=None,
         change="",
-        stage="race",
+        decided_at="race",
         accepted=False,
         reason="",
         train={"a": score, "b": score},
@@ -212,7 +212,7 @@ def test_the_sampler_learns_where_scores_are_high() -> None:
 def test_trials_that_were_not_raced_teach_nothing() -> None:
     taught_by = history(SPACE, 20, seed=0, score=lambda point: float(point["mode"] == "facts"))
     seed, *later = taught_by
-    unraced = [replace(trial, stage="screen", train={}, series={}, summary=None) for trial in later]
+    unraced = [replace(trial, decided_at="screen", train={}, series={}, summary=None) for trial in later]
     with_them, without = (NumberSampler(SPACE, trials, seed=5) for trials in ([seed, *unraced], [seed]))
     assert [with_them.jump() for _ in range(5)] == [without.jump() for _ in range(5)]
 

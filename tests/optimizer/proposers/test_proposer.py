@@ -30,13 +30,10 @@ from mnemotune.optimizer.proposers.proposer import (
     Candidate,
     candidate,
     inherit,
-    leader,
     pick_parent,
     policy_of,
-    raced,
-    wins,
 )
-from mnemotune.optimizer.study import Trial
+from mnemotune.optimizer.study import Trial, leader, raced, users_won
 from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Metered
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel
@@ -74,9 +71,9 @@ SHAPES: tuple[dict[str, Any], ...] = (
 KINDS_OF_TRIAL: tuple[dict[str, Any], ...] = (
     {},
     {},
-    {"accepted": True, "stage": "validate"},
-    {"policy": None, "stage": "check", "train": {}, "summary": None, "evidence": ()},
-    {"stage": "screen", "train": {}, "summary": None, "evidence": ()},
+    {"accepted": True, "decided_at": "validate"},
+    {"policy": None, "decided_at": "check", "train": {}, "summary": None, "evidence": ()},
+    {"decided_at": "screen", "train": {}, "summary": None, "evidence": ()},
     {"train": {"train0": 0.9}, "summary": None, "evidence": ()},
     {"train": {"train0": NAN, "train1": NAN}, "evidence": ()},
 )
@@ -266,15 +263,19 @@ def test_the_leader_is_the_raced_trial_with_the_best_mean_accepted_or_not_and_of
     assert leader([*bench.study(), better]).number == 8
 
 
+def winners(trials: Sequence[Trial]) -> dict[int, int]:
+    return {number: len(users) for number, users in users_won(raced(trials)).items()}
+
+
 def test_parents_are_best_for_some_user_and_the_leader_counts_for_all(bench: Any) -> None:
     kit = bench.kit
     trials = [
         bench.trial(train={"a": 0.9, "b": 0.2, "c": 0.2}),
         kit.trial(1, policy=kit.policy(40), train={"a": 0.1, "b": 0.1, "c": 0.1}),
         kit.trial(2, policy=kit.policy(50), train={"a": 0.3, "b": 0.9, "c": 0.1}),
-        kit.trial(3, policy=kit.policy(60), stage="validate", accepted=True, train={"a": 0.5, "b": 0.5, "c": 0.5}),
+        kit.trial(3, policy=kit.policy(60), decided_at="validate", accepted=True, train={"a": 0.5, "b": 0.5, "c": 0.5}),
     ]
-    assert wins(trials) == Counter({0: 1, 2: 1, 3: 1})
+    assert winners(trials) == {0: 1, 2: 1, 3: 1}
     rng = random.Random(0)
     parents = Counter(pick_parent(trials, rng).number for _ in range(600))
     assert set(parents) == {0, 2, 3}
@@ -284,7 +285,7 @@ def test_parents_are_best_for_some_user_and_the_leader_counts_for_all(bench: Any
 
 def test_a_tie_counts_for_all(bench: Any) -> None:
     trials = [bench.trial(), bench.trial(1, policy=bench.kit.policy(40))]
-    assert wins(trials) == Counter({0: 2, 1: 2})
+    assert winners(trials) == {0: 2, 1: 2}
 
 
 def test_a_user_whose_episode_failed_under_the_seed_can_still_make_another_a_parent(bench: Any) -> None:
@@ -292,11 +293,11 @@ def test_a_user_whose_episode_failed_under_the_seed_can_still_make_another_a_par
         bench.trial(train={"a": NAN, "b": 0.9}),
         bench.trial(1, policy=bench.kit.policy(40), train={"a": 0.8, "b": 0.1}),
     ]
-    assert wins(trials) == Counter({0: 1, 1: 1})
+    assert winners(trials) == {0: 1, 1: 1}
 
 
 def test_a_user_for_whom_every_episode_failed_makes_nobody_a_parent(bench: Any) -> None:
-    assert wins([bench.trial(train={"a": NAN, "b": 0.9})]) == Counter({0: 1})
+    assert winners([bench.trial(train={"a": NAN, "b": 0.9})]) == {0: 1}
 
 
 def test_a_trial_without_a_policy_is_no_parent(bench: Any) -> None:

@@ -112,7 +112,7 @@ def searched(seed: Trial, rng: np.random.Generator, *, gain: float, looks: int =
         at = level(trials, last=number > looks)
         seen = look(drawn(0.5 + gain), {}, seed=trials[0], best=trials[0], level=at, last=number > looks)
         accepted = seen.sure and seen.likely
-        trials.append(replace(seed, number=number, stage="validate", accepted=accepted, look=seen))
+        trials.append(replace(seed, number=number, decided_at="validate", accepted=accepted, look=seen))
         if accepted:
             break
     return trials

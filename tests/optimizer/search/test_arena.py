@@ -447,8 +447,8 @@ async def test_a_race_tells_its_periods_and_what_it_took(kit: Any) -> None:
     lost, won = await arena.heat([kit.policy(0), kit.policy(100)], [[rival_with(kit, 1.0)], [rival_with(kit, 0.0)]])
     assert lost.stages == 2 * 4, "it lost on the first two periods of four users"
     assert won.stages == PERIODS * 8, "an episode that goes on is not counted again"
-    assert 0 < lost.took.total.calls < won.took.total.calls
-    assert lost.took.total.calls + won.took.total.calls == len(pupil.requests) - before
+    assert 0 < lost.ledger.total.calls < won.ledger.total.calls
+    assert lost.ledger.total.calls + won.ledger.total.calls == len(pupil.requests) - before
 
 
 async def test_of_a_heat_the_better_half_goes_on_after_each_rung(kit: Any) -> None:

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from mnemotune.data.task import tasks_of
 from mnemotune.env import Summary
-from mnemotune.optimizer.search.arena import compare, has_lost, joined, mean_scores, series_of, told
+from mnemotune.env.statistics import paired_difference
+from mnemotune.optimizer.search.arena import difference_text, has_lost, joined, mean_scores, series_of
 
 NAN = math.nan
 USERS = tuple("abcdefghij")
@@ -80,7 +81,7 @@ def test_a_comparison_is_the_mean_of_the_differences_and_turns_its_sign_with_its
     a: dict[str, float], b: dict[str, float]
 ) -> None:
     gains = [a[u] - b[u] for u in a.keys() & b.keys() if not math.isnan(a[u] - b[u])]
-    one, other = compare(a, b), compare(b, a)
+    one, other = paired_difference(a, b), paired_difference(b, a)
     assert one.users == other.users == len(gains)
     if gains:
         assert one.mean == pytest.approx(sum(gains) / len(gains))
@@ -91,10 +92,13 @@ def test_a_comparison_is_the_mean_of_the_differences_and_turns_its_sign_with_its
 
 
 def test_a_difference_is_told_with_its_sign_and_interval() -> None:
-    assert told(compare({"a": 1.0, "b": 1.0}, {"a": 0.5, "b": 0.5})) == "+0.500 [+0.500, +0.500]"
-    assert told(compare({"a": 0.0, "b": 0.0}, {"a": 0.5, "b": 0.5})) == "-0.500 [-0.500, -0.500]"
-    assert told(compare({"a": 0.5}, {"a": 0.7})) == "-0.200", "one user makes no interval"
-    assert told(compare({"a": 0.5, "b": 0.5}, {"a": 0.5001, "b": 0.5001})) == "+0.000 [+0.000, +0.000]"
+    assert difference_text(paired_difference({"a": 1.0, "b": 1.0}, {"a": 0.5, "b": 0.5})) == "+0.500 [+0.500, +0.500]"
+    assert difference_text(paired_difference({"a": 0.0, "b": 0.0}, {"a": 0.5, "b": 0.5})) == "-0.500 [-0.500, -0.500]"
+    assert difference_text(paired_difference({"a": 0.5}, {"a": 0.7})) == "-0.200", "one user makes no interval"
+    assert (
+        difference_text(paired_difference({"a": 0.5, "b": 0.5}, {"a": 0.5001, "b": 0.5001}))
+        == "+0.000 [+0.000, +0.000]"
+    )
 
 
 # Periods and parts

@@ -19,7 +19,8 @@ from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
 from mnemotune.env.statistics import paired_test
 from mnemotune.optimizer.objectives import OBJECTIVES, dollars
-from mnemotune.optimizer.search.front import SURE, Placed, front, pick, placed, users_won
+from mnemotune.optimizer.search.front import SURE, Placed, front, pick, placed
+from mnemotune.optimizer.study import users_won
 from mnemotune.policies.lm.prices import Prices
 
 USERS = ("ann", "ben", "cem", "dan", "eve")
@@ -94,7 +95,7 @@ def test_a_policy_whose_talks_were_replayed_has_no_place(kit: Any) -> None:
 def test_users_are_told_for_whom_a_policy_is_best_and_ties_count_for_all(kit: Any) -> None:
     one = raced(kit, 0, [0.1, 0.5, 0.2, math.nan, math.nan], 10)
     two = raced(kit, 1, [0.3, 0.5, 0.1, 0.0, math.nan], 20)
-    assert users_won(placed([one, two])) == {1: ["ann", "ben", "dan"], 0: ["ben", "cem"]}
+    assert users_won([one, two]) == {1: ["ann", "ben", "dan"], 0: ["ben", "cem"]}
 
 
 def test_each_objective_counts_its_own_cost() -> None:

@@ -86,7 +86,7 @@ async def test_the_seed_is_raced_and_validated_and_accepted(kit: Any, make_rig: 
     rig = make_rig(search=searching(generations=1))
     await rig.run(kit.policy(20))
     seed = rig.study.trials[0]
-    assert (seed.stage, seed.accepted, seed.parent, seed.generation) == ("seed", True, None, 0)
+    assert (seed.decided_at, seed.accepted, seed.parent, seed.generation) == ("seed", True, None, 0)
     assert seed.policy == kit.policy(20)
     assert sorted(seed.train) == ["train0", "train1", "train2", "train3"]
     assert sorted(seed.validation) == ["valid0", "valid1", "valid2", "valid3"]
@@ -111,7 +111,7 @@ async def test_a_clearly_better_candidate_is_accepted_and_becomes_the_best(kit: 
     await rig.run(kit.policy(0))
     rig.check()
     first = rig.study.trials[1]
-    assert (first.stage, first.accepted) == ("validate", True)
+    assert (first.decided_at, first.accepted) == ("validate", True)
     assert rig.study.best is first
     assert set(first.validation.values()) == {1.0}
     assert all(not trial.accepted for trial in rig.study.trials[2:])
@@ -123,7 +123,7 @@ async def test_a_worse_candidate_is_dropped_in_the_race_and_costs_no_validation(
     await rig.run(kit.policy(90))
     rig.check()
     trial = rig.study.trials[1]
-    assert trial.stage == "race"
+    assert trial.decided_at == "race"
     assert "its parent, trial 0" in trial.reason
     assert trial.reason.endswith("left after 4 train users and 1 of 2 periods")
     assert (trial.train, trial.summary, trial.evidence) == ({}, None, ())
@@ -143,7 +143,7 @@ async def test_a_candidate_must_beat_the_best_too_before_it_is_validated(kit: An
         kit.trial(
             1,
             policy=kit.policy(99),
-            stage="validate",
+            decided_at="validate",
             accepted=True,
             train=dict(zip(users, best_scores, strict=True)),
             evidence=evidence,
@@ -154,7 +154,7 @@ async def test_a_candidate_must_beat_the_best_too_before_it_is_validated(kit: An
     assert of_seed
     for trial in of_seed:
         assert -0.5 < trial.score < 0.95
-        assert (trial.stage, trial.accepted, trial.validation) == ("race", False, {})
+        assert (trial.decided_at, trial.accepted, trial.validation) == ("race", False, {})
         assert "trial 0" in trial.reason
         assert "but not than trial 1" in trial.reason
 
@@ -195,7 +195,7 @@ async def test_a_candidate_meets_its_parent_and_the_leader_in_one_race_on_the_sa
     assert {trial.parent for trial in trials} == {0, 1}
     for trial in trials:
         assert races[trial.policy] == ([0, 1] if trial.parent == 0 else [1])
-        assert (trial.stage, trial.led, trial.validation) == ("race", False, {})
+        assert (trial.decided_at, trial.led, trial.validation) == ("race", False, {})
         if trial.parent == 0:
             lost = r": left after 3 train users" if block == 3 else ": better, but not than trial 1"
             over_leader = r", -\d\.\d+ \[.*\] over trial 1" if block == 3 else ""
@@ -223,7 +223,7 @@ async def test_a_candidate_that_is_known_already_costs_no_episode_invariant_7(ki
     rig.check()
     assert len(rig.study.trials) == 5
     for trial in rig.study.trials[1:]:
-        assert (trial.stage, trial.reason) == ("check", "the same policy as trial 0")
+        assert (trial.decided_at, trial.reason) == ("check", "the same policy as trial 0")
         assert trial.policy == kit.policy(20)
         assert trial.train == {}
     assert set(spent_by(rig.study.trials[1:])) == {"propose"}
@@ -248,7 +248,7 @@ async def test_a_broken_candidate_costs_no_episode_and_says_what_is_broken_invar
     rig.check()
     assert len(rig.study.trials) == 5
     for trial in rig.study.trials[1:]:
-        assert (trial.stage, trial.policy, trial.reason) == ("check", None, "prompts.answer: lacks {choices}")
+        assert (trial.decided_at, trial.policy, trial.reason) == ("check", None, "prompts.answer: lacks {choices}")
     assert set(spent_by(rig.study.trials[1:])) == {"propose"}
 
 
@@ -306,7 +306,7 @@ async def test_a_search_whose_proposers_can_make_nothing_of_its_seed_ends_and_sa
     rig = make_rig(search=searching(proposers=("amemgym",), generations=3))
     ended = "none of the proposers (amemgym) has anything to make a candidate from"
     assert await rig.run(kit.policy(20)) == ended
-    assert [trial.stage for trial in rig.study.trials] == ["seed"]
+    assert [trial.decided_at for trial in rig.study.trials] == ["seed"]
     again = make_rig(search=searching(proposers=("amemgym",), generations=9), storage=rig.storage)
     assert await again.run(kit.policy(20)) == ended
     assert again.pupil.requests == []
@@ -346,7 +346,7 @@ async def test_what_the_screen_drops_costs_no_episode_and_keeps_the_screens_reas
     await rig.run(kit.policy(20))
     rig.check()
     trial = rig.study.trials[1]
-    assert (trial.stage, trial.accepted, trial.reason) == ("screen", False, "care 45 looks bad")
+    assert (trial.decided_at, trial.accepted, trial.reason) == ("screen", False, "care 45 looks bad")
     assert trial.policy == kit.policy(45)
     assert set(spent_by([trial])) == {"propose"}
     assert screen.shown == [[45]]
@@ -366,7 +366,7 @@ async def test_each_candidate_gets_its_own_verdict_whatever_stands_between_invar
     )
     await rig.run(kit.policy(20))
     rig.check()
-    assert [trial.stage for trial in rig.study.trials[1:]] in (
+    assert [trial.decided_at for trial in rig.study.trials[1:]] in (
         ["screen", "check", "race", "check"],
         ["screen", "check", "validate", "check"],
     )
@@ -416,7 +416,7 @@ async def test_a_candidate_whose_episodes_fail_is_dropped_with_an_example_of_why
     rig.check()
     trial = rig.study.trials[1]
     assert math.isnan(trial.train["train0"])
-    assert (trial.stage, trial.accepted) == ("race", False)
+    assert (trial.decided_at, trial.accepted) == ("race", False)
     assert "failed" in trial.reason
     assert "the line is dead" in trial.reason
 
@@ -443,7 +443,7 @@ async def test_a_proposer_that_never_answers_leaves_the_numbers_to_evolve(kit: A
     )
     assert await rig.run(kit.policy(20)) == "all 3 generations are done"
     rig.check()
-    assert any(trial.stage in {"race", "validate"} for trial in rig.study.trials)
+    assert any(trial.decided_at in {"race", "validate"} for trial in rig.study.trials)
     answers = {trial.policy.prompts.answer for trial in rig.study.trials if trial.policy is not None}
     assert answers == {kit.policy(20).prompts.answer}
 

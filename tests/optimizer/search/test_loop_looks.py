@@ -50,7 +50,7 @@ async def test_where_all_candidates_score_the_same_nothing_is_accepted_or_even_v
     rig = make_rig(pupil=pupil, search=searching(generations=4))
     await rig.run(kit.policy(0))
     rig.check()
-    raced = [trial for trial in rig.study.trials[1:] if trial.stage == "race"]
+    raced = [trial for trial in rig.study.trials[1:] if trial.decided_at == "race"]
     assert len(raced) == 8
     assert all(trial.score == rig.study.trials[0].score for trial in raced)
     assert rig.study.best.number == 0
@@ -67,7 +67,7 @@ async def test_of_candidates_that_differ_by_luck_alone_hardly_one_is_accepted(ki
         rig = make_rig(pupil=kit.pupil(lucky=True, propose=reply), search=search, splits=kit.splits(3, 6))
         await rig.run(kit.policy(0))
         rig.check()
-        raced += sum(trial.stage in {"race", "validate"} for trial in rig.study.trials[1:])
+        raced += sum(trial.decided_at in {"race", "validate"} for trial in rig.study.trials[1:])
         accepted += sum(trial.accepted for trial in rig.study.trials[1:])
     assert raced > 30
     assert accepted <= 1
@@ -143,7 +143,7 @@ async def test_a_candidate_that_is_perfect_is_judged_by_what_it_is_compared_with
     for number, scores in enumerate([seed] if best is None else [seed, best]):
         values = {
             "policy": kit.policy(50 + number),
-            "stage": "validate" if number else "seed",
+            "decided_at": "validate" if number else "seed",
             "accepted": True,
             "train": spread(scores["train"], "train"),
             "validation": spread(scores["validation"], "valid"),
@@ -155,7 +155,7 @@ async def test_a_candidate_that_is_perfect_is_judged_by_what_it_is_compared_with
     trial = next(trial for trial in rig.study.trials if trial.policy == kit.policy(100))
     stage, accepted, why = found
     assert set(trial.train.values()) == {1.0}
-    assert (trial.stage, trial.accepted, bool(trial.look)) == (stage, accepted, stage == "validate")
+    assert (trial.decided_at, trial.accepted, bool(trial.look)) == (stage, accepted, stage == "validate")
     assert re.search(why, trial.reason)
     trials = len(rig.study.trials)
     await rig.look_last()
@@ -163,7 +163,7 @@ async def test_a_candidate_that_is_perfect_is_judged_by_what_it_is_compared_with
     if found_last is not None:
         last = rig.study.trials[-1]
         assert (last.policy, last.parent, last.train) == (trial.policy, trial.number, trial.train)
-        assert (last.stage, last.accepted) == ("validate", found_last[0])
+        assert (last.decided_at, last.accepted) == ("validate", found_last[0])
         assert re.search(found_last[1], last.reason)
 
 
@@ -179,7 +179,7 @@ async def test_each_look_makes_the_next_dearer_but_the_last(kit: Any, make_rig: 
         rig.study.append(kit.trial(0, policy=kit.policy(30), **parts))
         for number in range(1, looks + 1):
             policy = kit.policy(60, prompts={"answer": f"Try {number}: {{query}}{{choices}}"})
-            looked = {"policy": policy, "stage": "validate", "look": seen_at(0.0001), "generation": 1}
+            looked = {"policy": policy, "decided_at": "validate", "look": seen_at(0.0001), "generation": 1}
             rig.study.append(kit.trial(number, **looked, **parts))
         other = kit.policy(60, prompts={"answer": "Wait: {query}{choices}"})
         rig.study.append(kit.trial(looks + 1, policy=other, generation=GENERATIONS_BETWEEN_LOOKS, **parts))
@@ -228,8 +228,8 @@ def led_by(kit: Any, rig: Any, *, policy: Any = None, **leader: Any) -> None:
     rig.study.append(kit.trial(1, policy=policy, train=spread([0.9] * 4, "train"), **leader))
 
 
-IN_VAIN = {"stage": "validate", "look": seen_at(0.005)}
-TAKEN = {"stage": "validate", "kind": "last_look", "proposer": "", "look": seen_at(ALPHA_AT_THE_END, last=True)}
+IN_VAIN = {"decided_at": "validate", "look": seen_at(0.005)}
+TAKEN = {"decided_at": "validate", "kind": "last_look", "proposer": "", "look": seen_at(ALPHA_AT_THE_END, last=True)}
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ TAKEN = {"stage": "validate", "kind": "last_look", "proposer": "", "look": seen_
         ({}, TAKEN, 0),
         ({}, {"accepted": True, **TAKEN}, 0),
         (IN_VAIN, {**TAKEN, "look": seen_at(0.001, last=True)}, 0),
-        ({}, {"stage": "check", "train": {}, "series": {}, "summary": None}, 1),
+        ({}, {"decided_at": "check", "train": {}, "series": {}, "summary": None}, 1),
     ],
     ids=["new", "in vain on the way", "accepted", "last", "accepted last", "last, after another", "proposed again"],
 )
@@ -364,6 +364,6 @@ async def test_a_candidate_whose_validation_episodes_fail_is_not_accepted_on_tho
     rig = make_rig(pupil=pupil, search=searching(generations=1, candidates=1))
     await rig.run(kit.policy(0))
     trial = rig.study.trials[1]
-    assert trial.stage == "validate"
+    assert trial.decided_at == "validate"
     assert not trial.accepted
     assert "failed" in trial.reason

@@ -57,7 +57,7 @@ async def test_the_pick_is_looked_at_last_and_becomes_the_best(kit: Any, make_ri
     rig = with_trials(make_rig, kit, searching(), [SEED, DEAR, CHEAP])
     await rig.look_last()
     best = rig.study.best
-    assert (best.number, best.parent, best.policy, best.stage) == (3, 2, kit.policy(95), "validate")
+    assert (best.number, best.parent, best.policy, best.decided_at) == (3, 2, kit.policy(95), "validate")
     assert (best.kind, best.change) == ("pick", "the most score-per-token")
     assert best.look.over_seed.p < best.look.level == ALPHA_AT_THE_END
     assert best.validation.keys() == {user.id for user in rig.splits.validation}

@@ -98,7 +98,7 @@ def test_a_run_that_has_only_begun_has_nothing_to_tell_yet(outcome: Outcome) -> 
 
 
 def test_the_result_names_the_run_its_policy_its_scores_and_what_it_took(outcome: Outcome, kit: Any) -> None:
-    for trial in (kit.trial(), kit.trial(1), kit.trial(2, accepted=True, stage="validate")):
+    for trial in (kit.trial(), kit.trial(1), kit.trial(2, accepted=True, decided_at="validate")):
         outcome.study.append(trial)
     rows = {"native": row("native"), "seed": row("seed", ann=0.25, bob=0.5), "evolved": row("evolved", ann=0.5, bob=1)}
     outcome.study.note(TEST, SealedTest(rows, "", done=True).as_json())

@@ -191,7 +191,7 @@ def raced(kit: Any, *, number: int, care: int, forecast: float, score: float, pe
         policy=kit.policy(care),
         parent=0,
         change="care",
-        stage="race",
+        decided_at="race",
         accepted=False,
         reason="",
         series={"a": (score,) * periods, **({"b": (99.0,)} if periods > 2 else {})},

@@ -66,7 +66,7 @@ def trials(draw: st.DrawFn, *, number: int = 0) -> Trial:
         generation=draw(st.integers(0, 1000)),
         parent=draw(st.none() | st.integers(0, 1000)),
         change=draw(texts),
-        stage=draw(st.sampled_from(["seed", "check", "screen", "race", "validate"])),
+        decided_at=draw(st.sampled_from(["seed", "check", "screen", "race", "validate"])),
         accepted=draw(st.booleans()),
         reason=draw(texts),
         train=draw(scores),
@@ -154,15 +154,15 @@ def test_two_studies_in_one_storage_do_not_see_each_other(kit: Any, make_storage
 @pytest.mark.parametrize(
     ("values", "state"),
     [
-        ({"stage": "seed"}, TrialState.COMPLETE),
-        ({"stage": "validate"}, TrialState.COMPLETE),
-        ({"stage": "race"}, TrialState.COMPLETE),
-        ({"stage": "race", "summary": None}, TrialState.PRUNED),
-        ({"stage": "race", "train": {"a": NAN}}, TrialState.PRUNED),
-        ({"stage": "seed", "train": {"a": NAN, "b": NAN}}, TrialState.PRUNED),
-        ({"stage": "check", "train": {}, "summary": None}, TrialState.FAIL),
-        ({"stage": "check", "train": {}, "summary": None, "policy": None}, TrialState.FAIL),
-        ({"stage": "screen", "train": {}, "summary": None}, TrialState.FAIL),
+        ({"decided_at": "seed"}, TrialState.COMPLETE),
+        ({"decided_at": "validate"}, TrialState.COMPLETE),
+        ({"decided_at": "race"}, TrialState.COMPLETE),
+        ({"decided_at": "race", "summary": None}, TrialState.PRUNED),
+        ({"decided_at": "race", "train": {"a": NAN}}, TrialState.PRUNED),
+        ({"decided_at": "seed", "train": {"a": NAN, "b": NAN}}, TrialState.PRUNED),
+        ({"decided_at": "check", "train": {}, "summary": None}, TrialState.FAIL),
+        ({"decided_at": "check", "train": {}, "summary": None, "policy": None}, TrialState.FAIL),
+        ({"decided_at": "screen", "train": {}, "summary": None}, TrialState.FAIL),
     ],
 )
 def test_optuna_learns_from_finished_races_only(
@@ -174,7 +174,7 @@ def test_optuna_learns_from_finished_races_only(
     (frozen,) = optuna.load_study(study_name="evolution", storage=storage).get_trials()
     assert frozen.state == state
     assert (frozen.value is not None) == (state == TrialState.COMPLETE)
-    assert study.trials[0].finished_race == (values["stage"] in {"seed", "validate"} or "summary" not in values)
+    assert study.trials[0].finished_race == (values["decided_at"] in {"seed", "validate"} or "summary" not in values)
 
 
 def test_optuna_sees_the_score_and_each_known_users_score_at_its_place(kit: Any) -> None:
@@ -204,13 +204,13 @@ def test_raced_are_the_trials_with_a_score_for_the_whole_train_split(kit: Any, m
     study = Study(make_storage(), name="evolution")
     for number, values in enumerate(
         [
-            {"stage": "seed"},
-            {"stage": "check", "train": {}, "summary": None},
-            {"stage": "screen", "train": {}, "summary": None},
-            {"stage": "race", "summary": None},
-            {"stage": "race"},
-            {"stage": "race", "train": {"train0": NAN}},
-            {"stage": "validate"},
+            {"decided_at": "seed"},
+            {"decided_at": "check", "train": {}, "summary": None},
+            {"decided_at": "screen", "train": {}, "summary": None},
+            {"decided_at": "race", "summary": None},
+            {"decided_at": "race"},
+            {"decided_at": "race", "train": {"train0": NAN}},
+            {"decided_at": "validate"},
         ]
     ):
         study.append(kit.trial(number, **values))
@@ -221,7 +221,7 @@ def test_a_policy_is_found_by_its_value(kit: Any, make_storage: MakeStorage) -> 
     storage = make_storage()
     study = Study(storage, name="evolution")
     study.append(kit.trial(0, policy=kit.policy(10)))
-    study.append(kit.trial(1, policy=None, train={}, summary=None, stage="check"))
+    study.append(kit.trial(1, policy=None, train={}, summary=None, decided_at="check"))
     study.append(kit.trial(2, policy=kit.policy(20)))
     study.append(kit.trial(3, policy=kit.policy(20)))
     for opened in (study, Study(storage, name="evolution")):

@@ -53,10 +53,10 @@ def texts(svg: str) -> list[str]:
 def trials(kit: Any) -> Sequence[Any]:
     return [
         kit.trial(validation={"v": 0.3, "w": 0.5}),
-        kit.trial(1, policy=None, stage="check", train={}, summary=None),
+        kit.trial(1, policy=None, decided_at="check", train={}, summary=None),
         kit.trial(2, summary=None),
         kit.trial(3),
-        kit.trial(4, stage="validate", accepted=True, validation={"v": 0.7, "w": 0.8}),
+        kit.trial(4, decided_at="validate", accepted=True, validation={"v": 0.7, "w": 0.8}),
     ]
 
 

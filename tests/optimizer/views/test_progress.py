@@ -134,7 +134,7 @@ def test_a_duration_is_written_as_on_a_clock(seconds: float, text: str) -> None:
 
 def test_trials_stand_in_columns_under_their_heading(world: World, kit: Any) -> None:
     world.progress.trial(kit.trial())
-    world.progress.trial(kit.trial(12, policy=None, stage="check", train={}, summary=None, reason="no slot"))
+    world.progress.trial(kit.trial(12, policy=None, decided_at="check", train={}, summary=None, reason="no slot"))
     heading, seed, broken = world.file.getvalue().splitlines()
     for word, told in {
         "trial": ("    0", "   12"),

@@ -196,7 +196,7 @@ def test_every_trial_is_there_with_its_change_and_reason(finished: Outcome, page
     assert [row[0] for row in table[1:]] == [str(trial.number) for trial in finished.study.trials]
     for row, trial in zip(table[1:], finished.study.trials, strict=True):
         assert row[-2:] == [trial.change, trial.reason]
-        assert (row[4], row[5]) == (trial.proposer, trial.stage)
+        assert (row[4], row[5]) == (trial.proposer, trial.decided_at)
     marked = [attributes for attributes in page.named("tr") if attributes.get("class") == "accepted"]
     assert len(marked) == sum(trial.accepted for trial in finished.study.trials) > 1
 
@@ -314,7 +314,10 @@ def test_a_run_without_any_trial_has_a_report_that_says_how_to_go_on(make_rig: A
 
 def test_a_search_under_way_has_a_report(make_rig: Any, kit: Any) -> None:
     rig = make_rig()
-    for trial in (kit.trial(), kit.trial(1, policy=None, stage="check", train={}, summary=None, reason="no {choices}")):
+    for trial in (
+        kit.trial(),
+        kit.trial(1, policy=None, decided_at="check", train={}, summary=None, reason="no {choices}"),
+    ):
         rig.study.append(trial)
     page = read(render_report(as_outcome(rig, kit.policy())))
     assert "The sealed test has not been opened yet" in page.words()

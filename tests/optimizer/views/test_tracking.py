@@ -84,13 +84,15 @@ def trials(kit: Any) -> list[Any]:
     profile = {"mode": "profile", "update_every": 4, "buffer_size": 6, "store": "external", "top_k": 9}
     return [
         kit.trial(validation={"v": 0.2, "w": 0.4}, ledger=ledgers[0]),
-        kit.trial(1, policy=None, stage="check", train={}, summary=None, reason="lacks {query}", ledger=ledgers[1]),
+        kit.trial(
+            1, policy=None, decided_at="check", train={}, summary=None, reason="lacks {query}", ledger=ledgers[1]
+        ),
         kit.trial(2, summary=None, train={"train0": 0.0}, ledger=ledgers[2]),
         kit.trial(
             3,
             policy=kit.policy(90, **profile),
             parent=2,
-            stage="validate",
+            decided_at="validate",
             accepted=True,
             train={"train0": 0.75, "train1": 1.0},
             validation={"v": 0.5, "w": 0.9},

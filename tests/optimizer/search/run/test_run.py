@@ -65,7 +65,7 @@ def test_the_result_is_strict_json_and_says_what_the_study_says(finished: Outcom
 def test_every_candidate_has_a_change_a_stage_and_a_reason(finished: Outcome) -> None:
     trials = finished.study.trials
     assert len([trial for trial in trials if trial.kind != "last_look"]) == 5
-    assert [trial.stage for trial in trials].count("seed") == 1
+    assert [trial.decided_at for trial in trials].count("seed") == 1
     assert all(trial.change and trial.reason for trial in trials)
 
 
@@ -148,7 +148,7 @@ def test_a_search_that_has_nothing_to_propose_says_so_and_goes_on_to_its_test(
     why = "none of the proposers (amemgym) has anything to make a candidate from"
     assert outcome.ended == why
     assert screen.getvalue().splitlines()[-1] == f"The search is over: {why}."
-    assert [trial.stage for trial in outcome.study.trials] == ["seed"]
+    assert [trial.decided_at for trial in outcome.study.trials] == ["seed"]
     assert outcome.test.problem == ""
 
 

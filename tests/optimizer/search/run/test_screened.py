@@ -45,19 +45,21 @@ def finished(configured: Callable[..., Config], empty_store: Path, tmp_path_fact
 
 
 def told(outcome: Outcome) -> list[tuple[object, ...]]:
-    return [(t.policy, t.stage, t.reason, t.forecast, t.series) for t in outcome.study.trials if t.proposer]
+    return [(t.policy, t.decided_at, t.reason, t.forecast, t.series) for t in outcome.study.trials if t.proposer]
 
 
 def test_the_worse_half_is_dropped_for_the_calls_that_it_writes_with_invariant_1(finished: Outcome) -> None:
     trials = [trial for trial in finished.study.trials if trial.proposer]
     assert len(trials) == 8
-    dropped = [trial for trial in trials if trial.stage == "screen"]
+    dropped = [trial for trial in trials if trial.decided_at == "screen"]
     assert 1 <= len(dropped) <= 4
     for trial in dropped:
         assert set(trial.ledger.by_role) <= {"write"}
         assert trial.reason.startswith(f"forecast {trial.forecast:.3f}, ")
         assert not trial.series
-        kept = [t.forecast for t in trials if t.generation == trial.generation and t.stage not in {"screen", "check"}]
+        kept = [
+            t.forecast for t in trials if t.generation == trial.generation and t.decided_at not in {"screen", "check"}
+        ]
         assert trial.forecast <= max(kept)
     raced = [trial for trial in trials if trial.series]
     assert all(0 < trial.forecast < 1 for trial in raced)
@@ -65,7 +67,7 @@ def test_the_worse_half_is_dropped_for_the_calls_that_it_writes_with_invariant_1
 
 def test_the_result_and_the_report_say_what_was_screened(finished: Outcome) -> None:
     result = json.loads((finished.folder / "result.json").read_text(encoding="utf-8"))
-    dropped = sum(trial.stage == "screen" for trial in finished.study.trials)
+    dropped = sum(trial.decided_at == "screen" for trial in finished.study.trials)
     assert result["screening"] == {
         "forecasts": 8,
         "dropped": dropped,
@@ -102,7 +104,7 @@ def test_texts_unlike_those_that_it_learned_from_are_not_screened_invariant_4(
     screen = Screen()
     outcome = go(configured("search.generations=1"), runs / "run", screen)
     assert "Every candidate races, as tiny learned from texts unlike these users'" in screen.getvalue()
-    assert all(math.isnan(trial.forecast) and trial.stage != "screen" for trial in outcome.study.trials)
+    assert all(math.isnan(trial.forecast) and trial.decided_at != "screen" for trial in outcome.study.trials)
 
 
 def test_what_another_model_s_memories_taught_is_not_asked_invariant_4(
@@ -114,7 +116,7 @@ def test_what_another_model_s_memories_taught_is_not_asked_invariant_4(
     printed = screen.getvalue().replace("\n", " ")
     assert f"Every candidate races, as {folder} learned from another model's memories" in printed
     assert not (outcome.folder / "talks").exists(), "nothing is recorded for it"
-    assert all(math.isnan(trial.forecast) and trial.stage != "screen" for trial in outcome.study.trials)
+    assert all(math.isnan(trial.forecast) and trial.decided_at != "screen" for trial in outcome.study.trials)
 
 
 def test_a_checkpoint_that_is_not_there_is_said_before_anything_is_written(
