@@ -27,12 +27,12 @@ from ..data.registry import Registry, UnknownPartError
 from ..data.resources import resource
 from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
 from ..env.dialogue.generation.plan import GenerationPlan, plan_values
-from ..env.dialogue.generation.texts import GenerationTexts, complete_texts, default_texts, load_texts
+from ..env.dialogue.generation.texts import GenerationTexts, default_texts
 from ..policies.files import dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.knob import Choices, each_once
 from ..policies.lm.providers import ModelsConfig
 from ..policies.policy import MemoryPolicy
-from ..policies.prompts import Templates, complete_templates, default_templates, load_templates
+from ..policies.prompts import Templates, default_templates
 from ..policies.space import Space, prompt_slots
 from .objectives import OBJECTIVES, Objective
 from .proposer_kinds import PROPOSERS, ProposerKind
@@ -218,7 +218,7 @@ class GenerationConfig(GenerationPlan):
     @field_validator("texts", mode="before")
     @classmethod
     def _load_texts(cls, given: Any) -> Any:
-        return load_texts(Path(given)) if isinstance(given, str) else complete_texts(given)
+        return GenerationTexts.load(Path(given)) if isinstance(given, str) else GenerationTexts.completed(given)
 
     @property
     def plan(self) -> GenerationPlan:
@@ -276,7 +276,7 @@ class Config(ModelsConfig):
     @field_validator("templates", mode="before")
     @classmethod
     def _load_templates(cls, given: Any) -> Any:
-        return load_templates(Path(given)) if isinstance(given, str) else complete_templates(given)
+        return Templates.load(Path(given)) if isinstance(given, str) else Templates.completed(given)
 
     @field_validator("seed_policy", mode="before")
     @classmethod

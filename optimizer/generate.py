@@ -10,8 +10,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..env.dialogue.generation import Generated, Progress, Recipe, expected_calls, generate, most_calls
-from ..env.dialogue.generation.folder import write_json
+from ..data.json_files import write_json
+from ..env.dialogue.generation import (
+    Generated,
+    GenerationProgress,
+    GenerationSetup,
+    expected_user_calls,
+    generate,
+    most_user_calls,
+)
 from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits, Metered
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache
@@ -38,26 +45,26 @@ class Order:
         return self.config.generation or GenerationConfig()
 
     @property
-    def recipe(self) -> Recipe:
+    def setup(self) -> GenerationSetup:
         """What users are made from."""
         section = self.generation
-        return Recipe(section.plan, section.texts, self.personas, frozenset(self.config.compat))
+        return GenerationSetup(section.plan, section.texts, self.personas, frozenset(self.config.compat))
 
     @property
     def expected_calls(self) -> int:
         """Calls of all users when every reply is right the first time, about."""
         plan = self.generation.plan
-        return plan.users * expected_calls(plan, personas=self.personas is not None)
+        return plan.users * expected_user_calls(plan, personas=self.personas is not None)
 
     @property
     def most_calls(self) -> int:
         """The most calls of all users."""
         plan = self.generation.plan
-        return plan.users * most_calls(plan, personas=self.personas is not None)
+        return plan.users * most_user_calls(plan, personas=self.personas is not None)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Delivery:
     """What was made and what it took in this run."""
 
     order: Order
@@ -71,7 +78,7 @@ class Outcome:
         return not self.generated.dropped
 
     def as_json(self) -> dict[str, Any]:
-        """Return the outcome as plain JSON values."""
+        """Return the delivery as plain JSON values."""
         total = self.ledger.total
         return {
             "out": str(self.order.out),
@@ -96,7 +103,7 @@ def parts_of(out: Path) -> Path:
     return out.with_name(f"{out.name.removesuffix('.json')}.parts")
 
 
-def make_users(order: Order, *, tell: Callable[[Progress, Ledger], None] = lambda _, __: None) -> Outcome:
+def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], None] = lambda _, __: None) -> Delivery:
     """Make the users and write those that came out, if any.
 
     Raises ConfigError, PersonaError and GenerationError before any call, and BudgetExhausted and EndpointDown, which
@@ -117,7 +124,7 @@ def make_users(order: Order, *, tell: Callable[[Progress, Ledger], None] = lambd
         async def run() -> Generated:
             try:
                 made = await generate(
-                    order.recipe,
+                    order.setup,
                     model,
                     order.parts,
                     model_name=order.config.model,
@@ -142,7 +149,7 @@ def make_users(order: Order, *, tell: Callable[[Progress, Ledger], None] = lambd
     if generated.scenarios:
         write_json(order.out, [scenario.model_dump(mode="json") for scenario in generated.scenarios])
     ledger = merged([metered.ledger, model.ledger])
-    return Outcome(order, generated, ledger, time.monotonic() - began)
+    return Delivery(order, generated, ledger, time.monotonic() - began)
 
 
 @contextmanager

@@ -15,9 +15,9 @@ class ProposerKind:
     """A kind of proposer that a config can name."""
 
     make: Callable[[Any], Any]
-    """Makes a ``Proposer`` of what it is given, which is ``Means``."""
+    """Makes a ``Proposer`` from its ``Means``."""
     numbers: bool = True
-    """Whether it changes numbers and structure; one that changes nothing but these rests where they are to stay."""
+    """Whether it changes numbers and structure; a proposer that changes nothing else rests where they are to stay."""
     prompts: bool = True
     """The same of prompts."""
     spreads: bool = False
@@ -25,11 +25,11 @@ class ProposerKind:
 
 
 def _shipped(file: str, name: str, *needs: str) -> Callable[[Any], Any]:
-    """Return what imports a class of this package's when it is needed, and makes it of those of its means."""
+    """Return a maker that imports a proposer's class when it is needed, and gives it the means that it needs."""
 
     def make(means: Any) -> Any:
-        made = getattr(import_module(f"..proposers.{file}", __name__), name)
-        return made(**{need: getattr(means, need) for need in needs})
+        proposer = getattr(import_module(f"..proposers.{file}", __name__), name)
+        return proposer(**{need: getattr(means, need) for need in needs})
 
     return make
 

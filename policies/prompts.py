@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
+from ..data.record import Record
 from ..data.resources import resource
 
 REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = {
@@ -49,7 +51,11 @@ def missing_slots(kind: str, text: str) -> list[str]:
 
 def has_slot(slot: str, text: str) -> bool:
     """Tell whether a text has a slot, in one form or the other."""
-    return any(f"{{{name}}}" in text for name in (slot, OTHER_FORMS.get(slot, slot)))
+    return _has_slot(slot, text, OTHER_FORMS)
+
+
+def _has_slot(slot: str, text: str, other_forms: Mapping[str, str]) -> bool:
+    return any(f"{{{name}}}" in text for name in (slot, other_forms.get(slot, slot)))
 
 
 def render(template: str, **slots: str) -> str:
@@ -60,10 +66,61 @@ def render(template: str, **slots: str) -> str:
     return re.sub(rf"\{{({pattern})\}}", lambda match: slots[match[1]], template)
 
 
-class Templates(BaseModel):
+class TextSet(Record):
+    """Texts by kind; their slots are checked when the set is made. A subclass names its kinds as fields."""
+
+    bundle: ClassVar[str]
+    """The bundled set's file in ``configs/templates``."""
+    required_slots: ClassVar[Mapping[str, tuple[str, ...]]]
+    """By kind."""
+    other_forms: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Slots that may stand in for others."""
+
+    @model_validator(mode="after")
+    def _check_slots(self) -> Self:
+        for kind, slots in self.required_slots.items():
+            missing = [slot for slot in slots if not _has_slot(slot, getattr(self, kind), self.other_forms)]
+            if missing:
+                raise ValueError(f"{kind}: lacks {', '.join(f'{{{slot}}}' for slot in missing)}")
+        return self
+
+    @classmethod
+    @cache
+    def bundled(cls) -> Self:
+        """Return the bundled set."""
+        text = resource("configs", "templates", cls.bundle).read_text(encoding="utf-8")
+        return cls.model_validate(yaml.safe_load(text))
+
+    @classmethod
+    def completed(cls, given: Any) -> Any:
+        """Add the bundled texts to those of a mapping by kind."""
+        return {**cls.bundled().model_dump(), **given} if isinstance(given, Mapping) else given
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a set of texts from a YAML file; kinds that it leaves out are the bundled ones.
+
+        Raises ValueError naming the file and the text.
+        """
+        try:
+            return cls.model_validate(cls.completed(yaml.safe_load(path.read_text(encoding="utf-8")) or {}))
+        except OSError as error:
+            raise ValueError(f"{path}: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: is not UTF-8 text ({error})") from None
+        except ValidationError as error:
+            problems = (f"{'.'.join(map(str, e['loc'])) or 'texts'}: {e['msg']}" for e in error.errors())
+            raise ValueError(f"{path}: {'; '.join(problems)}") from None
+        except (yaml.YAMLError, TypeError) as error:
+            raise ValueError(f"{path}: must be a mapping of names to texts: {error}") from None
+
+
+class Templates(TextSet):
     """The environment's prompt texts, the prompts that a policy starts from, and those that rewrite prompts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    bundle = "default.yaml"
+    required_slots = REQUIRED_SLOTS
+    other_forms = OTHER_FORMS
 
     user: str
     answer: str
@@ -88,47 +145,11 @@ class Templates(BaseModel):
     """Paragraphs that are added to a rewritten prompt that lacks their slot; the one without a slot, where it does not
     speak of JSON."""
 
-    @model_validator(mode="after")
-    def _check_slots(self) -> Templates:
-        for kind in REQUIRED_SLOTS:
-            missing = missing_slots(kind, getattr(self, kind))
-            if missing:
-                raise ValueError(f"{kind}: lacks {', '.join(f'{{{slot}}}' for slot in missing)}")
-        return self
-
     def starting(self, kind: str) -> str:
         """Return the text that a prompt of this kind starts from, the types of information filled in."""
         return render(getattr(self, kind), info_types=self.info_types)
 
 
-@cache
 def default_templates() -> Templates:
     """Return the bundled texts."""
-    text = resource("configs", "templates", "default.yaml").read_text(encoding="utf-8")
-    return Templates.model_validate(yaml.safe_load(text))
-
-
-def load_templates(path: Path) -> Templates:
-    """Read a set of texts from a YAML file; kinds that it leaves out are the bundled ones.
-
-    Raises ValueError naming the file and the text.
-    """
-    try:
-        return _parse(path.read_text(encoding="utf-8"), where=str(path))
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
-
-
-def complete_templates(given: Any) -> Any:
-    """Add the bundled texts to those of a mapping by kind."""
-    return {**default_templates().model_dump(), **given} if isinstance(given, Mapping) else given
-
-
-def _parse(text: str, *, where: str) -> Templates:
-    try:
-        return Templates.model_validate(complete_templates(yaml.safe_load(text) or {}))
-    except ValidationError as error:
-        problems = (f"{'.'.join(map(str, e['loc'])) or 'texts'}: {e['msg']}" for e in error.errors())
-        raise ValueError(f"{where}: {'; '.join(problems)}") from None
-    except (yaml.YAMLError, TypeError) as error:
-        raise ValueError(f"{where}: must be a mapping of names to texts: {error}") from None
+    return Templates.bundled()

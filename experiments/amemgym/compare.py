@@ -28,7 +28,7 @@ from ...env.dialogue.interchange import BOUND, read_results, write_results
 from ...policies import load_policy
 from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.lm.openai import OpenAIModel
-from ...policies.prompts import Templates, complete_templates
+from ...policies.prompts import Templates
 from .server import running
 
 PORT = 8126
@@ -107,7 +107,7 @@ def main(checkout: str, python: str, data: str, env_config: str = "") -> int:
             command = [python, str(script), str(Path(checkout) / "src"), data, env_config, url, temporary]
             subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         with running(PORT, "--record", str(out / "ours.jsonl")) as url:
-            templates = Templates.model_validate(complete_templates(_json(out / "texts.json")))
+            templates = Templates.model_validate(Templates.completed(_json(out / "texts.json")))
             evaluations, seconds = asyncio.run(evaluate(url, scenarios, templates, _json(Path(env_config))))
         equal = True
         for kind, evaluation in evaluations.items():

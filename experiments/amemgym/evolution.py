@@ -26,7 +26,7 @@ from ...env.dialogue.record import period_of
 from ...policies.files import load_policy
 from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.lm.openai import OpenAIModel
-from ...policies.prompts import Templates, complete_templates
+from ...policies.prompts import Templates
 from .compare import messages
 from .server import running
 
@@ -56,7 +56,7 @@ async def evaluate(
 ) -> Evaluation:
     """Evaluate an agent config under AMemGym's texts and defects."""
     model = OpenAIModel("m", base_url=url, concurrency=64)
-    templates = Templates.model_validate(complete_templates(texts))
+    templates = Templates.model_validate(Templates.completed(texts))
     protocol = Protocol(env["num_rounds_init"], env["num_rounds_update"], templates, frozenset(DEFECTS))
     evaluator = Evaluator(DialogueTrack(protocol), Cast(model, model, LexicalEmbedder()))
     try:

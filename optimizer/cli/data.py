@@ -11,11 +11,11 @@ from rich.console import Console
 
 from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.sizes import SIZES, Size
-from ...env.dialogue.generation import Progress
-from ...env.dialogue.generation.folder import write_json
+from ...data.json_files import write_json
+from ...env.dialogue.generation import GenerationProgress
 from ...policies.lm import Ledger
 from ..config import Config, GenerationConfig
-from ..generate import Order, Outcome, make_users, parts_of
+from ..generate import Delivery, Order, make_users, parts_of
 from .evaluate import settings_of
 
 app = typer.Typer(no_args_is_help=True)
@@ -66,7 +66,7 @@ def generate_command(
     with console.status("") as status:
         finished = 0
 
-        def tell(progress: Progress, ledger: Ledger) -> None:
+        def tell(progress: GenerationProgress, ledger: Ledger) -> None:
             nonlocal finished
             calls = ledger.total.calls
             told = f"{progress.users}/{order.generation.users} users, {progress.stages:,} stages, {calls:,} calls"
@@ -75,9 +75,9 @@ def generate_command(
                 typer.echo(told, err=True)
             finished = progress.users
 
-        outcome = make_users(order, tell=tell)
-    _show(outcome, as_json=as_json, console=console)
-    if not outcome.complete:
+        delivery = make_users(order, tell=tell)
+    _show(delivery, as_json=as_json, console=console)
+    if not delivery.complete:
         raise typer.Exit(1)
     return None
 
@@ -108,11 +108,11 @@ def _settings(config: Path | None, model: str | None, users: int | None, seed: i
     return settings.model_copy(update={"generation": changed})
 
 
-def _show(outcome: Outcome, *, as_json: bool, console: Console) -> None:
-    told: dict[str, Any] = outcome.as_json()
+def _show(delivery: Delivery, *, as_json: bool, console: Console) -> None:
+    told: dict[str, Any] = delivery.as_json()
     if as_json:
         typer.echo(json.dumps(told, ensure_ascii=False))
-    for one in outcome.generated.dropped:
+    for one in delivery.generated.dropped:
         console.print(
             f"user {one.user} dropped at {one.stage}: {one.reason}", style="yellow", highlight=False, markup=False
         )
@@ -123,7 +123,7 @@ def _show(outcome: Outcome, *, as_json: bool, console: Console) -> None:
         f"{told['cached']:,} of them from the cache; cost: {cost}; {told['wall_s']:.1f} s",
         err=True,
     )
-    if outcome.generated.dropped:
+    if delivery.generated.dropped:
         typer.echo(f"the same command tries the dropped users again; what is finished is in {told['parts']}", err=True)
 
 

@@ -17,9 +17,9 @@ def open_proposers(
 ) -> Iterator[Mapping[str, Proposer]]:
     """Make the proposers that a search names and that have something to change, by name."""
     means = Means(search, templates, model, arena)
-    made: dict[str, Proposer] = {name: kind.make(means) for name, kind in search.at_work.items()}
+    proposers: dict[str, Proposer] = {name: kind.make(means) for name, kind in search.at_work.items()}
     try:
-        yield made
+        yield proposers
     finally:
-        for proposer in made.values():
+        for proposer in proposers.values():
             proposer.close()

@@ -11,7 +11,7 @@ from ...env.track import Track, most_calls
 from ...policies.files import load_policy
 from ...policies.lm import Limits
 from ...policies.policy import MemoryPolicy
-from ..config import BudgetLimits, Config, ConfigError
+from ..config import Config, ConfigError
 from ..models import prices_of, track_of
 from .sealed import most_test_calls
 
@@ -20,11 +20,12 @@ from .sealed import most_test_calls
 class Allowance:
     """What the search and the sealed test may spend."""
 
-    budget: BudgetLimits
+    whole: Limits
+    """The run's budget, which the search and the sealed test share."""
     reserve: int
-    """Calls put aside for the sealed test: the most that it can take."""
+    """Calls put aside for the sealed test: its upper limit."""
     look: int
-    """Calls put aside for the last look at the validation users: the most that it can take."""
+    """Calls put aside for the last look at the validation users: its upper limit."""
     start: int
     """Calls that judging the seed policy can take."""
 
@@ -56,38 +57,27 @@ class Allowance:
             unpriced = sorted(name for name, price in prices_of(config).items() if price is None)
             if unpriced:
                 missing = ", ".join(unpriced)
-                raise ConfigError(
-                    f"search.budget.usd: set endpoint.prices for {missing}, or nobody knows when it is spent"
-                )
-        return cls(config.search.budget, reserve, look, start)
-
-    @property
-    def races(self) -> Limits:
-        """The search's share less the last look's: all the calls that it can take, a fifth of everything else."""
-        search = self.search
-        return Limits(
-            calls=None if search.calls is None else search.calls - self.look,
-            tokens=None if search.tokens is None else search.tokens * 4 // 5,
-            usd=None if search.usd is None else search.usd * 4 / 5,
-            seconds=None if search.seconds is None else search.seconds * 4 / 5,
-        )
+                raise ConfigError(f"search.budget.usd: set endpoint.prices for {missing}, or its end is not known")
+        return cls(Limits(**config.search.budget.model_dump()), reserve, look, start)
 
     @property
     def search(self) -> Limits:
         """The whole budget less the sealed test's share: all the calls that it can take, half of everything else."""
-        budget = self.budget
-        return Limits(
-            calls=None if budget.calls is None else budget.calls - self.reserve,
-            tokens=None if budget.tokens is None else budget.tokens // 2,
-            usd=None if budget.usd is None else budget.usd / 2,
-            seconds=None if budget.seconds is None else budget.seconds / 2,
-        )
+        return _part(self.whole, without_calls=self.reserve, numerator=1, denominator=2)
 
     @property
-    def whole(self) -> Limits:
-        """The whole budget, which the search and the sealed test share."""
-        budget = self.budget
-        return Limits(budget.calls, budget.tokens, budget.usd, budget.seconds)
+    def races(self) -> Limits:
+        """The search's share less the last look's: all the calls that it can take, a fifth of everything else."""
+        return _part(self.search, without_calls=self.look, numerator=4, denominator=5)
+
+
+def _part(limits: Limits, *, without_calls: int, numerator: int, denominator: int) -> Limits:
+    return Limits(
+        None if limits.calls is None else limits.calls - without_calls,
+        None if limits.tokens is None else limits.tokens * numerator // denominator,
+        None if limits.usd is None else limits.usd * numerator / denominator,
+        None if limits.seconds is None else limits.seconds * numerator / denominator,
+    )
 
 
 def _calls(track: Track, tasks: Sequence[Task], policy: MemoryPolicy) -> int:

@@ -1,9 +1,9 @@
-"""What hears of a run: progress, MLflow's view, the report, and whatever else wants to."""
+"""What hears of a run: progress, MLflow's view, the report, and what other packages add."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...policies.lm import Budget
@@ -29,7 +29,7 @@ class Standing:
 
 
 class Listener:
-    """Hears of a run as it goes, and changes nothing in it; a subclass overrides what it cares for."""
+    """Hears of a run as it goes, and changes nothing in it; a subclass overrides what it wants to hear."""
 
     def check(self, config: Config) -> None:
         """Raise ConfigError when a run of this config cannot be followed; nothing is spent yet."""
@@ -57,48 +57,17 @@ class Listener:
 
 
 class Listeners(Listener):
-    """Tells each of several listeners, in their order."""
+    """Passes all that it hears on to several listeners, in their order."""
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
-        """Tell these."""
-        self._each = tuple(listeners)
+        """Pass on to these."""
+        for event in (name for name in vars(Listener) if not name.startswith("_")):
+            setattr(self, event, _to_all([getattr(listener, event) for listener in listeners]))
 
-    def check(self, config: Config) -> None:
-        """Check with each."""
-        for listener in self._each:
-            listener.check(config)
 
-    def begin(self, outcome: Outcome) -> None:
-        """Begin with each."""
-        for listener in self._each:
-            listener.begin(outcome)
+def _to_all(hearers: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    def hear(*what: object) -> None:
+        for hearer in hearers:
+            hearer(*what)
 
-    def say(self, text: str) -> None:
-        """Say it to each."""
-        for listener in self._each:
-            listener.say(text)
-
-    def stand(self, standing: Standing) -> None:
-        """Tell each."""
-        for listener in self._each:
-            listener.stand(standing)
-
-    def tick(self) -> None:
-        """Tell each."""
-        for listener in self._each:
-            listener.tick()
-
-    def trial(self, trial: Trial) -> None:
-        """Tell each."""
-        for listener in self._each:
-            listener.trial(trial)
-
-    def finish(self) -> None:
-        """Finish with each."""
-        for listener in self._each:
-            listener.finish()
-
-    def abort(self) -> None:
-        """Abort with each."""
-        for listener in self._each:
-            listener.abort()
+    return hear

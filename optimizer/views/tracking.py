@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from filelock import FileLock
@@ -35,15 +36,15 @@ FILES = ("config.yaml", "best_policy.yaml", "report.html", "result.json")
 
 
 class Tracker(Listener):
-    """Shows a run in MLflow; what is there already is found again, so that nothing is ever logged twice.
+    """Shows a run in MLflow; what MLflow holds already is not logged again.
 
-    Of a run without tracking it shows nothing, and MLflow is not even imported.
+    A run without tracking is not shown, and MLflow is not even imported.
     """
 
     def __init__(self, *, tell: Callable[[str], None], clock: Callable[[], float] = time.time) -> None:
-        """Nothing is opened yet; ``clock`` is in seconds since 1970.
+        """Open nothing yet; ``clock`` is in seconds since 1970.
 
-        Once opened, the view never ends a run: ``tell`` hears when it falls behind.
+        A failure of MLflow never ends a run that has begun: ``tell`` hears when the view falls behind.
         """
         self._tell = tell
         self._clock = clock
@@ -73,7 +74,7 @@ class Tracker(Listener):
         try:
             with _quiet(), _alone_at(self._uri):
                 self._client = _client(self._uri)
-                self._experiment = self._find_experiment(tracking.experiment)
+                self._experiment = _experiment_at(self._uri, tracking.experiment, self._client)
                 self._parent = self._find_parent()
                 children = self._search(f"tags.`{PARENT_TAG}` = '{self._parent}'")
                 for run in children:
@@ -92,7 +93,7 @@ class Tracker(Listener):
         self._write(lambda: self._add(trial))
 
     def finish(self) -> None:
-        """Log what the sealed test said and the run's files, and end the parent run, or say that it was stopped."""
+        """Log the sealed test's figures and the run's files, and end the parent run as finished or stopped."""
         self._write(self._end)
 
     def abort(self) -> None:
@@ -123,12 +124,12 @@ class Tracker(Listener):
         name = f"{trial.number:03d} {label}"
         run = self._client.create_run(self._experiment, tags=tags, run_name=name, start_time=self._now())
         child = run.info.run_id
-        self._log(child, metrics=_metrics(trial), params=_params(trial))
+        _log(self._client, child, self._now(), metrics=_metrics(trial), params=_params(trial))
         if trial.policy is not None:
             self._client.log_text(child, dump_policy(trial.policy), "policy.yaml")
         status = "FINISHED" if trial.decided_at != "check" else "FAILED"
         self._client.set_terminated(child, status=status, end_time=self._now())
-        self._log(self._parent, metrics=self._curves(trial), step=trial.number)
+        _log(self._client, self._parent, self._now(), metrics=self._curves(trial), step=trial.number)
         self._client.set_tag(child, TRIAL_TAG, str(trial.number))  # last: a child without it was not finished
         self._shown.add(trial.number)
 
@@ -140,27 +141,19 @@ class Tracker(Listener):
         gain = self.outcome.test.difference
         scores |= {"test/gain": gain.mean, "test/gain_low": gain.low, "test/gain_high": gain.high}
         known = self._client.get_run(self._parent).data.metrics
-        self._log(self._parent, metrics={name: score for name, score in scores.items() if known.get(name) != score})
+        new = {name: score for name, score in scores.items() if known.get(name) != score}
+        _log(self._client, self._parent, self._now(), metrics=new)
         for file in FILES:
             if (self.outcome.folder / file).is_file():
                 self._client.log_artifact(self._parent, str(self.outcome.folder / file))
         status = "FINISHED" if self.outcome.test.done else "KILLED"
         self._client.set_terminated(self._parent, status=status, end_time=self._ended or self._now())
 
-    def _find_experiment(self, name: str) -> str:
-        found = self._client.get_experiment_by_name(name)
-        if found is not None:
-            return str(found.experiment_id)
-        database = self._uri.removeprefix("sqlite:///")
-        local = database != self._uri
-        place = (Path(database).resolve().parent / "mlartifacts").as_uri() if local else None
-        return str(self._client.create_experiment(name, artifact_location=place))
-
     def _find_parent(self) -> str:
         study = self.outcome.study.identity
-        found = self._search(f"tags.`{STUDY_TAG}` = '{study}'")
-        if found:
-            info = found[0].info
+        known = self._search(f"tags.`{STUDY_TAG}` = '{study}'")
+        if known:
+            info = known[0].info
             self._ended = info.end_time if self.outcome.test.done else None
             self._client.update_run(info.run_id, status="RUNNING")
             return str(info.run_id)
@@ -176,7 +169,7 @@ class Tracker(Listener):
             **{f"users.{split}": getattr(config.splits, split) for split in ("train", "validation", "test")},
             **{name: getattr(config.search, name) for name in ("seed", "generations", "candidates")},
         }
-        self._log(run_id, params=params)
+        _log(self._client, run_id, self._now(), params=params)
         return run_id
 
     def _search(self, query: str) -> list[Any]:
@@ -193,23 +186,6 @@ class Tracker(Listener):
             "screen/rank_correlation": rank_correlation(trials),
         }
 
-    def _log(
-        self,
-        run_id: str,
-        *,
-        metrics: Mapping[str, float | None] | None = None,
-        params: Mapping[str, Any] | None = None,
-        step: int = 0,
-    ) -> None:
-        from mlflow.entities import Metric, Param
-
-        known = {k: v for k, v in (metrics or {}).items() if v is not None and not math.isnan(v)}
-        self._client.log_batch(
-            run_id,
-            metrics=[Metric(key, value, self._now(), step) for key, value in known.items()],
-            params=[Param(key, str(value)[:500]) for key, value in (params or {}).items()],
-        )
-
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
@@ -222,7 +198,6 @@ def logged_run(
 
     Figures that are NaN are left out. Raises ConfigError when the store cannot be used.
     """
-    from mlflow.entities import Metric, Param
 
     def now() -> int:
         return int(clock() * 1000)
@@ -231,23 +206,47 @@ def logged_run(
         try:
             with _alone_at(uri):
                 client = _client(uri)
-                found = client.get_experiment_by_name(experiment)
-                place = client.create_experiment(experiment) if found is None else found.experiment_id
+                place = _experiment_at(uri, experiment, client)
                 run = client.create_run(place, run_name=name, start_time=now()).info.run_id
-            client.log_batch(run, params=[Param(key, str(value)[:500]) for key, value in params.items()])
+            _log(client, run, now(), params=params)
         except Exception as error:
             raise _unusable(uri, error) from error
-
-        def log(figures: Mapping[str, float], step: int) -> None:
-            known = {name: value for name, value in figures.items() if not math.isnan(value)}
-            client.log_batch(run, metrics=[Metric(name, value, now(), step) for name, value in known.items()])
-
         try:
-            yield log
+            yield lambda figures, step: _log(client, run, now(), metrics=figures, step=step)
         except BaseException:
             client.set_terminated(run, status="FAILED", end_time=now())
             raise
         client.set_terminated(run, status="FINISHED", end_time=now())
+
+
+def _log(
+    client: MlflowClient,
+    run_id: str,
+    now: int,
+    *,
+    metrics: Mapping[str, float | None] = MappingProxyType({}),
+    params: Mapping[str, Any] = MappingProxyType({}),
+    step: int = 0,
+) -> None:
+    """Log figures, but for those that are not known, and parameters; ``now`` is in milliseconds since 1970."""
+    from mlflow.entities import Metric, Param
+
+    known = {name: value for name, value in metrics.items() if value is not None and not math.isnan(value)}
+    client.log_batch(
+        run_id,
+        metrics=[Metric(name, value, now, step) for name, value in known.items()],
+        params=[Param(name, str(value)[:500]) for name, value in params.items()],
+    )
+
+
+def _experiment_at(uri: str, name: str, client: MlflowClient) -> str:
+    """Return the id of an experiment, which is made where it is missing; a local one keeps its artifacts beside it."""
+    known = client.get_experiment_by_name(name)
+    if known is not None:
+        return str(known.experiment_id)
+    database = uri.removeprefix("sqlite:///")
+    place = (Path(database).resolve().parent / "mlartifacts").as_uri() if database != uri else None
+    return str(client.create_experiment(name, artifact_location=place))
 
 
 def _client(uri: str) -> MlflowClient:
@@ -298,9 +297,9 @@ def _metrics(trial: Trial) -> dict[str, float | None]:
 
 
 def _params(trial: Trial) -> dict[str, Any]:
-    """Return a policy's numbers and structure; they are the same names for every trial, so that runs compare."""
-    made = {"generation": trial.generation, "parent": "-" if trial.parent is None else trial.parent}
-    return made if trial.policy is None else made | policy_params(trial.policy)
+    """Return a trial's origin, and its policy's numbers and structure under the same names for every trial."""
+    origin = {"generation": trial.generation, "parent": "-" if trial.parent is None else trial.parent}
+    return origin if trial.policy is None else origin | policy_params(trial.policy)
 
 
 def policy_params(policy: MemoryPolicy) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from mnemotune.policies.prompts import (
     REQUIRED_SLOTS,
     Templates,
     default_templates,
-    load_templates,
     missing_slots,
     render,
 )
@@ -97,7 +96,7 @@ def test_a_bundled_text_lacking_a_slot_would_be_refused() -> None:
 def test_texts_of_ones_own_replace_the_bundled_ones_and_leave_the_others(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("answer: 'Q {query} C {choices}'", encoding="utf-8")
-    texts = load_templates(path)
+    texts = Templates.load(path)
     assert texts.answer == "Q {query} C {choices}"
     assert texts == default_templates().model_copy(update={"answer": texts.answer})
 
@@ -105,7 +104,7 @@ def test_texts_of_ones_own_replace_the_bundled_ones_and_leave_the_others(tmp_pat
 def test_an_empty_file_is_the_bundled_texts(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("# nothing yet\n", encoding="utf-8")
-    assert load_templates(path) == default_templates()
+    assert Templates.load(path) == default_templates()
 
 
 @pytest.mark.parametrize(
@@ -122,5 +121,5 @@ def test_a_wrong_text_is_refused_with_file_and_text(text: str, said: str, tmp_pa
     path = tmp_path / "mine.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=said) as caught:
-        load_templates(path)
+        Templates.load(path)
     assert str(caught.value).startswith(f"{path}: ")

@@ -1,8 +1,8 @@
 """New users made with a language model, through AMemGym's stages: each checked, repaired and resumable."""
 
 from .folder import GenerationError
-from .generation import DroppedUser, Generated, Progress, Recipe, generate
-from .plan import GenerationPlan, expected_calls, most_calls
+from .generation import DroppedUser, Generated, GenerationProgress, GenerationSetup, generate
+from .plan import GenerationPlan, expected_user_calls, most_user_calls
 from .texts import GenerationTexts
 
 __all__ = [
@@ -10,10 +10,10 @@ __all__ = [
     "Generated",
     "GenerationError",
     "GenerationPlan",
+    "GenerationProgress",
+    "GenerationSetup",
     "GenerationTexts",
-    "Progress",
-    "Recipe",
-    "expected_calls",
+    "expected_user_calls",
     "generate",
-    "most_calls",
+    "most_user_calls",
 ]

@@ -30,7 +30,7 @@ REPEATS_PER_TRIAL = 1_000_000
 class Dropped(Exception):  # noqa: N818 - an expected end of one user, not of the run
     """A user cannot be made: the stage, and why."""
 
-    def __init__(self, stage: str, reason: str, *, replied: bool) -> None:
+    def __init__(self, stage: str, reason: str, *, replied: bool = True) -> None:
         """``replied`` tells whether it was the model's replies: the same would come out of the cache again."""
         super().__init__(f"{stage}: {reason}")
         self.stage = stage
@@ -39,11 +39,12 @@ class Dropped(Exception):  # noqa: N818 - an expected end of one user, not of th
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class GenerationPrompt:
     """What is asked: one of the texts, with its slots."""
 
     kind: str
     slots: dict[str, str]
+    """Language and start date are added to them."""
     creative: bool = False
     round: int = 0
     """Tells apart the same question asked again after a failed verification."""
@@ -60,7 +61,7 @@ class Desk:
     tell: Callable[[str], None] = field(default=lambda _: None)
     """Told each stage that is finished."""
 
-    async def stage(self, name: str, prompt: Prompt, check: Check[T]) -> T:
+    async def stage(self, name: str, prompt: GenerationPrompt, check: Check[T]) -> T:
         """Return what a finished stage says, or ask for it and keep the reply. Raises Dropped when none is usable."""
         kept = self.kept(name, check)
         if kept is not None:
@@ -87,7 +88,7 @@ class Desk:
             value = check(reply)
         except ReplyError as error:
             problems = "; ".join(_excerpt(str(error)).splitlines())
-            raise Dropped(name, f"after verification: {problems}", replied=True) from None
+            raise Dropped(name, f"after verification: {problems}") from None
         self.keep(name, reply)
         return value
 
@@ -97,13 +98,13 @@ class Desk:
         self.tell(name)
 
     async def ask(
-        self, name: str, prompt: Prompt, check: Check[T], *, lenient: Check[T] | None = None
+        self, name: str, prompt: GenerationPrompt, check: Check[T], *, lenient: Check[T] | None = None
     ) -> tuple[Reply, T]:
         """Return a reply that passes its check, and what it says; a bad one is shown to the model with its mistakes.
 
         ``lenient`` checks the last reply that is asked for: better than none. Raises Dropped when none is usable.
         """
-        first = render(getattr(self.texts, prompt.kind), **prompt.slots)
+        first = self._rendered(prompt)
         messages: tuple[Message, ...] = (Message("user", first),)
         problems = ""
         for attempt in range(self.plan.attempts):
@@ -118,14 +119,17 @@ class Desk:
             shown = _excerpt(text) or "(nothing)"  # some endpoints refuse an empty message
             messages = (Message("user", first), Message("assistant", shown), Message("user", repair))
         tries = "the only reply" if self.plan.attempts == 1 else f"the last of {self.plan.attempts} replies"
-        raise Dropped(name, f"{tries} cannot be used: {'; '.join(problems.splitlines())}", replied=True)
+        raise Dropped(name, f"{tries} cannot be used: {'; '.join(problems.splitlines())}")
 
-    async def verdict(self, name: str, prompt: Prompt) -> str:
+    async def verdict(self, name: str, prompt: GenerationPrompt) -> str:
         """Return the reply to a verification, as it is."""
-        message = Message("user", render(getattr(self.texts, prompt.kind), **prompt.slots))
-        return await self._complete(name, (message,), prompt, 0)
+        return await self._complete(name, (Message("user", self._rendered(prompt)),), prompt, 0)
 
-    async def _complete(self, name: str, messages: tuple[Message, ...], prompt: Prompt, attempt: int) -> str:
+    def _rendered(self, prompt: GenerationPrompt) -> str:
+        every = {"language": self.plan.language, "start_date": self.plan.start_date.isoformat()}
+        return render(getattr(self.texts, prompt.kind), **every, **prompt.slots)
+
+    async def _complete(self, name: str, messages: tuple[Message, ...], prompt: GenerationPrompt, attempt: int) -> str:
         request = Request(
             messages,
             role="generate",
@@ -165,9 +169,7 @@ async def settle(name: str, texts: Sequence[str], *, verify: Verify, refine: Ref
         if round_ == refinements:
             i, problem = next(iter(failed.items()))
             what = problem or "the verdict cannot be read"
-            raise Dropped(
-                name, f"text {i + 1} fails its verification after {refinements} refinements: {what}", replied=True
-            )
+            raise Dropped(name, f"text {i + 1} fails its verification after {refinements} refinements: {what}")
         wrong = {i: problem for i, problem in failed.items() if problem}
         written = await side_by_side(refine(i, seen, problem, round_) for i, problem in wrong.items())
         for i, text in zip(wrong, written, strict=True):

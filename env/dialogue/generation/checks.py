@@ -28,7 +28,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PeriodChange:
     """What a period changes, and why."""
 
     summary: str
@@ -36,7 +36,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class LifeEvent:
     """What happens, and the info types that it changes."""
 
     states: tuple[str, ...]
@@ -144,7 +144,7 @@ def check_initial(reply: Reply, schema: Schema) -> State:
 
 def check_change(
     reply: Reply, state: State, schema: Schema, *, changed: Mapping[str, int], plan: GenerationPlan
-) -> Change:
+) -> PeriodChange:
     """Return what changes; ``changed`` tells how often each state has changed so far."""
     problems = Problems()
     summary = problems.text(reply.get("period_summary"), '"period_summary"')
@@ -159,7 +159,7 @@ def check_change(
     if used_up and sum(changed.get(key, 0) < plan.changes_per_state for key in schema) >= low:
         problems.append(f"{', '.join(used_up)} changed {plan.changes_per_state} times or more already; change others")
     problems.refuse()
-    return Change(summary, {key: values[key] for key in schema if key in values})
+    return PeriodChange(summary, {key: values[key] for key in schema if key in values})
 
 
 def bounds_of_changes(plan: GenerationPlan, schema: Collection[str]) -> tuple[int, int]:
@@ -167,7 +167,7 @@ def bounds_of_changes(plan: GenerationPlan, schema: Collection[str]) -> tuple[in
     return max(1, min(plan.changes_per_period - 1, len(schema))), min(plan.changes_per_period + 1, len(schema))
 
 
-def check_events(reply: Reply, updated: Collection[str]) -> list[Event]:
+def check_events(reply: Reply, updated: Collection[str]) -> list[LifeEvent]:
     """Return the events; each changed state belongs to exactly one."""
     problems = Problems()
     events = []
@@ -180,7 +180,7 @@ def check_events(reply: Reply, updated: Collection[str]) -> list[Event]:
         states = tuple(problems.text(key, f"event {e}: a property") for key in listed)
         if not states:
             problems.append(f"event {e} changes no property")
-        events.append(Event(states, problems.text(fields.get("event"), f'event {e}: "event"')))
+        events.append(LifeEvent(states, problems.text(fields.get("event"), f'event {e}: "event"')))
     covered = [key for event in events for key in event.states]
     problems.keys(covered, updated, "properties of the events")
     problems.distinct(covered, "properties of the events")
@@ -283,7 +283,7 @@ def check_first_queries(reply: Reply, state: State, *, once: bool) -> list[Openi
     return openings
 
 
-def check_queries(reply: Reply, events: Sequence[Event]) -> list[str]:
+def check_queries(reply: Reply, events: Sequence[LifeEvent]) -> list[str]:
     """Return the messages, one for each event."""
     problems = Problems()
     listed = problems.items(reply.get("queries"), '"queries"')

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from ....data.json_files import read_json, write_json
 
 PLAN = "plan.json"
 DROPPED = "dropped"
@@ -77,22 +78,6 @@ def claim(parts: Path, settings: Mapping[str, Any]) -> None:
                 f"folder with --parts, or move this one away to begin anew"
             )
     write_json(parts / PLAN, settings)
-
-
-def read_json(path: Path) -> Any:
-    """Return a file's JSON; None when there is none."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError, RecursionError):  # text that is not UTF-8 is a ValueError
-        return None
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    beside.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    os.replace(beside, path)
 
 
 def digest(data: bytes) -> str:

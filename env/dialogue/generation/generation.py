@@ -9,16 +9,17 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ....data.dialogue.personas import made_up_person, read_personas
-from ....data.dialogue.scenario import Scenario
+from ....data.dialogue.personas import Persona, made_up_person, read_personas
+from ....data.dialogue.scenario import Scenario, UserProfile
+from ....data.json_files import write_json
 from ....policies.lm import LanguageModel
 from ...concurrency import side_by_side
 from ..compat import NONE, Compat
 from .asking import Desk, Dropped
-from .folder import GenerationError, claim, digest, open_user, write_json
+from .folder import GenerationError, claim, digest, open_user
 from .plan import GenerationPlan
 from .texts import GenerationTexts, default_texts
-from .user import Somebody, make_user
+from .user import make_user
 
 USERS_AT_ONCE = 16
 """Users under way at once: the fewer, the more are finished when a budget ends the run."""
@@ -42,38 +43,37 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class GenerationSetup:
     """What users are made from, besides the model."""
 
     plan: GenerationPlan = field(default_factory=GenerationPlan)
-    texts: GenerationTexts | None = None
-    """None is the bundled set."""
+    texts: GenerationTexts = field(default_factory=default_texts)
     personas: Path | None = None
     """A file; None makes people up."""
     compat: Compat = NONE
     """AMemGym's defects that are reproduced."""
 
-    def people(self) -> list[Somebody]:
-        """Return who the users are to be. Raises PersonaError."""
+    def people(self) -> list[tuple[str, Persona | UserProfile]]:
+        """Return who the users are to be, by id. Raises PersonaError."""
         plan = self.plan
         if self.personas is None:
-            return [Somebody(*made_up_person(seed=plan.seed, index=index)) for index in range(plan.users)]
+            return [made_up_person(seed=plan.seed, index=index) for index in range(plan.users)]
         drawn = read_personas(self.personas, count=plan.users, seed=plan.seed, exclude=plan.exclude_ids)
-        return [Somebody(persona.id, persona) for persona in drawn]
+        return [(persona.id, persona) for persona in drawn]
 
     def settings(self, model: str) -> dict[str, object]:
         """Return what decides about the users, to be compared when a run goes on."""
         return {
             **self.plan.model_dump(mode="json"),
             "model": model,
-            "texts": (self.texts or default_texts()).digest,
+            "texts": self.texts.digest,
             "personas": None if self.personas is None else digest(self.personas.read_bytes()),
             "compat": sorted(self.compat & {"unshuffled_choices", "final_update_counts"}),
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class GenerationProgress:
     """How far a generation is."""
 
     users: int
@@ -83,12 +83,12 @@ class Progress:
 
 
 async def generate(
-    recipe: Recipe,
+    setup: GenerationSetup,
     model: LanguageModel,
     parts: Path,
     *,
     model_name: str | None = None,
-    tell: Callable[[Progress], None] = lambda _: None,
+    tell: Callable[[GenerationProgress], None] = lambda _: None,
 ) -> Generated:
     """Make the users of a plan; ``parts`` keeps what is finished, so that the same call goes on after an interruption.
 
@@ -96,16 +96,16 @@ async def generate(
     Raises GenerationError when ``parts`` holds users made from other settings or is in use, PersonaError, and
     EndpointDown and BudgetExhausted, which end the run; what is finished stays.
     """
-    people = recipe.people()
+    people = setup.people()
     try:
         with _alone(parts):
-            claim(parts, recipe.settings(model_name or model.name))
-            made = await _make_all(recipe, model, parts, people, tell)
-            dropped = [one for one in made if isinstance(one, DroppedUser)]
-            write_json(parts / "dropped.json", [asdict(one) for one in dropped])
+            claim(parts, setup.settings(model_name or model.name))
+            users = await _make_all(setup, model, parts, people, tell)
+            dropped = [user for user in users if isinstance(user, DroppedUser)]
+            write_json(parts / "dropped.json", [asdict(user) for user in dropped])
     except Timeout:
         raise GenerationError(f"{parts}: another run is making users there; wait for it, or name another") from None
-    return Generated(tuple(one for one in made if isinstance(one, Scenario)), tuple(dropped))
+    return Generated(tuple(user for user in users if isinstance(user, Scenario)), tuple(dropped))
 
 
 def _alone(parts: Path) -> FileLock:
@@ -114,7 +114,11 @@ def _alone(parts: Path) -> FileLock:
 
 
 async def _make_all(
-    recipe: Recipe, model: LanguageModel, parts: Path, people: Sequence[Somebody], tell: Callable[[Progress], None]
+    setup: GenerationSetup,
+    model: LanguageModel,
+    parts: Path,
+    people: Sequence[tuple[str, Persona | UserProfile]],
+    tell: Callable[[GenerationProgress], None],
 ) -> list[Scenario | DroppedUser]:
     free = asyncio.Semaphore(USERS_AT_ONCE)
     users = stages = 0
@@ -122,23 +126,23 @@ async def _make_all(
     def finished_stage(_: str) -> None:
         nonlocal stages
         stages += 1
-        tell(Progress(users, stages))
+        tell(GenerationProgress(users, stages))
 
-    async def make(index: int, who: Somebody) -> Scenario | DroppedUser:
+    async def make(index: int, user: str, person: Persona | UserProfile) -> Scenario | DroppedUser:
         nonlocal users
         async with free:
-            folder = open_user(parts, index, who.user)
-            desk = Desk(model, recipe.plan, recipe.texts or default_texts(), folder, finished_stage)
-            made: Scenario | DroppedUser
+            folder = open_user(parts, index, user)
+            desk = Desk(model, setup.plan, setup.texts, folder, finished_stage)
+            result: Scenario | DroppedUser
             try:
-                made = await make_user(desk, who, compat=recipe.compat)
+                result = await make_user(desk, user, person, compat=setup.compat)
             except Dropped as error:
                 folder.drop(stage=error.stage, reason=error.reason, replied=error.replied)
-                made = DroppedUser(who.user, error.stage, error.reason)
+                result = DroppedUser(user, error.stage, error.reason)
             else:
                 folder.finish()
             users += 1
-            tell(Progress(users, stages))
-            return made
+            tell(GenerationProgress(users, stages))
+            return result
 
-    return await side_by_side(make(index, who) for index, who in enumerate(people))
+    return await side_by_side(make(index, user, person) for index, (user, person) in enumerate(people))

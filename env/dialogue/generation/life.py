@@ -8,25 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import accumulate, product
-from typing import Any, Literal
+from operator import or_
+from typing import Any
 
 from ....data.dialogue.scenario import Scenario, ScenarioError, State, UserProfile
 from ..compat import Compat
-from .checks import Change, Draft, Event, Opening
+from .checks import Draft, LifeEvent, Opening, PeriodChange
 from .plan import GenerationPlan
 from .problems import Schema
 
 EARLIEST, LATEST = 19 * 3600, 22 * 3600
 """When sessions begin, in seconds of the day."""
 
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """A combination of a question's states."""
-
-    state: tuple[str, ...]
-    lived: bool
-    """Whether it occurs in the user's life."""
+Values = tuple[str, ...]
+"""A combination of a question's states, aligned with its info types."""
 
 
 @dataclass(slots=True)
@@ -39,12 +34,12 @@ class Life:
     """The questions; their info types have the names of the schema."""
     schema: Schema
     initial: State
-    changes: list[Change] = field(default_factory=list)
+    changes: list[PeriodChange] = field(default_factory=list)
 
     @property
     def states(self) -> list[State]:
         """The full state after each period."""
-        return list(accumulate((change.updated for change in self.changes), _updated, initial=self.initial))
+        return list(accumulate((change.updated for change in self.changes), or_, initial=self.initial))
 
     @property
     def changed(self) -> Counter[str]:
@@ -52,18 +47,17 @@ class Life:
         return Counter(info for change in self.changes for info in change.updated)
 
 
-def _updated(state: State, updated: State) -> State:
-    return state | updated
+def lived(life: Life, q: int) -> list[Values]:
+    """Return the combinations of a question's states that occur in the life, in their order, each once."""
+    return list(dict.fromkeys(tuple(state[info] for info in life.drafts[q].infos) for state in life.states))
 
 
-def variants_of(life: Life, q: int, plan: GenerationPlan) -> list[Variant]:
-    """Return the combinations of a question's states that get an answer: those lived, in their order, then fillers."""
-    infos = list(life.drafts[q].infos)
-    lived = list(dict.fromkeys(tuple(state[info] for info in infos) for state in life.states))
-    others = [state for state in product(*(life.schema[info] for info in infos)) if state not in set(lived)]
-    missing = min(max(0, plan.min_variants - len(lived)), len(others))
-    fillers = random.Random(f"fillers:{plan.seed}:{life.user}:{q}").sample(others, missing)
-    return [*(Variant(state, lived=True) for state in lived), *(Variant(state, lived=False) for state in fillers)]
+def answered(life: Life, q: int, plan: GenerationPlan) -> list[Values]:
+    """Return the combinations of a question's states that get an answer: the lived ones, then fillers."""
+    in_life = lived(life, q)
+    others = [state for state in product(*(life.schema[info] for info in life.drafts[q].infos)) if state not in in_life]
+    missing = min(max(0, plan.min_variants - len(in_life)), len(others))
+    return [*in_life, *random.Random(f"fillers:{plan.seed}:{life.user}:{q}").sample(others, missing)]
 
 
 def shuffled(count: int, *, seed: int, user: str, q: int, compat: Compat) -> list[int]:
@@ -91,18 +85,18 @@ def update_counts(life: Life, period: int, compat: Compat) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """All that was told about a life: its events, its opening messages and the answers to its questions."""
+class Texts:
+    """What a life sounds like: its events, its opening messages and the answers to its questions."""
 
-    events: Sequence[Sequence[Event]]
+    events: Sequence[Sequence[LifeEvent]]
     """By period; the initial one has none."""
     openings: Sequence[Sequence[Opening]]
     """By period."""
     answers: Sequence[Sequence[str]]
-    """By question, aligned with its variants."""
+    """By question, aligned with the combinations that are answered."""
 
 
-def scenario_of(life: Life, told: Told, plan: GenerationPlan, compat: Compat) -> Scenario:
+def assemble(life: Life, texts: Texts, plan: GenerationPlan, compat: Compat) -> Scenario:
     """Put a scenario together. Raises ScenarioError when it is not sound."""
     states = life.states
     row = {
@@ -110,8 +104,8 @@ def scenario_of(life: Life, told: Told, plan: GenerationPlan, compat: Compat) ->
         "start_time": plan.start_date.isoformat(),
         "user_profile": life.profile.model_dump(mode="json"),
         "state_schema": {info: list(choices) for info, choices in life.schema.items()},
-        "periods": [_period(life, told, p, states, plan, compat) for p in range(len(states))],
-        "qas": [_question(life, told.answers[q], q, plan, compat) for q in range(len(life.drafts))],
+        "periods": [_period(life, texts, p, states, plan, compat) for p in range(len(states))],
+        "qas": [_question(life, texts.answers[q], q, plan, compat) for q in range(len(life.drafts))],
     }
     scenario = Scenario.parse(row)
     for p, period in enumerate(scenario.periods):
@@ -122,12 +116,12 @@ def scenario_of(life: Life, told: Told, plan: GenerationPlan, compat: Compat) ->
 
 
 def _period(
-    life: Life, told: Told, p: int, states: Sequence[State], plan: GenerationPlan, compat: Compat
+    life: Life, texts: Texts, p: int, states: Sequence[State], plan: GenerationPlan, compat: Compat
 ) -> dict[str, Any]:
-    end, openings = plan.period_end(p), told.openings[p]
+    end, openings = plan.period_end(p), texts.openings[p]
     changed = life.changes[p - 1].updated if p else life.initial
     times = session_times(len(openings), end, seed=plan.seed, user=life.user, period=p)
-    events: list[str | None] = [event.text for event in told.events[p]] if p else [None] * len(openings)
+    events: list[str | None] = [event.text for event in texts.events[p]] if p else [None] * len(openings)
     return {
         "period_start": plan.period_end(p - 1).isoformat() if p else None,
         "period_end": end.isoformat(),
@@ -149,10 +143,10 @@ def _period(
 
 
 def _question(life: Life, answers: Sequence[str], q: int, plan: GenerationPlan, compat: Compat) -> dict[str, Any]:
-    draft, variants = life.drafts[q], variants_of(life, q, plan)
+    draft, in_life = life.drafts[q], lived(life, q)
     choices = [
-        {"state": list(variant.state), "answer": answer, "type": _kind(variant)}
-        for variant, answer in zip(variants, answers, strict=True)
+        {"state": list(state), "answer": answer, "type": "experience" if state in in_life else "random"}
+        for state, answer in zip(answered(life, q, plan), answers, strict=True)
     ]
     order = shuffled(len(choices), seed=plan.seed, user=life.user, q=q, compat=compat)
     return {
@@ -160,7 +154,3 @@ def _question(life: Life, answers: Sequence[str], q: int, plan: GenerationPlan, 
         "required_info": list(draft.infos),
         "answer_choices": [choices[i] for i in order],
     }
-
-
-def _kind(variant: Variant) -> Literal["experience", "random"]:
-    return "experience" if variant.lived else "random"

@@ -91,7 +91,7 @@ class GenerationPlan(Record):
         return add_months(self.start_date, period * self.months_per_period)
 
 
-def most_calls(plan: GenerationPlan, *, personas: bool) -> int:
+def most_user_calls(plan: GenerationPlan, *, personas: bool) -> int:
     """Return the most calls that one user can take.
 
     Each of the replies asked for once (profile where there are ``personas``, questions, merge, unified choices, initial
@@ -105,7 +105,7 @@ def most_calls(plan: GenerationPlan, *, personas: bool) -> int:
     return plan.attempts * replies + texts * (1 + plan.refinements * (1 + plan.attempts))
 
 
-def expected_calls(plan: GenerationPlan, *, personas: bool) -> int:
+def expected_user_calls(plan: GenerationPlan, *, personas: bool) -> int:
     """Return about how many calls one user takes when every reply is right the first time."""
     replies = int(personas) + 5 + 3 * plan.periods + plan.questions
     texts = plan.questions * plan.min_variants + ceil(plan.states / 2) + plan.periods * plan.changes_per_period

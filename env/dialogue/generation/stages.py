@@ -9,11 +9,11 @@ from typing import Any
 
 from ....data.dialogue.personas import Persona, profile_of
 from ....data.dialogue.scenario import State, UserProfile
-from .asking import Desk, Prompt
+from .asking import Desk, GenerationPrompt
 from .checks import (
-    Change,
     Draft,
-    Event,
+    LifeEvent,
+    PeriodChange,
     check_change,
     check_choices,
     check_drafts,
@@ -46,8 +46,7 @@ def braced_schema(schema: Schema) -> str:
 
 async def describe(desk: Desk, persona: Persona) -> UserProfile:
     """Stage 0: a name and a description for a persona."""
-    slots = {"persona": persona.text, "language": desk.plan.language}
-    name, profile = await desk.stage("profile", Prompt("profile", slots), check_person)
+    name, profile = await desk.stage("profile", GenerationPrompt("profile", {"persona": persona.text}), check_person)
     return profile_of(persona, name=name, description=profile)
 
 
@@ -56,55 +55,45 @@ async def think_of_questions(desk: Desk, profile: UserProfile) -> list[Draft]:
     plan = desk.plan
     slots = {
         "profile": profile.formatted_str,
-        "start_date": plan.start_date.isoformat(),
         "questions": str(plan.questions),
         "states": str(plan.states_per_question),
         "choices": str(plan.choices_per_state),
-        "language": plan.language,
     }
     return await desk.stage(
-        "questions", Prompt("questions", slots, creative=True), lambda reply: check_drafts(reply, plan)
+        "questions", GenerationPrompt("questions", slots, creative=True), partial(check_drafts, plan=plan)
     )
 
 
 async def merge_schema(desk: Desk, drafts: Sequence[Draft]) -> list[Draft]:
     """Stages 2 and 3: info types of the same meaning become one, with choices that serve all their questions."""
-    asked = [{"question": d.question, "info_types": {k: list(v) for k, v in d.infos.items()}} for d in drafts]
-    renamed = await desk.stage(
-        "schema",
-        Prompt("merge_schema", {"questions": as_json(asked)}),
-        lambda reply: check_merge(reply, drafts),
-    )
+    questions = as_json([{"question": draft.question, "info_types": draft.infos} for draft in drafts])
+    prompt = GenerationPrompt("merge_schema", {"questions": questions})
+    renamed = await desk.stage("schema", prompt, partial(check_merge, drafts=drafts))
     sources: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for draft in drafts:
         for old, choices in draft.infos.items():
             sources.setdefault(renamed[old], []).append((draft.question, choices))
-    schema = {new: found[0][1] for new, found in sources.items()}
-    differing = {new: found for new, found in sources.items() if len({choices for _, choices in found}) > 1}
+    schema = {new: uses[0][1] for new, uses in sources.items()}
+    differing = {new: uses for new, uses in sources.items() if len({choices for _, choices in uses}) > 1}
     if differing:
         shown = {
-            new: [{"question": question, "choices": list(choices)} for question, choices in found]
-            for new, found in differing.items()
+            new: [{"question": question, "choices": choices} for question, choices in uses]
+            for new, uses in differing.items()
         }
-        schema |= await desk.stage(
-            "choices",
-            Prompt("unify_choices", {"types": as_json(shown), "choices": str(desk.plan.choices_per_state)}),
-            lambda reply: check_choices(reply, differing, desk.plan),
+        prompt = GenerationPrompt(
+            "unify_choices", {"types": as_json(shown), "choices": str(desk.plan.choices_per_state)}
         )
+        schema |= await desk.stage("choices", prompt, partial(check_choices, infos=differing, plan=desk.plan))
     return [Draft(d.question, {renamed[old]: schema[renamed[old]] for old in d.infos}) for d in drafts]
 
 
 async def begin(desk: Desk, profile: UserProfile, schema: Schema) -> State:
     """Stage 4: the initial state."""
-    slots = {
-        "profile": profile.formatted_str,
-        "schema": braced_schema(schema),
-        "start_date": desk.plan.start_date.isoformat(),
-    }
-    return await desk.stage("initial", Prompt("initial_state", slots), lambda reply: check_initial(reply, schema))
+    slots = {"profile": profile.formatted_str, "schema": braced_schema(schema)}
+    return await desk.stage("initial", GenerationPrompt("initial_state", slots), partial(check_initial, schema=schema))
 
 
-async def change(desk: Desk, life: Life) -> Change:
+async def change(desk: Desk, life: Life) -> PeriodChange:
     """Stage 5, one period: what changes next."""
     plan, period, state, changed = desk.plan, len(life.changes) + 1, life.states[-1], life.changed
     history = [
@@ -120,25 +109,22 @@ async def change(desk: Desk, life: Life) -> Change:
         "history": as_json(history),
         "changes": str(min(plan.changes_per_period, len(life.schema))),
         "most": str(plan.changes_per_state),
-        "language": plan.language,
     }
     check = partial(check_change, state=state, schema=life.schema, changed=changed, plan=plan)
-    return await desk.stage(f"update-{period:02d}", Prompt("update", slots, creative=True), check)
+    return await desk.stage(f"update-{period:02d}", GenerationPrompt("update", slots, creative=True), check)
 
 
-async def tell_events(desk: Desk, life: Life, period: int) -> list[Event]:
+async def tell_events(desk: Desk, life: Life, period: int) -> list[LifeEvent]:
     """Stage 5, one period: the events behind what changes."""
-    past = life.changes[period - 1]
+    before, now = life.states[period - 1], life.changes[period - 1]
     slots = {
         **dates(desk, period),
         "profile": life.profile.formatted_str,
-        "summary": past.summary,
-        "updates": as_json(_old_and_new(life, period)),
-        "language": desk.plan.language,
+        "summary": now.summary,
+        "updates": as_json({info: {"old": before[info], "new": new} for info, new in now.updated.items()}),
     }
-    return await desk.stage(
-        f"events-{period:02d}", Prompt("events", slots), lambda reply: check_events(reply, past.updated)
-    )
+    check = partial(check_events, updated=now.updated)
+    return await desk.stage(f"events-{period:02d}", GenerationPrompt("events", slots), check)
 
 
 def dates(desk: Desk, period: int) -> dict[str, str]:
@@ -147,8 +133,3 @@ def dates(desk: Desk, period: int) -> dict[str, str]:
         "period_start": desk.plan.period_end(period - 1).isoformat(),
         "period_end": desk.plan.period_end(period).isoformat(),
     }
-
-
-def _old_and_new(life: Life, period: int) -> dict[str, dict[str, str]]:
-    before = life.states[period - 1]
-    return {info: {"old": before[info], "new": new} for info, new in life.changes[period - 1].updated.items()}

@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 
 from .... import __version__
+from ....data.json_files import write_json
 from ....data.task import Task
 from ....env import Track
-from ....env.dialogue.generation.folder import write_json
 from ....env.memrm.collection.collect import CollectedEpisode, collect
 from ....env.memrm.collection.datacard import data_card
 from ....env.memrm.rows.retrievals import retrievals_file

@@ -261,8 +261,8 @@ def test_a_slot_that_brought_nothing_new_goes_to_whoever_is_drawn_next_invariant
 
 def test_a_proposer_that_works_alone_is_not_asked_for_the_same_slot_again_invariant_3(kit: Any) -> None:
     dull = Scripted(lambda _: kit.policy(), alone=True)
-    ((name, candidate),) = deal({"dull": dull}, [kit.trial()])
-    assert (name, candidate.policy, dull.asked) == ("dull", kit.policy(), 1)
+    (candidate,) = deal({"dull": dull}, [kit.trial()])
+    assert (candidate.proposer, candidate.policy, dull.asked) == ("dull", kit.policy(), 1)
 
 
 # Who gets more

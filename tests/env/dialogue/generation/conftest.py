@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mnemotune.env.dialogue.generation import Generated, GenerationPlan, GenerationTexts, Recipe, generate
+from mnemotune.env.dialogue.generation import Generated, GenerationPlan, GenerationSetup, GenerationTexts, generate
 from mnemotune.env.dialogue.generation.texts import REQUIRED_SLOTS, default_texts
 from mnemotune.policies.lm import Completion, LanguageModel, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel
@@ -84,11 +84,11 @@ def make_author() -> Callable[..., Author]:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Generated]:
-    """Make users in a folder of this test; ``plan`` values and recipe fields may be given."""
+    """Make users in a folder of this test; ``plan`` values and setup fields may be given."""
 
     def made(model: LanguageModel, *, parts: str = "parts", **given: Any) -> Generated:
         fields = {name: given.pop(name) for name in ("personas", "compat", "texts") if name in given}
-        recipe = Recipe(**{"plan": PLAN.model_copy(update=given), "texts": TAGGED} | fields)
-        return asyncio.run(generate(recipe, model, tmp_path / parts))
+        setup = GenerationSetup(**{"plan": PLAN.model_copy(update=given), "texts": TAGGED} | fields)
+        return asyncio.run(generate(setup, model, tmp_path / parts))
 
     return made

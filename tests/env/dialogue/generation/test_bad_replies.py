@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mnemotune.env.dialogue.generation import GenerationPlan, most_calls
+from mnemotune.env.dialogue.generation import GenerationPlan, most_user_calls
 from mnemotune.policies.lm import Request
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def test_what_never_passes_its_verification_drops_the_user(
     made = make(author)
     assert len(made.dropped) == 2
     assert all("fails its verification after 3 refinements" in one.reason for one in made.dropped)
-    assert len(author.requests) <= plan.users * most_calls(plan, personas=False)
+    assert len(author.requests) <= plan.users * most_user_calls(plan, personas=False)
 
 
 def test_a_first_message_that_tells_twice_is_taken_when_nothing_better_comes(
@@ -204,7 +204,7 @@ def test_a_hostile_model_is_no_danger(make: Make, make_author: MakeAuthor, plan:
         author = make_author(lambda asked, _, kind=kind: reply if kind in (asked, None) else None)
         made = make(author, parts=f"parts-{kind}")
         assert len(made.scenarios) + len(made.dropped) == 2
-        assert len(author.requests) <= plan.users * most_calls(plan, personas=False)
+        assert len(author.requests) <= plan.users * most_user_calls(plan, personas=False)
         for one in made.dropped:
             one.reason.encode()
             assert len(one.reason) < 10_000
@@ -241,4 +241,4 @@ def test_the_bound_holds_for_a_model_that_fails_as_late_and_as_often_as_it_can(
     made = make(author, attempts=attempts, refinements=refinements)
     assert made.dropped == ()
     lavish = plan.model_copy(update={"attempts": attempts, "refinements": refinements})
-    assert len(author.requests) <= plan.users * most_calls(lavish, personas=False)
+    assert len(author.requests) <= plan.users * most_user_calls(lavish, personas=False)

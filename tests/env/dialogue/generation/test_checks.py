@@ -26,7 +26,7 @@ DRAFTS = [
     c.Draft("How?", {"pace": ("slow", "fast"), "place": ("at_home", "outside")}),
     c.Draft("Where?", {"speed": ("slow", "fast"), "money": ("little", "plenty")}),
 ]
-EVENTS = [c.Event(("pace",), "A race."), c.Event(("place", "money"), "A move.")]
+EVENTS = [c.LifeEvent(("pace",), "A race."), c.LifeEvent(("place", "money"), "A move.")]
 VARIANTS = [("slow", "at_home"), ("fast", "at_home")]
 
 
@@ -119,7 +119,7 @@ def test_what_a_good_reply_says() -> None:
     assert value("merge") == {"pace": "pace", "speed": "pace", "place": "place", "money": "money"}
     assert value("answers") == ["Walk.", "Run."]
     assert value("queries") == ["I race.", "We moved."]
-    assert value("change") == c.Change("A move.", {"pace": "fast", "place": "outside"})
+    assert value("change") == c.PeriodChange("A move.", {"pace": "fast", "place": "outside"})
     assert value("first_queries")[0] == c.Opening({"pace": "slow", "place": "at_home"}, "I stroll in my flat.")
 
 
@@ -262,7 +262,7 @@ def test_a_state_that_is_used_up_may_change_when_too_few_others_are_left() -> No
 
 def test_states_may_also_be_given_with_their_values() -> None:
     reply = {"events": [{"states": {"pace": "fast", "place": "outside"}, "event": "A move."}]}
-    assert c.check_events(reply, ["pace", "place"]) == [c.Event(("pace", "place"), "A move.")]
+    assert c.check_events(reply, ["pace", "place"]) == [c.LifeEvent(("pace", "place"), "A move.")]
 
 
 def test_a_message_may_tell_twice_when_it_need_not_be_once() -> None:

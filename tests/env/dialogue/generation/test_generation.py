@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnemotune.data import Scenario, load_scenarios
-from mnemotune.env.dialogue.generation import GenerationPlan, GenerationTexts, Recipe, expected_calls, generate
+from mnemotune.env.dialogue.generation import (
+    GenerationPlan,
+    GenerationSetup,
+    GenerationTexts,
+    expected_user_calls,
+    generate,
+)
 from mnemotune.policies.lm import Request
 
 if TYPE_CHECKING:
@@ -59,7 +65,7 @@ def test_every_call_says_that_it_generates_and_asks_for_json(make: Make, make_au
 def test_about_as_many_calls_are_made_as_announced(make: Make, make_author: MakeAuthor, plan: GenerationPlan) -> None:
     author = make_author()
     make(author)
-    announced = plan.users * expected_calls(plan, personas=False)
+    announced = plan.users * expected_user_calls(plan, personas=False)
     assert 0.8 * announced <= len(author.requests) <= 1.2 * announced
 
 
@@ -81,7 +87,7 @@ def test_the_order_in_which_replies_come_changes_nothing(
     for seed in range(4):
         rng = random.Random(f"delays:{seed}")
         author = make_author(spoil, delay=lambda _, rng=rng: rng.choice((0.0, 0.1, 1.0, 9.0)) * rng.random())
-        made, _ = run_virtually(generate(Recipe(plan, tagged), author, tmp_path / str(seed)))
+        made, _ = run_virtually(generate(GenerationSetup(plan, tagged), author, tmp_path / str(seed)))
         results.append(rows(made))
         assert author.kinds["refine_answer"] > 0
     assert results[0] == results[1] == results[2] == results[3]
@@ -92,7 +98,7 @@ def test_users_and_what_is_independent_in_them_run_side_by_side(
 ) -> None:
     """Questions, schema, initial state, an update each period, then events, messages and their verification."""
     author = make_author(delay=lambda _: 1.0)
-    _, seconds = run_virtually(generate(Recipe(plan, tagged), author, tmp_path / "parts"))
+    _, seconds = run_virtually(generate(GenerationSetup(plan, tagged), author, tmp_path / "parts"))
     assert seconds == 3 + plan.periods + 3
     assert len(author.requests) > 60
 

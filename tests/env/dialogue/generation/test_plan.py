@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mnemotune.env.dialogue.generation import GenerationPlan, expected_calls, most_calls
+from mnemotune.env.dialogue.generation import GenerationPlan, expected_user_calls, most_user_calls
 from mnemotune.env.dialogue.generation.plan import plan_values
 
 V1_BASE = {
@@ -90,13 +90,17 @@ def test_a_month_that_is_too_short_ends_on_its_last_day() -> None:
 
 
 def test_v1_base_takes_about_as_many_calls_as_the_reference() -> None:
-    assert expected_calls(GenerationPlan(), personas=True) == 136
-    assert most_calls(GenerationPlan(), personas=True) == 4 * 46 + (90 + 20 + 50) * (1 + 20 * 5)
+    assert expected_user_calls(GenerationPlan(), personas=True) == 136
+    assert most_user_calls(GenerationPlan(), personas=True) == 4 * 46 + (90 + 20 + 50) * (1 + 20 * 5)
 
 
 @given(st.integers(1, 6), st.integers(0, 5))
 def test_more_patience_allows_more_calls_and_expects_as_many(attempts: int, refinements: int) -> None:
     less = GenerationPlan(attempts=attempts, refinements=refinements)
     more = GenerationPlan(attempts=attempts + 1, refinements=refinements + 1)
-    assert expected_calls(less, personas=False) == expected_calls(more, personas=False)
-    assert most_calls(less, personas=False) < most_calls(less, personas=True) < most_calls(more, personas=False)
+    assert expected_user_calls(less, personas=False) == expected_user_calls(more, personas=False)
+    assert (
+        most_user_calls(less, personas=False)
+        < most_user_calls(less, personas=True)
+        < most_user_calls(more, personas=False)
+    )

@@ -19,9 +19,9 @@ import pytest
 from mnemotune.env.dialogue.generation import (
     GenerationError,
     GenerationPlan,
+    GenerationProgress,
+    GenerationSetup,
     GenerationTexts,
-    Progress,
-    Recipe,
     generate,
 )
 from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModelError, Limits, Metered, Request
@@ -142,7 +142,7 @@ def test_a_budget_is_never_overshot_and_more_of_it_goes_on(
         metered = Metered(author, budget=Budget(Limits(calls=25)))
         runs += 1
         try:
-            made = asyncio.run(generate(Recipe(plan, tagged), metered, tmp_path / "thrifty"))
+            made = asyncio.run(generate(GenerationSetup(plan, tagged), metered, tmp_path / "thrifty"))
         except BudgetExhausted:
             assert len(author.requests) <= 25
             calls += len(author.requests)
@@ -213,10 +213,12 @@ def test_two_runs_do_not_share_a_folder(
     make_author: MakeAuthor, plan: GenerationPlan, tagged: GenerationTexts, tmp_path: Path
 ) -> None:
     async def both() -> None:
-        first = asyncio.create_task(generate(Recipe(plan, tagged), make_author(delay=lambda _: 0.01), tmp_path / "p"))
+        first = asyncio.create_task(
+            generate(GenerationSetup(plan, tagged), make_author(delay=lambda _: 0.01), tmp_path / "p")
+        )
         await asyncio.sleep(0)
         with pytest.raises(GenerationError, match="another run"):
-            await generate(Recipe(plan, tagged), make_author(), tmp_path / "p")
+            await generate(GenerationSetup(plan, tagged), make_author(), tmp_path / "p")
         assert (await first).dropped == ()
 
     asyncio.run(both())
@@ -225,8 +227,8 @@ def test_two_runs_do_not_share_a_folder(
 def test_progress_is_told_stage_by_stage(
     make_author: MakeAuthor, plan: GenerationPlan, tagged: GenerationTexts, tmp_path: Path
 ) -> None:
-    told: list[Progress] = []
-    asyncio.run(generate(Recipe(plan, tagged), make_author(), tmp_path / "parts", tell=told.append))
+    told: list[GenerationProgress] = []
+    asyncio.run(generate(GenerationSetup(plan, tagged), make_author(), tmp_path / "parts", tell=told.append))
     assert told[-1].users == 2
     assert [(p.users, p.stages) for p in told] == sorted((p.users, p.stages) for p in told)
     files = list((tmp_path / "parts").glob("*/*.json"))

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from mnemotune.data.resources import resource
-from mnemotune.env.dialogue.generation.texts import OPTIONAL_SLOTS, REQUIRED_SLOTS, default_texts, load_texts
+from mnemotune.env.dialogue.generation.texts import OPTIONAL_SLOTS, REQUIRED_SLOTS, GenerationTexts, default_texts
 
 
 def test_the_bundled_texts_use_the_slots_that_there_are_and_all_of_them() -> None:
@@ -30,7 +30,7 @@ def test_every_bundled_text_but_the_repair_says_which_json_is_wanted() -> None:
 def test_a_file_replaces_the_texts_that_it_names(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("repair: 'Mend this: {problems} {\"a\": 1}'", encoding="utf-8")
-    texts = load_texts(path)
+    texts = GenerationTexts.load(path)
     assert texts.repair == 'Mend this: {problems} {"a": 1}'
     assert texts.events == default_texts().events
     assert texts.digest != default_texts().digest
@@ -43,7 +43,7 @@ def test_a_text_that_lacks_a_slot_is_refused_by_name(kind: str, tmp_path: Path) 
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump({kind: bundled[kind].replace(f"{{{slot}}}", "")}), encoding="utf-8")
     with pytest.raises(ValueError, match=rf"mine\.yaml: .*{kind}: lacks \{{{slot}\}}"):
-        load_texts(path)
+        GenerationTexts.load(path)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_a_file_that_is_no_set_of_texts_is_refused(text: str, told: str, tmp_pat
     path = tmp_path / "mine.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=rf"mine\.yaml: .*{told}"):
-        load_texts(path)
+        GenerationTexts.load(path)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none\.yaml: No such file"):
-        load_texts(tmp_path / "none.yaml")
+        GenerationTexts.load(tmp_path / "none.yaml")
