@@ -1,14 +1,49 @@
-"""The same examples in every run, so that a change is what breaks a test.
+"""What holds for every test: equal examples, no waiting for the disk, and one of many that differ by chance alone.
 
-``HYPOTHESIS_PROFILE=exploring pytest`` looks for new ones.
+``HYPOTHESIS_PROFILE=exploring pytest`` looks for new examples; ``pytest --all`` also runs every repeat.
 """
 
 from __future__ import annotations
 
 import os
+import zlib
+from collections import defaultdict
+from typing import Any
 
+import pytest
 from hypothesis import settings
+from sqlalchemy import Engine, event
 
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("exploring", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+@event.listens_for(Engine, "connect")
+def _do_not_wait_for_the_disk(connection: Any, _: Any) -> None:
+    connection.execute("PRAGMA synchronous = OFF")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run every member of the products marked exhaustive")
+    parser.addini("exhaustive_share", "of each product marked exhaustive, one in this many runs", default="4")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep one in ``exhaustive_share`` of the tests that differ only in what their marker names, at least one."""
+    if config.getoption("--all") or any("::" in argument for argument in config.args):
+        return
+    products: dict[tuple[object, ...], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        marker = item.get_closest_marker("exhaustive")
+        if marker is not None:
+            values = item.callspec.params if isinstance(item, pytest.Function) else {}
+            rest = sorted((name, repr(value)) for name, value in values.items() if name not in marker.args)
+            products[item.nodeid.split("[")[0], *rest].append(item)
+    share = int(config.getini("exhaustive_share"))
+    left_out = set()
+    for members in products.values():
+        members.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
+        left_out.update(members[-(-len(members) // share) :])
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]

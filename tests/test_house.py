@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from mnemotune.env.dialogue.compat import DEFECTS
 from mnemotune.env.dialogue.generation import GenerationPlan
 from mnemotune.env.dialogue.generation.texts import OPTIONAL_SLOTS
 from mnemotune.env.dialogue.generation.texts import REQUIRED_SLOTS as GENERATION_SLOTS
+from mnemotune.optimizer.cli.app import app
 from mnemotune.optimizer.config import GenerationConfig, load_config, parse_config
 from mnemotune.policies.files import dump_policy, load_policy, parse_policy
 from mnemotune.policies.lm import lexical
@@ -104,8 +106,7 @@ def test_every_command_of_the_readme_exists() -> None:
     named = set(re.findall(r"^mnemotune (\w+(?: generate| check)?)", text, re.MULTILINE))
     assert {"evolve", "evaluate", "data generate", "data check", "report", "ui"} <= named
     for command in named:
-        asked = [sys.executable, "-m", "mnemotune", *command.split(), "--help"]
-        assert subprocess.run(asked, capture_output=True, check=False).returncode == 0, command
+        assert CliRunner().invoke(app, [*command.split(), "--help"]).exit_code == 0, command
 
 
 def test_every_file_that_the_readme_names_exists() -> None:

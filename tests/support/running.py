@@ -16,11 +16,13 @@ from mnemotune.data import load_scenarios, split_by_group
 from mnemotune.optimizer.config import Config, ConfigError
 from mnemotune.optimizer.models import track_of
 from mnemotune.optimizer.search.allowance import Allowance
+from mnemotune.optimizer.search.listener import Listener
 from mnemotune.optimizer.search.loop import Loop
 from mnemotune.optimizer.search.outcome import Outcome
 from mnemotune.optimizer.search.resume import resume
 from mnemotune.optimizer.search.run import evolve
 from mnemotune.optimizer.views.listeners import listeners_at
+from mnemotune.optimizer.views.progress import Progress
 from mnemotune.policies.lm import Completion, Ledger, Request
 from mnemotune.policies.lm.chain import NO_CALLS
 from mnemotune.policies.lm.embedded import EmbeddedModel
@@ -48,12 +50,18 @@ class Screen(io.StringIO):
         return super().write(text)
 
 
-def go(config: Config, folder: Path, screen: Screen | None = None) -> Outcome:
-    return evolve(config, folder, listeners=listeners_at(Console(file=screen or Screen(), width=200)))
+def go(config: Config, folder: Path, screen: Screen | None = None, *, views: bool = False) -> Outcome:
+    return evolve(config, folder, listeners=_listeners(screen, views))
 
 
-def go_on(folder: Path, *overrides: str, screen: Screen | None = None) -> Outcome:
-    return resume(folder, overrides=overrides, listeners=listeners_at(Console(file=screen or Screen(), width=200)))
+def go_on(folder: Path, *overrides: str, screen: Screen | None = None, views: bool = False) -> Outcome:
+    return resume(folder, overrides=overrides, listeners=_listeners(screen, views))
+
+
+def _listeners(screen: Screen | None, views: bool) -> list[Listener]:
+    """The report and MLflow's view take longer than a small run, so that a test says when it looks at them."""
+    console = Console(file=screen or Screen(), width=200)
+    return listeners_at(console) if views else [Progress(console)]
 
 
 def scores(rows: Any) -> Any:

@@ -86,13 +86,20 @@ Cli = Callable[..., Done]
 
 @pytest.fixture(autouse=True)
 def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Run in an empty folder, without this machine's keys."""
+    """Run in an empty folder, without this machine's keys, on one core: starting processes takes longer than work."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
     for name in FOREIGN:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
+
+
+@pytest.fixture
+def two_cores(no_settings_of_this_machine: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deal work to processes."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
 
 @pytest.fixture
@@ -143,10 +150,10 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny(people: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The config of a search that takes a second."""
+    """The config of a search that takes a second, which MLflow would double."""
     path = tmp_path_factory.mktemp("configs") / "tiny.yaml"
     path.write_text(
-        f"data: {people}\nsplits: {{train: 2, validation: 3, test: 3}}\nbaselines: [native]\n"
+        f"data: {people}\nsplits: {{train: 2, validation: 3, test: 3}}\nbaselines: [native]\ntracking: none\n"
         "seed_policy: {write: {mode: none}, update_every: 2, buffer_size: 0}\n"
         "search: {generations: 1, candidates: 2, broad_start: 0, budget: {calls: 9000}}\n",
         encoding="utf-8",
@@ -164,11 +171,11 @@ def store(empty_store: Path, no_settings_of_this_machine: None) -> None:
 
 @pytest.fixture(scope="session")
 def finished_once(tiny: Path, empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run; it must not be changed."""
+    """The folder of a finished run that MLflow shows; it must not be changed."""
     runs = tmp_path_factory.mktemp("finished") / "runs"
     runs.mkdir()
     shutil.copy(empty_store, runs / "mlflow.db")
-    evolve(load_config(tiny), runs / "tiny-001", listeners=unseen_listeners())
+    evolve(load_config(tiny, overrides=["tracking={}"]), runs / "tiny-001", listeners=unseen_listeners())
     return runs / "tiny-001"
 
 

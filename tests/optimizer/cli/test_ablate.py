@@ -33,6 +33,7 @@ def ablation(tiny: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("two_cores")
 def test_variants_are_searched_compared_and_not_searched_again(
     cli: Cli, ablation: Path, plain: Any, tmp_path: Path
 ) -> None:

@@ -52,6 +52,23 @@ def evaluate(cli: Cli, server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     return run
 
 
+@pytest.fixture(scope="module")
+def wholes() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+def whole(rows: list[dict[str, Any]], evaluate: Callable[..., Any], wholes: dict[str, Any]) -> Callable[..., Any]:
+    """Return what an evaluation says in which nothing goes wrong; it is run once."""
+
+    def run(policy: str = "awi") -> Any:
+        if policy not in wholes:
+            wholes[policy] = evaluate(rows, policy).succeeded().json
+        return wholes[policy]
+
+    return run
+
+
 def anns(rows: list[dict[str, Any]]) -> Callable[[str], bool]:
     """Tell which texts are about Ann."""
     queries = [question["query"] for question in rows[0]["qas"]]
@@ -77,14 +94,14 @@ def others(told: Any) -> dict[str, float]:
     ],
 )
 def test_answers_that_are_unparsable_or_out_of_range_are_wrong_and_counted(
-    said: str, rows: list[dict[str, Any]], evaluate: Any, server: Any
+    said: str, rows: list[dict[str, Any]], evaluate: Any, server: Any, whole: Any
 ) -> None:
-    whole = evaluate(rows).succeeded().json
+    before = whole()
     hers = anns(rows)
     server.whim = lambda role, text: said if role == "answer" and hers(text) else None
     done = evaluate(rows).succeeded()
     told = done.json
-    assert others(told) == others(whole)
+    assert others(told) == others(before)
     assert told["by_group"][ANN] < 0, "below chance, since no guess is ever right"
     assert told["unparsable"] == 8
     assert "8 answers could not be read, and count as wrong" in done.err
@@ -92,38 +109,40 @@ def test_answers_that_are_unparsable_or_out_of_range_are_wrong_and_counted(
 
 
 def test_a_schema_key_that_a_probe_leaves_out_counts_as_unknown(
-    rows: list[dict[str, Any]], evaluate: Any, server: Any
+    rows: list[dict[str, Any]], evaluate: Any, server: Any, whole: Any
 ) -> None:
-    whole = evaluate(rows).succeeded().json
+    before = whole()
     hers = anns(rows)
     server.whim = lambda role, text: '{"shoe_size": "44"}' if role == "probe" and hers(text) else None
     told = evaluate(rows).succeeded().json
-    assert told["by_group"] == whole["by_group"], "probes do not change the score"
-    assert told["shares"]["write"] > whole["shares"]["write"]
-    assert sum(told["shares"].values()) == pytest.approx(sum(whole["shares"].values()), abs=1e-5)
+    assert told["by_group"] == before["by_group"], "probes do not change the score"
+    assert told["shares"]["write"] > before["shares"]["write"]
+    assert sum(told["shares"].values()) == pytest.approx(sum(before["shares"].values()), abs=1e-5)
 
 
-def test_a_period_without_sessions_is_questioned_all_the_same(rows: list[dict[str, Any]], evaluate: Any) -> None:
-    whole = evaluate(rows).succeeded().json
+def test_a_period_without_sessions_is_questioned_all_the_same(
+    rows: list[dict[str, Any]], evaluate: Any, whole: Any
+) -> None:
+    before = whole()
     rows[0]["periods"][1]["sessions"] = []
     told = evaluate(rows).succeeded().json
-    assert others(told) == others(whole)
+    assert others(told) == others(before)
     assert told["failures"] == {}
     assert len(told["stages"]["accuracy"]) == 2
-    assert told["spend"]["answer"]["calls"] == whole["spend"]["answer"]["calls"]
+    assert told["spend"]["answer"]["calls"] == before["spend"]["answer"]["calls"]
 
 
 def test_a_talk_too_long_for_the_model_fails_its_user_with_advice(
-    rows: list[dict[str, Any]], evaluate: Any, server: Any
+    rows: list[dict[str, Any]], evaluate: Any, server: Any, whole: Any
 ) -> None:
-    whole = evaluate(rows, "native").succeeded().json
+    before = whole("native")
     hers = anns(rows)
     too_long = (400, "This model's maximum context length is 8192 tokens.")
     server.whim = lambda role, text: too_long if role == "reply" and hers(text) and len(text) > 1500 else None
     done = evaluate(rows, "native").succeeded()
     told = done.json
     assert told["groups"] == 2
-    assert told["by_group"] == others(whole)
+    assert told["by_group"] == others(before)
     ((failed, reason),) = told["failures"].items()
     assert failed == ANN
     assert "maximum context length is 8192" in reason
@@ -132,36 +151,36 @@ def test_a_talk_too_long_for_the_model_fails_its_user_with_advice(
 
 
 def test_a_user_whose_upper_bound_equals_chance_has_no_score_and_is_left_out_of_the_mean(
-    rows: list[dict[str, Any]], evaluate: Any, server: Any
+    rows: list[dict[str, Any]], evaluate: Any, server: Any, whole: Any
 ) -> None:
-    whole = evaluate(rows).succeeded().json
+    before = whole()
     hers, first = anns(rows), rows[0]["qas"][0]["query"]
     server.whim = lambda role, text: (
         "none" if role == "upper_bound" and hers(text) and first not in text else None
     )  # one question in four is right, and there are four choices
     told = evaluate(rows).succeeded().json
     assert told["by_group"][ANN] is None
-    assert others(told) == others(whole)
+    assert others(told) == others(before)
     assert told["groups"] == 3
     assert told["memory_score"] == pytest.approx(sum(others(told).values()) / 2, abs=1e-6)
 
 
 @pytest.mark.parametrize("role", ["write", "probe", "upper_bound", "user"])
 def test_a_call_that_fails_for_one_user_leaves_the_others_as_they_were(
-    role: str, rows: list[dict[str, Any]], evaluate: Any, server: Any
+    role: str, rows: list[dict[str, Any]], evaluate: Any, server: Any, whole: Any
 ) -> None:
-    whole = evaluate(rows).succeeded().json
+    before = whole()
     hers = anns(rows)
     server.whim = lambda asked, text: (422, "cannot do that") if asked == role and hers(text) else None
     told = evaluate(rows).succeeded().json
     assert list(told["failures"]) == [ANN]
-    assert told["by_group"] == others(whole)
+    assert told["by_group"] == others(before)
 
 
 def test_a_rewriting_that_cannot_be_read_is_told_and_leaves_the_prompt(
-    rows: list[dict[str, Any]], evaluate: Any, server: Any
+    rows: list[dict[str, Any]], evaluate: Any, server: Any, whole: Any
 ) -> None:
     server.whim = lambda role, text: "Sorry." if role == "propose" else None
     done = evaluate(rows, "awi_complete").succeeded()
-    assert done.json["by_group"] == evaluate(rows, "awi").succeeded().json["by_group"]
+    assert done.json["by_group"] == whole()["by_group"]
     assert "3 rewritten prompts could not be read, and stayed as they were" in done.err

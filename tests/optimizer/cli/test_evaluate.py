@@ -52,6 +52,7 @@ def episodes(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "episodes.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.usefixtures("two_cores")
 def test_json_is_one_object_with_the_promised_fields(cli: Cli, people: Path, check_evaluation: Any) -> None:
     told = cli("evaluate", "native", "--data", people, "--json").succeeded().json
     check_evaluation(told, users=8)

@@ -6,7 +6,6 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -100,14 +99,6 @@ def test_runs_without_a_folder_get_the_next_free_one(cli: Cli, tiny: Path, finis
     assert cli("evolve", tiny, "--json").succeeded().json["run"] == "runs/tiny-002"
 
 
-@pytest.mark.usefixtures("store")
-def test_two_runs_started_at_once_get_a_folder_each(tiny: Path) -> None:
-    command = [sys.executable, "-m", "mnemotune", "evolve", str(tiny), "--set", "baselines=[]", "--json"]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    told = [json.loads(run.communicate()[0]) for run in started]
-    assert {run["run"] for run in told} == {"runs/tiny-001", "runs/tiny-002"}
-
-
 def test_a_run_that_cannot_start_leaves_no_folder(cli: Cli, tiny: Path) -> None:
     cli("evolve", tiny, "--set", "search.budget.calls=1").refused()
     assert not list(Path().glob("runs/tiny-*"))
@@ -172,13 +163,19 @@ def as_finished(finished_once: Path, kit: Any) -> Callable[[Path], None]:
     return check
 
 
-def test_two_runs_may_start_side_by_side_in_a_folder_where_nothing_is_yet(start: Any, tiny: Path) -> None:
+def test_two_runs_started_at_once_where_nothing_is_yet_get_a_folder_each(start: Any, tiny: Path) -> None:
     """MLflow's database and its experiment are made by whoever comes first."""
-    both = [start("evolve", tiny, "--out", f"new/{name}", "--json") for name in ("one", "two")]
+    Path("runs/mlflow.db").unlink()
+    settings = ["--set", "baselines=[]", "--set", "search.generations=0", "--set", "tracking={}"]
+    both = [start("evolve", tiny, *settings, "--json") for _ in range(2)]
+    folders = set()
     for process in both:
-        _, said = process.communicate(timeout=2 * PATIENCE_SECONDS)
+        out, said = process.communicate(timeout=2 * PATIENCE_SECONDS)
         assert process.returncode == 0, said
         assert "behind" not in said
+        folders.add(json.loads(out)["run"])
+    assert folders == {"runs/tiny-001", "runs/tiny-002"}
+    assert Path("runs/mlflow.db").is_file()
 
 
 def test_ctrl_c_says_how_to_go_on_and_the_run_goes_on(

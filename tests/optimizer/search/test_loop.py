@@ -70,6 +70,7 @@ def made_by(pupil: Any) -> dict[str, int]:
     ids=repr,
 )
 @pytest.mark.parametrize("careless", [False, True])
+@pytest.mark.exhaustive("seed")
 async def test_the_invariants_hold_for_every_kind_of_search_invariants_1_to_5_and_8(
     kit: Any, make_rig: MakeRig, seed: int, moves: dict[str, Any], careless: bool
 ) -> None:
@@ -300,14 +301,14 @@ async def test_once_the_named_strategies_are_tried_nothing_is_left_to_propose(ki
 
 
 async def test_a_search_whose_proposers_can_make_nothing_of_its_seed_ends_and_says_so(
-    kit: Any, make_rig: MakeRig
+    kit: Any, make_rig: MakeRig, storage: str
 ) -> None:
     """The seed policy writes nothing, so that it has no write prompt to rewrite."""
-    rig = make_rig(search=searching(proposers=("amemgym",), generations=3))
+    rig = make_rig(search=searching(proposers=("amemgym",), generations=3), storage=storage)
     ended = "none of the proposers (amemgym) has anything to make a candidate from"
     assert await rig.run(kit.policy(20)) == ended
     assert [trial.decided_at for trial in rig.study.trials] == ["seed"]
-    again = make_rig(search=searching(proposers=("amemgym",), generations=9), storage=rig.storage)
+    again = make_rig(search=searching(proposers=("amemgym",), generations=9), storage=storage)
     assert await again.run(kit.policy(20)) == ended
     assert again.pupil.requests == []
 

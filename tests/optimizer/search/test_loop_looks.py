@@ -279,13 +279,13 @@ async def test_where_train_users_decide_there_is_no_last_look(kit: Any, make_rig
 
 
 async def test_a_last_look_in_vain_accepts_nothing_and_is_not_taken_again_by_a_run_that_goes_on(
-    kit: Any, make_rig: MakeRig
+    kit: Any, make_rig: MakeRig, storage: str
 ) -> None:
-    rig = make_rig(splits=kit.splits(validation=6))
+    rig = make_rig(storage=storage, splits=kit.splits(validation=6))
     led_by(kit, rig, policy=kit.policy(1))
     await rig.look_last()
     assert [trial.accepted for trial in rig.study.trials] == [True, False, False]
-    again = make_rig(storage=rig.storage, splits=kit.splits(validation=6))
+    again = make_rig(storage=storage, splits=kit.splits(validation=6))
     await again.look_last()
     assert again.pupil.requests == []
     assert [kit.told(trial) for trial in again.study.trials] == [kit.told(trial) for trial in rig.study.trials]
@@ -293,10 +293,10 @@ async def test_a_last_look_in_vain_accepts_nothing_and_is_not_taken_again_by_a_r
 
 @pytest.mark.parametrize("calls", [0, 1, 60, 150])
 async def test_a_last_look_that_was_stopped_is_taken_whole_when_the_run_goes_on(
-    kit: Any, make_rig: MakeRig, calls: int
+    kit: Any, make_rig: MakeRig, storage: str, calls: int
 ) -> None:
     splits, left = kit.splits(validation=6), iter(range(calls))
-    whole, storage = make_rig(splits=splits), make_rig().storage
+    whole = make_rig(splits=splits)
     led_by(kit, whole)
     await whole.look_last()
     pupil = kit.pupil(fails=lambda _: next(left, None) is None, error=EndpointDown("start the server"))
@@ -311,7 +311,7 @@ async def test_a_last_look_that_was_stopped_is_taken_whole_when_the_run_goes_on(
 
 
 async def test_a_search_that_goes_on_after_its_last_look_takes_up_its_generation_and_has_one_cheap_look_no_more(
-    kit: Any, make_rig: MakeRig
+    kit: Any, make_rig: MakeRig, storage: str
 ) -> None:
     """The last look is no candidate of the generation in which it was taken; a later one is dearer."""
     search = searching(generations=2, candidates=3, numbers=True, proposers=("random",))
@@ -323,13 +323,13 @@ async def test_a_search_that_goes_on_after_its_last_look_takes_up_its_generation
         if trial.number == 4:
             raise InterruptedError
 
-    rig = make_rig(search=search, tell=stop, **pupil)
+    rig = make_rig(search=search, tell=stop, storage=storage, **pupil)
     with pytest.raises(InterruptedError):
         await rig.run(kit.policy(30))
     rig.tell = lambda _: None
     await rig.look_last()
     assert [trial.kind == "last_look" for trial in rig.study.trials] == [False] * 5 + [True]
-    again = make_rig(search=search, storage=rig.storage, **pupil)
+    again = make_rig(search=search, storage=storage, **pupil)
     await again.run(kit.policy(30))
     candidates = [trial for trial in again.study.trials if trial.kind != "last_look"]
     assert [trial.policy for trial in candidates] == [trial.policy for trial in whole.study.trials]

@@ -26,6 +26,7 @@ def searching(**search: Any) -> SearchConfig:
 
 
 @pytest.mark.parametrize("calls", [0, 1, 60, 104, 207, 208, 209, 212, 300, 356, 400, 503, 504, 10_000])
+@pytest.mark.exhaustive("calls")
 async def test_a_budget_ends_the_run_with_its_reason_and_is_never_overshot_invariant_5(
     kit: Any, make_rig: MakeRig, calls: int
 ) -> None:
@@ -57,14 +58,14 @@ async def test_a_budget_of_tokens_ends_the_run_too_invariant_5(kit: Any, make_ri
 
 
 async def test_a_budget_that_ended_a_run_can_be_raised_and_the_run_goes_on_invariant_6(
-    kit: Any, make_rig: MakeRig
+    kit: Any, make_rig: MakeRig, storage: str
 ) -> None:
     whole = make_rig(search=searching(generations=3))
     await whole.run(kit.policy(20))
-    rig = make_rig(search=searching(generations=3), limits=Limits(calls=300))
+    rig = make_rig(search=searching(generations=3), limits=Limits(calls=300), storage=storage)
     await rig.run(kit.policy(20))
     assert 0 < len(rig.study.trials) < len(whole.study.trials)
-    again = make_rig(search=searching(generations=3), storage=rig.storage)
+    again = make_rig(search=searching(generations=3), storage=storage)
     assert await again.run(kit.policy(20)) == "all 3 generations are done"
     assert [kit.told(t, spend=False) for t in again.study.trials] == [
         kit.told(t, spend=False) for t in whole.study.trials
@@ -82,7 +83,7 @@ async def test_a_budget_that_ended_a_run_can_be_raised_and_the_run_goes_on_invar
     ids=["prompts", "broad start", "both", "those that play"],
 )
 async def test_a_run_stopped_after_any_trial_goes_on_as_if_it_had_never_stopped_invariant_6(
-    kit: Any, make_rig: MakeRig, moves: dict[str, bool]
+    kit: Any, make_rig: MakeRig, storage: str, moves: dict[str, bool]
 ) -> None:
     """Spend differs, as proposals are made again; everything else does not."""
     search = searching(generations=3, candidates=3, seed=2, broad_start=5, **moves)
@@ -94,7 +95,6 @@ async def test_a_run_stopped_after_any_trial_goes_on_as_if_it_had_never_stopped_
     def stop(trial: Trial) -> None:
         raise StoppedError
 
-    storage = make_rig().storage
     for stopped in range(1, 2 + search.planned):
         rig = make_rig(search=search, storage=storage, tell=stop)
         with pytest.raises(StoppedError):
@@ -107,7 +107,7 @@ async def test_a_run_stopped_after_any_trial_goes_on_as_if_it_had_never_stopped_
 
 
 async def test_past_the_broad_start_a_run_stopped_anywhere_goes_on_to_the_same_last_look_invariant_6(
-    kit: Any, make_rig: MakeRig
+    kit: Any, make_rig: MakeRig, storage: str
 ) -> None:
     """Who proposes is drawn by what came of the candidates before, and what they took."""
     search = searching(generations=9, candidates=4, seed=1, numbers=True)
@@ -130,7 +130,6 @@ async def test_past_the_broad_start_a_run_stopped_anywhere_goes_on_to_the_same_l
     assert {"reflective", "tpe", "merge"} & {trial.proposer for trial in trials[search.broad + 1 :]}
     assert trials[-1].kind == "last_look", "this search was chosen because its leader is not accepted before"
 
-    storage = make_rig().storage
     for number in (0, 2, 15, 16, 18, 31, trials[-1].number):
 
         def stop(trial: Trial, number: int = number) -> None:
@@ -148,8 +147,9 @@ async def test_past_the_broad_start_a_run_stopped_anywhere_goes_on_to_the_same_l
 
 
 @pytest.mark.parametrize("stopped", [4, 6])
+@pytest.mark.exhaustive("stopped")
 async def test_gepa_takes_up_a_study_where_it_was_stopped_invariant_6(
-    kit: Any, make_rig: MakeRig, stopped: int
+    kit: Any, make_rig: MakeRig, storage: str, stopped: int
 ) -> None:
     """By luck some prompts win their minibatch: of those some are lost on the first periods; some proposals give up."""
     search = searching(seed=1, generations=7, candidates=1, proposers=("gepa",))
@@ -162,7 +162,7 @@ async def test_gepa_takes_up_a_study_where_it_was_stopped_invariant_6(
         if trial.number == stopped:
             raise StoppedError
 
-    whole, first = rig(), rig(tell=stop)
+    whole, first = rig(), rig(storage=storage, tell=stop)
     await whole.run(kit.policy(60))
     trials = whole.study.trials
     assert any(trial.series and not trial.train for trial in trials)
@@ -170,26 +170,27 @@ async def test_gepa_takes_up_a_study_where_it_was_stopped_invariant_6(
     assert not any("the same policy" in trial.reason for trial in trials), "a lost race is not asked for again"
     with pytest.raises(StoppedError):
         await first.run(kit.policy(60))
-    last = rig(storage=first.storage)
+    last = rig(storage=storage)
     await last.run(kit.policy(60))
     assert [kit.told(t, spend=False) for t in last.study.trials] == [kit.told(t, spend=False) for t in trials]
 
 
 @pytest.mark.parametrize("calls", [5, 150, 209, 230, 340, 420])
+@pytest.mark.exhaustive("calls")
 async def test_a_run_whose_endpoint_went_down_anywhere_goes_on_when_it_is_up_again_invariant_6(
-    kit: Any, make_rig: MakeRig, calls: int
+    kit: Any, make_rig: MakeRig, storage: str, calls: int
 ) -> None:
     search = searching(generations=3)
     whole = make_rig(search=search)
     await whole.run(kit.policy(20))
     left = iter(range(calls))
     pupil = kit.pupil(fails=lambda _: next(left, None) is None, error=EndpointDown("start the server"))
-    rig = make_rig(search=search, pupil=pupil)
+    rig = make_rig(search=search, pupil=pupil, storage=storage)
     with pytest.raises(EndpointDown, match="start the server"):
         await rig.run(kit.policy(20))
     rig.check()
     assert len(rig.study.trials) < len(whole.study.trials)
-    again = make_rig(search=search, storage=rig.storage)
+    again = make_rig(search=search, storage=storage)
     assert await again.run(kit.policy(20)) == "all 3 generations are done"
     assert [kit.told(t, spend=False) for t in again.study.trials] == [
         kit.told(t, spend=False) for t in whole.study.trials
@@ -204,12 +205,14 @@ async def test_the_same_run_twice_gives_the_same_study_spend_included_invariant_
     assert [kit.told(trial) for trial in one.study.trials] == [kit.told(trial) for trial in same.study.trials]
 
 
-async def test_a_finished_study_that_is_given_more_generations_goes_on_invariant_6(kit: Any, make_rig: MakeRig) -> None:
+async def test_a_finished_study_that_is_given_more_generations_goes_on_invariant_6(
+    kit: Any, make_rig: MakeRig, storage: str
+) -> None:
     whole = make_rig(search=searching(generations=3))
     await whole.run(kit.policy(20))
-    rig = make_rig(search=searching(generations=1))
+    rig = make_rig(search=searching(generations=1), storage=storage)
     await rig.run(kit.policy(20))
-    again = make_rig(search=searching(generations=3), storage=rig.storage)
+    again = make_rig(search=searching(generations=3), storage=storage)
     await again.run(kit.policy(20))
     assert [kit.told(t, spend=False) for t in again.study.trials] == [
         kit.told(t, spend=False) for t in whole.study.trials

@@ -57,6 +57,12 @@ def open_sealed_test(rig: Any, baselines: dict[str, Any], policy: Any) -> None:
 
 
 @pytest.fixture(scope="module")
+def make_rig(make_rig: Callable[..., Any], make_storage: Callable[[], str]) -> Callable[..., Any]:
+    """A rig whose study another can open: a report is of a run's folder."""
+    return lambda **parts: make_rig(storage=make_storage(), **parts)
+
+
+@pytest.fixture(scope="module")
 def finished(make_rig: Callable[..., Any], kit: Any) -> Outcome:
     """A run whose evolved policy is better than its seed."""
     pupil = kit.pupil(edits=lambda text: text.replace("Care 20.", "Care 95."))

@@ -36,7 +36,7 @@ def finished(configured: Callable[..., Config], empty_store: Path, tmp_path_fact
     """A run that nothing disturbed; its folder must not be changed."""
     runs = tmp_path_factory.mktemp("runs")
     shutil.copy(empty_store, runs / "mlflow.db")
-    return go(configured(), runs / "whole")
+    return go(configured(), runs / "whole", views=True)
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +47,7 @@ def stopped_once(
     runs = tmp_path_factory.mktemp("stopped")
     shutil.copy(empty_store, runs / "mlflow.db")
     with pytest.raises(Stop):
-        go(configured(), runs / "run", Screen(TRIAL_2))
+        go(configured(), runs / "run", Screen(TRIAL_2), views=True)
     return runs
 
 

@@ -66,7 +66,7 @@ def test_a_stopped_run_pays_for_no_text_twice_invariants_1_and_3(
     searching: Callable[..., Config], embeddings: EmbeddingServer, runs: Path, kit: Any
 ) -> None:
     config = searching()
-    whole = go(config, runs / "whole")
+    whole = go(config, runs / "whole", views=True)
     calls = len(embeddings.asked)
     assert embeddings.most == 1
     texts = sum(map(len, embeddings.asked))

@@ -24,6 +24,7 @@ from running import TRIAL_2, Screen, Stop, assert_same_study, contents, go, go_o
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 0.85, 0.999])
+@pytest.mark.exhaustive("share")
 def test_a_run_that_fails_at_any_call_goes_on_to_the_same_end_invariant_1(
     share: float, finished: Outcome, configured: Callable[..., Config], runs: Path, kit: Any
 ) -> None:
@@ -77,10 +78,10 @@ def test_a_resumed_run_prints_the_trials_that_it_has(stopped: Path) -> None:
 def test_resuming_a_finished_run_spends_and_changes_nothing(
     copy: Path, finished: Outcome, monkeypatch: pytest.MonkeyPatch, kit: Any
 ) -> None:
-    first = go_on(copy)  # the copy's view is made here
+    first = go_on(copy, views=True)  # the copy's view is made here
     before = contents(copy)
     no_calls(monkeypatch)
-    again = go_on(copy)
+    again = go_on(copy, views=True)
     assert_same_study(again, finished, kit)
     assert contents(copy) == before
     assert again.as_json() == first.as_json()
@@ -173,7 +174,7 @@ def test_looking_at_a_run_that_was_stopped_does_not_call_it_finished(stopped: Pa
     assert views(stopped) == ["KILLED"]
     refresh(stopped, listeners=[ReportWriter(), Tracker(tell=print)])
     assert views(stopped) == ["KILLED"]
-    go_on(stopped)
+    go_on(stopped, views=True)
     assert views(stopped) == ["FINISHED"]
 
 

@@ -110,7 +110,7 @@ def test_no_text_of_the_sealed_test_is_read_by_the_search_invariant_2(
 def test_the_same_config_and_seed_make_the_same_run_invariant_1(
     finished: Outcome, configured: Callable[..., Config], runs: Path, kit: Any
 ) -> None:
-    again = go(configured(), runs / "whole")
+    again = go(configured(), runs / "whole", views=True)
     assert_same_study(again, finished, kit)
     assert [kit.told(trial) for trial in again.study.trials] == [kit.told(trial) for trial in finished.study.trials]
     for name, row in finished.test.rows.items():

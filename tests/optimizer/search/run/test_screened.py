@@ -41,7 +41,7 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config
 def finished(configured: Callable[..., Config], empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     runs = tmp_path_factory.mktemp("runs")
     shutil.copy(empty_store, runs / "mlflow.db")
-    return go(configured(), runs / "whole")
+    return go(configured(), runs / "whole", views=True)
 
 
 def told(outcome: Outcome) -> list[tuple[object, ...]]:
@@ -87,6 +87,7 @@ def test_the_budget_is_kept_invariant_2(configured: Callable[..., Config], runs:
 
 
 @pytest.mark.parametrize("trial", [1, 3, 6])
+@pytest.mark.exhaustive("trial")
 def test_a_run_that_was_stopped_goes_on_to_the_same_end_invariant_3(
     trial: int, finished: Outcome, configured: Callable[..., Config], runs: Path
 ) -> None:
