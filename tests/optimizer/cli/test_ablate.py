@@ -32,8 +32,6 @@ def ablation(tiny: Path, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("two_cores")
 def test_variants_are_searched_compared_and_not_searched_again(
     cli: Cli, ablation: Path, plain: Any, tmp_path: Path
 ) -> None:
@@ -75,6 +73,7 @@ def test_variants_are_searched_compared_and_not_searched_again(
     assert Path("out/also-none-0/study.db").is_file()
 
 
+@pytest.mark.usefixtures("two_cores")
 def test_what_was_stopped_goes_on(cli: Cli, ablation: Path) -> None:
     settings = ["--set", "baselines=[]", "--seeds", "1", "--out", "out"]
     told = cli("ablate", ablation, *settings, "--json").succeeded().json

@@ -1,0 +1,28 @@
+"""Requests whose worst case is known, at prices whose sums are exact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mnemotune.policies.lm import Message, Request, Usage
+
+
+def request(text: str = "hello", *, max_tokens: int = 100) -> Request:
+    return Request((Message("user", text),), "answer", max_tokens=max_tokens)
+
+
+def worst(text: str = "hello", *, max_tokens: int = 100, usd: float | None = 0.0) -> Usage:
+    return Usage(most_input(request(text)), max_tokens, usd)
+
+
+def price(input_tokens: int, output_tokens: int) -> float:
+    """A price whose sums are exact: 1/8 of a dollar per input token, 1/4 per output token."""
+    return input_tokens / 8 + output_tokens / 4
+
+
+def most_input(asked: Request) -> int:
+    return 64 + sum(len(message.content.encode()) + 16 for message in asked.messages)
+
+
+def priced(tokens: Usage) -> Usage:
+    return replace(tokens, cost_usd=price(tokens.input_tokens, tokens.output_tokens))
