@@ -177,7 +177,7 @@ class TrackConformance:
     def test_memory_is_asked_with_a_text_before_every_check(
         self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy
     ) -> None:
-        assert all(track.query(tasks[0], check, policy).strip() for check in tasks[0].checks.values())
+        assert all(track.query(tasks[0], check).strip() for check in tasks[0].checks.values())
 
 
 async def _play(track: Track, task: Task, policy: MemoryPolicy, cast: Cast) -> Episode:

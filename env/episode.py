@@ -96,6 +96,8 @@ class StageRecord:
     """Whether the assistant knew, at the end of this stage, each fact that it told and that no check asked for yet."""
     revisions: tuple[Revision, ...] = ()
     """What an evolving policy learned from the stage's checks."""
+    reworded: tuple[Mark, ...] = ()
+    """How the same checks were answered in other words, where they were asked so."""
 
     @property
     def writes(self) -> tuple[MemoryEvent, ...]:
@@ -114,6 +116,7 @@ class StageRecord:
             "marks": [mark.as_json() for mark in self.marks],
             "recalled": dict(self.recalled),
             "revisions": [asdict(revision) for revision in self.revisions],
+            "reworded": [mark.as_json() for mark in self.reworded],
         }
 
 

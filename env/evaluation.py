@@ -37,6 +37,8 @@ class Evaluation:
     ledger: Ledger = field(default_factory=Ledger)
     bounds: Mapping[str, Bounds] = field(repr=False, default_factory=dict)
     """By task, where they could be found."""
+    reworded: tuple[GroupScore, ...] = ()
+    """Scores of the same groups when each check is asked in other words; none where nothing was asked so."""
     extras: Mapping[str, Any] = field(repr=False, default_factory=dict)
     """Further figures of the track's, as JSON values."""
     compat: AbstractSet[str] = frozenset()
@@ -129,6 +131,7 @@ class Evaluator:
         return Evaluation(
             policy=policy,
             groups=score_groups(self.track, tasks, settled, bounds),
+            reworded=score_groups(self.track, tasks, _in_other_words(settled), bounds) if self.cast.reworded else (),
             bounds=bounds,
             extras=self.track.extras(tasks, settled, bounds),
             compat=self.track.compat,
@@ -237,6 +240,14 @@ def score_groups(
         for group in grouped(tasks)
         if all(by_task[task.id].failure is None for task in group.tasks)
     )
+
+
+def _in_other_words(episodes: Sequence[Episode]) -> list[Episode]:
+    """Return the episodes with the answers to reworded checks in place of the others."""
+    return [
+        replace(episode, stages=tuple(replace(stage, marks=stage.reworded) for stage in episode.stages))
+        for episode in episodes
+    ]
 
 
 def _replay_of(task: Task, replays: Mapping[str, Episode]) -> Episode:

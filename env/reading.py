@@ -44,8 +44,12 @@ class ReadingTrack(ABC, Generic[TaskT]):
         """Return the messages of a stage, those together that memory observes together."""
 
     @abstractmethod
-    def query(self, task: TaskT, check: Check, policy: MemoryPolicy | None = None) -> str:
+    def query(self, task: TaskT, check: Check) -> str:
         """Return how a check is put."""
+
+    def reworded(self, task: TaskT, check: Check) -> str | None:
+        """Return how the sealed test also puts a check: in no other words."""
+        return None
 
     @abstractmethod
     def mark(self, task: TaskT, check: Check, raw: str) -> Mark:
@@ -144,6 +148,7 @@ class ReadingRollout(Generic[TaskT]):
         """Begin with the first stage."""
         self._track, self._task, self._policy = track, task, policy
         self._model, self._embedder = Metered(cast.assistant), MeteredEmbedder(cast.embedder)
+        self._reworded = cast.reworded
         own = policy.with_hints(track.hints(task))
         self._assistant = cast.assistant_under(own, self._model, self._embedder)
         self._records: list[StageRecord] = []
@@ -177,11 +182,13 @@ class ReadingRollout(Generic[TaskT]):
         for step, messages in enumerate(self._track.heard(self._task, stage)):
             writes: list[MemoryEvent] = await self._assistant.memory.observe(messages)
             events += [Event(step, "observe", messages), *(Event(step, "write", write=write) for write in writes)]
-        asker = await self._assistant.fork()
-        marks = await side_by_side(self._answer(asker, check) for check in checks_at(self._task, stage))
-        return StageRecord(tuple(events), tuple(marks))
+        asker, checks = await self._assistant.fork(), checks_at(self._task, stage)
+        marks = await side_by_side(self._answer(asker, check, self._track.query(self._task, check)) for check in checks)
+        others = {check: self._track.reworded(self._task, check) for check in checks} if self._reworded else {}
+        reworded = await side_by_side(self._answer(asker, check, text) for check, text in others.items() if text)
+        return StageRecord(tuple(events), tuple(marks), reworded=tuple(reworded))
 
-    async def _answer(self, asker: Assistant, check: Check) -> Mark:
-        raw = await asker.answer(self._track.query(self._task, check, self._policy))
+    async def _answer(self, asker: Assistant, check: Check, text: str) -> Mark:
+        raw = await asker.answer(text)
         mark = self._track.mark(self._task, check, raw)
         return replace(mark, recalled=self._track.recalled(self._task, check, mark))

@@ -14,7 +14,7 @@ from ..policies.lm.chain import NO_CALLS, Chain
 from .cost import TurnCost, turn_cost
 from .evaluation import Evaluation
 from .scoring import FAILURE_KINDS
-from .statistics import Estimate
+from .statistics import Estimate, estimate
 
 STAGE_FIGURES = ("accuracy", "memory_score", *FAILURE_KINDS)
 """What is told stage by stage."""
@@ -50,6 +50,8 @@ class Summary:
     """``STAGE_FIGURES`` at each stage, means over groups."""
     by_group: Mapping[str, float] = field(default_factory=dict)
     """Memory score of each group whose episode is complete."""
+    reworded_by_group: Mapping[str, float] = field(default_factory=dict)
+    """The same when each check is asked in other words; empty where nothing was asked so."""
     unscored: int = 0
     """Stages of groups whose ceiling is hardly above the floor, so that they have no memory score."""
     unparsable: int = 0
@@ -86,6 +88,7 @@ class Summary:
             shares={share: evaluation.mean(share) for share in FAILURE_KINDS},
             stages={figure: tuple(evaluation.stage_means(figure)) for figure in STAGE_FIGURES},
             by_group=evaluation.by_group,
+            reworded_by_group={score.group: score.memory_score for score in evaluation.reworded},
             unparsable=sum(stage.unreadable for group in evaluation.groups for stage in group.stages),
             unscored=evaluation.unscored,
             failed_writes=sum(write.error is not None for stage in stages for write in stage.writes),
@@ -104,6 +107,11 @@ class Summary:
     def most_context_tokens(self) -> int:
         """The most that memory put before the model in one call."""
         return max((use.most_tokens for use in self.context.values()), default=0)
+
+    @property
+    def reworded(self) -> Estimate:
+        """Memory score when each check is asked in other words; NaN where nothing was asked so."""
+        return estimate(list(self.reworded_by_group.values()))
 
     @property
     def groups(self) -> int:
@@ -127,6 +135,8 @@ class Summary:
             "shares": {share: json_number(value) for share, value in self.shares.items()},
             "stages": {figure: [json_number(value) for value in series] for figure, series in self.stages.items()},
             "by_group": {group: json_number(value) for group, value in self.by_group.items()},
+            "reworded": json_number(self.reworded.mean),
+            "reworded_by_group": {group: json_number(value) for group, value in self.reworded_by_group.items()},
             "unscored": self.unscored,
             "unparsable": self.unparsable,
             "failed_writes": self.failed_writes,
@@ -159,6 +169,7 @@ class Summary:
             shares={share: from_json_number(value) for share, value in values["shares"].items()},
             stages={figure: tuple(map(from_json_number, series)) for figure, series in values["stages"].items()},
             by_group=by_group,
+            reworded_by_group={g: from_json_number(v) for g, v in values["reworded_by_group"].items()},
             unscored=values["unscored"],
             unparsable=values["unparsable"],
             failed_writes=values["failed_writes"],

@@ -25,6 +25,8 @@ class Cast:
     embedder: Embedder
     context_tokens: int | None = None
     """The most that memory puts before the model in one call, in tokens of 4 bytes; None is no limit."""
+    reworded: bool = False
+    """Whether each check is also asked in other words, as in the sealed test."""
 
     def assistant_under(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> Assistant:
         """Return an assistant that remembers under a policy within the budget; its calls are metered by the caller."""
@@ -129,8 +131,12 @@ class Track(Protocol):
         """Return the calls that a task's bounds take."""
         ...
 
-    def query(self, task: Task, check: Check, policy: MemoryPolicy) -> str:
-        """Return what memory is asked for before a check is answered."""
+    def query(self, task: Task, check: Check) -> str:
+        """Return how a check is put to the assistant, before which memory brings back what it can."""
+        ...
+
+    def reworded(self, task: Task, check: Check) -> str | None:
+        """Return how the sealed test also puts a check, which no proposer has seen; None where there is no such way."""
         ...
 
     def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
@@ -159,7 +165,16 @@ class Track(Protocol):
         ...
 
 
-def most_calls(track: Track, tasks: Iterable[Task], policies: Iterable[MemoryPolicy]) -> int:
+def most_calls(track: Track, tasks: Iterable[Task], policies: Iterable[MemoryPolicy], *, reworded: bool = False) -> int:
     """Return the most calls that episodes of all policies in all tasks can take, bounds left out."""
     every = list(policies)
-    return sum(track.most_calls(task, policy) for task in tasks for policy in every)
+    return sum(
+        track.most_calls(task, policy) + (reworded_calls(track, task) if reworded else 0)
+        for task in tasks
+        for policy in every
+    )
+
+
+def reworded_calls(track: Track, task: Task) -> int:
+    """Return the calls that a task's checks take in other words."""
+    return sum(track.reworded(task, check) is not None for check in task.checks.values())

@@ -28,7 +28,7 @@ from ..data.resources import resource
 from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
 from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts, default_texts
-from ..policies.files import dump_yaml, load_policy, policy_problems, read_policy
+from ..policies.files import dump_yaml, load_policy, policy_problems, read_policy, without_retired
 from ..policies.knob import Choices, each_once
 from ..policies.lm.providers import ModelsConfig
 from ..policies.policy import MemoryPolicy
@@ -284,7 +284,8 @@ class Config(ModelsConfig):
         templates = info.data.get("templates")
         if isinstance(given, str):
             return load_policy(given, templates=templates)
-        return MemoryPolicy.model_validate(given, context={"templates": templates})
+        kept = without_retired(given, where="seed_policy")
+        return MemoryPolicy.model_validate(kept, context={"templates": templates})
 
     @field_validator("seed_policy")
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,16 @@ from .prompts import Templates
 
 class PolicyError(ValueError):
     """Say what is wrong with a memory policy, naming the file and the field."""
+
+
+class RetiredField(UserWarning):
+    """Say that a policy has a field of an older version, naming the file and the field."""
+
+
+RETIRED = {
+    ("prompts", "answer"): "how a question is put belongs to the environment (the template `answer`)",
+    ("read", "budget_tokens"): "one budget holds for all that memory shows: `context_tokens` of the run",
+}
 
 
 def presets() -> list[str]:
@@ -76,13 +87,26 @@ def _values(text: str, *, where: str) -> Any:
 
 def _policy(values: Any, *, where: str, templates: Templates | None) -> MemoryPolicy:
     try:
-        policy = MemoryPolicy.model_validate(values, context={"templates": templates})
+        policy = MemoryPolicy.model_validate(without_retired(values, where=where), context={"templates": templates})
         MEMORIES.get(policy.backend or BUILTIN)
     except UnknownPartError as error:
         raise PolicyError(f"{where}: backend: {error}") from None
     except ValidationError as error:
         raise PolicyError("\n".join(f"{where}: {line}" for line in policy_problems(error))) from None
     return policy
+
+
+def without_retired(values: Any, *, where: str) -> Any:
+    """Return a policy's values without the fields that older versions had; a warning says what became of each."""
+    if not isinstance(values, dict):
+        return values
+    kept = dict(values)
+    for (part, name), reason in RETIRED.items():
+        if isinstance(kept.get(part), dict) and name in kept[part]:
+            kept[part] = dict(kept[part])
+            if kept[part].pop(name) is not None:
+                warnings.warn(f"{where}: {part}.{name} is left out: {reason}", RetiredField, stacklevel=2)
+    return kept
 
 
 def policy_problems(error: ValidationError) -> list[str]:

@@ -44,8 +44,6 @@ class Read(_Part):
 
     order: Literal["time", "relevance"] = "time"
     """time: oldest first; relevance: most relevant first."""
-    budget_tokens: Annotated[int, Field(ge=16)] | None = None
-    """Most tokens of memories in the prompt, estimated at 4 characters a token; None is no limit."""
 
 
 class Prompts(_Part):
@@ -60,8 +58,6 @@ class Prompts(_Part):
     """Slots: {memories}, {facts}."""
     reply: str | None = None
     """The system prompt. Slot: {memories}."""
-    answer: str | None = None
-    """How a question is put. Slots: {query}, {choices}."""
 
 
 class Evolution(_Part):

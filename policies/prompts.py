@@ -18,6 +18,7 @@ from ..data.resources import resource
 REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = {
     "user": ("profile", "query", "exchange", "schema"),
     "answer": ("query", "choices"),
+    "answer_reworded": ("query", "choices"),
     "upper_bound": ("query", "state", "choices"),
     "probe": ("schema",),
     "reply_context": ("memories",),
@@ -124,6 +125,8 @@ class Templates(TextSet):
 
     user: str
     answer: str
+    answer_reworded: str
+    """How the sealed test also puts a question; no proposer sees it."""
     upper_bound: str
     probe: str
     reply_context: str

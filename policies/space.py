@@ -51,20 +51,16 @@ KNOBS: tuple[Knob, ...] = (
          meaning="memories that are brought back for each message"),
     Knob("order", "read.order", Choices(("time", "relevance")), EXTERNAL, "", ("read",), part="retrieval",
          default="time", meaning="how the memories that are brought back are laid out"),
-    Knob("budget_tokens", "read.budget_tokens", None, WRITTEN, "tokens", ("read",), part="retrieval",
-         meaning="most tokens of memories in the prompt"),
     Knob("write_profile", "prompts.write", None, PROFILE, "", ("write", "read"), part="write prompt",
          meaning="tells the assistant which memories about the user to write, as a map of label to text"),
     Knob("write_facts", "prompts.write", None, FACTS, "", ("write", "read"), part="write prompt",
          meaning="tells the assistant which facts about the user to write"),
     Knob("merge", "prompts.merge", None, FACTS, "", ("read",), part="write prompt",
          meaning="tells the assistant how new facts change the known ones"),
-    Knob("reply_context", "prompts.reply", None, CONTEXT, "", ("read",), part="reply prompt",
+    Knob("reply_context", "prompts.reply", None, CONTEXT, "", ("read", "utilisation"), part="reply prompt",
          meaning="is the system prompt that shows the assistant its memories of the user"),
-    Knob("reply_external", "prompts.reply", None, EXTERNAL, "", ("read",), part="reply prompt",
+    Knob("reply_external", "prompts.reply", None, EXTERNAL, "", ("read", "utilisation"), part="reply prompt",
          meaning="is the system prompt that shows the assistant the memories of the user that were found"),
-    Knob("answer", "prompts.answer", None, None, "", ("utilisation",), part="answer prompt",
-         meaning="puts a multiple-choice question to the assistant, whose memories stand before it"),
 )  # fmt: skip
 """Rows stand in the order of sampling, and below the rows that their conditions name."""
 

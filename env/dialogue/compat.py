@@ -80,9 +80,10 @@ def _guess_period(stage: StageRecord, scenario: Scenario, p: int, rng: random.Ra
     if not isinstance(stage, PeriodRecord):
         return stage
     answers = guess_answers(stage.answers, scenario.qas, rng)
-    return record_period(
+    guessed = record_period(
         scenario, p, events=stage.events, answers=answers, probes=stage.probes, revisions=stage.revisions
     )
+    return replace(guessed, reworded=stage.reworded)
 
 
 def guess_answers(answers: Sequence[Answer], questions: Sequence[Question], rng: random.Random) -> tuple[Answer, ...]:

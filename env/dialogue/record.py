@@ -102,6 +102,7 @@ def record_period(
     events: Sequence[Event] = (),
     answers: Sequence[Answer] = (),
     probes: Sequence[Probe] = (),
+    reworded: Sequence[Answer] = (),
     revisions: Sequence[Revision] = (),
 ) -> PeriodRecord:
     """Return the record of a period."""
@@ -111,7 +112,8 @@ def record_period(
         answer.mark(check_id(p, q), _recalled(scenario, p, q, right))
         for q, (answer, right) in enumerate(zip(answers, known, strict=True))
     )
-    return PeriodRecord(tuple(events), marks, {}, tuple(revisions), tuple(answers), tuple(probes))
+    again = tuple(answer.mark(check_id(p, q), {}) for q, answer in enumerate(reworded))
+    return PeriodRecord(tuple(events), marks, {}, tuple(revisions), again, tuple(answers), tuple(probes))
 
 
 def _recalled(scenario: Scenario, p: int, q: int, right: Mapping[str, bool] | None) -> dict[str, bool | None]:

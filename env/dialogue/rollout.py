@@ -37,6 +37,8 @@ class _Questioning:
     assistant: Assistant
     answers: Running[tuple[Answer, ...]]
     probes: Running[tuple[Probe, ...]]
+    reworded: Running[tuple[Answer, ...]]
+    """Answers to the same questions in other words; none where they are not asked."""
 
 
 class DialogueRollout:
@@ -68,6 +70,7 @@ class DialogueRollout:
         self.embedder = MeteredEmbedder(cast.embedder)
         own = policy.with_hints(schema_hints(scenario))
         self.assistant = cast.assistant_under(own, self.model, self.embedder)
+        self._reworded = cast.reworded
         self._records: list[PeriodRecord] = []
         self._failure: str | None = None
 
@@ -110,6 +113,7 @@ class DialogueRollout:
         try:
             for events, exam, revised in zip(talks, exams, revisions, strict=True):
                 answers, probes = await exam.answers.result(), await exam.probes.result()
+                reworded = await exam.reworded.result()
                 self._records.append(
                     record_period(
                         self.scenario,
@@ -117,6 +121,7 @@ class DialogueRollout:
                         events=events,
                         answers=answers,
                         probes=probes,
+                        reworded=reworded,
                         revisions=revised,
                     )
                 )
@@ -161,32 +166,38 @@ class DialogueRollout:
 
     async def _question(self, period: Period) -> _Questioning:
         assistant = await self.assistant.fork()
-        return _Questioning(assistant, start(self._answers(period, assistant)), start(self._probes(period, assistant)))
+        return _Questioning(
+            assistant,
+            start(self._answers(period, assistant)),
+            start(self._probes(period, assistant)),
+            start(self._answers_reworded(period, assistant)),
+        )
 
     async def _answers(self, period: Period, assistant: Assistant) -> tuple[Answer, ...]:
-        questions = self.scenario.qas
-        answers = await side_by_side(self._answer(question, period, assistant) for question in questions)
+        questions, template = self.scenario.qas, self.protocol.templates.answer
+        answers = await side_by_side(self._answer(question, period, assistant, template) for question in questions)
         return tuple(answers) if self.guesses is None else guess_answers(answers, questions, self.guesses)
+
+    async def _answers_reworded(self, period: Period, assistant: Assistant) -> tuple[Answer, ...]:
+        questions, template = self.scenario.qas if self._reworded else (), self.protocol.templates.answer_reworded
+        return tuple(await side_by_side(self._answer(question, period, assistant, template) for question in questions))
 
     async def _probes(self, period: Period, assistant: Assistant) -> tuple[Probe, ...]:
         return tuple(await side_by_side(self._probe(question, period, assistant) for question in self.scenario.qas))
 
     async def _evolve(self, period: Period, exam: _Questioning) -> tuple[Revision, ...]:
-        asked = [self._put(question) for question in self.scenario.qas]
-        memories = [(await exam.assistant.context(prompt)).listing for prompt in asked]
+        template = self.protocol.templates.answer
+        prompts = [answer_prompt(template, q, compat=self.protocol.compat) for q in self.scenario.qas]
+        memories = [(await exam.assistant.context(prompt)).listing for prompt in prompts]
         told = Exam(self.scenario.qas, await exam.answers.result(), memories)
         memory = self.assistant.memory
         policy, revisions = await rewrite(memory.policy, period, told, model=self.model, protocol=self.protocol)
         await memory.adopt(policy)
         return revisions
 
-    def _put(self, question: Question) -> str:
-        template = self.policy.prompts.answer or self.protocol.templates.answer
-        return answer_prompt(template, question, compat=self.protocol.compat)
-
-    async def _answer(self, question: Question, period: Period, assistant: Assistant) -> Answer:
+    async def _answer(self, question: Question, period: Period, assistant: Assistant, template: str) -> Answer:
         compat = self.protocol.compat
-        raw = await assistant.answer(self._put(question))
+        raw = await assistant.answer(answer_prompt(template, question, compat=compat))
         gold = gold_choice(question, period.state, compat=compat)
         return answer_of(raw, read_answer(raw, question, compat=compat), gold, question)
 
@@ -221,7 +232,7 @@ def _written(step: int, writes: Sequence[MemoryEvent]) -> list[Event]:
 
 async def _end(exams: Sequence[_Questioning]) -> None:
     """Cancel what is under way and wait until it is gone."""
-    await end([running for exam in exams for running in (exam.answers, exam.probes)])
+    await end([running for exam in exams for running in (exam.answers, exam.probes, exam.reworded)])
 
 
 def _ends_one_episode(error: BaseException) -> bool:

@@ -101,10 +101,16 @@ class DialogueTrack:
         """Return the calls that a user's upper bound takes."""
         return upper_bound_calls(scenario_of(task))
 
-    def query(self, task: Task, check: Check, policy: MemoryPolicy) -> str:
+    def query(self, task: Task, check: Check) -> str:
         """Return how a question is put to the assistant."""
-        question, template = scenario_of(task).qas[int(check.question)], self.protocol.templates.answer
-        return answer_prompt(policy.prompts.answer or template, question, compat=self.protocol.compat)
+        return self._put(task, check, self.protocol.templates.answer)
+
+    def reworded(self, task: Task, check: Check) -> str:
+        """Return how a question is put in other words."""
+        return self._put(task, check, self.protocol.templates.answer_reworded)
+
+    def _put(self, task: Task, check: Check, template: str) -> str:
+        return answer_prompt(template, scenario_of(task).qas[int(check.question)], compat=self.protocol.compat)
 
     def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
         """Describe a wrong answer: what the user had said, and what memory held."""

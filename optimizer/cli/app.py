@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import NoReturn
 
 import typer
@@ -17,7 +18,7 @@ from ...env.episode import RecordError
 from ...env.memrm.model.checkpoint import CheckpointError
 from ...env.memrm.rows.row import RowError
 from ...env.memrm.training.recipe import RecipeError
-from ...policies.files import PolicyError
+from ...policies.files import PolicyError, RetiredField
 from ...policies.lm import BudgetExhausted, LanguageModelError
 from ...policies.lm.cache import CacheError
 from ..config import ConfigError
@@ -51,7 +52,10 @@ app.add_typer(
 def main() -> None:
     """Run the command line; known errors become one message and exit code 1."""
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", RetiredField)
+            warnings.showwarning = _remark
+            app()
     except (
         TaskError,
         PersonaError,
@@ -72,6 +76,10 @@ def main() -> None:
         if error.filename is None:
             raise
         _explain(f"{error.filename}: {error.strerror}")
+
+
+def _remark(message: Warning | str, *_: object, **__: object) -> None:
+    Console(stderr=True).print(escape(str(message)), style="yellow", highlight=False, soft_wrap=True)
 
 
 def _explain(what: str) -> NoReturn:

@@ -151,8 +151,7 @@ def highest(values: Floats) -> int:
 def at_point(parent: Trial, point: Point, *, search: SearchConfig, templates: Templates) -> Candidate:
     """Move a parent's policy to a point of the space."""
     base, space = policy_of(parent), search.space
-    read_budget = base.read.budget_tokens if point["mode"] != "none" else None
-    values = nested(space.values_at(point) | {"read.budget_tokens": read_budget})
+    values = nested(space.values_at(point))
     values["prompts"] = inherit(base, prompt_kinds(point["mode"], point.get("store")), templates)
     before = space.point_of(base) or {}
     changed = [f"{name} {value}" for name, value in point.items() if before.get(name) != value]

@@ -40,7 +40,7 @@ class Allowance:
         looked = tasks_of(splits.validation if config.search.acceptance == "validation" else ())
         judged = [*tasks_of(splits.train), *looked]
         start = times * _calls(track, judged, config.seed_policy)
-        look = times * most_test_calls(looked, [], track, finalist_writes=lowest)
+        look = times * most_test_calls(looked, [], track, finalist_writes=lowest, reworded=False)
         if config.search.aim.counts_cost:  # where its pick is refused, the leader is looked at too
             look = 2 * look - sum(track.bound_calls(task) for task in looked)
         heard = 0 if config.search.screening is None else config.search.screening.users

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...data import Splits
 from ...data.task import tasks_of
+from ...env.track import reworded_calls
 from ...policies.files import load_policy
 from ...policies.lm import CALL_ROLES, CallRole, Limits
 from ...policies.policy import MemoryPolicy
@@ -110,7 +111,8 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     search = config.search
     if search.screening is not None and not knows(search.screening.model, config.model):
         search = search.model_copy(update={"screening": None})
-    allowance = Allowance.of(config, splits, track_of(config))
+    track = track_of(config)
+    allowance = Allowance.of(config, splits, track)
     judged = tasks_of([*splits.train, *(splits.validation if search.acceptance == "validation" else ())])
     validation, test_tasks = tasks_of(splits.validation), tasks_of(splits.test)
     heard = np.array([[0.0 if search.off_policy and role in TALKING else 1.0] for role in CALL_ROLES])
@@ -144,6 +146,8 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     test = sum((rehearsal.takes(policy, test_tasks) for policy in tested), rehearsal.bounds(test_tasks))
     if search.generations:
         test = test + more * rehearsal.mean(policies, test_tasks)
+    asked = sum(len(task.checks) for task in test_tasks)
+    test[CALL_ROLES.index("answer")] *= 1 + sum(reworded_calls(track, task) for task in test_tasks) / asked
     gone = parts["search"] + parts["last look"]
     parts["sealed test"] = money.fit(allowance.whole, gone, test)[0] * test
     total = gone + parts["sealed test"]

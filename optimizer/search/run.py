@@ -263,7 +263,7 @@ class _Run:
         before = self.outcome.test
         final = self.models.within(self._budget(self.allowance.whole))
         untested = [policy for name, policy in policies.items() if name not in before.rows]
-        ahead = most_calls(self.track, tasks_of(self.splits.test), untested)
+        ahead = most_calls(self.track, tasks_of(self.splits.test), untested, reworded=True)
         phase = f"sealed test on {len(self.splits.test)} {self.track.noun}s"
         self._stand(budget=final.budget, phase=phase, calls_ahead=ahead)
 
@@ -276,7 +276,7 @@ class _Run:
             test = await open_test(
                 policies,
                 tasks_of(self.splits.test),
-                Evaluator(self.track, final.cast),
+                Evaluator(self.track, replace(final.cast, reworded=True)),
                 before=before,
                 done=self._tested,
                 keep=keep,

@@ -55,23 +55,30 @@ class SealedTest:
         scores = {name: score for name, score in scores.items() if not math.isnan(score)}
         return max(scores, key=scores.__getitem__) if scores else None
 
-    def difference_from(self, other: str) -> Estimate:
+    def difference_from(self, other: str, *, reworded: bool = False) -> Estimate:
         """Evolved minus another policy in memory score, paired by group; NaN where not known."""
-        scores = [self.rows[name].by_group if name in self.rows else {} for name in (EVOLVED, other)]
-        return paired_difference(*scores)
+        rows = [self.rows.get(name) or Summary(policy=name) for name in (EVOLVED, other)]
+        return paired_difference(*(row.reworded_by_group if reworded else row.by_group for row in rows))
 
 
 def most_test_calls(
-    tasks: Sequence[Task], policies: Sequence[MemoryPolicy], track: Track, *, finalist_writes: int
+    tasks: Sequence[Task],
+    policies: Sequence[MemoryPolicy],
+    track: Track,
+    *,
+    finalist_writes: int,
+    reworded: bool = True,
 ) -> int:
-    """Return the most calls that the sealed test can take.
+    """Return the most calls that the sealed test can take; a look asks nothing in other words.
 
     The finalist is not known yet: it is taken to write facts every ``finalist_writes`` messages without a buffer.
     """
     dearest = MemoryPolicy.model_validate(
         {"write": {"mode": "facts"}, "update_every": finalist_writes, "buffer_size": 0, "store": "external", "top_k": 1}
     )
-    return most_calls(track, tasks, {*policies, dearest}) + sum(track.bound_calls(task) for task in tasks)
+    return most_calls(track, tasks, {*policies, dearest}, reworded=reworded) + sum(
+        track.bound_calls(task) for task in tasks
+    )
 
 
 async def open_test(

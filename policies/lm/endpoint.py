@@ -295,7 +295,7 @@ def _error_body(text: str) -> Mapping[str, object]:
 
 def _advice(status: int, message: str) -> str:
     if status == 413 or re.search(TOO_LONG, message):
-        return "lower the policy's buffer_size, top_k or read.budget_tokens, or take a model with a longer context"
+        return "set context_tokens, or lower the policy's buffer_size or top_k, or take a model with a longer context"
     if "max_completion_tokens" in message:
         return 'set max_tokens_field to "max_completion_tokens"'
     if status >= 500:

@@ -32,7 +32,7 @@ async def retrieve(
         for check in checks_at(task, stage):
             keys = (task.facts[fact].key for fact in check.needs)
             needs = tuple(sources[key] for key in keys if key in sources)
-            context = await assistant.context(track.query(task, check, policy))
+            context = await assistant.context(track.query(task, check))
             buffer = [message.content for message in context.messages]
             buffered = frozenset(text for texts in needs for text in texts if text in buffer)
             lines = tuple(item.text for item in context.items)

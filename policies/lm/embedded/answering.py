@@ -64,8 +64,8 @@ def answer_choices(choices: Choices, history: Sequence[Message], reading: Readin
         scores = _agreement(given, words, reading)
     else:
         cue = _cue(_question_only(choices.query), words)
-        told = "\n".join(m.content for m in history[:1] if m.role == "system")
-        scores = weigh(read_messages(history), cue, words, _heed(choices.query, told, reading))
+        system = "\n".join(m.content for m in history[:1] if m.role == "system")
+        scores = weigh(read_messages(history), cue, words, _heed(choices.query, system, reading))
     return _fenced({"answer": foremost(scores) + 1})
 
 
@@ -99,11 +99,13 @@ def _agreement(given: Sequence[Sentence], options: Sequence[Words], reading: Rea
 
 def _heed(prompt: str, system: str, reading: Reading) -> Reading:
     """Follow what the prompts say about which statements to rely on; memories that are to be used are read closely."""
+    unlisted = [line for line in system.splitlines() if not line.startswith("- ")]
+    instructions = "\n".join([prompt, *unlisted])
     return replace(
         reading,
-        primacy=reading.primacy / (LATEST if _NEWEST.search(prompt) else 1.0),
+        primacy=reading.primacy / (LATEST if _NEWEST.search(instructions) else 1.0),
         sharpness=reading.sharpness * (reading.focus if _MEMORIES.search(system) else 1.0),
-        voice=reading.voice * (HEED if _OWN_WORDS.search(prompt) else 1.0),
+        voice=reading.voice * (HEED if _OWN_WORDS.search(instructions) else 1.0),
     )
 
 

@@ -138,7 +138,7 @@ def _general_edits(prompt: str, failure: str) -> Iterator[str]:
             yield SEPARATE
     elif "{facts}" in prompt:
         yield REPLACE
-    elif "{choices}" in prompt:
+    else:
         yield NEWEST
         yield OWN_WORDS
 
