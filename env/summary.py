@@ -120,7 +120,6 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values: NaN is null, figures have six digits."""
-        score = self.memory_score
         return {
             "policy": self.policy,
             "key": self.key,
@@ -130,8 +129,7 @@ class Summary:
             "accuracy": json_number(self.accuracy),
             "floor": json_number(self.floor),
             "ceiling": json_number(self.ceiling),
-            "memory_score": json_number(score.mean),
-            "interval": [json_number(score.low), json_number(score.high)],
+            **estimate_json(self.memory_score),
             "shares": {share: json_number(value) for share, value in self.shares.items()},
             "stages": {figure: [json_number(value) for value in series] for figure, series in self.stages.items()},
             "by_group": {group: json_number(value) for group, value in self.by_group.items()},
@@ -182,6 +180,11 @@ class Summary:
             failures=values["failures"],
             extras=values["extras"],
         )
+
+
+def estimate_json(value: Estimate) -> dict[str, Any]:
+    """Return a memory score, or a difference of two, with its interval as plain JSON values."""
+    return {"memory_score": json_number(value.mean), "interval": [json_number(value.low), json_number(value.high)]}
 
 
 def json_number(value: float) -> float | None:

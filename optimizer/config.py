@@ -28,12 +28,12 @@ from ..data.resources import resource
 from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
 from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts, default_texts
-from ..policies.files import dump_yaml, load_policy, policy_problems, read_policy, without_retired
+from ..policies.files import WINDOW, dump_yaml, load_policy, policy_problems, read_policy, without_retired
 from ..policies.knob import Choices, each_once
 from ..policies.lm.providers import ModelsConfig
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, default_templates
-from ..policies.space import Space, prompt_slots
+from ..policies.space import Space, limits_under, prompt_slots
 from .objectives import OBJECTIVES, Objective
 from .proposer_kinds import PROPOSERS, ProposerKind
 
@@ -255,12 +255,19 @@ class Config(ModelsConfig):
     """AMemGym's defects to reproduce, by name; ``amemgym`` is all of them."""
     seed_policy: MemoryPolicy
     """Where the search starts: a preset's name, a file, or the policy itself."""
-    baselines: tuple[str, ...] = ("native", "rag", "awe", "awi")
+    baselines: tuple[str, ...] = (WINDOW, "rag", "awe", "awi")
+    """Presets or files that the sealed test compares with; the window is always among them."""
     search: SearchConfig = SearchConfig()
     generation: GenerationConfig | None = None
     """For `data generate`; None is its defaults. A search has no use for it."""
     tracking: Tracking | None = Tracking()
     """``none`` keeps MLflow out."""
+
+    @property
+    def compared(self) -> dict[str, MemoryPolicy]:
+        """The baselines by name, the window first. Raises PolicyError when one cannot be read."""
+        names = dict.fromkeys([WINDOW, *self.baselines])
+        return {name: load_policy(name, templates=self.templates) for name in names}
 
     @field_validator("tracking", mode="before")
     @classmethod
@@ -293,6 +300,25 @@ class Config(ModelsConfig):
         if given.oracle:
             raise ValueError("an oracle is told what will be asked; it can be a baseline, and nothing to start from")
         return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fit_space(cls, given: Any) -> Any:
+        """Let the budget bound the search where the config does not."""
+        if not isinstance(given, dict) or not isinstance(given.get("context_tokens"), int):
+            return given
+        search = given.get("search", {})
+        if not isinstance(search, dict) or not isinstance(search.get("space", {}), dict):
+            return given
+        space = limits_under(given["context_tokens"]) | search.get("space", {})
+        return given | {"search": search | {"space": space}}
+
+    @model_validator(mode="after")
+    def _check_space(self) -> Config:
+        shares = [knob.limited_by for knob, _ in self.search.space.searched if knob.shares_budget]
+        if shares and self.context_tokens is None:
+            raise ValueError(f"search.space.{shares[0]}: has no effect without context_tokens; leave it out")
+        return self
 
     @model_validator(mode="after")
     def _check_start(self) -> Config:

@@ -33,6 +33,10 @@ RETIRED = {
 }
 
 
+WINDOW = "window"
+"""The preset that every other policy is compared with: the newest messages that fit, nothing written."""
+
+
 def presets() -> list[str]:
     """Return the names of the bundled policies."""
     folder = resource("configs", "policies")

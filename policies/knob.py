@@ -140,6 +140,10 @@ class Knob:
     """What a policy has that does not say it; None: it has to be said."""
     held: Mapping[str, Any] = field(default_factory=dict)
     """What a policy holds for each choice, where not the choice itself."""
+    tokens: int = 0
+    """What a small unit takes of a budget: as many as fit bound the search; 0: the budget sets no bound."""
+    shares_budget: bool = False
+    """Whether it says how the budget is divided: without a budget it has no effect and is not searched."""
 
     @property
     def slot(self) -> str:
@@ -151,6 +155,13 @@ class Knob:
     def limited_by(self) -> str:
         """Its key in ``search.space``."""
         return self.key or self.name
+
+    def limits_under(self, context_tokens: int) -> tuple[Any, ...] | None:
+        """Return to where it is searched under a budget; None where the budget changes nothing."""
+        if isinstance(self.domain, Range) and self.tokens:
+            low = self.domain.limits[0]
+            return low, max(low, context_tokens // self.tokens)
+        return self.domain.limits if self.domain is not None and self.shares_budget else None
 
     def within(self, limits: tuple[Any, ...]) -> Knob:
         """Return the knob with other limits to where it is searched."""

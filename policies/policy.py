@@ -116,6 +116,9 @@ class MemoryPolicy(_Part):
     """context: all memories in the prompt; external: an index."""
     top_k: Annotated[int, Field(ge=1)] | None = None
     """Memories that come back (external store only)."""
+    buffer_share: Annotated[int, Field(ge=0, le=100)] = 50
+    """Percent of a run's ``context_tokens``, the system prompt's own text left out, that the buffer gets where it and
+    the memories would both take more; what one side has no use for is the other's."""
     read: Read = Read()
     prompts: Prompts = Prompts()
     knobs: Others = Others()
@@ -151,8 +154,9 @@ class MemoryPolicy(_Part):
 
     @property
     def _shape(self) -> str:
-        ranges, values = {knob.path for knob in self._table if isinstance(knob.domain, Range)}, self.values
-        numbers = [str(values[path]) for path in values if path in ranges and values[path] is not None]
+        ranges, values = {k.path: k for k in self._table if isinstance(k.domain, Range)}, self.values
+        said = [ranges[path] for path in values if path in ranges and values[path] not in (None, ranges[path].default)]
+        numbers = [f"{values[knob.path]}{knob.unit if knob.unit == '%' else ''}" for knob in said]
         return "+".join(filter(None, [self.write.mode, self.store])) + (f"({','.join(numbers)})" if numbers else "")
 
     @property

@@ -9,7 +9,7 @@ package registers its row in ``REGISTERED``, with a path of ``knobs.NAME`` and a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Protocol
 
@@ -31,26 +31,31 @@ PROFILE = When("mode", ("profile",), "with write.mode: profile")
 CONTEXT = When("store", ("context",), "with store: context")
 EXTERNAL = When("store", ("external",), "with store: external")
 BUFFER = Range((0, 32), least=0)
+MESSAGE_TOKENS, MEMORY_TOKENS = 25, 12
+"""What a short message and a short memory take of a budget."""
 
 KNOBS: tuple[Knob, ...] = (
     Knob("mode", "write.mode", Choices(("none", *WRITING)), key="modes",
          meaning="what becomes a memory: nothing, messages as they are, a list of facts, or a map of label to text"),
     Knob("none.window", "update_every", Choices(("all", "last")), NOT_WRITTEN, key="windows",
          held={"all": None, "last": A_ROUND}, meaning="which messages are kept word for word: all, or the latest"),
-    Knob("none.buffer_size", "buffer_size", BUFFER, WINDOW, "messages", key="buffer_size",
+    Knob("none.buffer_size", "buffer_size", BUFFER, WINDOW, "messages", key="buffer_size", tokens=MESSAGE_TOKENS,
          meaning="latest messages that are kept word for word"),
     Knob("update_every", "update_every", Range((2, 16), ends=(A_ROUND,)), EVICTED, "messages", ("write",),
          meaning="messages that leave the buffer and are written down at a time"),
-    Knob("buffer_size", "buffer_size", BUFFER, WRITTEN, "messages", ("read",),
+    Knob("buffer_size", "buffer_size", BUFFER, WRITTEN, "messages", ("read",), tokens=MESSAGE_TOKENS,
          meaning="latest messages that are kept word for word besides the memories"),
     Knob("roles", "write.roles", Choices(("user", "both")), WRITTEN, "", ("write",), default="both",
          meaning="whose messages are written down"),
     Knob("store", "store", Choices(("context", "external")), WRITTEN, key="stores",
          meaning="where memories are kept: all of them in the prompt, or in an index"),
-    Knob("top_k", "top_k", Range((2, 60)), EXTERNAL, "memories", ("read",), part="retrieval",
+    Knob("top_k", "top_k", Range((2, 60)), EXTERNAL, "memories", ("read",), part="retrieval", tokens=MEMORY_TOKENS,
          meaning="memories that are brought back for each message"),
     Knob("order", "read.order", Choices(("time", "relevance")), EXTERNAL, "", ("read",), part="retrieval",
          default="time", meaning="how the memories that are brought back are laid out"),
+    Knob("buffer_share", "buffer_share", Range((0, 100), least=0, ends=(100,), log=False), WRITTEN, "%", ("read",),
+         default=50, shares_budget=True,
+         meaning="percent of the budget that the latest messages get where they and the memories would both take more"),
     Knob("write_profile", "prompts.write", None, PROFILE, "", ("write", "read"), part="write prompt",
          meaning="tells the assistant which memories about the user to write, as a map of label to text"),
     Knob("write_facts", "prompts.write", None, FACTS, "", ("write", "read"), part="write prompt",
@@ -71,6 +76,17 @@ REGISTERED: Registry[Knob] = Registry("knob", "mnemotune.knobs", {})
 def every_knob() -> tuple[Knob, ...]:
     """Return the knobs that ship, and after them those of other packages."""
     return (*KNOBS, *map(REGISTERED.get, REGISTERED.names))
+
+
+def limits_under(context_tokens: int) -> dict[str, tuple[Any, ...]]:
+    """Return the limits that a budget sets to the search, by the knobs' keys: beyond them nothing more would fit."""
+    limits = {knob.limited_by: knob.limits_under(context_tokens) for knob in every_knob()}
+    return {key: given for key, given in limits.items() if given is not None}
+
+
+def _without_budget() -> tuple[Knob, ...]:
+    """Return every knob; none is searched that divides a budget."""
+    return tuple(replace(knob, domain=None) if knob.shares_budget else knob for knob in every_knob())
 
 
 def prompt_slots() -> tuple[str, ...]:
@@ -139,21 +155,21 @@ class Valued(Protocol):
 class Space:
     """Where a search looks: all knobs, each with the domain that is left to it."""
 
-    knobs: tuple[Knob, ...] = field(default_factory=every_knob)
+    knobs: tuple[Knob, ...] = field(default_factory=_without_budget)
 
     @classmethod
     def within(cls, limits: Any) -> Space:
         """Return the space within a mapping of limits, by the knobs' keys: choices, or a lower and an upper bound.
 
-        Raises pydantic's ValidationError naming the key.
+        What divides a budget is searched where a limit names it. Raises pydantic's ValidationError naming the key.
         """
         if isinstance(limits, Space):
             return limits
-        knobs = every_knob()
-        fields: dict[str, Any] = {k.limited_by: (k.domain.annotation, None) for k in knobs if k.domain is not None}
+        fields: dict[str, Any] = {k.limited_by: (k.domain.annotation, None) for k in every_knob() if k.domain}
         model: type[BaseModel] = create_model("Space", __config__=ConfigDict(extra="forbid"), **fields)
         given = model.model_validate(limits).model_dump(exclude_unset=True)
-        return cls(tuple(knob.within(given[k]) if (k := knob.limited_by) in given else knob for knob in knobs))
+        pairs = zip(every_knob(), _without_budget(), strict=True)
+        return cls(tuple(k.within(given[k.limited_by]) if k.limited_by in given else kept for k, kept in pairs))
 
     @property
     def limits(self) -> dict[str, tuple[Any, ...]]:
@@ -195,12 +211,14 @@ def at_bounds(policy: Valued, space: Space) -> dict[str, int]:
     }
 
 
-def markdown_table(space: Space) -> str:
-    """Return the table of all knobs, as the docs show it."""
+def markdown_table(knobs: Sequence[Knob]) -> str:
+    """Return the table of knobs, as the docs show it."""
     rows = [("knob", "in a policy", "searched", "unit", "has an effect", "mends", "what it is or does"), ("---",) * 7]
-    for knob in space.knobs:
+    for knob in knobs:
         key = f" (`{knob.key}`)" if knob.key not in {"", knob.name} else ""
         searched, words = str(knob.domain or "-"), knob.when.words if knob.when else "always"
+        searched += f"; with a budget, to its tokens / {knob.tokens}" if knob.tokens else ""
+        searched += ", with a budget" if knob.shares_budget else ""
         mends = ", ".join(knob.mends) or "-"
         rows += [(f"`{knob.name}`{key}", f"`{knob.path}`", searched, knob.unit or "-", words, mends, knob.meaning)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -16,14 +17,17 @@ from ...env import DialogueTrack, Episode, Evaluation, Evaluator, Summary, Track
 from ...env.dialogue.interchange import write_results
 from ...env.dialogue.track import scenario_of
 from ...env.episode import write_episodes
-from ...env.scoring import LEAST_HEADROOM
-from ...policies.files import load_policy
+from ...env.statistics import Estimate
+from ...env.summary import estimate_json
+from ...policies.files import WINDOW, load_policy
+from ...policies.lm import Spend
+from ...policies.lm.base import merged
 from ...policies.lm.providers import model_named
 from ...policies.policy import MemoryPolicy
 from ..config import Config, ConfigError, load_config, parse_config
 from ..models import Models, embedder_remark, open_models, priced, track_of
-from ..search.cores import evaluate_on, processes_for
-from ..views.table import people, score_table
+from ..search.cores import evaluate_all, evaluate_on, processes_for
+from ..views.table import over_window, people, score_table, unscored_note, with_interval
 
 ModelOption = Annotated[
     str | None, typer.Option("--model", help="`embedded`, `openai:NAME`, or what a package registers.")
@@ -51,6 +55,9 @@ def evaluate_command(
     off_policy: Annotated[
         Path | None, typer.Option("--off-policy", help="Replay the talks recorded in this folder instead of talking.")
     ] = None,
+    window: Annotated[
+        bool, typer.Option(help="Also score the newest messages that fit, nothing written, to compare with.")
+    ] = True,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed asks a real model anew.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", help="A folder for results, transcripts and the cache.")] = None,
     export: Annotated[
@@ -61,6 +68,8 @@ def evaluate_command(
     """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens."""
     settings = settings_of(config, model=model, embedder=embedder, track=track, context_tokens=context_tokens)
     chosen, kind = load_policy(policy, templates=settings.templates), track_of(settings)
+    reference = load_policy(WINDOW, templates=settings.templates)
+    policies = {policy: chosen} | ({WINDOW: reference} if window and reference != chosen else {})
     if export is not None and not isinstance(kind, DialogueTrack):
         raise ConfigError(f"--export: AMemGym's files are of the dialogue track, not of {kind.name}")
     tasks = load_tasks(kind, data, users)
@@ -72,17 +81,21 @@ def evaluate_command(
         def done(_: object) -> None:
             nonlocal finished
             finished += 1
-            status.update(f"{finished}/{people(len(tasks), kind.noun)}")
+            status.update(f"{finished} of {len(tasks) * len(policies)} episodes")
 
         processes = processes_for(kind, len(tasks), per_core=models.per_core)
         if processes > 1:
-            evaluation = evaluate_on(processes, kind, models.cast, chosen, tasks, replays=replays, done=done)
+            found = evaluate_on(processes, kind, models.cast, policies, tasks, replays=replays, done=done)
         else:
-            evaluation = asyncio.run(_evaluate(kind, models, chosen, tasks, replays, done))
-    summary, replayed = Summary.of(evaluation, name=policy), None if off_policy is None else str(off_policy)
+            found = asyncio.run(_evaluate(kind, models, policies, tasks, replays, done))
+    evaluation, rows = found[policy], {name: Summary.of(one, name=name) for name, one in found.items()}
+    summary, replayed = rows[policy], None if off_policy is None else str(off_policy)
     remark = embedder_remark(settings) if chosen.searches else None
     used = {"model": settings.model, "embedder": settings.embedder, "remark": remark}
     result = {**summary.as_json(), **used, "data": data, "seed": seed, "off_policy": replayed}
+    result["context_tokens"] = settings.context_tokens
+    if WINDOW in rows:
+        result |= {"window": rows[WINDOW].as_json(), "over_window": estimate_json(over_window(rows)[policy])}
     if out is not None:
         write_episodes(out, evaluation.episodes)
         (out / "result.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -92,10 +105,11 @@ def evaluate_command(
     if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False))
     else:
-        Console().print(
-            score_table({policy: summary}, title=f"{people(summary.groups, kind.noun)}, model: {settings.model}")
-        )
-    remarks = _remarks(summary, model=settings.model, noun=kind.noun)
+        limit = "" if settings.context_tokens is None else f", {settings.context_tokens:,} context tokens"
+        title = f"{people(summary.groups, kind.noun)}, model: {settings.model}{limit}"
+        Console().print(score_table(rows, title=title))
+    total = merged([row.spend for row in rows.values()]).total
+    remarks = _remarks(summary, total, over_window(rows)[policy], model=settings.model, track=kind)
     for line in [*remarks, *([remark] if remark else [])]:
         console.print(line, style="yellow", highlight=False, markup=False)
     if not summary.groups:
@@ -105,13 +119,13 @@ def evaluate_command(
 async def _evaluate(
     track: Track,
     models: Models,
-    policy: MemoryPolicy,
+    policies: Mapping[str, MemoryPolicy],
     tasks: Sequence[Task],
     replays: Mapping[str, Episode] | None,
     done: Callable[[Episode], None],
-) -> Evaluation:
+) -> dict[str, Evaluation]:
     try:
-        return await Evaluator(track, models.cast).evaluate(policy, tasks, replays=replays, done=done)
+        return await evaluate_all(Evaluator(track, models.cast), policies, tasks, replays=replays, done=done)
     finally:
         await models.aclose()
 
@@ -130,9 +144,11 @@ def settings_of(path: Path | None, **given: str | int | None) -> Config:
     return priced(load_config(path, overrides=overrides, defaults=unused))
 
 
-def _remarks(summary: Summary, *, model: str, noun: str) -> Iterator[str]:
-    """Say what a reader of the scores has to know."""
-    total, longest = summary.spend.total, summary.critical_path
+def _remarks(summary: Summary, total: Spend, over: Estimate, *, model: str, track: Track) -> Iterator[str]:
+    """Say what a reader of the scores has to know; ``total`` is what all rows took."""
+    longest = summary.critical_path
+    if not math.isnan(over.mean):
+        yield f"{summary.policy} - {WINDOW}: {with_interval(over)}, paired by {track.noun}"
     if model_named(model).remote:
         cost = "not known (set endpoint.prices)" if total.cost_usd is None else f"${total.cost_usd:.2f}"
         yield f"{total.calls:,} calls with the bounds', {total.cached:,} of them from the cache; cost: {cost}"
@@ -146,11 +162,7 @@ def _remarks(summary: Summary, *, model: str, noun: str) -> Iterator[str]:
             f"the ceiling, {summary.ceiling:.3f}, is not above the floor, {summary.floor:.3f}: "
             "the model fails even when it is given exactly what it needs"
         )
-    if summary.unscored:
-        yield (
-            f"{summary.unscored:,} stages have no memory score: their ceiling is less than {LEAST_HEADROOM} above "
-            "their floor, so that memory cannot show there"
-        )
+    yield from unscored_note({summary.policy: summary}, stage_noun=track.stage_noun)
     if summary.unparsable:
         yield f"{summary.unparsable:,} answers could not be read, and count as wrong"
     if summary.failed_writes:
@@ -160,4 +172,4 @@ def _remarks(summary: Summary, *, model: str, noun: str) -> Iterator[str]:
     if summary.oracle:
         yield "an oracle, whose prompts are told the states that will be asked for: an upper limit, nothing to ship"
     for group, reason in summary.failures.items():
-        yield f"{noun} {group} failed: {reason}"
+        yield f"{track.noun} {group} failed: {reason}"

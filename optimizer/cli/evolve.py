@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from ...policies.files import WINDOW
 from ...policies.lm.providers import model_named
 from ..config import ConfigError, default_uri, load_config
 from ..search.sealed import SEED
-from ..views.table import bound_notes, score_table, with_interval
+from ..views.table import bound_notes, score_table, unscored_note, with_interval
 
 if TYPE_CHECKING:
     from ..search.outcome import Outcome
@@ -94,17 +95,18 @@ def show(outcome: Outcome) -> None:
     noun, groups = outcome.track.noun, outcome.config.splits.test
     console.print()
     console.print(score_table(outcome.test.rows, title=f"Sealed test: {groups} {noun}s that the search never saw"))
-    others = {SEED: SEED}
-    if outcome.test.best_baseline is not None:
-        others[outcome.test.best_baseline] = f"{outcome.test.best_baseline}, the best baseline here"
+    best = outcome.test.best_baseline
+    others = {SEED: SEED, WINDOW: WINDOW} | ({} if best is None else {best: f"{best}, the best baseline here"})
     for other, told_as in others.items():
-        gain = outcome.test.difference_from(other)
+        gain, reworded = (outcome.test.difference_from(other, reworded=way) for way in (False, True))
         if not math.isnan(gain.mean):
-            difference = f"evolved - {told_as}: {with_interval(gain)}, paired by {noun}"
-            console.print(difference, highlight=False, markup=False)
+            also = "" if math.isnan(reworded.mean) else f"; reworded {with_interval(reworded)}"
+            difference = f"evolved - {told_as}: {with_interval(gain)}, paired by {noun}{also}"
+            console.print(difference, highlight=False, markup=False, soft_wrap=True)
     if outcome.study.trials and outcome.study.best.number == 0:
         console.print("No candidate was accepted: the best policy is the seed policy.", style="yellow")
-    for note in bound_notes(outcome.at_bounds):
+    remarks = unscored_note(outcome.test.rows, stage_noun=outcome.track.stage_noun)
+    for note in [*remarks, *bound_notes(outcome.at_bounds, context_tokens=outcome.config.context_tokens)]:
         console.print(note, style="yellow", highlight=False, markup=False)
     if outcome.test.problem:
         more = f"raise the budget and go on: --resume {outcome.folder} --set search.budget..."

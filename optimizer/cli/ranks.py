@@ -17,7 +17,7 @@ from rich.text import Text
 from ...data.task import Task, grouped
 from ...env import Episode, Evaluation, Evaluator, Track
 from ...env.episode import complete
-from ...policies.files import load_policy
+from ...policies.files import WINDOW, load_policy
 from ...policies.policy import MemoryPolicy
 from ..config import ConfigError
 from ..models import Models, embedder_remark, open_models, track_of
@@ -47,6 +47,8 @@ def ranks_command(
         raise ConfigError("ranks: name two or more different policies, for example `mnemotune ranks native rag awi`")
     settings = settings_of(config, model=model, embedder=embedder, track=track, context_tokens=context_tokens)
     chosen = {name: load_policy(name, templates=settings.templates) for name in policies}
+    window = load_policy(WINDOW, templates=settings.templates)
+    chosen |= {} if window in chosen.values() else {WINDOW: window}
     kind = track_of(settings)
     tasks = load_tasks(kind, data, None)
     recorded = None if off_policy is None else kind.replays(off_policy)

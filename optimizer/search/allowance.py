@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ...data import Splits, split_by_group
 from ...data.task import Task, tasks_of
 from ...env.track import Track, most_calls
-from ...policies.files import load_policy
 from ...policies.lm import Limits
 from ...policies.policy import MemoryPolicy
 from ..config import Config, ConfigError
@@ -32,7 +31,7 @@ class Allowance:
     @classmethod
     def of(cls, config: Config, splits: Splits, track: Track) -> Allowance:
         """Divide a config's budget. Raises ConfigError when it is too small to learn anything."""
-        policies = [config.seed_policy, *(load_policy(name, templates=config.templates) for name in config.baselines)]
+        policies = [config.seed_policy, *config.compared.values()]
         searched, given = config.search.space.limits["update_every"][0], config.seed_policy.update_every
         lowest = searched if given is None else min(searched, given)
         times = 2 if config.provided_embedder.remote else 1  # no call needs more than one search, which is one call too

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ...env import Summary
 from ...env.statistics import Estimate, estimate_repeated, nan_mean
-from ...env.summary import json_number
+from ...env.summary import estimate_json, json_number
+from ...policies.files import WINDOW
 from .ablation import Run
 from .outcome import open_run
 from .sealed import EVOLVED
 
-COLUMNS = ("memory score", "difference", "candidates", "accepted", "periods", "calls", "seconds")
+COLUMNS = ("memory score", "over window", "difference", "candidates", "accepted", "periods", "calls", "seconds")
 """What is told of a variant, means over its searches; the sealed test is in the scores and the seconds alone."""
 
 
@@ -27,6 +29,8 @@ class Finished:
     """Its folder."""
     by_group: Mapping[str, float]
     """Memory score of its best policy by sealed group; empty where the budget ended before the test."""
+    window: Mapping[str, float]
+    """The same of the newest messages that fit, nothing written."""
     candidates: int
     """Policies that were raced, the seed policy aside."""
     accepted: int
@@ -41,12 +45,14 @@ class Finished:
     def of(cls, run: Run) -> Finished:
         """Read what a run left behind."""
         outcome = open_run(run.folder)
-        trials, tested = outcome.study.trials, outcome.test.rows.get(EVOLVED)
+        trials, rows = outcome.study.trials, outcome.test.rows
+        tested, window = (rows.get(name) or Summary(policy=name) for name in (EVOLVED, WINDOW))
         raced = {trial.policy for trial in trials[1:] if trial.series and trial.policy != trials[0].policy}
         return cls(
             seed=run.seed,
             run=str(run.folder),
-            by_group={} if tested is None else tested.by_group,
+            by_group=tested.by_group,
+            window=window.by_group,
             candidates=len(raced),
             accepted=sum(trial.accepted for trial in trials[1:]),
             periods=sum(trial.periods for trial in trials),
@@ -61,8 +67,11 @@ class Finished:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; NaN becomes null."""
-        by_group = {group: json_number(score) for group, score in self.by_group.items()}
-        return asdict(self) | {"by_group": by_group, "memory_score": json_number(self.mean)}
+        scores = {
+            name: {group: json_number(score) for group, score in getattr(self, name).items()}
+            for name in ("by_group", "window")
+        }
+        return asdict(self) | scores | {"memory_score": json_number(self.mean)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,8 @@ class Variant:
     searches: tuple[Finished, ...]
     score: Estimate
     """For new users and new seeds."""
+    over_window: Estimate
+    """The evolved policies' scores minus the window's, paired by user and seed."""
     difference: Estimate | None
     """This variant's score minus the first's, paired by user and seed; None for the first."""
 
@@ -84,9 +95,10 @@ class Variant:
         """Return plain JSON values; what is not known is null."""
         return {
             "name": self.name,
-            **_score_json(self.score),
-            "difference": None if self.difference is None else _score_json(self.difference),
-            **{what: round(self.mean(what), 1) for what in COLUMNS[2:]},
+            **estimate_json(self.score),
+            "over_window": estimate_json(self.over_window),
+            "difference": None if self.difference is None else estimate_json(self.difference),
+            **{what: round(self.mean(what), 1) for what in COLUMNS[3:]},
             "searches": [search.as_json() for search in self.searches],
         }
 
@@ -108,6 +120,7 @@ def compare_variants(found: Mapping[str, Sequence[Finished]]) -> list[Variant]:
             name,
             tuple(searches),
             estimate_repeated([search.by_group for search in searches]),
+            estimate_repeated([_beyond(search.by_group, search.window) for search in searches]),
             None if name == first else _difference(searches, theirs),
         )
         for name, searches in found.items()
@@ -115,13 +128,8 @@ def compare_variants(found: Mapping[str, Sequence[Finished]]) -> list[Variant]:
 
 
 def _difference(searches: Sequence[Finished], theirs: Mapping[int, Mapping[str, float]]) -> Estimate:
-    paired = [
-        {user: score - theirs[search.seed].get(user, math.nan) for user, score in search.by_group.items()}
-        for search in searches
-        if search.seed in theirs
-    ]
-    return estimate_repeated(paired)
+    return estimate_repeated([_beyond(s.by_group, theirs[s.seed]) for s in searches if s.seed in theirs])
 
 
-def _score_json(value: Estimate) -> dict[str, Any]:
-    return {"memory_score": json_number(value.mean), "interval": [json_number(value.low), json_number(value.high)]}
+def _beyond(scores: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:
+    return {group: score - others.get(group, math.nan) for group, score in scores.items()}

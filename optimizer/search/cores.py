@@ -36,13 +36,13 @@ def evaluate_on(
     processes: int,
     track: Track,
     cast: Cast,
-    policy: MemoryPolicy,
+    policies: Mapping[str, MemoryPolicy],
     tasks: Sequence[Task],
     *,
     replays: Mapping[str, Episode] | None = None,
     done: Callable[[Episode], None] = lambda _: None,
-) -> Evaluation:
-    """Evaluate like ``Evaluator``, with the same result; seconds are those of the process that took longest.
+) -> dict[str, Evaluation]:
+    """Evaluate policies like ``evaluate_all``, with the same result; seconds are those of the slowest process.
 
     ``done`` hears of a process's episodes when all of them are finished. Raises what ``Evaluator.evaluate`` raises.
     """
@@ -51,11 +51,26 @@ def evaluate_on(
     parts = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
-        for running in [executor.submit(_evaluate, track, cast, policy, share, replays) for share in shares]:
+        for running in [executor.submit(_evaluate, track, cast, policies, share, replays) for share in shares]:
             parts.append(running.result())
-            for episode in parts[-1].episodes:
-                done(episode)
-    return _joined(track, parts, tasks)
+            for evaluation in parts[-1].values():
+                for episode in evaluation.episodes:
+                    done(episode)
+    return {name: _joined(track, [part[name] for part in parts], tasks) for name in policies}
+
+
+async def evaluate_all(
+    evaluator: Evaluator,
+    policies: Mapping[str, MemoryPolicy],
+    tasks: Sequence[Task],
+    *,
+    replays: Mapping[str, Episode] | None = None,
+    done: Callable[[Episode], None] = lambda _: None,
+) -> dict[str, Evaluation]:
+    """Evaluate policies one after another, by name; the first is billed for the bounds."""
+    return {
+        name: await evaluator.evaluate(policy, tasks, replays=replays, done=done) for name, policy in policies.items()
+    }
 
 
 def collect_on(
@@ -105,9 +120,13 @@ def _collect(
 
 
 def _evaluate(
-    track: Track, cast: Cast, policy: MemoryPolicy, tasks: Sequence[Task], replays: Mapping[str, Episode] | None
-) -> Evaluation:
-    return asyncio.run(Evaluator(track, cast).evaluate(policy, tasks, replays=replays))
+    track: Track,
+    cast: Cast,
+    policies: Mapping[str, MemoryPolicy],
+    tasks: Sequence[Task],
+    replays: Mapping[str, Episode] | None,
+) -> dict[str, Evaluation]:
+    return asyncio.run(evaluate_all(Evaluator(track, cast), policies, tasks, replays=replays))
 
 
 def _joined(track: Track, parts: Sequence[Evaluation], tasks: Sequence[Task]) -> Evaluation:

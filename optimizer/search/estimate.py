@@ -12,7 +12,6 @@ import numpy as np
 from ...data import Splits
 from ...data.task import tasks_of
 from ...env.track import reworded_calls
-from ...policies.files import load_policy
 from ...policies.lm import CALL_ROLES, CallRole, Limits
 from ...policies.policy import MemoryPolicy
 from ..config import Config, SearchConfig
@@ -142,7 +141,7 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
         policies, more = rehearsal.broad, _reading(1.0)
     last = LAST_LOOK * heard * more * rehearsal.mean(policies, validation) if looked else NOTHING
     parts["last look"] = money.fit(allowance.search, parts["search"], last)[0] * last
-    tested = {config.seed_policy, *(load_policy(name, templates=config.templates) for name in config.baselines)}
+    tested = {config.seed_policy, *config.compared.values()}
     test = sum((rehearsal.takes(policy, test_tasks) for policy in tested), rehearsal.bounds(test_tasks))
     if search.generations:
         test = test + more * rehearsal.mean(policies, test_tasks)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from ...data import Splits
 from ...data.task import Task
 from ...env import Cast, Evaluator, Track
-from ...policies.files import load_policy
 from ...policies.lm import CALL_ROLES, Embedder, Embedding, Ledger, Usage
 from ...policies.lm.base import CHARACTERS_PER_TOKEN
 from ...policies.lm.embedded import EmbeddedModel
@@ -68,9 +67,8 @@ class Rehearsal:
 async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]) -> Rehearsal:
     """Play seed policy, baselines and a few policies of the space on one train task; ``clock`` is in seconds."""
     track, task = track_of(config), splits.train[0].tasks[0]
-    models = EmbeddedModel(), EmbeddedModel()
-    evaluator = Evaluator(track, Cast(*models, _embedder_of(config), config.context_tokens))
-    baselines = [load_policy(name, templates=config.templates) for name in config.baselines]
+    evaluator = Evaluator(track, free_cast(config))
+    baselines = list(config.compared.values())
     findable = [policy for policy in baselines if not policy.oracle and policy.evolution is None]
     broad = (
         tuple(dict.fromkeys([*findable, *_drawn(config)])) if config.search.changes_numbers else (config.seed_policy,)
@@ -86,6 +84,11 @@ async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]
         seconds.append((clock() - start) / whole.ledger.total.calls)
     ranked = sorted(broad, key=lambda policy: math.inf if math.isnan(scores[policy]) else -scores[policy])
     return Rehearsal(track, task, taken, begun, taken_of(bound), broad=tuple(ranked), seconds=min(seconds))
+
+
+def free_cast(config: Config) -> Cast:
+    """Return the embedded model in all roles, with the config's embedder or a free one that stands in for it."""
+    return Cast(EmbeddedModel(), EmbeddedModel(), _embedder_of(config), config.context_tokens)
 
 
 def _embedder_of(config: Config) -> Embedder:

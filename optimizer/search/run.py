@@ -20,7 +20,7 @@ from ...env.concurrency import end, start
 from ...env.episode import Bounds, write_episodes
 from ...env.statistics import nan_mean
 from ...env.track import most_calls
-from ...policies.files import dump_policy, load_policy
+from ...policies.files import dump_policy, dump_yaml
 from ...policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits
 from ...policies.lm.base import merged
 from ..config import Config, ConfigError, Screening, dump_config
@@ -38,6 +38,7 @@ from .screen import ForecastScreen, KeepAll, Screen
 from .sealed import EVOLVED, SEED, SealedTest, open_test
 from .warnings import due_warnings
 
+FOUND_WITH = "# What the policy was found with. It holds for these: deploy it with the same.\n"
 TALKS = "talks"
 """The folder of the recorded talks in a run's folder."""
 NOTE_EVERY_SECONDS = 1.0
@@ -100,10 +101,13 @@ def refresh(folder: Path, *, listeners: Sequence[Listener]) -> Outcome:
 
 
 def _publish(outcome: Outcome) -> None:
-    """Write the best policy and the result."""
+    """Write the best policy, what it was found with, and the result."""
     best = outcome.study.best.policy if outcome.study.trials else None
     if best is not None:
         (outcome.folder / "best_policy.yaml").write_text(dump_policy(best), encoding="utf-8")
+        found_with = {name: getattr(outcome.config, name) for name in ("model", "embedder", "context_tokens")}
+        text = FOUND_WITH + dump_yaml({"policy": "best_policy.yaml", **found_with})
+        (outcome.folder / "deployment.yaml").write_text(text, encoding="utf-8")
     result = json.dumps(outcome.as_json(), indent=2, ensure_ascii=False)
     (outcome.folder / "result.json").write_text(result + "\n", encoding="utf-8")
 
@@ -258,8 +262,7 @@ class _Run:
 
     async def _test(self) -> None:
         best = self.study.best.policy or self.config.seed_policy
-        policies = {name: load_policy(name, templates=self.config.templates) for name in self.config.baselines}
-        policies |= {SEED: self.config.seed_policy, EVOLVED: best}
+        policies = self.config.compared | {SEED: self.config.seed_policy, EVOLVED: best}
         before = self.outcome.test
         final = self.models.within(self._budget(self.allowance.whole))
         untested = [policy for name, policy in policies.items() if name not in before.rows]

@@ -50,7 +50,7 @@ class SealedTest:
     @property
     def best_baseline(self) -> str | None:
         """The baseline with the highest memory score, oracles left out; None when none has one."""
-        fair = {n: r for n, r in self.rows.items() if n not in {SEED, EVOLVED} and not r.oracle}
+        fair = {name: row for name, row in self.rows.items() if name not in {SEED, EVOLVED} and not row.oracle}
         scores = {name: row.memory_score.mean for name, row in fair.items()}
         scores = {name: score for name, score in scores.items() if not math.isnan(score)}
         return max(scores, key=scores.__getitem__) if scores else None

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from ..search.comparison import COLUMNS, Variant
 from .plots import variants_plot
-from .table import count, number, with_interval
+from .table import count, number, signed, with_interval
 
-NARROW = ("score", "difference", "tried", "acc.", "periods", "calls", "s")
+NARROW = ("score", "over\nwindow", "difference", "tried", "acc.", "periods", "calls", "s")
 """``COLUMNS`` for a terminal of 80 columns; a track has its own name for periods."""
 
 
@@ -36,7 +36,10 @@ def write_comparison(
 def markdown(variants: Sequence[Variant], *, stage_noun: str = "period") -> str:
     """Return the comparison as a Markdown table."""
     lines = [f"| variant | {' | '.join(_named(COLUMNS, stage_noun))} |", "|---" * (1 + len(COLUMNS)) + "|"]
-    rows = [[variant.name, with_interval(variant.score), *_cells(variant)] for variant in variants]
+    rows = [
+        [variant.name, with_interval(variant.score), with_interval(variant.over_window), *_cells(variant)]
+        for variant in variants
+    ]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines) + "\n"
 
@@ -48,7 +51,7 @@ def comparison_table(variants: Sequence[Variant], *, title: str, stage_noun: str
     for column in _named(NARROW, stage_noun):
         table.add_column(column, justify="left" if column == "difference" else "right", no_wrap=True)
     for variant in variants:
-        cells = variant.name, number(variant.score.mean), *_cells(variant)
+        cells = variant.name, number(variant.score.mean), signed(variant.over_window.mean), *_cells(variant)
         table.add_row(*map(Text, cells), style="bold" if variant.difference is None else None)
     return table
 

@@ -29,7 +29,15 @@ Rows = Mapping[str, Summary]
 
 INK, FAINT, ACCENT = "#24292f", "#8c959f", "#0969da"
 SHARES = {"accuracy": "#2da44e", "utilisation": "#bf8700", "read": "#fb8f44", "write": "#cf222e"}
-LINES = {"native": "#8c959f", "rag": "#bf8700", "awe": "#8250df", "awi": "#bf3989", SEED: INK, EVOLVED: ACCENT}
+LINES = {
+    "window": "#8c959f",
+    "native": "#57606a",
+    "rag": "#bf8700",
+    "awe": "#8250df",
+    "awi": "#bf3989",
+    SEED: INK,
+    EVOLVED: ACCENT,
+}
 OTHER_LINES = ("#1b7c83", "#953800", "#6639ba", "#4d2d00")
 LONGEST_NAME = 28
 MOST_TICKS = 6
@@ -60,7 +68,7 @@ def scores_plot(rows: Rows, *, noun: str = "group") -> str:
         axes.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
         axes.set_yticks(range(len(rows)), [short(name, LONGEST_NAME) for name in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlabel(f"memory score (0 = chance, 1 = upper bound), 95% interval over {noun}s")
+        axes.set_xlabel(f"memory score (0 = floor, 1 = ceiling), 95% interval over {noun}s")
         return _svg(figure)
 
 

@@ -15,7 +15,7 @@ import jinja2
 from ...data.resources import resource
 from ...env import Summary
 from ...env.statistics import nan_mean
-from ...policies.files import dump_policy
+from ...policies.files import WINDOW, dump_policy
 from ...policies.lm.base import Spend, merged
 from ...policies.lm.prices import Prices
 from ...policies.policy import MemoryPolicy
@@ -30,7 +30,7 @@ from ..search.outcome import FrontRow, Outcome
 from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
 from ..study import Trial
-from .table import bound_notes, cells, cost_cells, count, number, with_interval
+from .table import Rows, bound_notes, cost_cells, count, number, over_window, unscored_note, with_interval
 from .tracking import policy_params
 
 ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
@@ -108,10 +108,12 @@ def render_report(outcome: Outcome) -> str:
         remark=embedder_remark(config),
         stand_ins=[name for name, model in config.provided.items() if model.stand_in],
         headline=_headline(outcome),
-        rows=[(*cells(name, row), _dollars(row, price)) for name, row in test.rows.items()],
+        rows=_score_rows(test.rows, price),
+        reworded=any(row.reworded_by_group for row in test.rows.values()),
         best_number=str(_first_of(outcome)) if trials else "",
         front=[_front_row(row) for row in outcome.front],
         evolved=EVOLVED,
+        window=WINDOW,
         talks=any(row.per_turn is not None for row in test.rows.values()),
         problem=test.problem,
         opened=test.done,
@@ -124,12 +126,29 @@ def render_report(outcome: Outcome) -> str:
         looks=[_look_row(trial.number, trial.look) for trial in trials if trial.look is not None],
         shrinkage=_shrinkage(outcome),
         numbers=_compare_numbers(outcome),
-        bounds=bound_notes(outcome.at_bounds),
+        unscored=unscored_note(test.rows, stage_noun=track.stage_noun),
+        bounds=bound_notes(outcome.at_bounds, context_tokens=config.context_tokens),
         prompts=_compare_prompts(outcome),
         best_policy=dump_policy(best) if trials and (best := outcome.study.best.policy) else "",
         spend=_spend(outcome),
         settings=dump_config(config),
     )
+
+
+def _score_rows(rows: Rows, price: Prices | None) -> list[tuple[str, ...]]:
+    return [
+        (
+            name,
+            with_interval(row.memory_score),
+            with_interval(over),
+            number(row.reworded.mean),
+            number(row.accuracy),
+            *(number(row.shares[share]) for share in ("write", "read", "utilisation")),
+            *cost_cells(row.per_turn),
+            _dollars(row, price),
+        )
+        for (name, row), over in zip(rows.items(), over_window(rows).values(), strict=True)
+    ]
 
 
 def _dollars(row: Summary, price: Prices | None) -> str:
@@ -172,6 +191,8 @@ def _headline(outcome: Outcome) -> dict[str, Any] | None:
         "worse": gain.high < 0,
         "best_baseline": best,
         "over_baseline": None if best is None else with_interval(outcome.test.difference_from(best)),
+        "over_window": with_interval(outcome.test.difference_from(WINDOW)),
+        "reworded": with_interval(outcome.test.difference_from(SEED, reworded=True)),
     }
 
 

@@ -11,40 +11,74 @@ from rich.text import Text
 
 from ...env import Summary
 from ...env.cost import TurnCost
-from ...env.statistics import Estimate
+from ...env.scoring import LEAST_HEADROOM
+from ...env.statistics import Estimate, paired_difference
+from ...env.summary import UNSCORED
+from ...policies.files import WINDOW
+from ...policies.space import limits_under
+from ..search.sealed import EVOLVED
 
-COLUMNS = ("policy", "memory score", "accuracy", "write", "read", "util.", "calls/turn", "tokens/turn")
-"""Memory score with its 95% interval; accuracy and the three failure shares sum to 1; what a turn of a talk costs where
-nobody asks questions."""
-LONGEST_NAME = 20
+Rows = Mapping[str, Summary]
+"""Evaluations by the name to show."""
+LONGEST_NAME = 13
 """Characters of a name that leave the figures their room in 80 columns."""
 
 
-def score_table(rows: Mapping[str, Summary], *, title: str) -> Table:
-    """Return a table of evaluations by the name to show."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column in COLUMNS:
-        table.add_column(column.replace("/", "\n/"), justify="left" if column in COLUMNS[:2] else "right", no_wrap=True)
-    for name, row in rows.items():
-        table.add_row(*map(Text, cells(short(name, LONGEST_NAME), row)), style="bold" if name == "evolved" else None)
+def score_table(rows: Rows, *, title: str) -> Table:
+    """Return a table of evaluations for a terminal of 80 columns.
+
+    The columns are the memory score with its 95% interval, how far it is over the window's and what it is when checks
+    are asked in other words, where these are known; accuracy and the three failure shares, which sum to 1; what a turn
+    of a talk costs where nobody asks questions.
+    """
+    told = {
+        "policy": [short(name, LONGEST_NAME) for name in rows],
+        "memory score": [with_interval(row.memory_score) for row in rows.values()],
+        "over\nwindow": [signed(gain.mean) for gain in over_window(rows).values()],
+        "other\nwords": [number(row.reworded.mean) for row in rows.values()],
+        "accu-\nracy": [number(row.accuracy) for row in rows.values()],
+        "write": [number(row.shares["write"]) for row in rows.values()],
+        "read": [number(row.shares["read"]) for row in rows.values()],
+        "util.": [number(row.shares["utilisation"]) for row in rows.values()],
+        "calls\n/turn": [cost_cells(row.per_turn)[0] for row in rows.values()],
+        "tok.\n/turn": [cost_cells(row.per_turn)[1] for row in rows.values()],
+    }
+    optional = {"over\nwindow", "other\nwords"}
+    shown = {head: column for head, column in told.items() if head not in optional or set(column) != {"-"}}
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
+    for head in shown:
+        table.add_column(head, justify="left" if head in {"policy", "memory score"} else "right", no_wrap=True)
+    for name, cells in zip(rows, zip(*shown.values(), strict=True), strict=True):
+        table.add_row(*map(Text, cells), style="bold" if name == EVOLVED else None)
     return table
 
 
-def cells(name: str, row: Summary) -> list[str]:
-    """Return one evaluation's cells, aligned with ``COLUMNS``."""
+def over_window(rows: Rows) -> dict[str, Estimate]:
+    """Return how far each policy's memory score is over the window's, paired by group; NaN where nobody knows."""
+    window = rows.get(WINDOW)
+    return {
+        name: UNSCORED if window is None or row is window else paired_difference(row.by_group, window.by_group)
+        for name, row in rows.items()
+    }
+
+
+def unscored_note(rows: Rows, *, stage_noun: str) -> list[str]:
+    """Say how many stages have no memory score, where there are any."""
+    unscored = max((row.unscored for row in rows.values()), default=0)
+    if not unscored:
+        return []
     return [
-        name,
-        with_interval(row.memory_score),
-        number(row.accuracy),
-        *(number(row.shares[share]) for share in ("write", "read", "utilisation")),
-        *cost_cells(row.per_turn),
+        f"{unscored:,} {stage_noun}s have no memory score: their ceiling is less than {LEAST_HEADROOM} above their"
+        " floor, so that memory cannot show there"
     ]
 
 
-def bound_notes(at_bounds: Mapping[str, int]) -> list[str]:
+def bound_notes(at_bounds: Mapping[str, int], *, context_tokens: int | None = None) -> list[str]:
     """Say what to do about each number of the evolved policy that lies at a bound of the search."""
+    by_budget = {} if context_tokens is None else limits_under(context_tokens)
     return [
-        f"The evolved policy's {key} {value} is at the bound of search.space.{key}: widen it, and search again."
+        f"The evolved policy's {key} {value} is at the bound of search.space.{key}: widen it"
+        f"{', or raise context_tokens,' if key in by_budget else ','} and search again."
         for key, value in at_bounds.items()
     ]
 
@@ -63,6 +97,11 @@ def with_interval(score: Estimate) -> str:
 def short(name: str, longest: int) -> str:
     """Keep the end of a long name, where a path says most."""
     return name if len(name) <= longest else "\u2026" + name[1 - longest :]
+
+
+def signed(value: float) -> str:
+    """Write a difference; a dash where there is none."""
+    return "-" if math.isnan(value) else f"{round(value, 3) + 0.0:+.3f}"
 
 
 def number(value: float) -> str:

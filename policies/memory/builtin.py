@@ -10,7 +10,7 @@ from typing import Self
 
 from ..lm.base import Embedder, LanguageModel, Message
 from ..policy import MemoryPolicy
-from .budget import BUFFER_SHARE, units_of, within
+from .budget import units_of, within
 from .protocol import Context, Item, MemoryEvent
 from .reading import read
 from .stores import MemoryState, VectorIndex
@@ -51,7 +51,7 @@ class BuiltinMemory:
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query`` and the buffer, as far as they fit into ``tokens``."""
         everything = await read(self._policy, self._state, self._index, query)
-        return within(everything, tokens, buffer_share=BUFFER_SHARE)
+        return within(everything, tokens, buffer_share=self._policy.buffer_share / 100)
 
     async def listing(self) -> list[Item]:
         """Return all memories, oldest write first."""
