@@ -14,7 +14,7 @@ def test_policies_are_ranked_both_ways(cli: Cli, people: Path, tmp_path: Path) -
     told = cli("ranks", "native", "awi", "--data", people, "--out", tmp_path / "out", "--json").succeeded().json
     assert told["replayed"] == "native's talks"
     assert told["groups"] == 8
-    assert {one["policy"] for one in told["policies"]} == {"native", "awi"}
+    assert {one["policy"] for one in told["policies"]} == {"native", "awi"}, "native is the window"
     assert [one["on_rank"] for one in told["policies"]] == sorted(one["on_rank"] for one in told["policies"])
     (native,) = [one for one in told["policies"] if one["policy"] == "native"]
     assert native["difference"] == {"memory_score": 0.0, "interval": [0.0, 0.0]}, "its own talks are replayed"
@@ -26,6 +26,12 @@ def test_recorded_talks_can_be_given(cli: Cli, people: Path, tmp_path: Path, pla
     printed = cli("ranks", "native", "rag", "--data", people, "--off-policy", tmp_path / "rag").succeeded().out
     assert "off-policy" in printed
     assert "rag replayed" in plain(printed)
+
+
+def test_the_window_is_ranked_beside_them(cli: Cli, people: Path) -> None:
+    told = cli("ranks", "awe", "awi", "--data", people, "--context-tokens", "300", "--json").succeeded().json
+    assert [one["policy"] for one in told["policies"] if one["policy"] == "window"] == ["window"]
+    assert len(told["policies"]) == 3
 
 
 def test_one_policy_cannot_be_ranked(cli: Cli, people: Path) -> None:

@@ -16,7 +16,8 @@ from mnemotune.optimizer.views.comparison import markdown, write_comparison
 
 def search(seed: int = 0, by_group: dict[str, float] | None = None, **values: Any) -> Finished:
     scores = {"ann": 0.2, "bob": 0.4} if by_group is None else by_group
-    given = {"candidates": 8, "accepted": 1, "periods": 90, "calls": 4000, "seconds": 10.0}
+    window = dict.fromkeys(scores, 0.1)
+    given = {"window": window, "candidates": 8, "accepted": 1, "periods": 90, "calls": 4000, "seconds": 10.0}
     return Finished(**{"seed": seed, "run": f"out/{seed}", "by_group": scores} | given | values)
 
 
@@ -30,6 +31,12 @@ def test_a_difference_is_paired_by_user_and_seed() -> None:
     _, variant = compare_variants({"base": base, "better": better})
     assert variant.difference is not None
     assert (variant.difference.low, variant.difference.high) == pytest.approx((0.1, 0.1))
+
+
+def test_how_far_a_variant_is_over_the_window_is_paired_by_user_and_seed() -> None:
+    searches = [search(0, {"ann": 0.9, "bob": 0.1}, window={"bob": 0.0, "ann": 0.8}), search(1, {"ann": 0.3})]
+    (variant,) = compare_variants({"base": searches})
+    assert variant.over_window.mean == pytest.approx((0.15 + 0.1) / 2)
 
 
 def test_the_first_variant_has_no_difference() -> None:
@@ -62,10 +69,13 @@ def test_what_a_variant_took_is_the_mean_over_its_searches() -> None:
 
 def test_the_table_has_a_line_for_each_variant() -> None:
     head, rule, first, second = markdown(compare_variants({"base": [search()], "more": [raised(0.1, 0)]})).splitlines()
-    assert head == "| variant | memory score | difference | candidates | accepted | periods | calls | seconds |"
-    assert rule.count("---") == 8
-    assert first == "| base | 0.300 [-0.971, 1.571] |  | 8 | 1.0 | 90 | 4.0k | 10 |"
-    assert second.startswith("| more | 0.400 [-0.871, 1.671] | 0.100 [0.100, 0.100] |")
+    assert (
+        head
+        == "| variant | memory score | over window | difference | candidates | accepted | periods | calls | seconds |"
+    )
+    assert rule.count("---") == 9
+    assert first == "| base | 0.300 [-0.971, 1.571] | 0.200 [-1.071, 1.471] |  | 8 | 1.0 | 90 | 4.0k | 10 |"
+    assert second.startswith("| more | 0.400 [-0.871, 1.671] | 0.300 [-0.971, 1.571] | 0.100 [0.100, 0.100] |")
 
 
 def test_results_are_strict_json_beside_table_and_plot(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_users_dealt_to_processes_score_as_in_one() -> None:
     heard: list[str] = []
     awi = load_policy("awi")
     one = asyncio.run(Evaluator(TRACK, CAST).evaluate(awi, users))
-    two = evaluate_on(2, TRACK, CAST, awi, users, done=lambda episode: heard.append(episode.task))
+    (two,) = evaluate_on(2, TRACK, CAST, {"a": awi}, users, done=lambda episode: heard.append(episode.task)).values()
     timeless = [replace(Summary.of(found, name="awi"), wall_s=0.0, critical_path=NO_CALLS) for found in (one, two)]
     assert timeless[0] == timeless[1]
     assert one.critical_path.calls == two.critical_path.calls
@@ -38,7 +38,7 @@ def test_users_dealt_to_processes_score_as_in_one() -> None:
 
 def test_a_problem_in_a_process_is_the_problem_of_the_evaluation() -> None:
     with pytest.raises(RecordError):
-        evaluate_on(2, TRACK, CAST, load_policy("awi"), load_scenarios("small")[:2], replays={})
+        evaluate_on(2, TRACK, CAST, {"awi": load_policy("awi")}, load_scenarios("small")[:2], replays={})
 
 
 def test_a_process_of_its_own_is_for_several_users(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,16 @@ from rich.console import Console
 from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
 from mnemotune.env.statistics import Estimate
-from mnemotune.optimizer.views.table import COLUMNS, cells, count, number, people, score_table, with_interval
+from mnemotune.optimizer.views.table import (
+    count,
+    number,
+    over_window,
+    people,
+    score_table,
+    signed,
+    unscored_note,
+    with_interval,
+)
 
 ROW = Summary(
     policy="awi",
@@ -29,34 +38,68 @@ def shown(rows: dict[str, Summary], *, width: int = 120) -> str:
     return file.getvalue()
 
 
+def columns_of(rows: dict[str, Summary]) -> dict[str, list[str]]:
+    table = score_table(rows, title="Some scores")
+    return {str(column.header): [str(cell) for cell in column.cells] for column in table.columns}
+
+
 def test_a_row_has_a_cell_for_each_column() -> None:
-    told = dict(zip(COLUMNS, cells("awi", ROW), strict=True))
-    assert told == {
-        "policy": "awi",
-        "memory score": "0.457 [0.400, 0.513]",
-        "accuracy": "0.610",
-        "write": "0.200",
-        "read": "0.050",
-        "util.": "0.140",
-        "calls/turn": "1.50",
-        "tokens/turn": "1,560",
+    assert columns_of({"awi": ROW}) == {
+        "policy": ["awi"],
+        "memory score": ["0.457 [0.400, 0.513]"],
+        "accu-\nracy": ["0.610"],
+        "write": ["0.200"],
+        "read": ["0.050"],
+        "util.": ["0.140"],
+        "calls\n/turn": ["1.50"],
+        "tok.\n/turn": ["1,560"],
     }
 
 
 def test_a_row_without_scores_has_dashes() -> None:
-    assert cells("awi", Summary(policy="awi"))[1:6] == ["-"] * 5
+    told = columns_of({"awi": Summary(policy="awi")})
+    assert [cells for name, cells in told.items() if name != "policy"] == [["-"]] * 7
+
+
+def test_beside_the_window_every_policy_says_how_far_it_is_over_it_paired_by_group() -> None:
+    window = replace(ROW, by_group={"ann": 0.1, "bob": 0.5})
+    rows = {"window": window, "awi": replace(ROW, by_group={"bob": 0.6, "ann": 0.4, "cy": 9.0}), "none": ROW}
+    assert columns_of(rows)["over\nwindow"] == ["-", "+0.200", "-"]
+    assert over_window(rows)["awi"].users == 2
+
+
+def test_scores_of_reworded_checks_have_a_column_where_there_are_any() -> None:
+    assert columns_of({"awi": replace(ROW, reworded_by_group={"ann": 0.25}), "awe": ROW})["other\nwords"] == [
+        "0.250",
+        "-",
+    ]
+
+
+def test_stages_without_a_score_are_counted_aloud() -> None:
+    assert unscored_note({"awi": ROW}, stage_noun="period") == []
+    (note,) = unscored_note({"awi": ROW, "awe": replace(ROW, unscored=3)}, stage_noun="period")
+    assert note.startswith("3 periods have no memory score")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0684, "+0.068"), (-0.1, "-0.100"), (-0.0001, "+0.000"), (math.nan, "-")]
+)
+def test_a_difference_has_its_sign(value: float, text: str) -> None:
+    assert signed(value) == text
 
 
 def test_the_table_shows_its_title_every_column_and_every_policy_in_the_given_order() -> None:
     told = shown({"native": ROW, "seed": ROW, "evolved": ROW})
     lines = [line.split() for line in told.splitlines() if line.strip()]
     assert "Some scores" in told
-    assert all(part in told for column in COLUMNS for part in column.split("/"))
+    assert all(part in told for part in ("policy", "memory score", "write", "read", "util.", "calls", "/turn"))
     assert [line[0] for line in lines if line[0] in {"native", "seed", "evolved"}] == ["native", "seed", "evolved"]
 
 
 def test_the_table_of_usual_names_fits_a_terminal_of_80_columns_uncut() -> None:
-    told = shown({"evolved": replace(ROW, per_turn=TurnCost(2.6, 21_500, 60))}, width=80)
+    groups = {"ann": 0.2, "bob": 0.4}
+    row = replace(ROW, per_turn=TurnCost(2.6, 21_500, 60), by_group=groups, reworded_by_group=groups)
+    told = shown({"evolved": row, "window": row}, width=80)
     for cell in ("evolved", "0.457 [0.400, 0.513]", "0.610", "0.200", "0.050", "0.140", "2.60", "21,560"):
         assert cell in told
     assert "…" not in told
@@ -113,4 +156,5 @@ def test_groups_are_counted_in_english(groups: int, text: str) -> None:
 
 
 def test_where_nobody_replied_a_turn_has_no_cost() -> None:
-    assert cells("mine", replace(ROW, per_turn=None))[-2:] == ["-", "-"]
+    told = columns_of({"mine": replace(ROW, per_turn=None)})
+    assert (told["calls\n/turn"], told["tok.\n/turn"]) == (["-"], ["-"])
