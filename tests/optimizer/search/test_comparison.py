@@ -69,10 +69,8 @@ def test_what_a_variant_took_is_the_mean_over_its_searches() -> None:
 
 def test_the_table_has_a_line_for_each_variant() -> None:
     head, rule, first, second = markdown(compare_variants({"base": [search()], "more": [raised(0.1, 0)]})).splitlines()
-    assert (
-        head
-        == "| variant | memory score | over window | difference | candidates | accepted | periods | calls | seconds |"
-    )
+    assert head.split(" | ")[1:4] == ["memory score", "over window", "difference"]
+    assert head.endswith("| candidates | accepted | periods | calls | seconds |")
     assert rule.count("---") == 9
     assert first == "| base | 0.300 [-0.971, 1.571] | 0.200 [-1.071, 1.471] |  | 8 | 1.0 | 90 | 4.0k | 10 |"
     assert second.startswith("| more | 0.400 [-0.871, 1.671] | 0.300 [-0.971, 1.571] | 0.100 [0.100, 0.100] |")
