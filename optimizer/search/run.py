@@ -348,9 +348,11 @@ class _Run:
 
     def _introduction(self) -> str:
         splits, limit = self.splits, self.config.search.budget.calls
+        tokens = self.config.context_tokens
+        context = "no limit on the context" if tokens is None else f"{tokens:,} context tokens"
         allowed = "no limit on calls" if limit is None else f"at most {limit:,} calls"
         return (
             f"{len(splits.train)} train, {len(splits.validation)} validation and {len(splits.test)} sealed test "
             f"{self.track.noun}s; {allowed}, {self.allowance.reserve:,} of them kept for the sealed test; "
-            f"model: {self.config.model}, embedder: {self.config.embedder}"
+            f"model: {self.config.model}, embedder: {self.config.embedder}, {context}"
         )
