@@ -1,7 +1,7 @@
 """Small made-up lives, a pupil that answers as carefully as its prompt asks, and a loop made of real parts.
 
 A life tells each value outright (``pet_0 is mid.``). The pupil finds the right answer there, but gives it only to the
-questions that the care asked for in the answer prompt (``Care 40.``) reaches: care is a policy's quality.
+questions that the care asked for in the reply prompt (``Care 40.``) reaches: care is a policy's quality.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
 
 QUESTIONS = 4
+WHOLE = {"store": "context", "update_every": 2, "buffer_size": 30}
 USAGE = Usage(7, 3)
 TRACK = DialogueTrack(Protocol(rounds_init=1, rounds_update=1))
 _TOLD = re.compile(r"\b(\w+_\d+)(?: is|:) (\w+)")
@@ -95,14 +96,16 @@ def make_splits(train: int = 4, validation: int = 4, test: int = 3, *, sessions:
 
 
 def make_policy(care: int = 30, **numbers: Any) -> MemoryPolicy:
-    """Make a policy that asks for so much care; without numbers, the whole talk is kept and nothing is written."""
-    prompts = {"answer": f"Care {care}.\n{{query}}\n{{choices}}"} | numbers.pop("prompts", {})
-    mode = numbers.pop("mode", "none")
-    return MemoryPolicy.model_validate({"write": {"mode": mode}, **numbers, "prompts": prompts})
+    """Make a policy that asks for so much care; without numbers, a small life's whole talk is kept in the buffer."""
+    mode = numbers.pop("mode", "verbatim")
+    prompts = {"reply": f"Care {care}.\n{{memories}}"} if mode != "none" else {}
+    kept = WHOLE if mode == "verbatim" else {}
+    prompts |= numbers.pop("prompts", {})
+    return MemoryPolicy.model_validate({"write": {"mode": mode}, **kept, **numbers, "prompts": prompts})
 
 
 def care_of(policy: MemoryPolicy) -> int:
-    return int(_CARE.findall(policy.prompts.answer or "")[0])
+    return int(_CARE.findall(policy.prompts.reply or "")[0])
 
 
 def more_care(prompt: str) -> str:
@@ -113,8 +116,8 @@ def more_care(prompt: str) -> str:
 
 
 def as_reply(prompts: Mapping[str, str] | str, analysis: str = "More care helps.", **numbers: int | str) -> str:
-    """Write a prompt engineer's reply in the form that DSPy asks for; a plain text is the answer prompt."""
-    texts = {"answer": prompts} if isinstance(prompts, str) else dict(prompts)
+    """Write a prompt engineer's reply in the form that DSPy asks for; a plain text is the reply prompt."""
+    texts = {"reply": prompts} if isinstance(prompts, str) else dict(prompts)
     return json.dumps({"analysis": analysis, "improved_prompts": texts, "improved_numbers": numbers})
 
 
@@ -182,7 +185,8 @@ class Pupil(LanguageModel):
         prompt = request.messages[-1].content
         known = {info: value for message in request.messages for info, value in _TOLD.findall(message.content)}
         right = _choose(prompt, known)
-        care = int(_CARE.findall(prompt)[0]) if _CARE.search(prompt) else 0
+        cares = [_CARE.search(message.content) for message in request.messages if message.role == "system"]
+        care = int(cares[0][1]) if cares and cares[0] else 0
         care = 50 if self._careless or self._lucky else care
         asked = _heard(request) if self._lucky else _ASKS.findall(prompt)[0]
         return json.dumps({"answer": right if zlib.crc32(asked.encode()) % 100 < care else 3 - right})
@@ -369,8 +373,8 @@ class Kit:
     pupil: Callable[..., Pupil] = Pupil
     track: DialogueTrack = TRACK
 
-    def evaluator(self, model: Any) -> Evaluator:
-        return Evaluator(TRACK, Cast(model, model, LexicalEmbedder()))
+    def evaluator(self, model: Any, *, reworded: bool = False) -> Evaluator:
+        return Evaluator(TRACK, Cast(model, model, LexicalEmbedder(), reworded=reworded))
 
     def says(self, reply: str | Callable[[Request], str]) -> Pupil:
         """Make a pupil that replies so when it is asked to improve something."""

@@ -60,7 +60,7 @@ seed_policy:
   buffer_size: 4
   store: external
   top_k: 30
-  read: {order: relevance, budget_tokens: 400}
+  read: {order: relevance}
   prompts: {write: "Notez, s'il vous plaît : {conversation} — {ceci} n'est pas une case."}
 baselines: [native, my/policy.yaml]
 search:
@@ -177,9 +177,9 @@ def test_a_generation_that_cannot_be_is_refused_by_key(override: str, told: str)
 
 def test_policies_start_from_the_configs_texts(tmp_path: Path) -> None:
     file = tmp_path / "texts.yaml"
-    file.write_text("{answer: 'A {query} {choices}', write_profile: 'W {memories} {conversation}'}", encoding="utf-8")
+    file.write_text("{reply_context: 'R {memories}', write_profile: 'W {memories} {conversation}'}", encoding="utf-8")
     config = parse(LEAST, f"templates={file}", "seed_policy=awi", "seed_policy.update_every=6")
-    assert config.seed_policy.prompts.answer == "A {query} {choices}"
+    assert config.seed_policy.prompts.reply == "R {memories}"
     assert config.seed_policy.prompts.write == "W {memories} {conversation}"
     assert config.seed_policy.update_every == 6
     file.unlink()
@@ -347,8 +347,8 @@ def test_bounds_that_cross_are_told() -> None:
 
 
 def test_a_seed_policy_without_a_slot_is_refused_with_the_slot() -> None:
-    policy = "{write: {mode: none}, prompts: {answer: '{query}'}}"
-    assert "prompts.answer: lacks {choices}" in problem(LEAST, f"seed_policy={policy}")
+    policy = "{write: {mode: verbatim}, update_every: 2, buffer_size: 4, store: context, prompts: {reply: 'Hi.'}}"
+    assert "prompts.reply: lacks {memories}" in problem(LEAST, f"seed_policy={policy}")
 
 
 @pytest.mark.parametrize(("preset", "said"), [("awi_complete", "rewrites its own prompts"), ("awi_oracle", "oracle")])

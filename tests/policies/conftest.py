@@ -64,10 +64,8 @@ def _policy(mode: str, **changes: Any) -> MemoryPolicy:
         "write": "{memories}|{conversation}",
         "merge": "{memories}|{facts}",
         "reply": "I know:\n{memories}",
-        "answer": "{query}\n{choices}",
     }
-    used = {"none": "answer", "verbatim": "reply answer", "facts": "write merge reply answer"}
-    used["profile"] = "write reply answer"
+    used = {"none": "", "verbatim": "reply", "facts": "write merge reply", "profile": "write reply"}
     point: dict[str, Any] = {"write": {"mode": mode}, "prompts": {slot: prompts[slot] for slot in used[mode].split()}}
     if mode != "none":
         point |= {"update_every": 2, "buffer_size": 2, "store": "context"}

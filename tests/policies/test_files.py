@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mnemotune.policies import MemoryPolicy, PolicyError, dump_policy, load_policy, presets
-from mnemotune.policies.files import parse_policy
+from mnemotune.policies.files import RetiredField, parse_policy, without_retired
 from mnemotune.policies.policy import Prompts, Read, Write
 
 PRESETS = ("awe", "awi", "awi_complete", "awi_oracle", "awi_question_only", "native", "rag")
@@ -40,7 +40,7 @@ def test_the_presets_are_the_points_that_the_papers_name() -> None:
         assert (policy.write.mode, policy.write.roles) == (mode, "both")
         assert (policy.update_every, policy.buffer_size) == (2, 4)
         assert (policy.store, policy.top_k) == (store, top_k)
-        assert policy.read == Read(order="time", budget_tokens=None)
+        assert policy.read == Read(order="time")
     assert native == MemoryPolicy(write=Write(mode="none"))
     assert (native.update_every, native.buffer_size, native.store, native.top_k) == (None, None, None, None)
 
@@ -50,7 +50,8 @@ def test_the_presets_are_the_points_that_the_papers_name() -> None:
 )
 def test_odd_characters_in_a_prompt_come_back_from_a_file(odd: str) -> None:
     for text in (odd, f"{odd}a", f"a{odd}", f"a\n{odd}b\n"):
-        policy = MemoryPolicy(write=Write(mode="none"), prompts=Prompts(answer=f"{text}{{query}}{{choices}}{text}"))
+        prompts = Prompts(reply=f"{text}{{memories}}{text}")
+        policy = load_policy("rag").model_copy(update={"prompts": prompts})
         assert parse_policy(dump_policy(policy), where="here") == policy
 
 
@@ -104,3 +105,77 @@ def test_a_file_that_is_not_text_is_refused_by_name(tmp_path: Path) -> None:
 def test_what_is_no_policy_at_all_is_refused_by_name(text: str) -> None:
     with pytest.raises(PolicyError, match=r"^mine\.yaml: "):
         parse_policy(text, where="mine.yaml")
+
+
+# Fields of older versions
+
+
+RAG = """
+write: {mode: verbatim}
+update_every: 2
+buffer_size: 4
+store: external
+top_k: 30
+"""
+
+
+@pytest.mark.parametrize(
+    ("extra", "field"),
+    [
+        ("prompts: {answer: 'Choose! {query} {choices}'}", "prompts.answer"),
+        ("prompts: {answer: 'without slots'}", "prompts.answer"),
+        ("read: {budget_tokens: 400}", "read.budget_tokens"),
+        ("read: {budget_tokens: 400, order: time}", "read.budget_tokens"),
+    ],
+)
+def test_a_field_of_an_older_version_is_left_out_with_a_warning_that_names_file_and_field(
+    tmp_path: Path, extra: str, field: str
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(RAG + extra, encoding="utf-8")
+    with pytest.warns(RetiredField) as caught:
+        policy = load_policy(path)
+    (warning,) = caught
+    assert str(warning.message).startswith(f"{path}: {field} is left out: ")
+    assert policy == load_policy("rag")
+    assert policy.key == load_policy("rag").key
+
+
+def test_each_field_of_an_older_version_has_a_warning_of_its_own() -> None:
+    text = f"{RAG}\nread: {{budget_tokens: 400}}\nprompts: {{answer: 'x', reply: 'Mine: {{memories}}'}}"
+    with pytest.warns(RetiredField) as caught:
+        policy = parse_policy(text, where="mine.yaml")
+    assert sorted(str(warning.message).split(" is ")[0] for warning in caught) == [
+        "mine.yaml: prompts.answer",
+        "mine.yaml: read.budget_tokens",
+    ]
+    assert policy.prompts.reply == "Mine: {memories}", "what stands beside it stays"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("extra", ["prompts: {answer: null}", "read: {budget_tokens: null}"])
+def test_a_field_of_an_older_version_without_a_value_is_left_out_in_silence(extra: str) -> None:
+    assert parse_policy(RAG + extra, where="mine.yaml") == load_policy("rag")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("extra", "field"),
+    [
+        ("prompts: {answers: 'x'}", "prompts.answers"),
+        ("read: {budget: 400}", "read.budget"),
+        ("answer: 'x'", "answer"),
+        ("budget_tokens: 400", "budget_tokens"),
+    ],
+)
+def test_a_field_that_never_was_is_still_refused(extra: str, field: str) -> None:
+    with pytest.raises(PolicyError, match=f"^mine\\.yaml: {field}: no such field$"):
+        parse_policy(RAG + extra, where="mine.yaml")
+
+
+def test_what_is_given_is_not_changed_when_fields_are_left_out() -> None:
+    given = {"write": {"mode": "none"}, "prompts": {"answer": "x"}, "read": {"budget_tokens": None}}
+    with pytest.warns(RetiredField):
+        kept = without_retired(given, where="here")
+    assert kept == {"write": {"mode": "none"}, "prompts": {}, "read": {}}
+    assert given["prompts"] == {"answer": "x"}

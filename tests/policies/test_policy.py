@@ -29,7 +29,6 @@ SLOTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("profile", "write"): ("memories", "conversation"),
     ("facts", "merge"): ("memories", "facts"),
     **{(mode, "reply"): ("memories",) for mode in ("verbatim", "facts", "profile")},
-    **{(mode, "answer"): ("query", "choices") for mode in ("none", "verbatim", "facts", "profile")},
 }
 """The slots that each prompt of each mode needs."""
 
@@ -55,10 +54,9 @@ def points(draw: st.DrawFn) -> dict[str, Any]:
         point |= {"update_every": draw(number), "buffer_size": draw(st.integers(0, 60))}
         point["write"]["roles"] = draw(st.sampled_from(["user", "both"]))
         point["store"] = draw(st.sampled_from(["context", "external"]))
-        point["read"] = {"budget_tokens": draw(st.none() | st.integers(16, 4000))}
         if point["store"] == "external":
             point["top_k"] = draw(number)
-            point["read"]["order"] = draw(st.sampled_from(["time", "relevance"]))
+            point["read"] = {"order": draw(st.sampled_from(["time", "relevance"]))}
     point["prompts"] = {
         slot: draw(prompt_texts(slots)) for (of, slot), slots in SLOTS.items() if of == mode and draw(st.booleans())
     }
@@ -89,14 +87,10 @@ def problem(text: str) -> str:
 
 def test_a_policy_has_just_the_prompts_that_it_uses_and_the_bundled_texts_where_it_gives_none() -> None:
     texts = default_templates()
-    assert load_policy("native").prompts == Prompts(answer=texts.answer)
-    assert load_policy("rag").prompts == Prompts(reply=texts.reply_external, answer=texts.answer)
-    assert load_policy("awi").prompts == Prompts(
-        write=texts.starting("write_profile"), reply=texts.reply_context, answer=texts.answer
-    )
-    assert load_policy("awe").prompts == Prompts(
-        write=texts.write_facts, merge=texts.merge, reply=texts.reply_external, answer=texts.answer
-    )
+    assert load_policy("native").prompts == Prompts()
+    assert load_policy("rag").prompts == Prompts(reply=texts.reply_external)
+    assert load_policy("awi").prompts == Prompts(write=texts.starting("write_profile"), reply=texts.reply_context)
+    assert load_policy("awe").prompts == Prompts(write=texts.write_facts, merge=texts.merge, reply=texts.reply_external)
 
 
 def test_a_prompt_of_ones_own_stays_and_the_others_are_filled_in() -> None:
@@ -141,7 +135,7 @@ def test_writing_a_default_out_does_not_change_the_key() -> None:
         "buffer_size": 4,
         "store": "external",
         "top_k": 30,
-        "read": {"order": "time", "budget_tokens": None},
+        "read": {"order": "time"},
         "prompts": default_prompts("verbatim", "external") | {"write": None},
     }
     assert MemoryPolicy.model_validate(spelled).key == load_policy("rag").key
@@ -164,11 +158,9 @@ def test_each_field_changes_the_key() -> None:
         {"store": "context", "top_k": None},
         {"top_k": 10},
         {"read": {"order": "relevance"}},
-        {"read": {"budget_tokens": 100}},
         {"prompts": {"write": "{conversation}"}},
         {"prompts": {"merge": "{memories}{facts}"}},
         {"prompts": {"reply": "{memories}"}},
-        {"prompts": {"answer": "{query}{choices}"}},
     ]
     keys = [MemoryPolicy.model_validate(point | change).key for change in changes]
     assert len(set(keys)) == len(changes)
@@ -177,9 +169,13 @@ def test_each_field_changes_the_key() -> None:
 def test_a_key_stays_the_same_from_process_to_process_and_from_release_to_release() -> None:
     """A study finds its policies again by their keys."""
     policy = MemoryPolicy(
-        write=Write(mode="none"), update_every=2, buffer_size=4, prompts=Prompts(answer="{query} ä {choices}")
+        write=Write(mode="verbatim"),
+        update_every=2,
+        buffer_size=4,
+        store="context",
+        prompts=Prompts(reply="ä {memories}"),
     )
-    assert policy.key == "ac5e0d241df9"
+    assert policy.key == "0d31e155ef91"
 
 
 def test_the_label_says_the_numbers() -> None:
@@ -190,7 +186,7 @@ def test_the_label_says_the_numbers() -> None:
 
 def test_a_policy_cannot_be_changed() -> None:
     policy = load_policy("rag")
-    for part, field in ((policy, "top_k"), (policy.write, "mode"), (policy.read, "order"), (policy.prompts, "answer")):
+    for part, field in ((policy, "top_k"), (policy.write, "mode"), (policy.read, "order"), (policy.prompts, "reply")):
         with pytest.raises(ValidationError, match="frozen"):
             setattr(part, field, None)
 
@@ -229,7 +225,7 @@ def test_a_policy_that_went_through_json_is_the_same_policy(point: dict[str, Any
         ("{write: {mode: none}, colour: red}", "mine.yaml: colour: no such field"),
         ("{write: {mode: none}, prompts: {greeting: hi}}", "mine.yaml: prompts.greeting: no such"),
         ("{write: {mode: none}, prompts: [a]}", "mine.yaml: prompts: "),
-        ("{write: {mode: none}, prompts: {answer: 7}}", "mine.yaml: prompts.answer: "),
+        ("{write: {mode: none}, prompts: {reply: 7}}", "mine.yaml: prompts.reply: "),
     ],
 )
 def test_a_field_of_the_wrong_kind_is_named(text: str, said: str) -> None:
@@ -245,7 +241,6 @@ def test_a_field_of_the_wrong_kind_is_named(text: str, said: str) -> None:
         ({"top_k": 0}, "top_k: Input should be greater than or equal to 1"),
         ({"store": "cloud"}, "store: Input should be 'context' or 'external'"),
         ({"read": {"order": "random"}}, "read.order: Input should be 'time' or 'relevance'"),
-        ({"read": {"budget_tokens": 15}}, "read.budget_tokens: Input should be greater than or equal to 16"),
         ({"write": {"mode": "verbatim", "roles": "assistant"}}, "write.roles: Input should be 'user' or 'both'"),
     ],
 )
@@ -279,10 +274,6 @@ def test_a_buffer_without_a_rhythm_is_refused() -> None:
         ("{write: {mode: none}, top_k: 3}", "top_k: has no effect with write.mode: none; leave it out"),
         ("{write: {mode: none, roles: user}}", "write.roles: has no effect with write.mode: none; leave it out"),
         ("{write: {mode: none}, update_every: 2}", "update_every: has no effect when all messages are kept; leave it"),
-        (
-            "{write: {mode: none}, read: {budget_tokens: 99}}",
-            "read.budget_tokens: has no effect with write.mode: none; leave it out",
-        ),
         (
             "{write: {mode: none}, prompts: {reply: '{memories}'}}",
             "prompts.reply: has no effect with write.mode: none; leave it out",

@@ -14,10 +14,12 @@ from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm import Completion, LanguageModel, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
+from mnemotune.policies.prompts import default_templates
 from people import short_lives
 from snapshots import assert_committed, longest
 
 FOLDER = Path(__file__).parent / "prompts"
+REWORDED = default_templates().answer_reworded.splitlines()[2]
 
 
 class Noted(LanguageModel):
@@ -31,7 +33,9 @@ class Noted(LanguageModel):
 
     async def complete(self, request: Request) -> Completion:
         merges = request.role == "write" and '"memory"' in request.messages[-1].content
-        self.asked.append((f"{request.role}, merging" if merges else request.role, request))
+        reworded = REWORDED in request.messages[-1].content
+        kind = "answer, reworded" if reworded else f"{request.role}, merging" if merges else request.role
+        self.asked.append((kind, request))
         return await self.inner.complete(request)
 
     async def aclose(self) -> None:
@@ -48,7 +52,8 @@ def ann() -> Scenario:
 def test_the_prompts_of_a_preset_are_the_committed_ones(ann: Scenario, preset: str) -> None:
     model = Noted()
     track = DialogueTrack(Protocol(1, 2))
-    asyncio.run(Evaluator(track, Cast(model, model, LexicalEmbedder())).evaluate(load_policy(preset), [ann]))
+    cast = Cast(model, model, LexicalEmbedder(), reworded=True)
+    asyncio.run(Evaluator(track, cast).evaluate(load_policy(preset), [ann]))
     assert_committed(longest(model.asked), FOLDER / f"{preset}.txt")
 
 

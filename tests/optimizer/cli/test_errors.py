@@ -39,7 +39,10 @@ def test_a_policy_that_is_not_there(cli: Cli, people: Path) -> None:
         ("{write: {mode: dreams}}", "write.mode"),
         ("{write: {mode: facts}, update_every: 0, buffer_size: 4, store: context}", "update_every"),
         ("{write: {mode: none}, top_k: 3}", "top_k"),
-        ("{write: {mode: none}, prompts: {answer: 'Guess!'}}", "prompts.answer"),
+        (
+            "{write: {mode: verbatim}, update_every: 2, buffer_size: 4, store: context, prompts: {reply: 'Guess!'}}",
+            "prompts.reply",
+        ),
         ("- a\n- list", "mine.yaml"),
         ("", "mine.yaml"),
         ("{write: [", "YAML"),

@@ -120,7 +120,7 @@ def test_some_parent_must_have_a_write_prompt_that_may_change(bench: Any) -> Non
     facts = bench.trial(1, policy=bench.facts(), train={"train0": -1.0, "train1": -1.0})
     assert not bench.ready("amemgym", [bench.trial()])
     assert bench.ready("amemgym", [bench.trial(), facts])
-    assert not bench.ready("amemgym", [bench.trial(), facts], slots=("merge", "reply", "answer"))
+    assert not bench.ready("amemgym", [bench.trial(), facts], slots=("merge", "reply"))
     lost = bench.kit.trial(1, policy=bench.facts(), summary=None)
     assert not bench.ready("amemgym", [bench.trial(), lost])
 

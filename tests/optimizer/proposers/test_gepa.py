@@ -37,7 +37,7 @@ def thinking(text: str) -> str:
 
 def by_chance(request: Request) -> str:
     """Write another prompt for each request."""
-    return f"Think {zlib.crc32(request.messages[-1].content.encode()) % 1000} times.\n{{query}}\n{{choices}}"
+    return f"Think {zlib.crc32(request.messages[-1].content.encode()) % 1000} times.\n{{memories}}"
 
 
 @dataclass
@@ -96,7 +96,7 @@ def test_candidate_comes_after_candidate_each_made_from_the_best_so_far_invarian
     made = course.run(4)
     assert [bench.kit.care(found.policy) for found in made] == [25, 50, 75, 100]
     assert [found.parent for found in made] == [0, 1, 2, 3]
-    assert {found.change for found in made} == {"gepa: answer prompt changed"}
+    assert {found.change for found in made} == {"gepa: reply prompt changed"}
     assert threads() == []
 
 
@@ -163,7 +163,7 @@ async def test_what_is_made_of_a_prompt_whose_race_was_lost_early_counts_as_made
     assert (found.parent, bench.kit.care(found.policy)) == (0, 50)
 
 
-@pytest.mark.parametrize("slots", [("write", "merge", "reply", "answer"), ("merge", "reply")])
+@pytest.mark.parametrize("slots", [("write", "merge", "reply"), ("merge", "reply")])
 def test_each_prompt_that_may_change_has_its_turn(bench: Any, slots: tuple[str, ...]) -> None:
     pupil = bench.kit.pupil(edits=lambda text: text)
     Course(bench, pupil, seed=bench.facts()).run(1, slots=slots)
@@ -176,13 +176,13 @@ def test_the_prompt_engineer_sees_failures_of_the_minibatch_alone(bench: Any) ->
     Course(bench, pupil).run(1, failures_shown=2)
     for request in pupil.asked("propose"):
         assert 1 <= request.messages[-1].content.count("Stage: ") <= 2
-    assert list(bench.kit.shown(pupil, "current_prompts")) == ["answer"]
+    assert list(bench.kit.shown(pupil, "current_prompts")) == ["reply"]
     assert bench.kit.shown(pupil, "current_numbers") == {}
 
 
 def test_there_must_be_prompts_that_may_change_and_two_users(bench: Any) -> None:
     assert bench.ready("gepa", [bench.trial()])
-    assert not bench.ready("gepa", [bench.trial()], slots=("write", "merge", "reply"))
+    assert not bench.ready("gepa", [bench.trial()], slots=("write", "merge"))
     assert not bench.ready("gepa", [bench.trial(train={"train0": 0.5})])
 
 
@@ -193,7 +193,7 @@ def test_there_must_be_prompts_that_may_change_and_two_users(bench: Any) -> None
     ("edits", "told"),
     [
         (lambda text: text, ""),
-        (lambda text: text.replace("{choices}", ""), "; the last that was refused: prompts.answer: lacks {choices}"),
+        (lambda text: text.replace("{memories}", ""), "; the last that was refused: prompts.reply: lacks {memories}"),
     ],
 )
 def test_where_nothing_is_better_a_proposal_comes_to_nothing_and_the_next_one_goes_on(
@@ -364,7 +364,7 @@ async def test_a_proposal_that_nobody_waits_for_any_more_ends_with_the_search(be
     assert len(stuck.pupil.requests) == 3
 
 
-@pytest.mark.parametrize("slots", [("answer",), ("write", "answer")])
+@pytest.mark.parametrize("slots", [("reply",), ("write", "reply")])
 async def test_an_error_of_the_arena_is_heard(bench: Any, slots: Sequence[str]) -> None:
     class Broken:
         async def play(self, policy: MemoryPolicy, users: Sequence[str]) -> Any:

@@ -26,7 +26,7 @@ from mnemotune.policies.policy import MemoryPolicy, prompt_kinds
 from mnemotune.policies.prompts import REQUIRED_SLOTS, missing_slots
 from mnemotune.policies.space import Space
 
-PROMPT = "Choose well.\n{query}\n{choices}"
+PROMPT = "Choose well.\n{memories}"
 FAILURE = 'Stage: utilisation\nQuestion: Where to eat?\nThe user said: "I eat {no} meat."'
 MODES = ("none", "verbatim", "facts", "profile")
 STAGES = ("write", "read", "utilisation")
@@ -45,7 +45,7 @@ POLICY = MemoryPolicy.model_validate(
         "buffer_size": 4,
         "store": "external",
         "top_k": 30,
-        "prompts": {"answer": PROMPT},
+        "prompts": {"reply": PROMPT},
     }
 )
 MEANINGS = {knob.name: knob.meaning for knob, _ in Space().searched if knob.mends}
@@ -58,7 +58,7 @@ def edit(
     model: Any,
     policy: MemoryPolicy = POLICY,
     *,
-    slots: Sequence[str] = ("answer",),
+    slots: Sequence[str] = ("reply",),
     numbers: Sequence[str] = (),
     failures: Sequence[str] = (FAILURE,),
 ) -> Edit:
@@ -72,11 +72,11 @@ def edit(
 def test_the_request_shows_prompts_numbers_and_failures_is_billed_as_a_proposal_and_asked_once(kit: Any) -> None:
     pupil = kit.says(kit.reply(PROMPT + "!"))
     failures = [FAILURE, "Stage: utilisation\nQuestion: And {braces}?"]
-    edit(pupil, slots=("merge", "answer"), numbers=NUMBERS, failures=failures)
+    edit(pupil, slots=("merge", "reply"), numbers=NUMBERS, failures=failures)
     (request,) = pupil.requests
     assert request.role == "propose"
     assert [message.role for message in request.messages] == ["system", "user"]
-    assert kit.shown(pupil, "current_prompts") == {"merge": POLICY.prompts.merge, "answer": PROMPT}
+    assert kit.shown(pupil, "current_prompts") == {"merge": POLICY.prompts.merge, "reply": PROMPT}
     assert kit.shown(pupil, "failures") == failures
     assert kit.shown(pupil, "current_numbers") == {
         "update_every": f"8 (2 to 16): {MEANINGS['update_every']}",
@@ -92,7 +92,7 @@ def test_the_request_depends_on_the_failures_the_prompts_and_the_numbers_alone(k
     one, same, different, fewer = (kit.says(kit.reply(PROMPT)) for _ in range(4))
     edit(one)
     edit(same)
-    edit(different, POLICY.model_copy(update={"prompts": POLICY.prompts.model_copy(update={"answer": PROMPT + "?"})}))
+    edit(different, POLICY.model_copy(update={"prompts": POLICY.prompts.model_copy(update={"reply": PROMPT + "?"})}))
     edit(fewer, failures=())
     assert one.requests == same.requests
     assert one.requests != different.requests
@@ -113,19 +113,19 @@ def test_the_request_names_the_slots_that_must_stay(kit: Any, name: str) -> None
 
 
 def test_the_models_reply_becomes_the_edit(kit: Any) -> None:
-    reply = kit.reply({"answer": "Better.\n{query}\n{choices}\n"}, "It was  too\nshort.", top_k=12, roles="user")
+    reply = kit.reply({"reply": "Better.\n{memories}\n"}, "It was  too\nshort.", top_k=12, roles="user")
     found = edit(kit.says(reply), numbers=NUMBERS)
-    assert found == Edit({"answer": "Better.\n{query}\n{choices}"}, {"top_k": 12, "roles": "user"}, "It was too short.")
+    assert found == Edit({"reply": "Better.\n{memories}"}, {"top_k": 12, "roles": "user"}, "It was too short.")
 
 
 def test_a_reply_in_a_code_fence_is_read_too(kit: Any) -> None:
-    found = edit(kit.says(f"Sure!\n```json\n{kit.reply('Better. {query} {choices}')}\n```\nDone."))
-    assert found.prompts == {"answer": "Better. {query} {choices}"}
+    found = edit(kit.says(f"Sure!\n```json\n{kit.reply('Better. {memories}')}\n```\nDone."))
+    assert found.prompts == {"reply": "Better. {memories}"}
 
 
 def test_what_was_not_asked_for_is_left_out_invariant_1(kit: Any) -> None:
-    reply = kit.reply({"answer": "Better. {query} {choices}", "write": "{conversation}", "soup": "x"}, top_k=2, mode=1)
-    assert edit(kit.says(reply)) == Edit({"answer": "Better. {query} {choices}"}, {}, "More care helps.")
+    reply = kit.reply({"reply": "Better. {memories}", "write": "{conversation}", "soup": "x"}, top_k=2, mode=1)
+    assert edit(kit.says(reply)) == Edit({"reply": "Better. {memories}"}, {}, "More care helps.")
     assert edit(kit.says(reply), slots=(), numbers=("top_k",)) == Edit({}, {"top_k": 2}, "More care helps.")
 
 
@@ -150,14 +150,14 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=5,
 )
-named = st.dictionaries(st.sampled_from(["answer", "merge", "soup", *NUMBERS]), json_values, max_size=4)
+named = st.dictionaries(st.sampled_from(["reply", "merge", "soup", *NUMBERS]), json_values, max_size=4)
 replies = (
     texts
     | json_values.map(json.dumps)
     | st.builds(
         lambda *parts: json.dumps(dict(zip(("analysis", "improved_prompts", "improved_numbers"), parts, strict=True))),
         json_values | texts,
-        json_values | named | st.dictionaries(st.sampled_from(["answer", "merge", "soup"]), texts),
+        json_values | named | st.dictionaries(st.sampled_from(["reply", "merge", "soup"]), texts),
         json_values | named,
     )
 )
@@ -166,8 +166,8 @@ replies = (
 @settings(deadline=None, max_examples=100)
 @given(reply=replies)
 def test_no_reply_whatsoever_is_a_crash_invariants_1_2(kit: Any, reply: str) -> None:
-    found = edit(kit.says(reply), slots=("answer",), numbers=("top_k", "roles"))
-    assert found.prompts.keys() <= {"answer"}
+    found = edit(kit.says(reply), slots=("reply",), numbers=("top_k", "roles"))
+    assert found.prompts.keys() <= {"reply"}
     assert found.numbers.keys() <= {"top_k", "roles"}
     assert all(text and text == text.strip() for text in found.prompts.values())
     assert all(isinstance(value, int | str) for value in found.numbers.values())
@@ -178,10 +178,10 @@ def test_no_reply_whatsoever_is_a_crash_invariants_1_2(kit: Any, reply: str) -> 
 @settings(deadline=None, max_examples=40)
 @given(prompt=texts, failures=st.lists(texts, max_size=3))
 def test_no_prompt_and_no_failure_whatsoever_is_a_crash(kit: Any, prompt: str, failures: list[str]) -> None:
-    policy = POLICY.model_copy(update={"prompts": POLICY.prompts.model_copy(update={"answer": prompt})})
-    pupil = kit.says(kit.reply("New. {query} {choices}"))
+    policy = POLICY.model_copy(update={"prompts": POLICY.prompts.model_copy(update={"reply": prompt})})
+    pupil = kit.says(kit.reply("New. {memories}"))
     found = edit(pupil, policy, failures=failures)
-    assert found == Edit({"answer": "New. {query} {choices}"}, {}, "More care helps.")
+    assert found == Edit({"reply": "New. {memories}"}, {}, "More care helps.")
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), RuntimeError(""), ValueError("two\nlines"), KeyError("x")])
@@ -215,10 +215,10 @@ def test_a_call_that_failed_for_good_is_a_proposal_of_no_use_invariant_2(kit: An
 
 
 async def test_proposals_made_side_by_side_keep_to_their_own_models(kit: Any) -> None:
-    models = [kit.says(kit.reply(f"Prompt {i}. {{query}} {{choices}}")) for i in range(6)]
-    shared: dict[str, Any] = {"slots": ["answer"], "numbers": [], "space": Space(), "failures": [FAILURE]}
+    models = [kit.says(kit.reply(f"Prompt {i}. {{memories}}")) for i in range(6)]
+    shared: dict[str, Any] = {"slots": ["reply"], "numbers": [], "space": Space(), "failures": [FAILURE]}
     found = await asyncio.gather(*(improve(POLICY, model=model, **shared) for model in models))
-    assert [e.prompts["answer"] for e in found] == [f"Prompt {i}. {{query}} {{choices}}" for i in range(6)]
+    assert [e.prompts["reply"] for e in found] == [f"Prompt {i}. {{memories}}" for i in range(6)]
 
 
 # With the embedded model
@@ -240,18 +240,18 @@ def real_failures(*stages: str) -> list[str]:
 
 
 @settings(deadline=None, max_examples=40)
-@given(answer=texts, failures=st.lists(texts, max_size=3))
-def test_the_embedded_model_understands_what_is_sent(kit: Any, answer: str, failures: list[str]) -> None:
-    policy = POLICY.model_copy(update={"prompts": POLICY.prompts.model_copy(update={"answer": answer})})
+@given(reply=texts, failures=st.lists(texts, max_size=3))
+def test_the_embedded_model_understands_what_is_sent(kit: Any, reply: str, failures: list[str]) -> None:
+    policy = POLICY.model_copy(update={"prompts": POLICY.prompts.model_copy(update={"reply": reply})})
     pupil = kit.says("{}")
-    edit(pupil, policy, slots=("write", "answer"), numbers=NUMBERS, failures=failures)
-    prompts = {"write": POLICY.prompts.write, "answer": answer}
+    edit(pupil, policy, slots=("write", "reply"), numbers=NUMBERS, failures=failures)
+    prompts = {"write": POLICY.prompts.write, "reply": reply}
     task = find_engineering_task(pupil.requests[0].messages[-1].content)
     assert task == EngineeringTask(prompts, kit.shown(pupil, "current_numbers"), tuple(failures))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("name", ["native", "rag", "awe", "awi"])
+@pytest.mark.parametrize("name", ["rag", "awe", "awi"])
 def test_the_embedded_model_as_proposer_keeps_every_slot(name: str, stage: str) -> None:
     """Edits build on edits, as they do in a long evolution."""
     policy, changed = load_policy(name), 0

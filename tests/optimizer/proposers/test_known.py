@@ -14,6 +14,7 @@ import pytest
 from mnemotune.optimizer.proposers.known import STRATEGIES
 from mnemotune.optimizer.study import Trial
 from mnemotune.policies.files import load_policy
+from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
 
 
@@ -34,7 +35,8 @@ def test_each_strategy_is_proposed_once_invariants_1_2(bench: Any) -> None:
     for name in STRATEGIES:
         found, strategy = made[f"the strategy {name}"], load_policy(name)
         assert found.parent == 0
-        own = strategy.prompts.model_copy(update={"answer": bench.facts(top_k=7).prompts.answer})
+        found_again = {"reply": bench.facts().prompts.reply} if strategy.store == "external" else {}
+        own = strategy.prompts.model_copy(update=found_again)
         assert found.policy == strategy.model_copy(update={"prompts": own})
 
 
@@ -45,14 +47,17 @@ def test_prompts_are_those_of_the_leader_where_they_fit_invariant_1(bench: Any) 
     assert {found.parent for found in made.values()} == {1}
     assert made["the strategy awe"].policy.prompts == better.prompts
     assert made["the strategy awi"].policy.prompts.write == default_templates().starting("write_profile")
-    assert {found.policy.prompts.answer for found in made.values()} == {better.prompts.answer}
+    external = [found.policy for found in made.values() if found.policy.store == "external"]
+    assert {policy.prompts.reply for policy in external} == {better.prompts.reply}
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_what_was_tried_with_other_prompts_is_not_tried_again_invariant_2(bench: Any, name: str) -> None:
     strategy = load_policy(name)
-    own = strategy.prompts.model_copy(update={"answer": "Mine.\n{query}\n{choices}"})
-    made = proposed_one_after_another(bench, [bench.trial(policy=strategy.model_copy(update={"prompts": own}))])
+    own = {slot: text and f"Mine.\n{text}" for slot, text in strategy.prompts.model_dump().items()}
+    made = proposed_one_after_another(
+        bench, [bench.trial(policy=MemoryPolicy.model_validate(strategy.model_dump() | {"prompts": own}))]
+    )
     assert {found.change for found in made} == {f"the strategy {other}" for other in STRATEGIES if other != name}
 
 

@@ -20,13 +20,12 @@ from mnemotune.optimizer.study import Trial
 from mnemotune.policies.policy import MemoryPolicy
 
 PARTS = {
-    "answer prompt": ("prompts.answer",),
     "reply prompt": ("prompts.reply",),
     "write prompt": ("prompts.write", "prompts.merge"),
     "roles": ("write.roles",),
     "update_every": ("update_every",),
     "buffer_size": ("buffer_size",),
-    "retrieval": ("top_k", "read.order", "read.budget_tokens"),
+    "retrieval": ("top_k", "read.order"),
 }
 SHAPES: tuple[dict[str, Any], ...] = (
     {"mode": "none"},
@@ -41,7 +40,7 @@ SHAPES: tuple[dict[str, Any], ...] = (
         "buffer_size": 0,
         "store": "external",
         "top_k": 5,
-        "read": {"order": "relevance", "budget_tokens": 64},
+        "read": {"order": "relevance"},
         "prompts": {"write": "Mine: {conversation}", "merge": "{memories}{facts}", "reply": "Mine: {memories}"},
     },
     {"mode": "facts", "update_every": 3, "buffer_size": 8, "store": "context"},
@@ -109,8 +108,8 @@ def test_each_part_can_be_lent(bench: Any) -> None:
     ("search", "allowed"),
     [
         ({"prompts": False}, {"roles", "update_every", "buffer_size", "retrieval"}),
-        ({"numbers": False}, {"answer prompt", "reply prompt", "write prompt"}),
-        ({"numbers": False, "slots": ("answer", "reply")}, {"answer prompt", "reply prompt"}),
+        ({"numbers": False}, {"reply prompt", "write prompt"}),
+        ({"numbers": False, "slots": ("reply",)}, {"reply prompt"}),
         ({"numbers": False, "slots": ("write",)}, {"write prompt"}),
         ({"numbers": False, "slots": ("merge",)}, {"write prompt"}),
     ],
@@ -139,14 +138,11 @@ def test_of_the_prompts_that_go_together_only_the_slots_that_are_named_are_lent_
 @pytest.mark.parametrize(
     ("one", "other", "shared"),
     [
-        (0, 1, {"answer prompt"}),
-        (0, 4, {"answer prompt"}),
-        (1, 3, {"answer prompt"}),
-        (2, 3, {"answer prompt", "update_every", "buffer_size"}),
-        (3, 7, {"answer prompt", "update_every", "buffer_size"}),
-        (4, 7, {"answer prompt", "buffer_size"}),
-        (2, 5, {"answer prompt", "reply prompt", "roles", "update_every", "buffer_size", "retrieval"}),
-        (5, 6, {"answer prompt", "write prompt", "roles", "update_every", "buffer_size"}),
+        (2, 3, {"update_every", "buffer_size"}),
+        (3, 7, {"reply prompt", "update_every", "buffer_size"}),
+        (4, 7, {"buffer_size"}),
+        (2, 5, {"reply prompt", "roles", "update_every", "buffer_size", "retrieval"}),
+        (5, 6, {"write prompt", "roles", "update_every", "buffer_size"}),
     ],
 )
 def test_only_what_means_the_same_in_both_is_lent(bench: Any, one: int, other: int, shared: set[str]) -> None:
@@ -154,6 +150,12 @@ def test_only_what_means_the_same_in_both_is_lent(bench: Any, one: int, other: i
     made = [bench.propose("merge", trials, seed=seed) for seed in range(60)]
     assert {part for found in made for part in lent(found)} == shared
     assert all(found.policy is not None for found in made)
+
+
+@pytest.mark.parametrize(("one", "other"), [(0, 1), (0, 4), (1, 3)])
+def test_two_that_have_no_part_in_common_are_not_crossed(bench: Any, one: int, other: int) -> None:
+    """A policy that writes nothing has no prompt, and its buffer is another knob than that of one that writes."""
+    assert not bench.ready("merge", two(bench, SHAPES[one], SHAPES[other]))
 
 
 def test_the_mate_that_is_better_by_more_is_the_likelier(bench: Any) -> None:
@@ -183,7 +185,7 @@ def test_two_that_differ_only_in_what_may_not_change_are_not_crossed(bench: Any)
     prompts = two(bench, FACTS, FACTS)
     assert bench.ready("merge", prompts)
     assert not bench.ready("merge", prompts, prompts=False)
-    assert not bench.ready("merge", prompts, slots=("write", "merge", "reply"))
+    assert not bench.ready("merge", prompts, slots=("write", "merge"))
     numbers = [bench.trial(policy=bench.facts()), bench.trial(1, policy=bench.facts(top_k=5), train={"train0": 0.9})]
     assert bench.ready("merge", numbers)
     assert not bench.ready("merge", numbers, numbers=False)

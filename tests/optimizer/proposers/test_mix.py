@@ -86,7 +86,7 @@ def reflected(bench: Any, model: Any, *, candidates: int, trials: list[Trial] | 
 def numbered(kit: Any) -> Callable[[random.Random], MemoryPolicy]:
     """Make a new policy each time."""
     counted = iter(range(1000))
-    return lambda _: kit.policy(30, prompts={"answer": f"Try {next(counted)}.\n{{query}}\n{{choices}}"})
+    return lambda _: kit.policy(30, prompts={"reply": f"Try {next(counted)}.\n{{memories}}"})
 
 
 def drawn(kit: Any) -> Callable[[random.Random], MemoryPolicy]:
@@ -232,10 +232,10 @@ def test_a_proposal_that_is_known_already_is_made_anew_a_few_times_invariant_4(b
 
 def test_the_same_proposal_in_two_slots_is_made_anew_in_one_of_them_invariant_4(bench: Any) -> None:
     replies = iter(["first", "first", "second", "third"])
-    pupil = bench.kit.pupil(propose=lambda _: bench.kit.reply(f"{next(replies)}: {{query}} {{choices}}"))
+    pupil = bench.kit.pupil(propose=lambda _: bench.kit.reply(f"{next(replies)}: {{memories}}"))
     made = reflected(bench, pupil, candidates=2)
-    texts = [candidate.policy.prompts.answer for candidate in made if candidate.policy is not None]
-    assert texts == ["first: {query} {choices}", "second: {query} {choices}"]
+    texts = [candidate.policy.prompts.reply for candidate in made if candidate.policy is not None]
+    assert texts == ["first: {memories}", "second: {memories}"]
     assert len(pupil.requests) == 3
 
 

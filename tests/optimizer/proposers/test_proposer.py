@@ -47,7 +47,7 @@ LIMITS: tuple[dict[str, Any], ...] = (
     {},
     {"prompts": False},
     {"numbers": False},
-    {"slots": ("answer",)},
+    {"slots": ("reply",)},
     {"slots": ("write",)},
     {"longest_prompt": 60},
 )
@@ -57,11 +57,12 @@ ALLOWED = [
     for limits in LIMITS
     if "numbers" not in limits or PROPOSERS.get(name).prompts
     if "prompts" not in limits or PROPOSERS.get(name).numbers
-    if (name, limits.get("slots")) != ("amemgym", ("answer",))
+    if (name, limits.get("slots")) != ("amemgym", ("reply",))
 ]
 SHAPES: tuple[dict[str, Any], ...] = (
     {},
-    {"buffer_size": 6, "update_every": 2},
+    {"mode": "none"},
+    {"mode": "none", "buffer_size": 6, "update_every": 2},
     {"mode": "verbatim", "update_every": 2, "buffer_size": 4, "store": "external", "top_k": 20},
     {"mode": "verbatim", "update_every": 4, "buffer_size": 2, "store": "context"},
     {"mode": "facts", "update_every": 2, "buffer_size": 4, "store": "external", "top_k": 30},
@@ -314,19 +315,18 @@ def test_prompts_of_the_same_kind_are_inherited_and_others_start_anew(bench: Any
     assert inherit(own, prompt_kinds("profile", "context"), texts) == {
         "write": texts.starting("write_profile"),
         "reply": texts.reply_context,
-        "answer": own.prompts.answer,
     }
 
 
 def test_a_prompt_as_long_as_allowed_is_taken_and_a_longer_one_is_not(bench: Any) -> None:
     parent = bench.trial()
     values = policy_of(parent).model_dump()
-    values["prompts"]["answer"] = "{query}{choices}" + "x" * 84
-    taken = candidate(parent, "answer prompt", values, longest_prompt=100)
+    values["prompts"]["reply"] = "{memories}" + "x" * 90
+    taken = candidate(parent, "reply prompt", values, longest_prompt=100)
     assert taken.policy == MemoryPolicy.model_validate(values)
-    refused = candidate(parent, "answer prompt", values, longest_prompt=99)
-    problem = "prompts.answer: 100 characters are above search.longest_prompt"
-    assert refused == Candidate(0, "answer prompt", None, problem)
+    refused = candidate(parent, "reply prompt", values, longest_prompt=99)
+    problem = "prompts.reply: 100 characters are above search.longest_prompt"
+    assert refused == Candidate(0, "reply prompt", None, problem)
 
 
 def test_a_long_prompt_that_the_parent_has_is_no_reason_to_refuse(bench: Any) -> None:

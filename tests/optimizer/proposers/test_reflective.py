@@ -23,7 +23,7 @@ def of_stage(bench: Any, *stages: str) -> tuple[Evidence, ...]:
     [
         ("write", {"write"}, {"update_every", "roles"}),
         ("read", {"write", "merge", "reply"}, {"buffer_size", "top_k", "order"}),
-        ("utilisation", {"answer"}, set()),
+        ("utilisation", {"reply"}, set()),
     ],
 )
 def test_what_the_failures_belong_to_is_shown_with_them(
@@ -46,7 +46,7 @@ def test_what_the_failures_belong_to_is_shown_with_them(
     [
         ({"prompts": False}, set(), {"update_every", "roles"}),
         ({"numbers": False}, {"write"}, set()),
-        ({"slots": ("merge", "answer")}, set(), {"update_every", "roles"}),
+        ({"slots": ("merge", "reply")}, set(), {"update_every", "roles"}),
     ],
 )
 def test_what_may_not_change_is_not_asked_about(
@@ -78,7 +78,7 @@ def test_numbers_go_where_a_policy_keeps_them_and_are_told(bench: Any) -> None:
     assert write == bench.facts().model_copy(update={"update_every": 6, "write": write.write})
     assert (write.write.mode, write.write.roles) == ("facts", "user")
     assert read == bench.facts().model_copy(update={"buffer_size": 9, "top_k": 7, "read": read.read})
-    assert (read.read.order, read.read.budget_tokens) == ("relevance", None)
+    assert read.read.order == "relevance"
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_a_number_out_of_bounds_is_refused_with_the_reason(bench: Any, top_k: in
 
 
 def test_there_must_be_failures_that_something_belongs_to(bench: Any) -> None:
-    native = [bench.trial(evidence=of_stage(bench, "write", "read"))]
-    assert not bench.ready("reflective", native), "it writes nothing, so that nothing can be written better"
+    native = [bench.trial(policy=bench.kit.policy(mode="none"))]
+    assert not bench.ready("reflective", native), "it has no prompt, and writes nothing"
     assert bench.ready("reflective", [bench.trial(evidence=of_stage(bench, "utilisation"))])
     facts = [bench.trial(policy=bench.facts(), evidence=of_stage(bench, "write"))]
     assert bench.ready("reflective", facts)
-    assert bench.ready("reflective", facts, slots=("answer",)), "numbers are left"
-    assert not bench.ready("reflective", facts, slots=("answer",), numbers=False)
+    assert bench.ready("reflective", facts, slots=("reply",)), "numbers are left"
+    assert not bench.ready("reflective", facts, slots=("reply",), numbers=False)
     assert not bench.ready("reflective", [bench.trial(evidence=())])
 
 
@@ -152,7 +152,7 @@ def test_without_routing_failures_of_all_stages_are_shown_untold_with_all_that_m
     pupil = bench.kit.pupil()
     trials = [bench.trial(policy=bench.facts(), evidence=of_stage(bench, "utilisation"))]
     bench.propose("reflective", trials, model=pupil, routing=False)
-    assert bench.kit.shown(pupil, "current_prompts").keys() == {"write", "merge", "reply", "answer"}
+    assert bench.kit.shown(pupil, "current_prompts").keys() == {"write", "merge", "reply"}
     numbers = {"update_every", "roles", "buffer_size", "top_k", "order"}
     assert bench.kit.shown(pupil, "current_numbers").keys() == numbers
     told = bench.kit.shown(pupil, "failures")

@@ -53,23 +53,22 @@ def test_a_prompt_that_the_parent_has_not_is_the_one_of_the_texts_given_invarian
     space = {"modes": ["facts"], "stores": ["external"]}
     policy = made(bench, name, [bench.trial()], templates=texts, space=space)
     assert (policy.prompts.write, policy.prompts.merge, policy.prompts.reply) == tuple(own.values())
-    assert policy.prompts.answer == bench.kit.policy().prompts.answer
 
 
 @EACH
 def test_a_change_of_mode_keeps_the_prompts_that_still_fit_invariant_1(bench: Any, name: str) -> None:
-    """The answer prompt goes along into every mode; a write prompt is made for one mode."""
+    """A reply prompt goes along wherever memories are stored alike; a write prompt is made for one mode."""
     own = bench.facts(prompts={"write": "My facts: {conversation}"})
     modes = set()
     for seed in range(40):
         policy = made(bench, name, [bench.trial(policy=own)], seed=seed)
         modes.add(policy.write.mode)
-        assert policy.prompts.answer == own.prompts.answer
+        replies = {"external": own.prompts.reply, "context": default_templates().reply_context, None: None}
+        assert policy.prompts.reply == replies[policy.store]
         if policy.write.mode == "facts" and policy.store == "external":
             assert policy.prompts == own.prompts
         elif policy.write.mode == "facts":
             assert policy.prompts.write == own.prompts.write
-            assert policy.prompts.reply == default_templates().reply_context
         elif policy.write.mode == "profile":
             assert policy.prompts.write == default_templates().starting("write_profile")
         else:
@@ -93,17 +92,6 @@ def test_a_parent_outside_the_space_leads_back_into_it_invariant_2(bench: Any, n
     assert SPACE.point_of(outside) is None
     for seed in range(10):
         assert point(made(bench, name, [bench.trial(policy=outside)], seed=seed))
-
-
-@EACH
-def test_a_reading_budget_stays_where_something_is_read(bench: Any, name: str) -> None:
-    limited = bench.facts(read={"budget_tokens": 64})
-    budgets = set()
-    for seed in range(30):
-        policy = made(bench, name, [bench.trial(policy=limited)], seed=seed)
-        budgets.add(policy.read.budget_tokens)
-        assert policy.read.budget_tokens == (None if policy.write.mode == "none" else 64)
-    assert budgets == {None, 64}
 
 
 def test_tpe_mostly_takes_a_small_step_and_now_and_then_a_jump(bench: Any) -> None:
@@ -132,7 +120,7 @@ def test_they_learn_where_scores_are_high(bench: Any, name: str) -> None:
     space = {"modes": ["verbatim", "profile"]}
 
     def drawn(good: str) -> Counter[str]:
-        trials = [bench.trial(train={"train0": 1.0, "train1": 1.0})]
+        trials = [bench.trial(policy=bench.kit.policy(mode="none"), train={"train0": 1.0, "train1": 1.0})]
         for number in range(1, 25):
             mode = ("verbatim", "profile")[number % 2]
             policy = bench.kit.policy(mode=mode, update_every=2, buffer_size=number, store="context")

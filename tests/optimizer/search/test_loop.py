@@ -134,7 +134,7 @@ async def test_a_worse_candidate_is_dropped_in_the_race_and_costs_no_validation(
 async def test_a_candidate_must_beat_the_best_too_before_it_is_validated(kit: Any, make_rig: MakeRig) -> None:
     """It comes from the seed, which is best for one user, and beats it; but another was accepted meanwhile."""
     counted = count()
-    pupil = kit.pupil(propose=lambda _: kit.reply(f"Care 60. Try {next(counted)}.\n{{query}}\n{{choices}}"))
+    pupil = kit.pupil(propose=lambda _: kit.reply(f"Care 60. Try {next(counted)}.\n{{memories}}"))
     rig = make_rig(pupil=pupil, search=searching(generations=2, candidates=12))
     evidence = (Evidence("utilisation", "Question: who?"),)
     users = ("train0", "train1", "train2", "train3")
@@ -180,7 +180,7 @@ async def test_a_candidate_meets_its_parent_and_the_leader_in_one_race_on_the_sa
 ) -> None:
     """It beats the seed, from which it comes, and is far from the leader, which nobody has accepted."""
     counted = count()
-    pupil = kit.pupil(propose=lambda _: kit.reply(f"Care 60. Try {next(counted)}.\n{{query}}\n{{choices}}"))
+    pupil = kit.pupil(propose=lambda _: kit.reply(f"Care 60. Try {next(counted)}.\n{{memories}}"))
     search = searching(seed=2, generations=1, candidates=12, race_block=block)
     rig, evidence = (
         make_rig(pupil=pupil, search=search, splits=kit.splits(6)),
@@ -244,12 +244,12 @@ async def test_an_equal_candidate_of_the_same_generation_is_raced_once_invariant
 async def test_a_broken_candidate_costs_no_episode_and_says_what_is_broken_invariant_7(
     kit: Any, make_rig: MakeRig
 ) -> None:
-    rig = make_rig(pupil=kit.pupil(edits=lambda text: text.replace("{choices}", "")))
+    rig = make_rig(pupil=kit.pupil(edits=lambda text: text.replace("{memories}", "")))
     await rig.run(kit.policy(20))
     rig.check()
     assert len(rig.study.trials) == 5
     for trial in rig.study.trials[1:]:
-        assert (trial.decided_at, trial.policy, trial.reason) == ("check", None, "prompts.answer: lacks {choices}")
+        assert (trial.decided_at, trial.policy, trial.reason) == ("check", None, "prompts.reply: lacks {memories}")
     assert set(spent_by(rig.study.trials[1:])) == {"propose"}
 
 
@@ -334,7 +334,7 @@ class ScriptedScreen:
     async def screen(
         self, candidates: Sequence[MemoryPolicy], trials: Sequence[Trial], *, generation: int
     ) -> list[Verdict]:
-        cares = [int("".join(filter(str.isdigit, (c.prompts.answer or "").split(".")[0]))) for c in candidates]
+        cares = [int("".join(filter(str.isdigit, (c.prompts.reply or "").split(".")[0]))) for c in candidates]
         self.shown.append(cares)
         return [Verdict(keep=care <= self.most, reason=f"care {care} looks bad") for care in cares]
 
@@ -357,7 +357,7 @@ async def test_each_candidate_gets_its_own_verdict_whatever_stands_between_invar
     kit: Any, make_rig: MakeRig
 ) -> None:
     """The screen sees no broken candidates, and its verdicts still find the right ones."""
-    prompts = ["Care 90.\n{query}\n{choices}", "broken", "Care 30.\n{query}\n{choices}", "broken too"]
+    prompts = ["Care 90.\n{memories}", "broken", "Care 30.\n{memories}", "broken too"]
     replies = iter(prompts)
     screen = ScriptedScreen(most=50)
     rig = make_rig(
@@ -382,7 +382,7 @@ async def test_the_screen_sees_each_new_candidate_once_and_none_that_was_tried_b
     screen = ScriptedScreen(most=50)
     rig = make_rig(
         screen=screen,
-        pupil=kit.pupil(propose=lambda _: kit.reply(f"Care {next(cares)}.\n{{query}}\n{{choices}}")),
+        pupil=kit.pupil(propose=lambda _: kit.reply(f"Care {next(cares)}.\n{{memories}}")),
         search=searching(generations=2, candidates=3),
     )
     await rig.run(kit.policy(20))
@@ -445,8 +445,11 @@ async def test_a_proposer_that_never_answers_leaves_the_numbers_to_evolve(kit: A
     assert await rig.run(kit.policy(20)) == "all 3 generations are done"
     rig.check()
     assert any(trial.decided_at in {"race", "validate"} for trial in rig.study.trials)
-    answers = {trial.policy.prompts.answer for trial in rig.study.trials if trial.policy is not None}
-    assert answers == {kit.policy(20).prompts.answer}
+    texts, own = default_templates(), kit.policy(20).prompts.reply
+    known = {None: {None}, "external": {texts.reply_external}, "context": {own, texts.reply_context}}
+    policies = [trial.policy for trial in rig.study.trials if trial.policy is not None]
+    assert all(policy.prompts.reply in known[policy.store] for policy in policies)
+    assert sum(policy.prompts.reply == own for policy in policies) > 1
 
 
 async def test_a_policy_that_writes_evolves_its_write_prompt_too(kit: Any, make_rig: MakeRig) -> None:
@@ -457,7 +460,7 @@ async def test_a_policy_that_writes_evolves_its_write_prompt_too(kit: Any, make_
             "update_every": 2,
             "buffer_size": 0,
             "store": "context",
-            "prompts": {"answer": kit.policy(100).prompts.answer},
+            "prompts": {"reply": kit.policy(100).prompts.reply},
         }
     )
     forgetful = kit.pupil(edits=lambda text: f"Note every pet.\n{text}")

@@ -46,7 +46,7 @@ async def test_where_all_candidates_score_the_same_nothing_is_accepted_or_even_v
     kit: Any, make_rig: MakeRig
 ) -> None:
     counted = count()
-    pupil = kit.pupil(careless=True, propose=lambda _: kit.reply(f"Try {next(counted)}.\n{{query}}\n{{choices}}"))
+    pupil = kit.pupil(careless=True, propose=lambda _: kit.reply(f"Try {next(counted)}.\n{{memories}}"))
     rig = make_rig(pupil=pupil, search=searching(generations=4))
     await rig.run(kit.policy(0))
     rig.check()
@@ -62,7 +62,7 @@ async def test_of_candidates_that_differ_by_luck_alone_hardly_one_is_accepted(ki
     raced = accepted = 0
     for seed in range(6):
         counted = count()
-        reply = lambda _, counted=counted: kit.reply(f"Try {next(counted)}.\n{{query}}\n{{choices}}")  # noqa: E731
+        reply = lambda _, counted=counted: kit.reply(f"Try {next(counted)}.\n{{memories}}")  # noqa: E731
         search = searching(seed=seed, generations=3, candidates=2, proposers=("reflective",))
         rig = make_rig(pupil=kit.pupil(lucky=True, propose=reply), search=search, splits=kit.splits(3, 6))
         await rig.run(kit.policy(0))
@@ -138,7 +138,7 @@ async def test_a_candidate_that_is_perfect_is_judged_by_what_it_is_compared_with
     found_last: tuple[bool, str] | None,
 ) -> None:
     """Its score is 1 for every user; the others' are made up, above 1 too. What leads is looked at last."""
-    pupil = kit.pupil(propose=lambda _: kit.reply("Care 100.\n{query}\n{choices}"))
+    pupil = kit.pupil(propose=lambda _: kit.reply("Care 100.\n{memories}"))
     rig = make_rig(pupil=pupil, search=searching(candidates=1, **search), splits=kit.splits(validation=6))
     for number, scores in enumerate([seed] if best is None else [seed, best]):
         values = {
@@ -169,7 +169,7 @@ async def test_a_candidate_that_is_perfect_is_judged_by_what_it_is_compared_with
 
 async def test_each_look_makes_the_next_dearer_but_the_last(kit: Any, make_rig: MakeRig) -> None:
     """The same gain is sure at the first look, and not after many in vain; the last has a level of its own."""
-    pupil = kit.pupil(propose=lambda _: kit.reply("Care 100.\n{query}\n{choices}"))
+    pupil = kit.pupil(propose=lambda _: kit.reply("Care 100.\n{memories}"))
     for looks, accepted in ((0, True), (20, False)):
         search = searching(candidates=1, generations=GENERATIONS_BETWEEN_LOOKS + 1)
         rig = make_rig(pupil=pupil, search=search, splits=kit.splits(validation=6))
@@ -178,10 +178,10 @@ async def test_each_look_makes_the_next_dearer_but_the_last(kit: Any, make_rig: 
         parts = {"train": spread(SEED["train"], "train"), "validation": validation, "evidence": evidence}
         rig.study.append(kit.trial(0, policy=kit.policy(30), **parts))
         for number in range(1, looks + 1):
-            policy = kit.policy(60, prompts={"answer": f"Try {number}: {{query}}{{choices}}"})
+            policy = kit.policy(60, prompts={"reply": f"Try {number}: {{memories}}"})
             looked = {"policy": policy, "decided_at": "validate", "look": seen_at(0.0001), "generation": 1}
             rig.study.append(kit.trial(number, **looked, **parts))
-        other = kit.policy(60, prompts={"answer": "Wait: {query}{choices}"})
+        other = kit.policy(60, prompts={"reply": "Wait: {memories}"})
         rig.study.append(kit.trial(looks + 1, policy=other, generation=GENERATIONS_BETWEEN_LOOKS, **parts))
         await rig.run(kit.policy(30))
         trial = next(trial for trial in rig.study.trials if trial.policy == kit.policy(100))

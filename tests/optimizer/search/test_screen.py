@@ -103,7 +103,7 @@ class TestDropWriters(ScreenConformance):
 
 @dataclass
 class Known:
-    """Forecasts by what a policy's answer prompt asks for; NaN for some."""
+    """Forecasts by what a policy's reply prompt asks for; NaN for some."""
 
     unknown: tuple[str, ...] = ()
     asked: list[str] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Known:
         self.asked.append(policy.key)
         if policy.write.mode in self.unknown:
             return float("nan")
-        return int("".join(filter(str.isdigit, (policy.prompts.answer or "").split(".")[0]))) / 100
+        return int("".join(filter(str.isdigit, (policy.prompts.reply or "").split(".")[0]))) / 100
 
 
 @pytest.fixture

@@ -50,9 +50,9 @@ def placed(draw: st.DrawFn) -> dict[str, Any]:
         return {"policy": None}
     space = SearchConfig().space
     point = NumberSampler(space, [], seed=draw(st.integers(0, 2**31 - 1))).jump()
-    answer = f"{draw(texts)}{{query}}\n{{choices}}{draw(texts)}"
-    prompts = default_prompts(point["mode"], point.get("store")) | {"answer": answer}
-    policy = apply_point(point, space, prompts)
+    reply = f"{draw(texts)}{{memories}}{draw(texts)}"
+    prompts = default_prompts(point["mode"], point.get("store"))
+    policy = apply_point(point, space, prompts | ({"reply": reply} if prompts else {}))
     if kind == "outside":
         return {"policy": policy}
     return {"policy": policy, "params": point, "distributions": distributions(point, space)}

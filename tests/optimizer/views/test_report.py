@@ -258,7 +258,7 @@ def test_a_run_that_looked_at_nothing_has_no_table_of_looks(make_rig: Any, kit: 
 
 
 def test_the_prompt_that_evolved_is_compared_with_the_seeds_line_by_line(page: Page) -> None:
-    assert "The answer prompt, compared with the seed policy's" in page.words()
+    assert "The reply prompt, compared with the seed policy's" in page.words()
     assert "Care 20." in page.words()
     kinds = [attributes.get("class") for attributes in page.named("span")]
     assert {"same", "added", "removed"} <= set(kinds)
@@ -353,7 +353,7 @@ def test_a_run_whose_every_episode_failed_has_a_report(finished: Outcome, make_r
 
 
 def test_nothing_in_a_prompt_a_reason_or_a_name_becomes_html(finished: Outcome, make_rig: Any, kit: Any) -> None:
-    evil = kit.policy(prompts={"answer": f"{EVIL} {{query}} {{choices}}"})
+    evil = kit.policy(prompts={"reply": f"{EVIL} {{memories}}"})
     rig = make_rig()
     rig.study.append(kit.trial(policy=evil))
     rig.study.append(kit.trial(1, reason=EVIL, change=EVIL))
@@ -368,7 +368,7 @@ def test_nothing_in_a_prompt_a_reason_or_a_name_becomes_html(finished: Outcome, 
 
 
 def test_a_prompt_with_odd_characters_is_shown(make_rig: Any, kit: Any) -> None:
-    odd = kit.policy(prompts={"answer": "Tab\there, \u2028 line, emoji 🐘, ümläut, \r\n{query}\n\n\n{choices}"})
+    odd = kit.policy(prompts={"reply": "Tab\there, \u2028 line, emoji 🐘, ümläut, \r\n{memories}\n\n\nEnd"})
     rig = make_rig()
     rig.study.append(kit.trial(policy=odd))
     html = render_report(as_outcome(rig, odd))

@@ -266,7 +266,7 @@ async def test_a_memory_goes_on_under_a_rewritten_policy(
 ) -> None:
     memory = open_memory(make_policy("verbatim"), make_model(), LexicalEmbedder())
     await observe_all(memory, rounds(2))
-    policy = make_policy("verbatim", prompts={"reply": "Known:\n{memories}", "answer": "{query}\n{choices}"})
+    policy = make_policy("verbatim", prompts={"reply": "Known:\n{memories}"})
     await memory.adopt(policy)
     assert memory.policy == policy
     assert (await shown(memory, "Hi"))[0].content == "Known:\n- user: I say 0.\n- assistant: You said 0."

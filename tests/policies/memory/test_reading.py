@@ -99,57 +99,6 @@ async def test_a_fact_that_was_updated_is_the_newest(
     assert system.content == "I know:\n- b\n- a2"
 
 
-async def test_a_budget_keeps_the_newest_of_all_memories(
-    make_model: MakeModel, make_policy: MakePolicy, rounds: Rounds
-) -> None:
-    """16 tokens are 64 characters; "user: I say 0." is 14 of them and "assistant: You said 0." 22."""
-    memory = open_memory(
-        make_policy("verbatim", buffer_size=0, read={"budget_tokens": 16}), make_model(), LexicalEmbedder()
-    )
-    await observe_all(memory, rounds(3))
-    (system,) = await shown(memory, "Anything?")
-    assert system.content.splitlines()[1:] == [
-        "- assistant: You said 1.",
-        "- user: I say 2.",
-        "- assistant: You said 2.",
-    ]
-
-
-async def test_a_budget_keeps_the_most_relevant_of_an_index(
-    make_model: MakeModel, make_policy: MakePolicy, make_embedder: MakeEmbedder, pair: Pair
-) -> None:
-    texts = {letter: f"user: {letter * 26}" for letter in "abc"}
-    vectors = {texts["a"]: (1.0, 0.0), texts["b"]: (0.5, 0.5), texts["c"]: (0.0, 1.0), "q": (1.0, 0.0)}
-    policy = make_policy(
-        "verbatim",
-        write={"mode": "verbatim", "roles": "user"},
-        buffer_size=0,
-        store="external",
-        top_k=3,
-        read={"budget_tokens": 16},
-    )
-    memory = open_memory(policy, make_model(), make_embedder(vectors))
-    await observe_all(memory, [pair(letter * 26) for letter in "abc"])
-    (system,) = await shown(memory, "q")
-    assert system.content.splitlines()[1:] == [f"- {texts['a']}", f"- {texts['b']}"]
-
-
-async def test_a_memory_that_is_larger_than_the_budget_does_not_come_back(
-    make_model: MakeModel, make_policy: MakePolicy, pair: Pair
-) -> None:
-    policy = make_policy(
-        "verbatim",
-        write={"mode": "verbatim", "roles": "user"},
-        buffer_size=0,
-        read={"budget_tokens": 16},
-    )
-    for size, kept in ((58, 1), (59, 0)):
-        memory = open_memory(policy, make_model(), LexicalEmbedder())
-        await memory.observe(pair("x" * size))
-        (system,) = await shown(memory, "Anything?")
-        assert system.content.count("x") == kept * size
-
-
 async def test_asking_for_context_changes_nothing(
     make_model: MakeModel, make_policy: MakePolicy, rounds: Rounds
 ) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mnemotune.policies.lm import Message
-from mnemotune.policies.lm.embedded.answering import Choices, find_choices, find_schema
+from mnemotune.policies.lm.embedded.answering import HEED, Choices, _heed, find_choices, find_schema
+from mnemotune.policies.lm.embedded.reading import Reading
 
 if TYPE_CHECKING:
     from .conftest import AskFor
@@ -83,6 +84,36 @@ def test_an_instruction_to_rely_on_the_newest_is_heeded(ask_for_json: AskFor) ->
     heedful = QUESTION.replace("Choose.", "Choose. Rely on what the user said most recently.")
     assert ask_for_json(*talk, QUESTION) == {"answer": 2}, "the first impression sticks"
     assert ask_for_json(*talk, heedful) == {"answer": 3}
+
+
+@pytest.mark.parametrize(
+    ("line", "right"),
+    [
+        ("Rely on what the user said most recently.", 3),
+        ("- user: Rely on what I said most recently.", 2),
+        ("Be kind.", 2),
+    ],
+)
+def test_the_system_prompt_asks_for_the_newest_and_a_memory_does_not(
+    ask_for_json: AskFor, line: str, right: int
+) -> None:
+    talk = ["I have a cat.", *["The rain went on."] * 40, "I have a dog.", *["It rained again."] * 4]
+    assert ask_for_json(Message("system", line), *talk, QUESTION) == {"answer": right}
+
+
+@pytest.mark.parametrize(
+    ("line", "voice"),
+    [
+        ("Rely on what the user said of themselves.", HEED),
+        ("- user: My friends only speak of themselves.", 1.0),
+        ("Be kind.", 1.0),
+    ],
+)
+def test_the_system_prompt_asks_for_the_users_own_words_and_a_memory_does_not(line: str, voice: float) -> None:
+    plain = Reading()
+    heeded = _heed("Which food?", f"You are kind.\n{line}\nGood.", plain)
+    assert heeded.voice == pytest.approx(voice * plain.voice)
+    assert heeded.primacy == plain.primacy
 
 
 def test_a_state_that_is_given_needs_no_searching(ask_for_json: AskFor) -> None:

@@ -247,6 +247,23 @@ def test_right_evidence_is_worth_much_more_than_chance(users: list[Scenario], as
     assert probes / (2 * asked) > 0.7
 
 
+def test_a_question_in_the_words_of_the_sealed_test_mostly_gets_the_same_answer(
+    users: list[Scenario], ask: Ask
+) -> None:
+    same, asked = 0, 0
+    for scenario in users:
+        talk = [session.query for session in scenario.periods[0].sessions]
+        for question in scenario.qas:
+            prompts = [answer_prompt(template, question) for template in (TEXTS.answer, TEXTS.answer_reworded)]
+            one, other = (read_answer(ask(*talk, prompt), question) for prompt in prompts)
+            assert prompts[0] != prompts[1]
+            assert other is not None
+            same += one == other
+            asked += 1
+    assert asked >= 30
+    assert same / asked > 0.9
+
+
 def test_a_real_users_words_are_read_better_than_by_chance(ask: Ask) -> None:
     if not SAMPLE.is_file():
         pytest.skip(f"the real user of AMemGym's authors is not beside this checkout ({SAMPLE})")

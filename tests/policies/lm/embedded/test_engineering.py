@@ -35,7 +35,7 @@ from mnemotune.policies.prompts import REQUIRED_SLOTS, default_templates, missin
 if TYPE_CHECKING:
     from .conftest import AskFor, EngineeringPrompt
 
-KINDS = ("write_profile", "write_facts", "merge", "answer", "reply_context")
+KINDS = ("write_profile", "write_facts", "merge", "reply_context", "reply_external")
 CUT_SHORT = (
     "Stage: write\n"
     "Question: Which plants suit my balcony?\n"
@@ -84,7 +84,7 @@ def is_kept(prompt: str, edited: str) -> bool:
 
 
 def test_prompts_numbers_and_failures_are_found_in_their_sections(engineering_prompt: EngineeringPrompt) -> None:
-    prompts = {"write": "Note {conversation}.\n\nBe kind.", "answer": 'Say "{choices}".'}
+    prompts = {"write": "Note {conversation}.\n\nBe kind.", "reply": 'Say "{memories}".'}
     numbers = {"top_k": "30 (2 to 60): memories", "roles": "both (user or both): whose"}
     task = find_engineering_task(engineering_prompt(prompts, ["one", "two\nlines"], numbers))
     assert task == EngineeringTask(prompts, numbers, ("one", "two\nlines"))
@@ -128,7 +128,7 @@ def test_a_prompt_that_says_respond_with_is_read_to_its_end(engineering_prompt: 
 def test_the_reply_is_an_analysis_the_prompts_and_the_numbers(
     ask_for_json: AskFor, engineering_prompt: EngineeringPrompt
 ) -> None:
-    prompts = {"write": default_templates().write_facts, "reply": "Memories: {memories}"}
+    prompts = {"write": default_templates().write_facts, "reply": f"{NEWEST}\n{OWN_WORDS}\nMemories: {{memories}}"}
     reply = ask_for_json(engineering_prompt(prompts, [CUT_SHORT], {"update_every": "8 (2 to 16)"}))
     assert list(reply) == ["analysis", "improved_prompts", "improved_numbers"]
     assert reply["analysis"].startswith("Added: ")
@@ -190,12 +190,12 @@ def test_a_label_that_holds_something_else_asks_for_labels_of_their_own() -> Non
     assert SEPARATE not in improved(default_templates().write_facts, displaced), "facts have no labels"
 
 
-def test_a_merge_prompt_learns_to_replace_and_a_question_to_rely_on_the_newest_and_the_users_own_words() -> None:
+def test_a_merge_prompt_learns_to_replace_and_a_reply_prompt_to_rely_on_the_newest_and_the_users_own_words() -> None:
     assert REPLACE in improved(default_templates().merge, CUT_SHORT)
-    edited = improved(default_templates().answer, CUT_SHORT)
+    edited = improved(default_templates().reply_context, HELD)
     assert NEWEST in edited
     assert OWN_WORDS in edited
-    assert edited.index(NEWEST) < edited.index("{choices}")
+    assert edited.index(NEWEST) < edited.index("{memories}")
 
 
 def test_without_failures_there_is_nothing_to_add() -> None:
