@@ -126,8 +126,8 @@ class Evaluator:
             self._run(policy, tasks, rollouts, stages, done), self._find_bounds(tasks)
         )
         episodes = [_without_bounds(episode, problems.get(episode.task)) for episode in episodes]
-        found = {task.id: self._bounds[task.id] for task in tasks if task.id in self._bounds}
-        settled, bounds = self.track.settle(tasks, episodes, found)
+        known = {task.id: self._bounds[task.id] for task in tasks if task.id in self._bounds}
+        settled, bounds = self.track.settle(tasks, episodes, known)
         return Evaluation(
             policy=policy,
             groups=score_groups(self.track, tasks, settled, bounds),
@@ -157,15 +157,15 @@ class Evaluator:
     def _rollouts(
         self, policy: MemoryPolicy, tasks: Sequence[Task], replays: Mapping[str, Episode] | None
     ) -> list[Rollout]:
-        found: list[Rollout] = []
+        rollouts: list[Rollout] = []
         for task in tasks:
             replay = None if replays is None else _replay_of(task, replays)
             under_way = self._under_way.get((policy.key, task.id))
-            after = found[-1] if found else None
-            found.append(under_way or self.track.begin(task, policy, self.cast, replay=replay, after=after))
+            after = rollouts[-1] if rollouts else None
+            rollouts.append(under_way or self.track.begin(task, policy, self.cast, replay=replay, after=after))
         for task in tasks:  # only now, so that none is lost where another cannot begin
             self._under_way.pop((policy.key, task.id), None)
-        return found
+        return rollouts
 
     async def _run(
         self,
@@ -208,8 +208,10 @@ class Evaluator:
             model = Metered(self.cast.assistant)
             new = [task for task in tasks if task.id not in self._bounds]
             problems: dict[str, LanguageModelError] = {}
-            found = await side_by_side(self._find_bounds_of(task, replace(self.cast, assistant=model)) for task in new)
-            for task, bounds in zip(new, found, strict=True):
+            bounds_or_errors = await side_by_side(
+                self._find_bounds_of(task, replace(self.cast, assistant=model)) for task in new
+            )
+            for task, bounds in zip(new, bounds_or_errors, strict=True):
                 if isinstance(bounds, LanguageModelError):
                     problems[task.id] = bounds
                 else:

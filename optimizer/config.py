@@ -11,8 +11,6 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -23,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..data.record import Record
 from ..data.registry import Registry, UnknownPartError
 from ..data.resources import resource
 from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
@@ -64,13 +63,7 @@ class ConfigError(ValueError):
     """Say what is wrong with a config, naming the file and the key."""
 
 
-class Section(BaseModel):
-    """A part of a config; unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class SplitSizes(Section):
+class SplitSizes(Record):
     """Users in each split; the splits are disjoint."""
 
     train: Positive
@@ -80,14 +73,14 @@ class SplitSizes(Section):
     """Deals the users; kept apart from the search's seed, so that searches share their test users."""
 
 
-class Rounds(Section):
+class Rounds(Record):
     """Rounds of a session, as in AMemGym's env config."""
 
     init: Positive = 1
     update: Positive = 2
 
 
-class BudgetLimits(Section):
+class BudgetLimits(Record):
     """What the whole run may spend over all roles, the final test included; None is no limit."""
 
     calls: Positive | None = None
@@ -96,7 +89,7 @@ class BudgetLimits(Section):
     seconds: Annotated[float, Field(gt=0)] | None = None
 
 
-class Screening(Section):
+class Screening(Record):
     """How candidates are ranked before any episode is spent on them: by what MemRM says that they would still know."""
 
     model: str = "tiny"
@@ -109,7 +102,7 @@ class Screening(Section):
     """Rank correlation of forecasts and raced scores below which nothing is dropped any more."""
 
 
-class SearchConfig(Section):
+class SearchConfig(Record):
     """The evolution loop."""
 
     seed: int = 0
@@ -193,13 +186,9 @@ class SearchConfig(Section):
         return first + (self.generations - 1) * self.candidates if self.generations else 0
 
     @model_validator(mode="after")
-    def _check_proposers(self) -> SearchConfig:
+    def _check(self) -> SearchConfig:
         if not self.at_work:
             raise ValueError("proposers: none of them may change anything; allow `prompts` or `numbers`")
-        return self
-
-    @model_validator(mode="after")
-    def _check_objective(self) -> SearchConfig:
         if self.off_policy and self.aim.counts_cost:
             raise ValueError(
                 "objective: off_policy, nobody replies, so that what a turn costs is not known; "
@@ -226,7 +215,7 @@ class GenerationConfig(GenerationPlan):
         return GenerationPlan(**{name: getattr(self, name) for name in GenerationPlan.model_fields})
 
 
-class Tracking(Section):
+class Tracking(Record):
     """Where MLflow keeps its view of the runs."""
 
     uri: str | None = None
@@ -314,14 +303,10 @@ class Config(ModelsConfig):
         return given | {"search": search | {"space": space}}
 
     @model_validator(mode="after")
-    def _check_space(self) -> Config:
+    def _check(self) -> Config:
         shares = [knob.limited_by for knob, _ in self.search.space.searched if knob.shares_budget]
         if shares and self.context_tokens is None:
             raise ValueError(f"search.space.{shares[0]}: has no effect without context_tokens; leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _check_start(self) -> Config:
         if self.seed_policy.evolution is not None and self.search.generations:
             raise ValueError(
                 "seed_policy: a policy that rewrites its own prompts is a baseline; the search starts from a plain one"

@@ -118,5 +118,5 @@ def _evolution_config(policy: MemoryPolicy) -> dict[str, Any]:
     targets = [names.get(t, "memory_update_prompt" if profile else "fact_extraction_prompt") for t in evolution.targets]
     by_types = "guided_info_type" if evolution.guided else "info_type"
     start = by_types if "info_types" in evolution.targets else "default"
-    told = {"cadence": "period", "feedback_types": feedback, "targets": targets, "init_prompt_type": start}
-    return {"evolution_config": told}
+    values = {"cadence": "period", "feedback_types": feedback, "targets": targets, "init_prompt_type": start}
+    return {"evolution_config": values}

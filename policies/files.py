@@ -115,10 +115,10 @@ def without_retired(values: Any, *, where: str) -> Any:
 
 def policy_problems(error: ValidationError) -> list[str]:
     """Return one line per problem, each naming the field: not a list that is too short for what is wrong in it."""
-    found = error.errors()
-    inside = {e["loc"][:depth] for e in found for depth in range(len(e["loc"]))}
+    problems = error.errors()
+    inside = {e["loc"][:depth] for e in problems for depth in range(len(e["loc"]))}
     lines = []
-    for e in found:
+    for e in problems:
         if e["type"] == "too_short" and e["loc"] in inside:
             continue
         place = ".".join(map(str, e["loc"]))

@@ -7,8 +7,9 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, model_validator
 
+from ..data.record import Record
 from .knob import Knob, Range
 from .prompts import Templates, default_templates, missing_slots, render
 from .space import KNOBS, REGISTERED, effective, every_knob, flat, problems
@@ -26,11 +27,7 @@ BUILTIN = "builtin"
 """The memory that runs under a policy that names none."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Write(_Part):
+class Write(Record):
     """What becomes a memory."""
 
     mode: WriteMode
@@ -39,14 +36,14 @@ class Write(_Part):
     """Whose messages are written."""
 
 
-class Read(_Part):
+class Read(Record):
     """How memories come back."""
 
     order: Literal["time", "relevance"] = "time"
     """time: oldest first; relevance: most relevant first."""
 
 
-class Prompts(_Part):
+class Prompts(Record):
     """The policy's texts, with named slots; None where the policy has no use for one."""
 
     write: str | None = None
@@ -60,7 +57,7 @@ class Prompts(_Part):
     """The system prompt. Slot: {memories}."""
 
 
-class Evolution(_Part):
+class Evolution(Record):
     """How prompts are rewritten within each user's life, by the assistant's own model, after each period's questions.
 
     After AMemGym (ICLR 2026), section on self-evolution: each user starts from the policy's prompts, and nothing is
@@ -79,7 +76,7 @@ class Evolution(_Part):
     """Whether the model is shown what some other questions need to know (``info_types`` only)."""
 
 
-class Others(_Part):
+class Others(Record):
     """Values of knobs that other packages have registered, by name; what is the default is left out."""
 
     model_config = ConfigDict(extra="allow")
@@ -99,7 +96,7 @@ class Others(_Part):
         return self.__pydantic_extra__
 
 
-class MemoryPolicy(_Part):
+class MemoryPolicy(Record):
     """How an assistant writes, stores and reads memories: its prompts and its numbers.
 
     A field that has no effect must be left out, so that equal behaviour means an equal ``key``. Units are messages, as
@@ -215,52 +212,52 @@ class MemoryPolicy(_Part):
 
     @model_validator(mode="after")
     def _check(self) -> MemoryPolicy:
-        found = [*problems(self.values, self._table), *self._buffered(), *self._without_place()]
-        found += [*self._slots(), *self._evolving()]
-        if found:
-            raise ValueError("; ".join(found))
+        faults = [*problems(self.values, self._table), *self._buffered(), *self._without_place()]
+        faults += [*self._slots(), *self._evolving()]
+        if faults:
+            raise ValueError("; ".join(faults))
         return self
 
     def _buffered(self) -> list[str]:
         """Return what is wrong with the two numbers of the buffer, which only go together."""
         written, sized, paced = self.write.mode != "none", self.buffer_size is not None, self.update_every is not None
-        found = ["buffer_size: needed when something is written"] if written and not sized else []
+        faults = ["buffer_size: needed when something is written"] if written and not sized else []
         if (written or sized) and not paced:
-            found.append("update_every: needed when messages are evicted from the buffer")
+            faults.append("update_every: needed when messages are evicted from the buffer")
         if paced and not (written or sized):
-            found.append("update_every: has no effect when all messages are kept; leave it out")
-        return found
+            faults.append("update_every: has no effect when all messages are kept; leave it out")
+        return faults
 
     def _without_place(self) -> list[str]:
         """Return what is wrong with the parts of other packages, and with types of information that nothing holds."""
-        found = ["backend: has no effect with the built-in memory; leave it out"] if self.backend == BUILTIN else []
+        faults = ["backend: has no effect with the built-in memory; leave it out"] if self.backend == BUILTIN else []
         for name, value in self.knobs.values.items():
             if name not in REGISTERED.names:
-                found.append(f"knobs.{name}: no such knob; install or register what brings it")
+                faults.append(f"knobs.{name}: no such knob; install or register what brings it")
             elif (domain := REGISTERED.get(name).domain) is not None and not domain.allows(value):
-                found.append(f"knobs.{name}: {value!r} is not allowed; it is searched among {domain}")
+                faults.append(f"knobs.{name}: {value!r} is not allowed; it is searched among {domain}")
         if self.prompts.info_types is not None and "{info_types}" not in (self.prompts.write or ""):
-            found.append("prompts.info_types: has no effect unless prompts.write holds {info_types}")
-        return found
+            faults.append("prompts.info_types: has no effect unless prompts.write holds {info_types}")
+        return faults
 
     def _slots(self) -> list[str]:
-        found = []
+        faults = []
         for slot, text in self.prompts.model_dump().items():
             if text is not None and slot in self.prompt_kinds:
                 missing = missing_slots(self.prompt_kinds[slot], text)
-                found += [f"prompts.{slot}: lacks {{{name}}}" for name in missing]
-        return found
+                faults += [f"prompts.{slot}: lacks {{{name}}}" for name in missing]
+        return faults
 
     def _evolving(self) -> list[str]:
         if self.evolution is None:
             return []
         targets, there = self.evolution.targets, self.prompts.model_dump()
-        found = [f"evolution.targets: the policy has no prompt {t!r}" for t in targets if there[t] is None]
+        faults = [f"evolution.targets: the policy has no prompt {t!r}" for t in targets if there[t] is None]
         if len(set(targets)) < len(targets) or {"info_types", "write"} <= set(targets):
-            found.append("evolution.targets: name each prompt once, and info_types or write, whose part they are")
+            faults.append("evolution.targets: name each prompt once, and info_types or write, whose part they are")
         if self.evolution.guided and "info_types" not in targets:
-            found.append("evolution.guided: has no effect unless info_types are rewritten; leave it out")
-        return found
+            faults.append("evolution.guided: has no effect unless info_types are rewritten; leave it out")
+        return faults
 
 
 def prompt_kinds(mode: WriteMode, store: Store | None) -> dict[str, str]:

@@ -39,16 +39,16 @@ def read_json_object(text: str) -> dict[str, Any]:
 
 def _last_object(text: str) -> dict[str, Any] | None:
     decoder = json.JSONDecoder()
-    found, position = None, text.find("{")
+    newest, position = None, text.find("{")
     while position >= 0:
         try:
             value, end = decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
             end = position + 1
         else:
-            found = value if isinstance(value, dict) else found
+            newest = value if isinstance(value, dict) else newest
         position = text.find("{", end)
-    return found
+    return newest
 
 
 def as_text(value: Any) -> str:

@@ -96,19 +96,19 @@ def prompt_slots() -> tuple[str, ...]:
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return nested values by path."""
-    found: dict[str, Any] = {}
+    values_by_path: dict[str, Any] = {}
     for name, value in values.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return found
+        values_by_path |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return values_by_path
 
 
 def nested(values: Values) -> dict[str, Any]:
     """Return values by path as a policy's file has them."""
-    found: dict[str, Any] = {}
+    tree: dict[str, Any] = {}
     for path, value in values.items():
         *outer, last = path.split(".")
-        reduce(lambda inner, name: inner.setdefault(name, {}), outer, found)[last] = value
-    return found
+        reduce(lambda inner, name: inner.setdefault(name, {}), outer, tree)[last] = value
+    return tree
 
 
 def effective(values: Values, knobs: Sequence[Knob]) -> dict[str, Any]:

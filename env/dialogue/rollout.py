@@ -189,9 +189,9 @@ class DialogueRollout:
         template = self.protocol.templates.answer
         prompts = [answer_prompt(template, q, compat=self.protocol.compat) for q in self.scenario.qas]
         memories = [(await exam.assistant.context(prompt)).listing for prompt in prompts]
-        told = Exam(self.scenario.qas, await exam.answers.result(), memories)
+        results = Exam(self.scenario.qas, await exam.answers.result(), memories)
         memory = self.assistant.memory
-        policy, revisions = await rewrite(memory.policy, period, told, model=self.model, protocol=self.protocol)
+        policy, revisions = await rewrite(memory.policy, period, results, model=self.model, protocol=self.protocol)
         await memory.adopt(policy)
         return revisions
 

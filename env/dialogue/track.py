@@ -142,8 +142,11 @@ class DialogueTrack:
     def _metric_json(
         self, played: Sequence[tuple[Episode, Scenario, UpperBound]], metric: Metric
     ) -> dict[str, float | None]:
-        found = [levels(*one, metric, compat=self.protocol.compat) for one in played]
-        mean, scores = mean_level(found), [mean_memory_score(user, compat=self.protocol.compat) for user in found]
+        levels_by_user = [levels(*episode, metric, compat=self.protocol.compat) for episode in played]
+        mean, scores = (
+            mean_level(levels_by_user),
+            [mean_memory_score(user, compat=self.protocol.compat) for user in levels_by_user],
+        )
         unguarded = "unguarded_score" in self.compat and any(map(math.isnan, scores))
         figures = {
             "score": mean.score,

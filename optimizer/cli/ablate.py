@@ -58,18 +58,18 @@ def ablate_command(
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on", highlight=False)
         raise typer.Exit(130) from None
-    found, model, track = read_searches(runs), runs[0].config.model, track_of(runs[0].config)
+    by_variant, model, track = read_searches(runs), runs[0].config.model, track_of(runs[0].config)
     noun, stage_noun = track.noun, track.stage_noun
-    variants = compare_variants(found)
-    groups = len({group for searches in found.values() for search in searches for group in search.by_group})
+    variants = compare_variants(by_variant)
+    groups = len({group for searches in by_variant.values() for search in searches for group in search.by_group})
     about = {"ablation": str(config), "model": model, "groups": groups, "seeds": list(ablation.seeds)}
     about |= {"settings": settings or [], "changes": ablation.variants}
-    told = write_comparison(variants, folder, about=about, stage_noun=stage_noun)
+    values = write_comparison(variants, folder, about=about, stage_noun=stage_noun)
     if as_json:
-        typer.echo(json.dumps(told, ensure_ascii=False))
+        typer.echo(json.dumps(values, ensure_ascii=False))
         return
-    one = len(ablation.seeds) == 1
-    seeds_told, over = ("1 seed", f"{noun}s") if one else (f"{len(ablation.seeds)} seeds", f"{noun}s and seeds")
+    single = len(ablation.seeds) == 1
+    seeds_told, over = ("1 seed", f"{noun}s") if single else (f"{len(ablation.seeds)} seeds", f"{noun}s and seeds")
     console = Console()
     console.print()
     title = f"{people(groups, noun)} that no search saw, {seeds_told}, model: {model}"

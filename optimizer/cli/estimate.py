@@ -35,16 +35,22 @@ def estimate_command(
     splits = splits_of(chosen)
     console = Console(stderr=True)
     with console.status(f"playing a few policies on one train {track_of(chosen).noun} with the embedded model"):
-        found = estimate(chosen, splits, asyncio.run(rehearse(chosen, splits, clock=time.process_time)))
+        spending = estimate(chosen, splits, asyncio.run(rehearse(chosen, splits, clock=time.process_time)))
     model = chosen.model if ask else "embedded"
     with console.status(f"asking {model} how much each preset shows"):
         shown = asyncio.run(_shown(chosen, splits.train[0].tasks[0], ask=ask))
     if as_json:
-        told = {name: {"mean": round(use.mean_tokens, 1), "most": use.most_tokens} for name, use in shown.items()}
-        values = {"config": str(config), "model": chosen.model, **found.as_json(), "shown": told, "shown_by": model}
+        tokens = {name: {"mean": round(use.mean_tokens, 1), "most": use.most_tokens} for name, use in shown.items()}
+        values = {
+            "config": str(config),
+            "model": chosen.model,
+            **spending.as_json(),
+            "shown": tokens,
+            "shown_by": model,
+        }
         typer.echo(json.dumps(values, ensure_ascii=False))
     else:
-        show_estimate(found, chosen, Console())
+        show_estimate(spending, chosen, Console())
         show_shown(shown, chosen, Console(), model=model)
 
 

@@ -85,10 +85,10 @@ def evaluate_command(
 
         processes = processes_for(kind, len(tasks), per_core=models.per_core)
         if processes > 1:
-            found = evaluate_on(processes, kind, models.cast, policies, tasks, replays=replays, done=done)
+            evaluations = evaluate_on(processes, kind, models.cast, policies, tasks, replays=replays, done=done)
         else:
-            found = asyncio.run(_evaluate(kind, models, policies, tasks, replays, done))
-    evaluation, rows = found[policy], {name: Summary.of(one, name=name) for name, one in found.items()}
+            evaluations = asyncio.run(_evaluate(kind, models, policies, tasks, replays, done))
+    evaluation, rows = evaluations[policy], {name: Summary.of(each, name=name) for name, each in evaluations.items()}
     summary, replayed = rows[policy], None if off_policy is None else str(off_policy)
     remark = embedder_remark(settings) if chosen.searches else None
     used = {"model": settings.model, "embedder": settings.embedder, "remark": remark}

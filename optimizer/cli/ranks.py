@@ -65,12 +65,12 @@ def ranks_command(
         "groups": len(grouped(tasks)),
     }
     result["remark"] = embedder_remark(settings) if any(policy.searches for policy in chosen.values()) else None
-    told = result | {"policies": [one.as_json() for one in ranked]}
+    values = result | {"policies": [row.as_json() for row in ranked]}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        (out / "ranks.json").write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (out / "ranks.json").write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(told, ensure_ascii=False))
+        typer.echo(json.dumps(values, ensure_ascii=False))
     else:
         title = f"{people(len(grouped(tasks)), kind.noun)}, model: {settings.model}; off-policy: {replayed} replayed"
         Console().print(_table(ranked, title=title))
@@ -100,8 +100,8 @@ def _table(ranked: Sequence[Ranked], *, title: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in ("policy", "on-policy", "rank", "off-policy", "rank", "off - on"):
         table.add_column(column, justify="left" if column in {"policy", "off - on"} else "right", no_wrap=True)
-    for one in ranked:
-        name, gain = short(one.policy, LONGEST_NAME), one.difference
-        scores = number(one.on_policy.mean), str(one.on_rank), number(one.off_policy.mean), str(one.off_rank)
+    for row in ranked:
+        name, gain = short(row.policy, LONGEST_NAME), row.difference
+        scores = number(row.on_policy.mean), str(row.on_rank), number(row.off_policy.mean), str(row.off_rank)
         table.add_row(Text(name), *scores, with_interval(gain))
     return table

@@ -18,9 +18,10 @@ import yaml
 from pydantic import Field, ValidationError
 
 from ...data import Splits
+from ...data.record import Record
 from ...policies.files import policy_problems
 from ...policies.lm.embedded.pool import end_with_parent
-from ..config import Choice, Config, ConfigError, NotNegative, Section, SplitSizes, load_config
+from ..config import Choice, Config, ConfigError, NotNegative, SplitSizes, load_config
 from ..models import track_of
 from .allowance import splits_of
 from .listener import Listener
@@ -34,7 +35,7 @@ SAME = ("track", "track_options", "data", "splits", "rounds", "context_tokens")
 """What variants share: otherwise their sealed users could not be paired."""
 
 
-class Ablation(Section):
+class Ablation(Record):
     """What an ablation's file holds."""
 
     config: str
@@ -220,14 +221,14 @@ def _check(run: Run) -> None:
 
 def _without_list_prices(config: Config, *, given: Collection[str]) -> Config:
     """Return a config without the prices that a run took from a list, but for those of the ``given`` models."""
-    prices = {name: one for name, one in config.endpoint.prices.items() if one.source is None or name in given}
+    prices = {name: price for name, price in config.endpoint.prices.items() if price.source is None or name in given}
     return config.model_copy(update={"endpoint": config.endpoint.model_copy(update={"prices": prices})})
 
 
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any], place: str = "") -> Iterator[str]:
+def _differing(mine: Mapping[str, Any], other: Mapping[str, Any], place: str = "") -> Iterator[str]:
     """Yield the dotted keys under which two configs' values differ."""
-    for key in {**one, **other}:
-        a, b = one.get(key), other.get(key)
+    for key in {**mine, **other}:
+        a, b = mine.get(key), other.get(key)
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             yield from _differing(a, b, f"{place}{key}.")
         elif a != b:

@@ -105,16 +105,16 @@ class Variant:
 
 def read_searches(runs: Sequence[Run]) -> dict[str, list[Finished]]:
     """Return the finished searches by variant, in the order of the runs."""
-    found: dict[str, list[Finished]] = {}
+    searches: dict[str, list[Finished]] = {}
     for run in runs:
-        found.setdefault(run.variant, []).append(Finished.of(run))
-    return found
+        searches.setdefault(run.variant, []).append(Finished.of(run))
+    return searches
 
 
-def compare_variants(found: Mapping[str, Sequence[Finished]]) -> list[Variant]:
+def compare_variants(by_variant: Mapping[str, Sequence[Finished]]) -> list[Variant]:
     """Compare each variant's searches with those of the first, under the same seeds on the same users."""
-    first, *_ = found
-    theirs = {search.seed: search.by_group for search in found[first]}
+    first, *_ = by_variant
+    theirs = {search.seed: search.by_group for search in by_variant[first]}
     return [
         Variant(
             name,
@@ -123,7 +123,7 @@ def compare_variants(found: Mapping[str, Sequence[Finished]]) -> list[Variant]:
             estimate_repeated([_beyond(search.by_group, search.window) for search in searches]),
             None if name == first else _difference(searches, theirs),
         )
-        for name, searches in found.items()
+        for name, searches in by_variant.items()
     ]
 
 

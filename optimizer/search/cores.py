@@ -134,14 +134,14 @@ def _joined(track: Track, parts: Sequence[Evaluation], tasks: Sequence[Task]) ->
     by_task = {episode.task: episode for part in parts for episode in part.episodes}
     bounds = {task: bound for part in parts for task, bound in part.bounds.items()}
     episodes = [by_task[task.id] for task in tasks]
-    found = {task.id: bounds[task.id] for task in tasks if task.id in bounds}
+    known = {task.id: bounds[task.id] for task in tasks if task.id in bounds}
     return replace(
         parts[0],
         groups=tuple(scores[group.id] for group in grouped(tasks) if group.id in scores),
         episodes=tuple(episodes),
         group_of={task.id: task.group for task in tasks},
-        bounds=found,
-        extras=track.extras(tasks, episodes, found),
+        bounds=known,
+        extras=track.extras(tasks, episodes, known),
         ledger=merged([part.ledger for part in parts]),
         wall_s=max(part.wall_s for part in parts),
         critical_path=max((part.critical_path for part in parts), key=lambda path: path.calls),

@@ -145,8 +145,8 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     test = sum((rehearsal.takes(policy, test_tasks) for policy in tested), rehearsal.bounds(test_tasks))
     if search.generations:
         test = test + more * rehearsal.mean(policies, test_tasks)
-    asked = sum(len(task.checks) for task in test_tasks)
-    test[CALL_ROLES.index("answer")] *= 1 + sum(reworded_calls(track, task) for task in test_tasks) / asked
+    checks = sum(len(task.checks) for task in test_tasks)
+    test[CALL_ROLES.index("answer")] *= 1 + sum(reworded_calls(track, task) for task in test_tasks) / checks
     gone = parts["search"] + parts["last look"]
     parts["sealed test"] = money.fit(allowance.whole, gone, test)[0] * test
     total = gone + parts["sealed test"]

@@ -154,7 +154,7 @@ class Outcome:
             "trials": len(self.study.trials),
             "periods": sum(trial.periods for trial in self.study.trials),
             "accepted": sum(trial.accepted for trial in self.study.trials[1:]),
-            "screening": None if (found := screened(self.study.trials)) is None else found.as_json(),
+            "screening": None if (screening := screened(self.study.trials)) is None else screening.as_json(),
             "ended": self.ended,
             "problem": test.problem or None,
             "calls": {role: spend.calls for role, spend in ledger.by_role.items()},

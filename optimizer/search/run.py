@@ -170,9 +170,9 @@ class _Run:
         async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
             try:
                 if search.off_policy:
-                    asked = search.acceptance == "validation"
+                    validates = search.acceptance == "validation"
                     self.replays = await self._recorded(
-                        evaluator, [*self.splits.train, *(self.splits.validation if asked else ())]
+                        evaluator, [*self.splits.train, *(self.splits.validation if validates else ())]
                     )
                 arena = self._arena(evaluator)
                 if search.screening is not None and self.judge is not None:
@@ -217,11 +217,11 @@ class _Run:
         folder = self.outcome.folder / TALKS
         if not folder.is_dir():
             tasks = tasks_of(groups)
-            found = await evaluator.evaluate(self.config.seed_policy, tasks, done=lambda _: self.listeners.tick())
-            for group, reason in found.failures.items():
+            recorded = await evaluator.evaluate(self.config.seed_policy, tasks, done=lambda _: self.listeners.tick())
+            for group, reason in recorded.failures.items():
                 raise LanguageModelError(f"the seed policy's talk with {group} could not be recorded: {reason}")
             unfinished = folder.with_suffix(".unfinished")
-            write_episodes(unfinished, found.episodes)
+            write_episodes(unfinished, recorded.episodes)
             unfinished.rename(folder)
         return self.track.replays(folder)
 

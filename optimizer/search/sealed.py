@@ -96,15 +96,15 @@ async def open_test(
     the test, the policies done so far are kept and ``problem`` says why the others are missing.
     """
     rows = {name: replace(row, policy=name) for name in policies if (row := _row_of_equal(name, before, policies))}
-    found: dict[MemoryPolicy, Evaluation] = {}
+    evaluations: dict[MemoryPolicy, Evaluation] = {}
     problem = ""
     try:
         for name in sorted(policies.keys() - rows.keys(), key=_urgency):
             policy = policies[name]
-            if policy not in found:
-                found[policy] = await evaluator.evaluate(policy, tasks, done=done)
-            rows[name] = Summary.of(found[policy], name=name)
-            keep(SealedTest(dict(rows)), name, found[policy])
+            if policy not in evaluations:
+                evaluations[policy] = await evaluator.evaluate(policy, tasks, done=done)
+            rows[name] = Summary.of(evaluations[policy], name=name)
+            keep(SealedTest(dict(rows)), name, evaluations[policy])
     except BudgetExhausted as end:
         missing = ", ".join(name for name in policies if name not in rows)
         problem = f"{missing} could not be tested: {end}"

@@ -22,7 +22,7 @@ async def shown_by(
 
     Raises LanguageModelError when an episode fails.
     """
-    found = {}
+    uses = {}
     for name, policy in policies.items():
         rollout = track.begin(task, policy, replace(cast, context_tokens=None))
         try:
@@ -31,5 +31,5 @@ async def shown_by(
             await rollout.aclose()
         if episode.failure is not None:
             raise LanguageModelError(f"{name}: {episode.failure}")
-        found[name] = sum((use for role, use in episode.uses.items() if role == "reply"), ContextUse())
-    return found
+        uses[name] = sum((use for role, use in episode.uses.items() if role == "reply"), ContextUse())
+    return uses

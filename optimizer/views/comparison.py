@@ -24,8 +24,8 @@ def write_comparison(
 ) -> dict[str, Any]:
     """Write ``results.json``, ``table.md`` and ``plot.svg``; return what the first holds, ``about`` included."""
     out.mkdir(parents=True, exist_ok=True)
-    told = [variant.as_json() for variant in variants]
-    result = {**about, "variants": told}
+    values = [variant.as_json() for variant in variants]
+    result = {**about, "variants": values}
     text = json.dumps(result, indent=2, ensure_ascii=False)
     (out / "results.json").write_text(text + "\n", encoding="utf-8")
     (out / "table.md").write_text(markdown(variants, stage_noun=stage_noun), encoding="utf-8")

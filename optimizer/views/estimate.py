@@ -18,23 +18,25 @@ from .progress import clock_text
 from .table import count
 
 
-def show_estimate(found: Estimate, config: Config, console: Console) -> None:
+def show_estimate(spending: Estimate, config: Config, console: Console) -> None:
     """Print the table of an estimate, and what it says of the run of a priced config."""
-    told = found.as_json()
+    values = spending.as_json()
     table = Table(
         title="About what the run will spend", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
     for column in ("role", "calls", "input tokens", "output tokens", "cost"):
         table.add_column(column, justify="left" if column == "role" else "right", no_wrap=True)
-    for role, calls in told["calls"].items():
-        tokens = told["tokens"][role]
-        table.add_row(role, f"{calls:,}", count(tokens["input"]), count(tokens["output"]), _dollars(told["usd"][role]))
-    sums = (sum(tokens[way] for tokens in told["tokens"].values()) for way in ("input", "output"))
+    for role, calls in values["calls"].items():
+        tokens = values["tokens"][role]
+        table.add_row(
+            role, f"{calls:,}", count(tokens["input"]), count(tokens["output"]), _dollars(values["usd"][role])
+        )
+    sums = (sum(tokens[way] for tokens in values["tokens"].values()) for way in ("input", "output"))
     table.add_row(
-        "total", f"{told['total']['calls']:,}", *map(count, sums), _dollars(told["total"]["usd"]), style="bold"
+        "total", f"{values['total']['calls']:,}", *map(count, sums), _dollars(values["total"]["usd"]), style="bold"
     )
     console.print(table)
-    for line in (_end(found), _parts(found), _time(found, config), *notes(config)):
+    for line in (_end(spending), _parts(spending), _time(spending, config), *notes(config)):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     if not model_named(config.model).stand_in:
         note = "Tokens are those of the embedded model's replies: a model that writes more takes more."
@@ -58,21 +60,21 @@ def show_shown(shown: Mapping[str, ContextUse], config: Config, console: Console
         console.print(note, style="yellow", highlight=False, soft_wrap=True)
 
 
-def _end(found: Estimate) -> str:
-    candidates = f"about {found.candidates:,} of {found.planned:,} candidates"
-    if found.ended_by == "generations":
+def _end(spending: Estimate) -> str:
+    candidates = f"about {spending.candidates:,} of {spending.planned:,} candidates"
+    if spending.ended_by == "generations":
         return f"The search ends when all its generations are done, after {candidates}."
-    return f"The search ends when its share of search.budget.{found.ended_by} is used up, after {candidates}."
+    return f"The search ends when its share of search.budget.{spending.ended_by} is used up, after {candidates}."
 
 
-def _parts(found: Estimate) -> str:
-    return "Calls: " + ", ".join(f"{name} {calls:,}" for name, calls in found.as_json()["parts"].items()) + "."
+def _parts(spending: Estimate) -> str:
+    return "Calls: " + ", ".join(f"{name} {calls:,}" for name, calls in spending.as_json()["parts"].items()) + "."
 
 
-def _time(found: Estimate, config: Config) -> str:
-    if found.seconds is None:
+def _time(spending: Estimate, config: Config) -> str:
+    if spending.seconds is None:
         return "How long it takes is not known: that is the endpoint's to say."
-    clock, here = clock_text(found.seconds), config.stands_in
+    clock, here = clock_text(spending.seconds), config.stands_in
     return f"It takes {clock} very roughly, on this machine." if here else f"It takes {clock} at least, at this pace."
 
 

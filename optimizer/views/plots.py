@@ -176,12 +176,12 @@ def reliability_plot(p_safe: NDArray[np.float64], harmful: NDArray[np.bool_]) ->
     """Draw how often writes are SAFE against P(safe), in bins of one size, over where the scores lie."""
     known = ~np.isnan(p_safe)
     order = np.flatnonzero(known)[np.argsort(p_safe[known], kind="stable")]
-    bins = [one for one in np.array_split(order, min(RELIABILITY_BINS, len(order))) if len(one)]
+    bins = [members for members in np.array_split(order, min(RELIABILITY_BINS, len(order))) if len(members)]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(4.8, 4.8), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
         above.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, linestyle=":")
-        said, are = ([float(values[one].mean()) for one in bins] for values in (p_safe, ~harmful))
+        said, are = ([float(values[members].mean()) for members in bins] for values in (p_safe, ~harmful))
         above.plot(said, are, marker="o", markersize=4, color=ACCENT)
         above.set_ylabel("share of SAFE")
         above.set_ylim(-0.03, 1.03)
@@ -211,9 +211,9 @@ def front_plot(places: Sequence[Placed], best: Trial, *, noun: str = "group") ->
         )
         marks = {"seed": (INK, "s", [p for p in places if p.trial.number == 0])}
         marks["evolved"] = (ACCENT, "D", [p for p in places if p.trial.policy == best.policy and p.trial.number])
-        for name, (color, marker, found) in marks.items():
-            if found:
-                axes.plot([p.cost for p in found], [p.score for p in found], marker, color=color, label=name)
+        for name, (color, marker, marked) in marks.items():
+            if marked:
+                axes.plot([p.cost for p in marked], [p.score for p in marked], marker, color=color, label=name)
         if places:
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -223,8 +223,8 @@ def front_plot(places: Sequence[Placed], best: Trial, *, noun: str = "group") ->
             axes.set_xlim(low / 1.5, high * 1.5)
             axes.margins(y=0.15)
         for group in _neighbours(line, axes):
-            told, last = ", ".join(str(p.trial.number) for p in group), group[-1]
-            axes.annotate(told, (last.cost, last.score), (0, 7), textcoords="offset points", ha="center")
+            numbers, last = ", ".join(str(p.trial.number) for p in group), group[-1]
+            axes.annotate(numbers, (last.cost, last.score), (0, 7), textcoords="offset points", ha="center")
         axes.set_xlabel("tokens a turn")
         axes.set_ylabel(f"memory score, train {noun}s")
         axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
@@ -234,13 +234,13 @@ def front_plot(places: Sequence[Placed], best: Trial, *, noun: str = "group") ->
 def _neighbours(line: Sequence[Placed], axes: Axes) -> list[list[Placed]]:
     """Group places that are so near each other on the drawing that their labels would overlap."""
     groups: list[list[Placed]] = []
-    for one in line:
+    for place in line:
         if groups:
-            there, here = axes.transData.transform([(p.cost, p.score) for p in (groups[-1][-1], one)])
+            there, here = axes.transData.transform([(p.cost, p.score) for p in (groups[-1][-1], place)])
             if max(abs(there - here)) < LABEL_PIXELS:
-                groups[-1].append(one)
+                groups[-1].append(place)
                 continue
-        groups.append([one])
+        groups.append([place])
     return groups
 
 

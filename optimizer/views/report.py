@@ -203,11 +203,11 @@ def _counts(trials: tuple[Trial, ...]) -> dict[str, int]:
 
 
 def _screening(trials: tuple[Trial, ...]) -> dict[str, Any] | None:
-    found = screened(trials)
-    if found is None:
+    screening = screened(trials)
+    if screening is None:
         return None
-    known = not math.isnan(found.rank_correlation)
-    return asdict(found) | {"correlation": f"{found.rank_correlation:.2f}" if known else ""}
+    known = not math.isnan(screening.rank_correlation)
+    return asdict(screening) | {"correlation": f"{screening.rank_correlation:.2f}" if known else ""}
 
 
 def _end_of(trial: Trial, trials: tuple[Trial, ...]) -> str:
@@ -223,13 +223,13 @@ def _proposers(trials: tuple[Trial, ...]) -> list[tuple[str, ...]]:
     """Count what came of each proposer's candidates."""
     rows, accepted = [], {trial.policy for trial in trials if trial.accepted}
     for name in dict.fromkeys(trial.proposer for trial in trials if trial.kind == "candidate"):
-        made = [trial for trial in trials if trial.proposer == name]
+        proposed = [trial for trial in trials if trial.proposer == name]
         counts = [
-            len(made),
-            sum(trial.finished_race for trial in made),
-            sum(trial.led for trial in made),
-            len(accepted.intersection(trial.policy for trial in made)),
-            sum(trial.ledger.total.calls for trial in made),
+            len(proposed),
+            sum(trial.finished_race for trial in proposed),
+            sum(trial.led for trial in proposed),
+            len(accepted.intersection(trial.policy for trial in proposed)),
+            sum(trial.ledger.total.calls for trial in proposed),
         ]
         rows.append((name, *(f"{n:,}" for n in counts)))
     return rows
@@ -259,8 +259,8 @@ def _shrinkage(outcome: Outcome) -> list[tuple[str, str]]:
     if not trials or EVOLVED not in test.rows:
         return []
     best = outcome.study.best
-    found = [("train", best.score), ("validation", nan_mean(list(best.validation.values())))]
-    return [*((name, number(value)) for name, value in found), ("test", number(test.rows[EVOLVED].memory_score.mean))]
+    scores = [("train", best.score), ("validation", nan_mean(list(best.validation.values())))]
+    return [*((name, number(value)) for name, value in scores), ("test", number(test.rows[EVOLVED].memory_score.mean))]
 
 
 def _trial_row(trial: Trial) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def score_table(rows: Rows, *, title: str) -> Table:
     are asked in other words, where these are known; accuracy and the three failure shares, which sum to 1; what a turn
     of a talk costs where nobody asks questions.
     """
-    told = {
+    columns = {
         "policy": [short(name, LONGEST_NAME) for name in rows],
         "memory score": [with_interval(row.memory_score) for row in rows.values()],
         "over\nwindow": [signed(gain.mean) for gain in over_window(rows).values()],
@@ -44,7 +44,7 @@ def score_table(rows: Rows, *, title: str) -> Table:
         "tok.\n/turn": [cost_cells(row.per_turn)[1] for row in rows.values()],
     }
     optional = {"over\nwindow", "other\nwords"}
-    shown = {head: column for head, column in told.items() if head not in optional or set(column) != {"-"}}
+    shown = {head: column for head, column in columns.items() if head not in optional or set(column) != {"-"}}
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
     for head in shown:
         table.add_column(head, justify="left" if head in {"policy", "memory score"} else "right", no_wrap=True)
