@@ -51,7 +51,7 @@ BY_PROMPTS = 1.35
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Spending:
     """What a run will spend on the average: its parts, and what ends its search."""
 
     parts: Mapping[str, Taken]
@@ -102,7 +102,7 @@ class Estimate:
         }
 
 
-def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
+def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Spending:
     """Estimate what the run of a priced config will spend.
 
     Raises ConfigError, as the run would, when its budget is too small, and CheckpointError when it cannot screen.
@@ -151,7 +151,7 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Estimate:
     parts["sealed test"] = money.fit(allowance.whole, gone, test)[0] * test
     total = gone + parts["sealed test"]
     usd = {role: money.usd_of(i, total) for i, role in enumerate(CALL_ROLES) if total[i, 0] > 0.5}
-    return Estimate(parts, tried, planned, limit, usd, money.seconds(total))
+    return Spending(parts, tried, planned, limit, usd, money.seconds(total))
 
 
 def _broad(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
