@@ -53,7 +53,7 @@ def test_an_agent_config_that_is_no_policy_is_told_with_its_file(
     assert "agent.json: " in str(caught.value)
 
 
-TYPES = {"awi_question_only": "awi-evolve", "awi_complete": "awi-evolve"}
+TYPES = {"awi_question_only": "awi-evolve", "awi_complete": "awi-evolve", "window": "native"}
 
 
 @pytest.mark.parametrize("preset", sorted(set(presets()) - {"awi_oracle"}))

@@ -14,10 +14,10 @@ from mnemotune.policies import MemoryPolicy, PolicyError, dump_policy, load_poli
 from mnemotune.policies.files import RetiredField, parse_policy, without_retired
 from mnemotune.policies.policy import Prompts, Read, Write
 
-PRESETS = ("awe", "awi", "awi_complete", "awi_oracle", "awi_question_only", "native", "rag")
+PRESETS = ("awe", "awi", "awi_complete", "awi_oracle", "awi_question_only", "native", "rag", "window")
 
 
-def test_the_presets_are_amemgyms_agents() -> None:
+def test_the_presets_are_amemgyms_agents_and_the_window() -> None:
     assert presets() == list(PRESETS)
     assert [load_policy(name).label for name in PRESETS] == [
         "facts+external(2,4,30)",
@@ -27,6 +27,7 @@ def test_the_presets_are_amemgyms_agents() -> None:
         "profile+context(2,4) evolving",
         "none",
         "verbatim+external(2,4,30)",
+        "none",
     ]
 
 
@@ -83,7 +84,7 @@ def test_a_file_of_a_presets_name_comes_first(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_policy_that_is_nowhere_is_refused_with_what_there_is() -> None:
-    with pytest.raises(PolicyError, match=r"^ragg: no such file or preset; presets: awe, awi, .*, native, rag$"):
+    with pytest.raises(PolicyError, match=r"^ragg: no such file or preset; presets: awe, awi, .*, native, rag, window$"):
         load_policy("ragg")
 
 

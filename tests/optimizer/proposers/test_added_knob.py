@@ -15,7 +15,7 @@ from mnemotune.optimizer.study import Trial
 from mnemotune.optimizer.views.tracking import policy_params
 from mnemotune.policies import MemoryPolicy, PolicyError, dump_policy, load_policy
 from mnemotune.policies.files import parse_policy
-from mnemotune.policies.space import REGISTERED, Space, at_bounds, markdown_table
+from mnemotune.policies.space import REGISTERED, Space, at_bounds, every_knob, markdown_table
 
 DOCS = Path(__file__).parents[3] / "docs" / "search.md"
 
@@ -81,7 +81,7 @@ def test_views_and_docs_show_it(half_life: None, bench: Any) -> None:
     assert policy_params(facts(bench))["knobs.half_life"] == 10
     assert policy_params(facts(bench, 20))["knobs.half_life"] == 20
     assert facts(bench, 20).label == "facts+external(2,4,30,20)"
-    (row,) = [line for line in markdown_table(Space()).splitlines() if "half_life" in line]
+    (row,) = [line for line in markdown_table(every_knob()).splitlines() if "half_life" in line]
     assert row == (
         "| `half_life` | `knobs.half_life` | 1 to 50 | talks | when something is written | read | "
         "talks after which a memory counts half |"
@@ -127,7 +127,7 @@ def test_a_policy_that_says_it_wrongly_is_refused(half_life: None, text: str, wh
 
 def test_without_its_package_nothing_is_left_of_it(bench: Any) -> None:
     assert "half_life" not in Space().limits
-    assert "half_life" not in markdown_table(Space())
+    assert "half_life" not in markdown_table(every_knob())
     with pytest.raises(ValueError, match=r"knobs\.half_life: no such knob"):
         facts(bench, 20)
     assert load_policy("awe").knobs.values == {}
