@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,19 @@ class TrackConformance:
         self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy
     ) -> None:
         assert all(track.query(tasks[0], check).strip() for check in tasks[0].checks.values())
+
+    async def test_a_check_in_other_words_is_another_text_that_is_answered_and_changes_nothing_else(
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
+    ) -> None:
+        checks = tasks[0].checks.values()
+        texts = {check.id: text for check in checks if (text := track.reworded(tasks[0], check)) is not None}
+        assert all(text.strip() and text != track.query(tasks[0], tasks[0].checks[of]) for of, text in texts.items())
+        plain = await _play(track, tasks[0], policy, cast)
+        episode = await _play(track, tasks[0], policy, replace(cast, reworded=True))
+        assert [replace(stage, reworded=()) for stage in episode.stages] == list(plain.stages)
+        marks = [mark for stage in episode.stages for mark in stage.reworded]
+        assert sorted(mark.check for mark in marks) == sorted(texts)
+        assert not texts or any(mark.readable for mark in marks)
 
 
 async def _play(track: Track, task: Task, policy: MemoryPolicy, cast: Cast) -> Episode:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mnemotune.env.dialogue.generation import GenerationPlan
 from mnemotune.env.dialogue.generation.texts import default_texts
 from mnemotune.optimizer.config import Config, ConfigError, default_uri, dump_config, load_config, parse_config
-from mnemotune.policies.files import load_policy
+from mnemotune.policies.files import RetiredField, load_policy
 from mnemotune.policies.space import Space
 
 BUNDLED = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))
@@ -349,6 +349,32 @@ def test_bounds_that_cross_are_told() -> None:
 def test_a_seed_policy_without_a_slot_is_refused_with_the_slot() -> None:
     policy = "{write: {mode: verbatim}, update_every: 2, buffer_size: 4, store: context, prompts: {reply: 'Hi.'}}"
     assert "prompts.reply: lacks {memories}" in problem(LEAST, f"seed_policy={policy}")
+
+
+@pytest.mark.parametrize(
+    ("part", "field"),
+    [
+        ("prompts: {answer: 'Choose! {query} {choices}'}", "prompts.answer"),
+        ("read: {budget_tokens: 400}", "read.budget_tokens"),
+    ],
+)
+def test_a_seed_policy_with_a_field_of_an_older_version_is_the_one_without_it_and_a_warning(
+    part: str, field: str
+) -> None:
+    rag = "write: {mode: verbatim}, update_every: 2, buffer_size: 4, store: external, top_k: 30"
+    with pytest.warns(RetiredField, match=rf"^seed_policy: {field} is left out: ") as caught:
+        config = parse(LEAST, f"seed_policy={{{rag}, {part}}}")
+    assert len(caught) == 1
+    assert config.seed_policy == load_policy("rag")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert parse(dump_config(config)) == config, "what is written down has it no more"
+
+
+def test_a_seed_policy_with_a_field_that_never_was_is_refused() -> None:
+    assert "my.yaml: seed_policy.prompts.answers: " in problem(
+        LEAST, "seed_policy={write: {mode: none}, prompts: {answers: x}}"
+    )
 
 
 @pytest.mark.parametrize(("preset", "said"), [("awi_complete", "rewrites its own prompts"), ("awi_oracle", "oracle")])

@@ -52,7 +52,7 @@ class LettersTrack(ReadingTrack[Letters]):
     def heard(self, task: Letters, stage: int) -> Sequence[tuple[Message, ...]]:
         return [(Message("user", task.facts[THINGS[stage]].text), Message("assistant", "Thank you for your letter."))]
 
-    def query(self, task: Letters, check: Check, policy: Any = None) -> str:
+    def query(self, task: Letters, check: Check) -> str:
         choices = "\n".join(f"{i}: In the {place}." for i, place in enumerate(PLACES, 1))
         return render(self.templates.answer, query=check.text, choices=choices)
 

@@ -56,6 +56,26 @@ def test_a_policy_file_with_a_mistake_is_told_by_file_and_field(
     assert field in told
 
 
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("{write: {mode: none}, prompts: {answer: 'Choose! {query} {choices}'}}", "prompts.answer"),
+        ("{write: {mode: none}, read: {budget_tokens: 400}}", "read.budget_tokens"),
+    ],
+)
+def test_a_policy_file_of_an_older_version_is_read_with_a_line_that_says_what_is_left_out(
+    cli: Cli, people: Path, write: Any, text: str, field: str
+) -> None:
+    done = cli("evaluate", write("mine.yaml", text), "--data", people, "--json").succeeded()
+    (line,) = [line for line in done.err.splitlines() if "left out" in line]
+    assert "mine.yaml" in line
+    assert f": {field} is left out: " in line
+    assert "Warning" not in done.err, "it reads as a remark of the product's, not of Python's"
+    native = cli("evaluate", "native", "--data", people, "--json").succeeded()
+    assert "left out" not in native.err
+    assert done.json["accuracy"] == native.json["accuracy"]
+
+
 def test_data_that_is_not_there(cli: Cli) -> None:
     told = cli("evaluate", "native", "--data", "nowhere.json").refused()
     assert told.startswith("nowhere.json: no such file")

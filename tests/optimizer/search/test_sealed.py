@@ -214,6 +214,38 @@ def test_the_difference_is_paired_by_group_invariant_4(evolved: dict[str, float]
         assert gain.low <= gain.mean <= gain.high
 
 
+@given(evolved=scores, seed=scores, others=scores)
+def test_the_difference_in_other_words_is_paired_alike_and_of_those_scores_alone_invariant_4(
+    evolved: dict[str, float], seed: dict[str, float], others: dict[str, float]
+) -> None:
+    rows = {
+        name: Summary(policy=name, by_group=others, reworded_by_group=s)
+        for name, s in ((EVOLVED, evolved), (SEED, seed))
+    }
+    test, alike = SealedTest(rows), SealedTest(scored(seed, evolved))
+    assert repr(test.difference_from(SEED, reworded=True)) == repr(alike.difference_from(SEED))
+    assert repr(test.difference_from(SEED)) == repr(SealedTest(scored(others, others)).difference_from(SEED))
+    assert math.isnan(test.difference_from("nobody", reworded=True).mean)
+
+
+async def test_the_sealed_test_tells_the_difference_in_other_words_too(kit: Any) -> None:
+    """The pupil takes as much care in other words."""
+    test = await Opened(kit).open({SEED: kit.policy(0), EVOLVED: kit.policy(60)})
+    assert all(list(row.reworded_by_group) == list(row.by_group) for row in test.rows.values())
+    assert test.difference_from(SEED, reworded=True) == test.difference
+    assert test.difference.mean > 0
+    again = SealedTest.from_json(json.loads(json.dumps(test.as_json(), allow_nan=False)))
+    assert again.difference_from(SEED, reworded=True) == test.difference
+
+
+async def test_without_other_words_their_difference_is_not_known(kit: Any) -> None:
+    opened = Opened(kit)
+    opened.evaluator = kit.evaluator(opened.pupil)
+    test = await opened.open({SEED: kit.policy(0), EVOLVED: kit.policy(60)})
+    assert test.difference.mean > 0
+    assert math.isnan(test.difference_from(SEED, reworded=True).mean)
+
+
 def test_the_difference_looks_at_pairs_not_at_the_spread_between_users() -> None:
     """Users differ widely, the gain is the same for all: a mean over unpaired users could not tell."""
     seed = {f"user{i}": i / 10 for i in range(10)}
@@ -253,6 +285,8 @@ def test_the_most_that_a_test_can_take_covers_every_policy_and_the_upper_bounds(
     assert both - one == 2 * EPISODE_CALLS
     assert twice == one
     finalist = 2 * (EPISODE_CALLS + 2 * 2)
+    looked = most_test_calls(scenarios, [native], kit.track, finalist_writes=1, reworded=False)
+    assert one - looked == 2 * 2 * 8, "a look asks nothing in other words"
     assert one == 2 * EPISODE_CALLS + finalist + sum(upper_bound_calls(scenario) for scenario in scenarios)
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from mnemotune.optimizer.search.outcome import Outcome
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.prompts import default_templates
 from running import SIZES, Screen, Stop, allowance, assert_same_study, contents, go, scores
 
 FILES = ["best_policy.yaml", "config.yaml", "report.html", "result.json", "study.db"]
@@ -105,6 +107,29 @@ def test_no_text_of_the_sealed_test_is_read_by_the_search_invariant_2(
     go(configured("search.generations=1"), runs / "run", screen)
     assert read[False] == set()
     assert read[True] == sealed
+
+
+def test_what_the_sealed_test_asks_in_other_words_is_in_no_request_of_the_search(
+    configured: Callable[..., Config], runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other_words = default_templates().answer_reworded.split("{query}")[1].split("{choices}")[0].strip()
+    screen, complete = Screen(), EmbeddedModel.complete
+    roles: dict[bool, Counter[str]] = {False: Counter(), True: Counter()}
+    asked: Counter[bool] = Counter()
+
+    async def listen(self: EmbeddedModel, request: Request) -> Completion:
+        over = "The search is over" in screen.getvalue()
+        asked[over] += 1
+        roles[over][request.role] += any(other_words in message.content for message in request.messages)
+        return await complete(self, request)
+
+    monkeypatch.setattr(EmbeddedModel, "complete", listen)
+    outcome = go(configured("search.generations=1"), runs / "run", screen)
+    assert asked[False] > 0
+    assert +roles[False] == Counter()
+    assert (+roles[True]).keys() == {"answer"}
+    assert all(row.reworded_by_group.keys() == row.by_group.keys() for row in outcome.test.rows.values())
+    assert all(trial.summary is None or not trial.summary.reworded_by_group for trial in outcome.study.trials)
 
 
 def test_the_same_config_and_seed_make_the_same_run_invariant_1(
