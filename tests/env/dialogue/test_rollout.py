@@ -21,7 +21,7 @@ from mnemotune.data import Scenario
 from mnemotune.env import Episode, Protocol
 from mnemotune.env.dialogue.protocol import answer_prompt, probe_prompt, user_prompt
 from mnemotune.env.dialogue.record import PeriodRecord, period_of, sessions_of
-from mnemotune.policies import MemoryPolicy, load_policy, presets
+from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm import (
     Message,
     Request,
@@ -228,14 +228,12 @@ async def test_every_question_and_every_probe_is_put_once_at_the_end_of_every_pe
     assert Counter(model.prompts("probe")) == Counter(probes * 3)
 
 
-async def test_a_policy_may_put_the_question_its_own_way_but_not_the_probe(
+async def test_the_environment_puts_the_question_whatever_the_policy_and_a_template_may_put_it_another_way(
     make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
 ) -> None:
-    policy = MemoryPolicy.model_validate(
-        {"write": {"mode": "none"}, "prompts": {"answer": "Think! {query}\n{choices}\nNow?"}}
-    )
+    templates = TEXTS.model_copy(update={"answer": "Think! {query}\n{choices}\nNow?"})
     scenario, model = make_scenario(sessions=(1,), questions=1), make_model()
-    await rollout(scenario, policy, make_cast(model))
+    await rollout(scenario, NATIVE, make_cast(model, protocol=Protocol(templates=templates)))
     assert model.prompts("answer")[0].startswith("Think! ann asks question 0?\n1: ")
     assert model.prompts("probe") == [probe_prompt(TEXTS.probe, scenario.qas[0], scenario)]
 
