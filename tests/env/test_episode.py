@@ -224,6 +224,7 @@ def test_a_period_tells_its_answers_and_its_probes_beside_what_every_stage_tells
         ],
         "recalled": {},
         "revisions": [],
+        "reworded": [],
         "answers": [
             {"raw": "2", "choice": 1, "gold": None, "score": None, "guessed": False},
             {"raw": '{"answer": 3}', "choice": 2, "gold": 0, "score": 0.0, "guessed": True},
