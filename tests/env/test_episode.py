@@ -138,6 +138,7 @@ def test_an_episode_by_hand() -> None:
                 "revisions": [
                     {"target": "write", "text": "Note all.", "changes": ["shorter"], "raw": "raw", "error": None}
                 ],
+                "reworded": [],
             }
         ],
         "spend": {"reply": {"calls": 1, "cached": 0, "input_tokens": 7, "output_tokens": 3, "cost_usd": 0.5}},
