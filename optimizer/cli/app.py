@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -53,8 +54,8 @@ def main() -> None:
     """Run the command line; known errors become one message and exit code 1."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("always", RetiredField)
-            warnings.showwarning = _remark
+            warnings.filterwarnings("always", category=RetiredField)
+            warnings.showwarning = _remark_or(warnings.showwarning)
             app()
     except (
         TaskError,
@@ -78,8 +79,16 @@ def main() -> None:
         _explain(f"{error.filename}: {error.strerror}")
 
 
-def _remark(message: Warning | str, *_: object, **__: object) -> None:
-    Console(stderr=True).print(escape(str(message)), style="yellow", highlight=False, soft_wrap=True)
+def _remark_or(otherwise: Callable[..., None]) -> Callable[..., None]:
+    """Return what shows a field of an older version as a remark, and any other warning as Python does."""
+
+    def show(message: Warning | str, *details: Any, **more: Any) -> None:
+        if isinstance(message, RetiredField):
+            Console(stderr=True).print(escape(str(message)), style="yellow", highlight=False, soft_wrap=True)
+        else:
+            otherwise(message, *details, **more)
+
+    return show
 
 
 def _explain(what: str) -> NoReturn:

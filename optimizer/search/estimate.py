@@ -146,7 +146,7 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Spending:
     if search.generations:
         test = test + more * rehearsal.mean(policies, test_tasks)
     checks = sum(len(task.checks) for task in test_tasks)
-    test[CALL_ROLES.index("answer")] *= 1 + sum(reworded_calls(track, task) for task in test_tasks) / checks
+    test[CALL_ROLES.index("answer")] *= 1 + sum(reworded_calls(track, task) for task in test_tasks) / max(1, checks)
     gone = parts["search"] + parts["last look"]
     parts["sealed test"] = money.fit(allowance.whole, gone, test)[0] * test
     total = gone + parts["sealed test"]

@@ -99,8 +99,8 @@ def _agreement(given: Sequence[Sentence], options: Sequence[Words], reading: Rea
 
 def _heed(prompt: str, system: str, reading: Reading) -> Reading:
     """Follow what the prompts say about which statements to rely on; memories that are to be used are read closely."""
-    unlisted = [line for line in system.splitlines() if not line.startswith("- ")]
-    instructions = "\n".join([prompt, *unlisted])
+    before_the_memories = system.partition("\n- ")[0]
+    instructions = f"{prompt}\n{before_the_memories}"
     return replace(
         reading,
         primacy=reading.primacy / (LATEST if _NEWEST.search(instructions) else 1.0),
