@@ -99,7 +99,7 @@ def _agreement(given: Sequence[Sentence], options: Sequence[Words], reading: Rea
 
 def _heed(prompt: str, system: str, reading: Reading) -> Reading:
     """Follow what the prompts say about which statements to rely on; memories that are to be used are read closely."""
-    before_the_memories = system.partition("\n- ")[0]
+    before_the_memories, *_ = re.split(r"^- ", system, maxsplit=1, flags=re.MULTILINE)
     instructions = f"{prompt}\n{before_the_memories}"
     return replace(
         reading,
