@@ -143,7 +143,7 @@ class Knob:
     tokens: int = 0
     """What a small unit takes of a budget: as many as fit bound the search; 0: the budget sets no bound."""
     shares_budget: bool = False
-    """Whether it says how the budget is divided: without a budget it has no effect and is not searched."""
+    """Whether it says how the budget is divided: it is searched where a config asks for it, which needs a budget."""
 
     @property
     def slot(self) -> str:
@@ -161,7 +161,7 @@ class Knob:
         if isinstance(self.domain, Range) and self.tokens:
             low = self.domain.limits[0]
             return low, max(low, context_tokens // self.tokens)
-        return self.domain.limits if self.domain is not None and self.shares_budget else None
+        return None
 
     def within(self, limits: tuple[Any, ...]) -> Knob:
         """Return the knob with other limits to where it is searched."""

@@ -85,7 +85,7 @@ def limits_under(context_tokens: int) -> dict[str, tuple[Any, ...]]:
 
 
 def _without_budget() -> tuple[Knob, ...]:
-    """Return every knob; none is searched that divides a budget."""
+    """Return every knob; what divides a budget is not searched."""
     return tuple(replace(knob, domain=None) if knob.shares_budget else knob for knob in every_knob())
 
 
@@ -218,7 +218,7 @@ def markdown_table(knobs: Sequence[Knob]) -> str:
         key = f" (`{knob.key}`)" if knob.key not in {"", knob.name} else ""
         searched, words = str(knob.domain or "-"), knob.when.words if knob.when else "always"
         searched += f"; with a budget, to its tokens / {knob.tokens}" if knob.tokens else ""
-        searched += ", with a budget" if knob.shares_budget else ""
+        searched += " where a limit names it, with a budget" if knob.shares_budget else ""
         mends = ", ".join(knob.mends) or "-"
         rows += [(f"`{knob.name}`{key}", f"`{knob.path}`", searched, knob.unit or "-", words, mends, knob.meaning)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)

@@ -21,7 +21,6 @@ def test_as_many_messages_and_memories_are_searched_as_fit() -> None:
     assert limits_under(1000) == {
         "buffer_size": (0, 1000 // MESSAGE_TOKENS),
         "top_k": (2, 1000 // MEMORY_TOKENS),
-        "buffer_share": (0, 100),
     }
 
 
@@ -31,7 +30,8 @@ def test_every_budget_leaves_something_to_search(tokens: int) -> None:
         assert 0 <= low <= high, key
 
 
-def test_without_a_budget_how_it_is_divided_is_not_searched() -> None:
+def test_how_the_budget_is_divided_is_searched_where_a_limit_asks_for_it() -> None:
+    assert "buffer_share" not in Space.within(limits_under(1000)).limits
     assert "buffer_share" not in Space().limits
     assert Space().knob("buffer_share").domain is None
     assert Space.within({}) == Space()
@@ -66,7 +66,7 @@ def test_where_nothing_is_written_there_is_nothing_to_divide() -> None:
 
 
 def test_the_bounds_of_shares_are_ends() -> None:
-    domain = Space.within(limits_under(1000)).knob("buffer_share").domain
+    domain = Space.within({"buffer_share": (0, 100)}).knob("buffer_share").domain
     assert isinstance(domain, Range)
     assert domain.open_limits == set()
 
