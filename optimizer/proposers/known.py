@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...policies.files import load_policy
 from ...policies.knob import Point
+from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
 from ..config import SearchConfig
 from ..study import Trial, leader
@@ -16,11 +17,22 @@ from .sampled import at_point
 
 STRATEGIES = ("native", "rag", "awe", "awi")
 """After AMemGym (ICLR 2026), the section on memory implementations."""
+USERS_MESSAGES = {
+    "write.mode": "verbatim",
+    "write.roles": "user",
+    "update_every": 2,
+    "buffer_size": 0,
+    "store": "context",
+}
+"""The newest of what the user said, as it was said: a window without the assistant's side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known(Proposer):
-    """Proposes native, RAG, AWE and AWI where they lie within the space; prompts are the leader's, where they fit."""
+    """Proposes native, RAG, AWE, AWI and the user's messages where they lie within the space.
+
+    Prompts are the leader's, where they fit.
+    """
 
     search: SearchConfig
     templates: Templates
@@ -41,5 +53,7 @@ class Known(Proposer):
         """Return where those strategies stand that no trial has tried, with whatever prompts."""
         space = self.search.space
         tried = [space.point_of(trial.policy) for trial in trials if trial.policy is not None]
-        points = {name: space.point_of(load_policy(name, templates=self.templates)) for name in STRATEGIES}
+        policies = {name: load_policy(name, templates=self.templates) for name in STRATEGIES}
+        policies["users_messages"] = MemoryPolicy.model_validate(USERS_MESSAGES)
+        points = {name: space.point_of(policy) for name, policy in policies.items()}
         return {name: point for name, point in points.items() if point is not None and point not in tried}
