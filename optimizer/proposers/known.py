@@ -18,8 +18,7 @@ from .sampled import at_point
 STRATEGIES = ("native", "rag", "awe", "awi")
 """After AMemGym (ICLR 2026), the section on memory implementations."""
 USERS_MESSAGES = {
-    "write.mode": "verbatim",
-    "write.roles": "user",
+    "write": {"mode": "verbatim", "roles": "user"},
     "update_every": 2,
     "buffer_size": 0,
     "store": "context",

@@ -31,7 +31,9 @@ def proposed_one_after_another(bench: Any, trials: list[Trial], *, seed: int = 0
 def test_each_strategy_is_proposed_once_invariants_1_2(bench: Any) -> None:
     trials = [bench.trial(policy=bench.facts(top_k=7))]
     made = {found.change: found for found in proposed_one_after_another(bench, trials)}
-    assert set(made) == {f"the strategy {name}" for name in STRATEGIES}
+    assert set(made) == {f"the strategy {name}" for name in (*STRATEGIES, "users_messages")}
+    own = made["the strategy users_messages"].policy
+    assert (own.label, own.write.roles) == ("verbatim+context(2,0)", "user")
     for name in STRATEGIES:
         found, strategy = made[f"the strategy {name}"], load_policy(name)
         assert found.parent == 0

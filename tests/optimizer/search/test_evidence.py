@@ -165,7 +165,7 @@ async def test_real_episodes_give_evidence_of_the_stage_that_failed(kit: Any) ->
     lives = [kit.life("ann"), kit.life("bob")]
     evaluator = kit.evaluator(kit.pupil())
     careless = await evaluator.evaluate(kit.policy(0), lives)
-    forgetful = await evaluator.evaluate(kit.policy(100, update_every=2, buffer_size=0), lives)
+    forgetful = await evaluator.evaluate(kit.policy(100, mode="none", update_every=2, buffer_size=0), lives)
     for evaluation, stage in ((careless, "utilisation"), (forgetful, "write")):
         found = gather_evidence(evaluation, lives, track=kit.track, rng=random.Random(0))
         assert {evidence.kind for evidence in found} == {stage}

@@ -297,7 +297,7 @@ async def test_once_the_named_strategies_are_tried_nothing_is_left_to_propose(ki
     assert await rig.run(kit.policy(20)) == ended
     rig.check()
     changes = [trial.change for trial in rig.study.trials[1:]]
-    assert sorted(changes) == ["the strategy awe", "the strategy awi", "the strategy rag"], "the seed stands at native"
+    assert sorted(changes) == [f"the strategy {name}" for name in ("awe", "awi", "native", "rag", "users_messages")]
 
 
 async def test_a_search_whose_proposers_can_make_nothing_of_its_seed_ends_and_says_so(

@@ -127,7 +127,7 @@ def screening(known: Known | None = None, *, drop: float = 0.5, least: float = 0
 class TestForecastScreen(ScreenConformance):
     @pytest.fixture
     def screen(self) -> Screen:
-        return screening(Known(unknown=("verbatim",)))
+        return screening(Known(unknown=("profile",)))
 
     @pytest.mark.usefixtures("nobody_promoted")
     async def test_the_worst_are_dropped_and_told_their_place(self, kit: Any) -> None:
@@ -142,9 +142,9 @@ class TestForecastScreen(ScreenConformance):
         policies = [
             kit.policy(50),
             kit.policy(60),
-            kit.policy(5, mode="verbatim", store="context", update_every=2, buffer_size=4),
+            kit.policy(5, mode="profile", store="context", update_every=2, buffer_size=4),
         ]
-        verdicts = await screening(Known(unknown=("verbatim",))).screen(policies, (), generation=1)
+        verdicts = await screening(Known(unknown=("profile",))).screen(policies, (), generation=1)
         assert [verdict.keep for verdict in verdicts] == [False, True, True]
         assert (verdicts[2].reason, math.isnan(verdicts[2].forecast)) == ("no forecast", True)
 
