@@ -155,7 +155,7 @@ def notes(config: Config) -> list[str]:
     """Say what the tokens of each model behind an endpoint cost, and what else there is to know of a run's models."""
     unknown, remark = "not known, and so is every cost (set endpoint.prices)", embedder_remark(config)
     prices = prices_of(config).items()
-    lines = [f"price of {name}: {unknown if price is None else price.told}" for name, price in prices]
+    lines = [f"price of {name}: {unknown if price is None else price.summary}" for name, price in prices]
     return lines if remark is None else [*lines, remark]
 
 

@@ -84,8 +84,8 @@ class Budget:
     ) -> None:
         """Start spending now, after what ``earlier`` parts of the same run took.
 
-        ``write_ahead`` is told, now and then, more than what is gone and what calls under way can take; it is told
-        again before that does not suffice.
+        ``write_ahead`` is called now and then, with more than is gone and than the calls under way can take. It is
+        called again before that is too little.
         """
         self.limits = limits
         self.calls = earlier.calls
@@ -145,7 +145,7 @@ class Budget:
         Raises BudgetExhausted when another does not fit; then the call still holds what it held.
         """
         self.count(worst)
-        self._release(worst)
+        self._hold(worst, times=-1)
         try:
             self._reserve(worst)
         except BudgetExhausted:
@@ -155,7 +155,7 @@ class Budget:
 
     def end(self, worst: Usage) -> None:
         """Give back what was reserved for a call."""
-        self._release(worst)
+        self._hold(worst, times=-1)
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_result(None)
@@ -169,13 +169,10 @@ class Budget:
         usd = None if self.usd is None else self.usd + self._held_usd
         now, written = Consumed(self.calls, tokens, usd, self.seconds), self._written
         soon = now.seconds + SECONDS_WRITTEN_AHEAD / 2  # time passes without a call, too
-        if now.calls > written.calls or now.tokens > written.tokens or soon > written.seconds:
-            suffices = False
-        elif now.usd is None or written.usd is None:
-            suffices = now.usd is written.usd
-        else:
-            suffices = now.usd <= written.usd
-        if not suffices:
+        paid, paid_ahead = (math.inf if usd is None else usd for usd in (now.usd, written.usd))
+        needed = now.calls, now.tokens, soon, paid
+        ahead = written.calls, written.tokens, written.seconds, paid_ahead
+        if any(need > have for need, have in zip(needed, ahead, strict=True)):
             self._written = _ahead_of(now, self.limits)
             self._write_ahead(self._written)
 
@@ -185,13 +182,9 @@ class Budget:
             raise BudgetExhausted(problem)
         self._hold(worst)
 
-    def _hold(self, worst: Usage) -> None:
-        self._held_tokens += worst.tokens
-        self._held_usd += worst.cost_usd or 0.0
-
-    def _release(self, worst: Usage) -> None:
-        self._held_tokens -= worst.tokens
-        self._held_usd -= worst.cost_usd or 0.0
+    def _hold(self, worst: Usage, *, times: int = 1) -> None:
+        self._held_tokens += times * worst.tokens
+        self._held_usd += times * (worst.cost_usd or 0.0)
 
     def _problem(self, worst: Usage, held_tokens: int, held_usd: float) -> str:
         """Say which limit an attempt could overshoot; empty when there is none."""

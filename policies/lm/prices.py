@@ -47,7 +47,7 @@ class Prices(Record):
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The two with where they are from."""
         source = f"as of {self.date}" if self.source is None else f"{self.source}'s list, which can be out of date"
         return f"${self.input:g} in and ${self.output:g} out per million tokens ({source})"
