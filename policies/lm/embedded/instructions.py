@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ...text import stems
+from .blocks import ITEM
 from .reading import KIN_WORTH
 from .sentences import Words, words_of
 
 MOST_KINDS = 24
 """Kinds of information of a prompt that get full attention; with more, each gets less."""
 WORDS_OF_A_KIND = 6
-"""Words with which a kind is still told precisely."""
+"""Words with which a kind is still described precisely."""
 WORDS_PER_NOTE = 14
 """Length of a note, in words, where the prompt says nothing about it; in full and in brief it is the next two."""
 WORDS_PER_FULL_NOTE = 40
 WORDS_PER_BRIEF_NOTE = 7
 
-_ITEM = re.compile(r"^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
+
 _DETAIL = re.compile(
     r"\b((?:every|all|full|with|in) details?|detailed|specifics?|exact(?:ly)?|precise(?:ly)?|in full|verbatim|"
     r"own words)\b",
@@ -63,14 +64,14 @@ class Instructions:
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
         """The items of the prompt's lists."""
-        lines = [re.sub(r"[*`\"]", "", match[1]).strip() for match in _ITEM.finditer(self.text)]
+        lines = [re.sub(r"[*`\"]", "", match[2]).strip() for match in ITEM.finditer(self.text)]
         kinds = [Kind(line, words_of(line)) for line in lines]
         return tuple(kind for kind in kinds if kind.words.all)
 
     @cached_property
     def prose(self) -> str:
         """The prompt without its lists."""
-        return _ITEM.sub("", self.text)
+        return ITEM.sub("", self.text)
 
     @cached_property
     def care(self) -> float:
