@@ -55,6 +55,11 @@ class Kind:
         return shared / (shared + breadth)
 
 
+def _whether(pattern: re.Pattern[str]) -> cached_property[bool]:
+    """Return a property of instructions: whether their prose matches."""
+    return cached_property(lambda instructions: pattern.search(instructions.prose) is not None)
+
+
 @dataclass(frozen=True)
 class Instructions:
     """A prompt without what is to be read."""
@@ -85,30 +90,16 @@ class Instructions:
             return WORDS_PER_FULL_NOTE
         return WORDS_PER_BRIEF_NOTE if _BRIEF.search(self.prose) else WORDS_PER_NOTE
 
-    @cached_property
-    def own_only(self) -> bool:
-        """Whether other people's doings are to be left out."""
-        return _OWN.search(self.prose) is not None
-
-    @cached_property
-    def dated(self) -> bool:
-        """Whether each note is to carry the day on which it was said."""
-        return _DATES.search(self.prose) is not None
-
-    @cached_property
-    def replaces(self) -> bool:
-        """Whether news of a matter are to replace what was known of it, even where the words differ more."""
-        return _REPLACES.search(self.prose) is not None
-
-    @cached_property
-    def appends(self) -> bool:
-        """Whether what is known is to be kept beside the news."""
-        return _APPENDS.search(self.prose) is not None
-
-    @cached_property
-    def separate(self) -> bool:
-        """Whether each matter is to have a label of its own."""
-        return _SEPARATE.search(self.prose) is not None
+    own_only = _whether(_OWN)
+    """Whether other people's doings are to be left out."""
+    dated = _whether(_DATES)
+    """Whether each note is to carry the day on which it was said."""
+    replaces = _whether(_REPLACES)
+    """Whether news of a matter are to replace what was known of it, even where the words differ more."""
+    appends = _whether(_APPENDS)
+    """Whether what is known is to be kept beside the news."""
+    separate = _whether(_SEPARATE)
+    """Whether each matter is to have a label of its own."""
 
     def kind_of(self, said: Words) -> tuple[Kind | None, float]:
         """Return the kind that fits best and how well, in [0, 1]; many kinds blur each other."""

@@ -85,15 +85,14 @@ _QUANTITY = re.compile(
 
 @lru_cache(maxsize=1 << 14)
 def quantities(text: str) -> tuple[Quantity, ...]:
-    """Return the quantities that a text or a name tells, in order."""
-    plain = text.lower().replace("_", " ").replace("\u2019", "'")
-    return tuple(_found(plain))
+    """Return the quantities that a text or a name holds, in order."""
+    return tuple(_quantities(text.lower().replace("_", " ").replace("\u2019", "'")))
 
 
-def _found(text: str) -> Iterator[Quantity]:
+def _quantities(text: str) -> Iterator[Quantity]:
     for match in _QUANTITY.finditer(text):
         spelled = match["first"] in WORDS
-        unit, scale = ("money", 1.0) if match["money"] else _unit(match["unit"])
+        unit, scale = ("money", 1.0) if match["money"] else UNITS.get(stem(match["unit"] or ""), ("", 1.0))
         if spelled and not unit:  # "one" is rarely a number where nothing is counted
             continue
         low = _number(match["first"]) * scale
@@ -112,7 +111,3 @@ def _number(text: str) -> float:
         return float(WORDS[text])
     thousands = text.endswith("k")
     return float(text.rstrip("k").replace(",", "")) * (1000 if thousands else 1)
-
-
-def _unit(word: str | None) -> tuple[str, float]:
-    return UNITS.get(stem(word), ("", 1.0)) if word else ("", 1.0)

@@ -143,14 +143,8 @@ def affirmed(text: str) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def _sentence(text: str, voice: float | None, day: str) -> Sentence:
-    said = _words_of_sentence(text)
-    return Sentence(text, said, _voice(text) if voice is None else voice, day)
-
-
-@lru_cache(maxsize=1 << 15)
-def _words_of_sentence(text: str) -> Words:
-    held = words_of(affirmed(text))
-    return held if held.all else words_of(text)
+    said = words_of(affirmed(text))
+    return Sentence(text, said if said.all else words_of(text), _voice(text) if voice is None else voice, day)
 
 
 def _voice(text: str) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mnemotune.policies.lm import Message
-from mnemotune.policies.lm.embedded.answering import Choices, find_choices, find_schema
+from mnemotune.policies.lm.embedded.answering import MultipleChoice, find_choices, find_schema
 
 if TYPE_CHECKING:
     from .conftest import AskFor
@@ -29,11 +29,11 @@ PROBE = (
 
 
 def test_numbered_lines_are_choices() -> None:
-    assert find_choices("Which?\n1: a\n2: b c\n\nNow.") == Choices("Which?\n", ("a", "b c"))
+    assert find_choices("Which?\n1: a\n2: b c\n\nNow.") == MultipleChoice("Which?\n", ("a", "b c"))
 
 
 def test_the_choices_are_those_that_count_up_from_one() -> None:
-    assert find_choices("At 9: breakfast\n7: no\n1: a\n5: no\n2: b\n3: c") == Choices(
+    assert find_choices("At 9: breakfast\n7: no\n1: a\n5: no\n2: b\n3: c") == MultipleChoice(
         "At 9: breakfast\n7: no\n", ("a", "b", "c")
     )
 
