@@ -91,10 +91,10 @@ class Group:
 
 def grouped(tasks: Iterable[Task]) -> list[Group]:
     """Return the groups of tasks, in the order in which they first come."""
-    found: dict[str, list[Task]] = {}
+    by_group: dict[str, list[Task]] = {}
     for task in tasks:
-        found.setdefault(task.group, []).append(task)
-    return [Group(name, tuple(members)) for name, members in found.items()]
+        by_group.setdefault(task.group, []).append(task)
+    return [Group(name, tuple(members)) for name, members in by_group.items()]
 
 
 def tasks_of(groups: Iterable[Group]) -> list[Task]:

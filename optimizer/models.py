@@ -87,13 +87,13 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
     remote = any(model.remote for model in provided.values()) or config.provided_embedder.remote
     cache = ResponseCache(folder / "cache.db") if remote and folder is not None and config.endpoint.cache else None
     try:
-        made = {name: model.make(config.endpoint, cache) for name, model in provided.items()}
+        by_name = {name: model.make(config.endpoint, cache) for name, model in provided.items()}
         if repeat:
-            made = {name: Repeated(model, repeat) for name, model in made.items()}
+            by_name = {name: Repeated(model, repeat) for name, model in by_name.items()}
         if cache is not None and config.provided_embedder.remote:
             embedder = config.provided_embedder.make(reach, cache)
-        cast = Cast(made[names["assistant"]], made[names["user"]], embedder, config.context_tokens)
-        yield Models(cast, made[names["proposer"]], config.per_core)
+        cast = Cast(by_name[names["assistant"]], by_name[names["user"]], embedder, config.context_tokens)
+        yield Models(cast, by_name[names["proposer"]], config.per_core)
     finally:
         if cache is not None:
             cache.close()

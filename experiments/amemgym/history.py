@@ -39,13 +39,12 @@ async def measure(periods: int) -> str:
     evaluator = Evaluator(DialogueTrack(), Cast(model, model, LexicalEmbedder()))
     await evaluator.evaluate(load_policy("native"), [lengthened(scenario, 2)])  # everything is imported now
     before = resource.getrusage(resource.RUSAGE_SELF)
-    found = await evaluator.evaluate(load_policy("native"), [lengthened(scenario, periods)])
+    evaluation = await evaluator.evaluate(load_policy("native"), [lengthened(scenario, periods)])
     after = resource.getrusage(resource.RUSAGE_SELF)
     await model.aclose()
-    said = sum(
-        len(message.content) for stage in found.episodes[0].stages for messages in stage.heard for message in messages
-    )
-    calls = found.ledger.total.calls
+    heard = [messages for stage in evaluation.episodes[0].stages for messages in stage.heard]
+    said = sum(len(message.content) for messages in heard for message in messages)
+    calls = evaluation.ledger.total.calls
     memory = (after.ru_maxrss - before.ru_maxrss) / 1024
     program, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
     return f"| {periods} | {calls:,} | {said / 1e6:.2f} | {memory:.1f} | {program:.2f} | {system:.2f} |"

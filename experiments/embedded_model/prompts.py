@@ -61,11 +61,11 @@ def main() -> None:
     policies = {"default": seed} | {name: _with_write_prompt(seed, text) for name, text in prompts().items()}
     with ProcessPoolExecutor(os.cpu_count()) as executor:
         running = {name: executor.submit(evaluate, policy, data) for name, policy in policies.items()}
-        found = {name: one.result() for name, one in running.items()}
-    vague = found["vague"].by_group
+        evaluations = {name: future.result() for name, future in running.items()}
+    vague = evaluations["vague"].by_group
     print(f"{len(load_scenarios(data))} users\n")
     print("| write prompt | memory score | write | read | over vague |\n|---|---|---|---|---|")
-    for name, evaluation in found.items():
+    for name, evaluation in evaluations.items():
         gain = estimate([score - vague[user] for user, score in evaluation.by_group.items()])
         print(
             f"| {name} | {evaluation.memory_score.mean:.3f} | {evaluation.mean('write'):.3f} | "

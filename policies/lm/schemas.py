@@ -59,8 +59,8 @@ class _Form:
 
     @cached_property
     def heard_number(self) -> float:
-        found = _NUMBER.search(self.heard)
-        return float(found[0]) if found else 0.0
+        match = _NUMBER.search(self.heard)
+        return float(match[0]) if match else 0.0
 
     def value(self, said: object, schema: Mapping[str, Any]) -> Any:
         self.left -= 1
@@ -137,7 +137,7 @@ class _Form:
         given = list(said) if isinstance(said, list) and said else [said]
         given += given[-1:] * (least - len(given))
         try:
-            return [self.value(one, schema.get("items", {})) for one in given[:most]]
+            return [self.value(item, schema.get("items", {})) for item in given[:most]]
         except SchemaError:
             if least:
                 raise

@@ -114,7 +114,7 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 
-OWN, ASKED, OTHER, NOBODY = 1.0, 0.5, 0.25, 0.0
+OWN, ASKS, OTHER, NOBODY = 1.0, 0.5, 0.25, 0.0
 """Voices: the user states something of the user; asks as one concerned; says anything else; somebody else's doings."""
 
 
@@ -151,7 +151,7 @@ def _voice(text: str) -> float:
     if _SOMEBODY_ELSE.search(text):
         return NOBODY
     if _FIRST_PERSON.search(text):
-        return ASKED if text.endswith("?") else OWN
+        return ASKS if text.endswith("?") else OWN
     return NOBODY if text.endswith("?") else OTHER
 
 

@@ -13,7 +13,7 @@ from ...text import stems
 from .instructions import Instructions, Kind, read_instructions, slug
 from .sentences import NOBODY, OWN, message_sentences, tells_change, words_of
 
-WORDS_IN_ONE_GO = 25
+WORDS_PER_CALL = 25
 """Words that the model writes in one go, at least one note."""
 WORDS_OF_A_LABEL = 2
 """Words that a note's label counts for."""
@@ -94,7 +94,7 @@ def _notes(instructions: Instructions, conversation: Sequence[dict[str, Any]], *
     """
     notes = [note for note in _candidates(instructions, conversation) if note.interest >= ENOUGH]
     chosen: list[Note] = []
-    left = WORDS_IN_ONE_GO
+    left = WORDS_PER_CALL
     for note in sorted(notes, key=lambda note: (-note.interest, note.order)):
         left -= len(note.text.split()) + besides
         if chosen and left < 0:
