@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..data.registry import UnknownPartError
-from ..env import Cast, Protocol, Track
+from ..env import Cast, Track
 from ..env.tracks import TRACKS
 from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, MeteredEmbedder, Request
 from ..policies.lm.base import Wrapper, merged
@@ -166,8 +166,3 @@ def track_of(config: Config) -> Track:
         return TRACKS.get(config.track)(config.templates, options)
     except (UnknownPartError, ValueError) as error:
         raise ConfigError(f"track: {error}") from None
-
-
-def protocol_of(config: Config) -> Protocol:
-    """Return the protocol that a config's dialogues follow."""
-    return Protocol(config.rounds.init, config.rounds.update, config.templates, frozenset(config.compat))

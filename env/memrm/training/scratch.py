@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
-from ....policies.memory import MemoryEvent
 from ..evaluation.metrics import auroc, expected_calibration_error
+from ..evaluation.quality import harmful_rows
 from ..model.checkpoint import (
     CONFIG,
     ONNX,
@@ -29,10 +29,11 @@ from ..model.checkpoint import (
 from ..model.export import export_onnx
 from ..model.qwen3 import Qwen3, Qwen3Config
 from ..model.runner import padded
-from ..model.scoring import MemRM, Scores, batched, fit_calibration
+from ..model.scoring import MemRM, batched, fit_calibration
 from ..model.tokens import Tokens, load_tokens, train_tokens
 from ..model.torch_runner import TorchRunner
-from .examples import Example, Examples, card_before_calibration, safe_labels
+from ..rows.row import Row
+from .examples import Example, Examples, card_before_calibration
 from .recipe import RecipeError, Scratch, TrainingRecipe
 
 STATE, PROGRESS = "state.safetensors", "state.json"
@@ -138,8 +139,6 @@ def train_scratch(recipe: TrainingRecipe, examples: Examples, out: Path, *, resu
         tokens = train_tokens((example.prompt.text for example in examples.train), size=spec.vocabulary)
         tokens.tokenizer.save(str(out / TOKENIZER))
     given = _fitting(examples.train, tokens, recipe.window)
-    held = [row.event for row in examples.held_out]
-    held_safe = safe_labels(examples.held_out)
     training = _Training(recipe, spec, tokens)
     done = training.load(out) if goes_on else 0
     epochs = [list(_shuffled(given, recipe, epoch)) for epoch in range(recipe.schedule.epochs)]
@@ -157,10 +156,10 @@ def train_scratch(recipe: TrainingRecipe, examples: Examples, out: Path, *, resu
             if step % recipe.schedule.checkpoint_every == 0:
                 training.save(out, step)
         if losses:
-            figures = held_out_figures(MemRM(TorchRunner(training.model), tokens, card).score(held), held_safe)
+            figures = held_out_figures(MemRM(TorchRunner(training.model), tokens, card), examples.held_out)
             log({"loss": float(np.mean(losses)), **figures}, step)
             training.model.train()
-    card = calibrated(MemRM(TorchRunner(training.model), tokens, card), held, held_safe)
+    card = calibrated(MemRM(TorchRunner(training.model), tokens, card), examples.held_out)
     save_qwen3(training.model, out)
     export_onnx(training.model, out / ONNX)
     write_model_card(out, card)
@@ -186,10 +185,11 @@ def save_qwen3(model: Qwen3, folder: Path) -> None:
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def held_out_figures(p_safe: Scores, safe: Sequence[bool]) -> dict[str, float]:
-    """Return accuracy and AUROC (HARMFUL positive) of scores; NaN ones do not count."""
+def held_out_figures(model: MemRM, rows: Sequence[Row]) -> dict[str, float]:
+    """Return a model's accuracy, AUROC (HARMFUL positive) and calibration error; NaN scores do not count."""
+    p_safe = model.score([row.event for row in rows])
     known = ~np.isnan(p_safe)
-    scored, harmful = p_safe[known], ~np.asarray(safe, dtype=bool)[known]
+    scored, harmful = p_safe[known], harmful_rows(rows)[known]
     right = (scored < 0.5) == harmful
     return {
         "held_out/accuracy": float(right.mean()) if len(right) else math.nan,
@@ -198,11 +198,11 @@ def held_out_figures(p_safe: Scores, safe: Sequence[bool]) -> dict[str, float]:
     }
 
 
-def calibrated(model: MemRM, events: Sequence[MemoryEvent], safe: Sequence[bool]) -> ModelCard:
-    """Return the model's card with the temperature and the bias that suit held-out events."""
-    encoded = model.encode(events)
-    differences = model.differences([ids for prompts in encoded if prompts is not None for ids in prompts])
-    return model.card.model_copy(update=fit_calibration(differences, encoded, safe)._asdict())
+def calibrated(model: MemRM, rows: Sequence[Row]) -> ModelCard:
+    """Return the model's card with the temperature and the bias that suit held-out rows."""
+    encoded = model.encode([row.event for row in rows])
+    calibration = fit_calibration(model.differences(encoded), encoded, ~harmful_rows(rows))
+    return model.card.model_copy(update=calibration._asdict())
 
 
 def _fitting(examples: Sequence[Example], tokens: Tokens, window: int) -> list[_Encoded]:
