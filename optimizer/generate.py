@@ -65,7 +65,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What was made and what it took in this run."""
+    """The users, and what this run spent on them."""
 
     order: Order
     generated: Generated

@@ -47,7 +47,7 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class MeteredModels:
-    """The models of a run under one budget, with what they took."""
+    """The models of a run under one budget, with what they spent."""
 
     cast: Cast
     proposer: LanguageModel
@@ -56,7 +56,7 @@ class MeteredModels:
 
     @property
     def ledger(self) -> Ledger:
-        """What all of them took so far."""
+        """What all of them have spent so far."""
         return merged([meter.ledger for meter in self.meters])
 
 

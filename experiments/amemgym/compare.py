@@ -35,7 +35,7 @@ PORT = 8126
 KINDS = ("native", "awi")
 NEAR = 1e-9
 UNCOMPARED = ("llm_usage_statistics", "response")
-"""Of a result: what the call took, and the choice's number, which may be 0 there and is then the last one's here."""
+"""Of a result: the call's usage, and the number of the choice. There, 0 means the last choice, which has a number here."""
 FIGURES = ("accuracy", "memory_score", "write", "read", "utilisation")
 
 

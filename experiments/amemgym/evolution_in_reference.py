@@ -78,7 +78,7 @@ def main(source: str, agent_file: str, data_file: str, env_file: str, url: str, 
         agent = create_agent(dict(config), output_dir=str(place), item=item)
         run = evolution.evaluate_item if evolves else overall.evaluate_item
         run(item, agent, str(place), env)
-    if evolves:  # it cannot be told what its oracle would have known
+    if evolves:  # its diagnosis does not know what its oracle would have known
         for item in data:
             place = folder / config["name"] / item["id"]
             diagnosis.diagnose_item(item, create_agent(dict(config), output_dir=str(place)), str(place))

@@ -23,7 +23,7 @@ CONCURRENCY = 64
 
 
 async def evaluate(url: str, policy: str, users: int, concurrency: int) -> tuple[Evaluation, float]:
-    """Return an evaluation of generated users, and the CPU seconds that it took here."""
+    """Return an evaluation of generated users, and the CPU seconds of this process."""
     model = OpenAIModel("m", base_url=url, concurrency=concurrency)
     evaluator = Evaluator(DialogueTrack(), Cast(model, model, LexicalEmbedder()))
     scenarios = generate_scenarios(users=users, seed=9)

@@ -1,4 +1,4 @@
-"""What the embedded model makes of the right evidence: only the messages that told what a question needs.
+"""What the embedded model makes of the right evidence: only the messages that state what a question needs.
 
 python -m mnemotune.experiments.embedded_model.evidence DATA...
 """
@@ -18,7 +18,7 @@ from ...policies.lm.embedded import EmbeddedModel
 
 
 def cases(scenario: Scenario) -> Iterator[tuple[Question, dict[str, str], list[Message]]]:
-    """Yield each question in each period, with the states behind it and the messages that last told them."""
+    """Yield each question in each period, with the states behind it and the messages that last stated them."""
     messages_of: dict[str, str] = {}
     for period in scenario.periods:
         for session in period.sessions:

@@ -80,7 +80,7 @@ def short_lives(users: int) -> list[Scenario]:
 
 
 def all_right(scenario: Scenario) -> UpperBound:
-    """Return the upper bound of a model that makes no mistake when it is told the state."""
+    """Return the upper bound of a model that makes no mistake when it is given the state."""
     return tuple(
         tuple(answer_of("", choice, choice, question) for choice in range(len(question.answer_choices)))
         for question in scenario.qas

@@ -130,7 +130,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one call took."""
+    """What one call used."""
 
     input_tokens: int
     output_tokens: int
@@ -254,7 +254,7 @@ async def in_batches(texts: Sequence[str], embed: Callable[[Sequence[str]], Awai
 
 @dataclass(slots=True)
 class Spend:
-    """What the calls of one role took so far."""
+    """What the calls of one role have used so far."""
 
     calls: int = 0
     """Calls asked for, answered from the cache or not."""
@@ -270,7 +270,7 @@ class Spend:
         self.add_spend(Spend(1, int(usage.cached), usage.input_tokens, usage.output_tokens, usage.cost_usd))
 
     def add_spend(self, other: Spend, *, times: int = 1) -> None:
-        """Add what ``other`` took; take it away where ``times`` is -1."""
+        """Add what ``other`` used; subtract it where ``times`` is -1."""
         self.calls += times * other.calls
         self.cached += times * other.cached
         self.input_tokens += times * other.input_tokens

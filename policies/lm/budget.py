@@ -82,7 +82,7 @@ class Budget:
         clock: Callable[[], float] = time.monotonic,
         write_ahead: Callable[[Consumed], None] | None = None,
     ) -> None:
-        """Start spending now, after what ``earlier`` parts of the same run took.
+        """Start spending now, after what ``earlier`` parts of the same run used.
 
         ``write_ahead`` is called now and then, with more than is gone and than the calls under way can take. It is
         called again before that is too little.
@@ -101,7 +101,7 @@ class Budget:
 
     @property
     def seconds(self) -> float:
-        """Time since the start, and what earlier parts of the same run took."""
+        """Time since the start, and the seconds of earlier parts of the same run."""
         return self._clock() - self._start
 
     @property
@@ -124,7 +124,7 @@ class Budget:
         self.cover()
 
     def fits_later(self, worst: Usage) -> bool:
-        """Tell whether a call that does not fit now would fit if the calls under way took nothing."""
+        """Tell whether a call that does not fit now would fit if the calls under way used nothing."""
         limit = self.limits.calls
         return (limit is None or self.calls + 1 <= limit) and not self._problem(worst, 0, 0.0)
 

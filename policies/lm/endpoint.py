@@ -122,7 +122,7 @@ class Endpoint:
     async def post(
         self, path: str, body: Callable[[], bytes], *, role: CallRole, unanswered: Callable[[], None] | None = None
     ) -> object:
-        """Send JSON; return the JSON that the server answers. What it took, all attempts included, adds to the chain.
+        """Send JSON and return the JSON of the answer. The seconds of all attempts together are added to the chain.
 
         ``body`` is made when its turn has come: many calls that wait with a long talk each would not fit into memory.
         ``unanswered`` is called for each attempt that was sent and not answered; what it raises ends the call.

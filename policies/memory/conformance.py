@@ -42,7 +42,7 @@ Make = Callable[[LanguageModel], Memory]
 
 
 class Scribe(LanguageModel):
-    """Notes every ``word-1`` that it reads, in a form that the built-in writers take; fails when it is told to."""
+    """Notes every ``word-1`` that it reads, in a form that the built-in writers take. Fails while ``fails`` is set."""
 
     name = "scribe"
 
