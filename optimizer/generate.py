@@ -87,7 +87,7 @@ class Delivery:
             "seed": self.order.generation.seed,
             "asked": self.order.generation.users,
             "users": [scenario.id for scenario in self.generated.scenarios],
-            "dropped": [asdict(one) for one in self.generated.dropped],
+            "dropped": [asdict(user) for user in self.generated.dropped],
             "calls": total.calls,
             "cached": total.cached,
             "expected_calls": self.order.expected_calls,
@@ -123,7 +123,7 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
 
         async def run() -> Generated:
             try:
-                made = await generate(
+                users = await generate(
                     order.setup,
                     model,
                     order.parts,
@@ -131,11 +131,10 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
                     tell=lambda progress: tell(progress, merged([metered.ledger, model.ledger])),
                 )
                 await model.settle()
+                return users
             except BudgetExhausted:
                 await model.settle()  # what is under way is paid for
                 raise
-            else:
-                return made
             finally:
                 await model.abandon()
                 await models.aclose()
@@ -148,8 +147,7 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
             raise EndpointDown(_stopped(order, error, "once the endpoint answers")) from error
     if generated.scenarios:
         write_json(order.out, [scenario.model_dump(mode="json") for scenario in generated.scenarios])
-    ledger = merged([metered.ledger, model.ledger])
-    return Delivery(order, generated, ledger, time.monotonic() - began)
+    return Delivery(order, generated, merged([metered.ledger, model.ledger]), time.monotonic() - began)
 
 
 @contextmanager

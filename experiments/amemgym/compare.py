@@ -35,7 +35,7 @@ PORT = 8126
 KINDS = ("native", "awi")
 NEAR = 1e-9
 UNCOMPARED = ("llm_usage_statistics", "response")
-"""Of a result: the call's usage, and the number of the choice. There, 0 means the last choice, which has a number here."""
+"""Of a result: the usage of the call, and the number of the choice, where 0 means the last choice there, not here."""
 FIGURES = ("accuracy", "memory_score", "write", "read", "utilisation")
 
 
