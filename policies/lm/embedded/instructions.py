@@ -17,6 +17,7 @@ WORDS_OF_A_KIND = 6
 """Words with which a kind is still described precisely."""
 WORDS_PER_NOTE = 14
 """Length of a note, in words, where the prompt says nothing about it; in full and in brief it is the next two."""
+WORDS_PER_LABEL = 4
 WORDS_PER_FULL_NOTE = 40
 WORDS_PER_BRIEF_NOTE = 7
 
@@ -117,6 +118,6 @@ def read_instructions(text: str) -> Instructions:
     return Instructions(text)
 
 
-def slug(text: str, *, words: int = 4) -> str:
+def slug(text: str) -> str:
     """Return a label made of a text's first content words, up to its colon."""
-    return "_".join(stems(text.split(":", 1)[0])[:words])
+    return "_".join(stems(text.split(":", 1)[0])[:WORDS_PER_LABEL])
