@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import AliasChoices, Field, ValidationError
 
+from ....data.json_files import read_json
 from ....data.record import Record
 from .row import Row, RowError
 
@@ -64,11 +65,10 @@ def read_splits(card: Path) -> RowSplits:
 
 def language_model_of(rows: Path) -> str | None:
     """Return the language model that the data card beside rows names; None where there is no such card."""
-    try:
-        model = json.loads(data_card_file(rows).read_bytes())["settings"]["model"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return model if isinstance(model, str) else None
+    match read_json(data_card_file(rows)):
+        case {"settings": {"model": str(model)}}:
+            return model
+    return None
 
 
 def hold_out(*, groups: Iterable[str], policies: Iterable[str], topics: Iterable[str], seed: int) -> RowSplits:
