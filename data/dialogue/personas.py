@@ -164,10 +164,9 @@ def _clean(text: str) -> str:
 
 
 def _json_rows(path: Path) -> Rows:
+    text = path.read_text(encoding="utf-8-sig")
     try:
-        rows = json.loads(path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError:
-        raise
+        rows = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise PersonaError(f"{path}: is not JSON: {error}") from None
     if not isinstance(rows, list):

@@ -22,13 +22,12 @@ from typing import Any
 import numpy as np
 
 from ...data import Scenario, load_scenarios
-from ...env import Cast, DialogueTrack, Evaluation, Evaluator, Protocol
+from ...env import Evaluation, Protocol
 from ...env.dialogue.compat import DEFECTS
 from ...env.dialogue.interchange import BOUND, read_results, write_results
 from ...policies import load_policy
-from ...policies.lm.lexical import LexicalEmbedder
-from ...policies.lm.openai import OpenAIModel
 from ...policies.prompts import Templates
+from .client import evaluator_at
 from .server import running
 
 PORT = 8126
@@ -81,14 +80,11 @@ async def evaluate(
     url: str, policies: Sequence[str | Path], scenarios: Sequence[Scenario], texts: Mapping[str, str], env: Path
 ) -> list[Evaluation]:
     """Evaluate policies under AMemGym's texts and defects."""
-    model, rounds = OpenAIModel("m", base_url=url, concurrency=64), _json(env)
+    rounds = _json(env)
     templates = Templates.model_validate(Templates.completed(texts))
     protocol = Protocol(rounds["num_rounds_init"], rounds["num_rounds_update"], templates, frozenset(DEFECTS))
-    evaluator = Evaluator(DialogueTrack(protocol), Cast(model, model, LexicalEmbedder()))
-    try:
+    async with evaluator_at(url, protocol=protocol) as evaluator:
         return [await evaluator.evaluate(load_policy(p, templates=templates), scenarios) for p in policies]
-    finally:
-        await model.aclose()
 
 
 def run_reference(script: str, python: str, checkout: str | Path, *arguments: str | Path, url: str, out: Path) -> None:

@@ -12,10 +12,9 @@ import asyncio
 import time
 
 from ...data.dialogue.generator import generate_scenarios
-from ...env import Cast, DialogueTrack, Evaluation, Evaluator
+from ...env import Evaluation
 from ...policies import load_policy
-from ...policies.lm.lexical import LexicalEmbedder
-from ...policies.lm.openai import OpenAIModel
+from .client import evaluator_at
 from .server import running
 
 LATENCY = 0.05
@@ -24,12 +23,10 @@ CONCURRENCY = 64
 
 async def evaluate(url: str, policy: str, users: int, concurrency: int) -> tuple[Evaluation, float]:
     """Return an evaluation of generated users, and the CPU seconds of this process."""
-    model = OpenAIModel("m", base_url=url, concurrency=concurrency)
-    evaluator = Evaluator(DialogueTrack(), Cast(model, model, LexicalEmbedder()))
     scenarios = generate_scenarios(users=users, seed=9)
     start = time.process_time()
-    evaluation = await evaluator.evaluate(load_policy(policy), scenarios)
-    await model.aclose()
+    async with evaluator_at(url, concurrency=concurrency) as evaluator:
+        evaluation = await evaluator.evaluate(load_policy(policy), scenarios)
     return evaluation, time.process_time() - start
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch.nn import functional
 
 from ..evaluation.metrics import auroc, expected_calibration_error
@@ -36,8 +37,9 @@ from ..rows.row import Row
 from .examples import Example, Examples, card_before_calibration
 from .recipe import RecipeError, Scratch, TrainingRecipe
 
-STATE, PROGRESS = "state.safetensors", "state.json"
+STATE = "state.safetensors"
 """What ``--resume`` goes on from: weights, both moments of the optimiser, and the step."""
+MOMENTS = ("exp_avg", "exp_avg_sq")
 Log = Callable[[Mapping[str, float], int], None]
 """Hears figures at a step."""
 
@@ -95,23 +97,21 @@ class _Training:
         """Write what ``load`` needs; a reader never sees half of it."""
         tensors = {f"weight.{name}": weight.detach() for name, weight in self.names.items()}
         for name, weight in self.names.items():
-            for moment in ("exp_avg", "exp_avg_sq"):
-                tensors[f"{moment}.{name}"] = self.optimizer.state[weight][moment]
+            tensors |= {f"{moment}.{name}": self.optimizer.state[weight][moment] for moment in MOMENTS}
         new = folder / f"{STATE}.new"
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, new, metadata={"step": str(step)})
         new.replace(folder / STATE)
-        (folder / PROGRESS).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
 
     def load(self, folder: Path) -> int:
         """Go back to a state; return its step."""
         check_safetensors(folder / STATE)
-        tensors = load_file(folder / STATE)
-        step = int(json.loads((folder / PROGRESS).read_bytes())["step"])
+        with safe_open(folder / STATE, "pt") as file:
+            step, tensors = int(file.metadata()["step"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         try:
             with torch.no_grad():
                 for name, weight in self.names.items():
                     weight.copy_(tensors[f"weight.{name}"])
-                    moments = {moment: tensors[f"{moment}.{name}"] for moment in ("exp_avg", "exp_avg_sq")}
+                    moments = {moment: tensors[f"{moment}.{name}"] for moment in MOMENTS}
                     self.optimizer.state[weight] = {"step": torch.tensor(float(step)), **moments}
         except (KeyError, RuntimeError) as error:
             raise CheckpointError(
@@ -163,8 +163,7 @@ def train_scratch(recipe: TrainingRecipe, examples: Examples, out: Path, *, resu
     save_qwen3(training.model, out)
     export_onnx(training.model, out / ONNX)
     write_model_card(out, card)
-    for name in (STATE, PROGRESS):
-        (out / name).unlink(missing_ok=True)
+    (out / STATE).unlink(missing_ok=True)
     return card
 
 
