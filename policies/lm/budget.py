@@ -70,8 +70,8 @@ class Consumed:
 class Budget:
     """Spending under limits.
 
-    A call is admitted only when its worst case still fits. So no limit is ever overshot, however many calls are under
-    way. What can be gone soon is written down ahead, so that a process that is killed forgets nothing.
+    A call is admitted only when its worst case still fits, so that no limit is ever overshot, however many calls are
+    under way. What can be gone soon is written down ahead, so that a process that is killed forgets nothing.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class Budget:
 
 
 def _ahead_of(now: Consumed, limits: Limits) -> Consumed:
-    """Return what may be gone a little later: not so soon that writing costs time, and little beside the limits."""
+    """Return what may be gone a little later: late enough to write seldom, and little beside the limits."""
     return Consumed(
         now.calls + math.ceil((limits.calls or 200_000) / 200),
         now.tokens + math.ceil((limits.tokens or 10**9) / 200),
@@ -216,7 +216,7 @@ _account: ContextVar[Ledger | None] = ContextVar("account", default=None)
 
 @contextmanager
 def on_account(ledger: Ledger) -> Iterator[None]:
-    """Add to ``ledger`` what is taken from any budget within, by tasks that are started there too."""
+    """Add to ``ledger`` what any budget spends inside the block, also for tasks that are started there."""
     token = _account.set(ledger)
     try:
         yield
@@ -297,7 +297,7 @@ class MeteredEmbedder(Embedder):
 async def _within(
     budget: Budget, role: CallRole, worst: Usage, call: Callable[[Callable[[], None]], Awaitable[AnswerT]]
 ) -> AnswerT:
-    """Make a call that the budget admits; ``call`` takes what is to be called for each attempt without an answer."""
+    """Make a call once the budget admits it. ``call`` gets a function to be called for each unanswered attempt."""
     await _admission(budget, worst)
     limit = asyncio.timeout(budget.seconds_left)
     try:
@@ -321,7 +321,7 @@ async def _within(
 
 
 async def _admission(budget: Budget, worst: Usage) -> None:
-    """Admit a call as soon as it fits: what calls under way hold back is mostly given back."""
+    """Admit a call as soon as it fits: calls under way mostly give back some of what they hold."""
     while True:
         try:
             return budget.admit(worst)

@@ -12,7 +12,7 @@ from .cache import ResponseCache, cache_key
 class Remembered(Wrapper):
     """A language model that never asks the same twice.
 
-    A call that is under way when nobody waits for it any more is still kept, for it is paid for: see ``settle``.
+    A call goes on when nobody waits for it any more, and its reply is kept, for it is paid for: see ``settle``.
     """
 
     def __init__(self, model: LanguageModel, cache: ResponseCache, *, where: str = "") -> None:

@@ -29,9 +29,9 @@ class SchemaError(ValueError):
 def fit(said: object, schema: Mapping[str, Any], *, heard: str) -> dict[str, Any]:
     """Return an object that keeps to a JSON schema: what was said, wherever that fits.
 
-    Elsewhere a string is all that was said, one of several values is the one most like what was ``heard``, a number is
-    the first that was heard, a truth value is false. Raises SchemaError when the schema asks for no object, has no end,
-    or holds a keyword that is not understood.
+    Where it does not fit, a string becomes all that was said, a choice the value most like what was ``heard``, a number
+    the first number heard, and a truth value false. Raises SchemaError when the schema does not ask for an object, has
+    no end, or holds an unknown keyword.
     """
     try:
         value = _Form(said, schema, heard).value(said, schema)

@@ -68,7 +68,7 @@ _Refused = Annotated[Any, AfterValidator(_refuse)]
 """What would change the reply if it were not ignored."""
 
 
-class _Part(_Body):
+class _TextPart(_Body):
     type: Literal["text"]
     text: str
 
@@ -83,7 +83,7 @@ def _parts(given: Any) -> Any:
 
 class _Message(_Body):
     role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[list[_Part], Field(fail_fast=True), BeforeValidator(_parts)]
+    content: Annotated[list[_TextPart], Field(fail_fast=True), BeforeValidator(_parts)]
     tool_calls: _Refused = None
     function_call: _Refused = None
     audio: _Refused = None
