@@ -14,7 +14,7 @@ from .instructions import Instructions, Kind, read_instructions, slug
 from .sentences import NOBODY, OWN, message_sentences, tells_change, words_of
 
 WORDS_PER_CALL = 25
-"""Words that the model writes in one go, at least one note."""
+"""Words that the model writes in one call, at least one note."""
 WORDS_OF_A_LABEL = 2
 """Words that a note's label counts for."""
 CLEAR_FIT = 0.35
