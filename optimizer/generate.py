@@ -99,7 +99,7 @@ class Delivery:
 
 
 def parts_of(out: Path) -> Path:
-    """Return where the parts of a file of users are kept unless somebody says otherwise."""
+    """Return where the parts of a file of users are kept by default."""
     return out.with_name(f"{out.name.removesuffix('.json')}.parts")
 
 

@@ -142,7 +142,7 @@ def embedder_remark(config: Config) -> str | None:
 
 
 def check_objective(config: Config) -> None:
-    """Raise ConfigError when the objective of a priced config needs dollars and nobody can tell them apart."""
+    """Raise ConfigError when the objective of a priced config needs dollars, and the price is not known or zero."""
     price, search = price_of(config.model, config), config.search
     if not search.aim.needs_price or (price is not None and price.cost(1, 1) > 0):
         return

@@ -3,7 +3,7 @@
 python -m mnemotune.experiments.optimizers.null OUT
 
 The assistant answers by chance, whatever its memory and its prompts, and everything else is what a search is made of:
-users, episodes, proposers, races, looks. Whoever is accepted is accepted wrongly.
+users, episodes, proposers, races, looks. Every acceptance is a mistake.
 """
 
 from __future__ import annotations

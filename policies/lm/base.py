@@ -16,7 +16,7 @@ CallRole = Literal["user", "reply", "write", "answer", "probe", "upper_bound", "
 state, a question with the state given, a proposer's thought, scenario generation, an embedding."""
 
 CHARACTERS_PER_TOKEN = 4
-"""Used where nobody counts tokens."""
+"""For estimates, where no tokenizer counts."""
 BYTES_PER_TOKEN = 4
 """Bytes of UTF-8 that a token of memory's context has, for every model; what is left over is a token too."""
 MOST_TOKENS_AROUND_A_MESSAGE = 16

@@ -2,7 +2,7 @@
 
 A name is ``PROVIDER`` or ``PROVIDER:ARGUMENT``. To add a provider, write a ``Provider`` and register it under its name
 in the group ``mnemotune.models`` or ``mnemotune.embedders``. What callers must know of a model before it is made is in
-``Provided``: nobody else tests a name.
+``Provided``: no other code tests a name.
 """
 
 from __future__ import annotations
@@ -128,10 +128,10 @@ def embedder_named(name: str) -> Provided[Embedder]:
 
 
 def default_embedder(model: str) -> str:
-    """Return the embedder that goes with a language model where nobody names another.
+    """Return the embedder that goes with a language model where none is named.
 
-    With a stand-in, few dimensions: its figures are to come near the published ones. Nobody knows which embedding
-    models an endpoint has, so that none is asked without being named.
+    With a stand-in, few dimensions: its figures are to come near the published ones. It is not known which embedding
+    models an endpoint has, so that none is used without being named.
     """
     return f"lexical:{DIMENSIONS if model_named(model).stand_in else WIDE}"
 

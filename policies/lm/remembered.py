@@ -55,7 +55,7 @@ class Remembered(Wrapper):
     def _forget(self, key: str, done: asyncio.Task[Completion]) -> None:
         del self._under_way[key]
         if not done.cancelled():
-            done.exception()  # where nobody waits any more, nobody else would look at it
+            done.exception()  # else asyncio complains of an error that no caller waits for
 
 
 def _body(request: Request) -> Iterator[bytes]:

@@ -63,7 +63,7 @@ async def listening(served: Served, *, host: str, port: int) -> AsyncIterator[st
     runner = web.AppRunner(
         application(served),
         access_log=None,
-        handler_cancellation=True,  # whoever hangs up does not want a reply any more
+        handler_cancellation=True,  # a client that hangs up wants no reply any more
         shutdown_timeout=GRACE_SECONDS,
     )
     await runner.setup()

@@ -72,7 +72,7 @@ class Sentence:
     voice: float
     """How much it tells of the user: 1 for the user's statement about the user, 0 for other people's doings."""
     day: str = ""
-    """The day on which it was said, as YYYY-MM-DD; empty when nobody says."""
+    """The day on which it was said, as YYYY-MM-DD; empty when it is not known."""
 
     @property
     def words(self) -> frozenset[str]:
