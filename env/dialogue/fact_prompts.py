@@ -14,8 +14,6 @@ from ...policies.prompts import Templates, render
 from ..track import FactPrompt
 from .protocol import read_probe
 
-PROMPTS = 4
-"""Prompts for each fact."""
 FOILS = 12
 """Values of other states among the choices: a model that guesses hits a foil more often than the right value."""
 NOT_TOLD = "not_told"

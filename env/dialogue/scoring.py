@@ -49,7 +49,7 @@ class Level:
 def levels(episode: Episode, scenario: Scenario, bounds: UpperBound, metric: Metric, *, compat: Compat) -> list[Level]:
     """Return a metric for each recorded period of an episode."""
     return [
-        _level(_questions(record, p, scenario, bounds, compat), metric)
+        _level(record, p, scenario, bounds, metric, compat)
         for p, record in enumerate(episode.stages)
         if isinstance(record, PeriodRecord)
     ]
@@ -76,41 +76,27 @@ class UpperBoundAnswer:
     answer: Answer
     question: Question
 
-    def similarity(self, metric: Metric) -> float:
-        """Return how alike the state answered and the right one are."""
-        return _answered(self.answer, self.question, metric)
 
-
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """A scored question at the end of a period."""
-
-    question: Question
-    state: Mapping[str, str]
-    answer: Answer
-    bound: UpperBoundAnswer
-
-    def chance(self, metric: Metric) -> float:
-        now = [self.state[info] for info in self.question.required_info]
-        return nan_mean([similarity(now, choice.state, metric) for choice in self.question.answer_choices])
-
-
-def _questions(record: PeriodRecord, p: int, scenario: Scenario, bounds: UpperBound, compat: Compat) -> list[_Scored]:
-    golds = [answer.gold for answer in record.answers]
-    given = upper_bound_answers(scenario, p, golds, bounds, compat)
-    return [
-        _Scored(question, scenario.periods[p].state, answer, bound)
+def _level(
+    record: PeriodRecord, p: int, scenario: Scenario, bounds: UpperBound, metric: Metric, compat: Compat
+) -> Level:
+    given = upper_bound_answers(scenario, p, [answer.gold for answer in record.answers], bounds, compat)
+    scored = [
+        (question, answer, bound)
         for question, answer, bound in zip(scenario.qas, record.answers, given, strict=True)
         if answer.gold is not None
     ]
-
-
-def _level(scored: Sequence[_Scored], metric: Metric) -> Level:
+    state = scenario.periods[p].state
     return Level(
-        score=nan_mean([_answered(item.answer, item.question, metric) for item in scored]),
-        random=nan_mean([item.chance(metric) for item in scored]),
-        upper_bound=nan_mean([item.bound.similarity(metric) for item in scored]),
+        score=nan_mean([_answered(answer, question, metric) for question, answer, _ in scored]),
+        random=nan_mean([_chance(question, state, metric) for question, _, _ in scored]),
+        upper_bound=nan_mean([_answered(bound.answer, bound.question, metric) for _, _, bound in scored]),
     )
+
+
+def _chance(question: Question, state: Mapping[str, str], metric: Metric) -> float:
+    now = [state[info] for info in question.required_info]
+    return nan_mean([similarity(now, choice.state, metric) for choice in question.answer_choices])
 
 
 def _answered(answer: Answer, question: Question, metric: Metric) -> float:
