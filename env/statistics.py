@@ -37,9 +37,9 @@ def estimate(by_user: Sequence[float], *, level: float = 0.95) -> Estimate:
 def estimate_repeated(runs: Sequence[Mapping[str, float]], *, level: float = 0.95) -> Estimate:
     """Return the mean of values by user over several runs, and its interval for new users and new runs.
 
-    Each user counts once; NaN is left out. The variances of users' means and of runs' means add up, with Satterthwaite's
-    degrees of freedom: where runs vary by their noise alone, the interval is a little too wide. The interval of a single
-    run is over users; that of a single user is over runs.
+    Each user counts once; NaN is left out. The variances of the means of users and of runs add up, with Satterthwaite's
+    degrees of freedom; where runs vary by their noise alone, the interval is a little too wide. A single run has an
+    interval over users, and a single user over runs.
     """
     known = [{user: value for user, value in run.items() if not math.isnan(value)} for run in runs]
     users = sorted({user for run in known for user in run})
