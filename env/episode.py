@@ -66,8 +66,7 @@ class Mark:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; NaN becomes null."""
-        values = {"check": self.check, "raw": self.raw, "score": None if math.isnan(self.score) else self.score}
-        return values | {"recalled": dict(self.recalled), "readable": self.readable}
+        return asdict(self) | {"score": None if math.isnan(self.score) else self.score}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +211,9 @@ def places_beyond(lines: Sequence[str], others: Sequence[str]) -> list[int]:
     if lines == others:
         return []
     more = Counter(lines) - Counter(others)
-    found = []
+    places = []
     for place in reversed(range(len(lines))):
         if more[lines[place]] > 0:
             more[lines[place]] -= 1
-            found.append(place)
-    return found[::-1]
+            places.append(place)
+    return places[::-1]

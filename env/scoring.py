@@ -49,7 +49,7 @@ class StageScore:
     ceiling: float
     """Mean score with exactly the needed facts, in [0, 1]."""
     diagnosis: Diagnosis
-    unreadable: int
+    unparsable: int
     """Replies that could not be read as an answer."""
     least_headroom: float | None = LEAST_HEADROOM
     """None scores whatever is not zero, as AMemGym does; then a ceiling below the floor turns the score round."""
@@ -134,7 +134,7 @@ class _Scored:
 def _score_stage(
     played: Sequence[tuple[Task, Episode, Bounds]], stage: int, least_headroom: float | None
 ) -> StageScore:
-    found = [
+    scored = [
         _scored(check, mark, task, episode.stages, bounds)
         for task, episode, bounds in played
         if stage < len(episode.stages)
@@ -142,10 +142,10 @@ def _score_stage(
         if not math.isnan(mark.score)
     ]
     return StageScore(
-        floor=nan_mean([scored.floor for scored in found]),
-        ceiling=nan_mean([scored.ceiling for scored in found]),
-        diagnosis=_diagnose(found),
-        unreadable=sum(not scored.mark.readable for scored in found),
+        floor=nan_mean([check.floor for check in scored]),
+        ceiling=nan_mean([check.ceiling for check in scored]),
+        diagnosis=_diagnose(scored),
+        unparsable=sum(not check.mark.readable for check in scored),
         least_headroom=least_headroom,
     )
 
@@ -178,12 +178,12 @@ def _known_at_first(fact: str, check: Check, task: Task, stages: Sequence[StageR
     return bool(next((known for known in same if known is not None), then.recalled.get(fact)))
 
 
-def _diagnose(found: Sequence[_Scored]) -> Diagnosis:
-    if not found:
+def _diagnose(scored: Sequence[_Scored]) -> Diagnosis:
+    if not scored:
         return Diagnosis(math.nan, math.nan, math.nan, math.nan, 0)
-    count = len(found)
-    accuracy = sum(scored.mark.score for scored in found) / count
-    write, read, utilisation = (sum(lost) / count for lost in zip(*(scored.failures for scored in found), strict=True))
+    count = len(scored)
+    accuracy = sum(check.mark.score for check in scored) / count
+    write, read, utilisation = (sum(lost) / count for lost in zip(*(check.failures for check in scored), strict=True))
     return Diagnosis(accuracy, write, read, utilisation, count)
 
 

@@ -86,7 +86,7 @@ class Summary:
             shares={share: evaluation.mean(share) for share in FAILURE_KINDS},
             stages={figure: tuple(evaluation.stage_means(figure)) for figure in STAGE_FIGURES},
             by_group=evaluation.by_group,
-            unparsable=sum(stage.unreadable for group in evaluation.groups for stage in group.stages),
+            unparsable=sum(stage.unparsable for group in evaluation.groups for stage in group.stages),
             unscored=evaluation.unscored,
             failed_writes=sum(write.error is not None for stage in stages for write in stage.writes),
             failed_rewrites=sum(revision.error is not None for stage in stages for revision in stage.revisions),

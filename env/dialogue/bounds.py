@@ -16,8 +16,8 @@ from .scoring import upper_bound_answers
 
 async def find_bounds(scenario: Scenario, model: LanguageModel, protocol: Protocol) -> DialogueBounds:
     """Ask for every choice of every question with its states given. Raises LanguageModelError."""
-    found = await side_by_side(_with_each_state(question, model, protocol) for question in scenario.qas)
-    return bounds_of(scenario, tuple(found), protocol.compat)
+    choices = await side_by_side(_with_each_state(question, model, protocol) for question in scenario.qas)
+    return bounds_of(scenario, tuple(choices), protocol.compat)
 
 
 def bounds_of(scenario: Scenario, choices: UpperBound, compat: Compat) -> DialogueBounds:

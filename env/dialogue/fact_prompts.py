@@ -16,7 +16,7 @@ from .protocol import read_probe
 
 FOILS = 12
 """Values of other states among the choices: a model that guesses hits a foil more often than the right value."""
-NOT_TOLD = "not_told"
+UNKNOWN = "not_told"
 """The choice for a memory that does not say; it comes first, where a model without a clue looks."""
 PLAIN = "What do you know about me and this: {key}?"
 """The second phrasing: without the question that needs the state."""
@@ -29,7 +29,7 @@ def fact_prompts(scenario: Scenario, fact: Fact, templates: Templates) -> Iterat
     question = next(question.query for question in scenario.qas if info in question.required_info)
     phrasings = (question, render(PLAIN, key=info.replace("_", " ")))
     for i, (query, order) in enumerate(product(phrasings, (values, values[::-1]))):
-        text = _probe(templates.probe, query, info, [NOT_TOLD, *foils[i * FOILS : (i + 1) * FOILS], *order])
+        text = _probe(templates.probe, query, info, [UNKNOWN, *foils[i * FOILS : (i + 1) * FOILS], *order])
         yield FactPrompt(text, partial(_is_right, info=info, value=value))
 
 

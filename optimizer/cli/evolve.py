@@ -97,10 +97,10 @@ def show(outcome: Outcome) -> None:
     others = {SEED: SEED}
     if outcome.test.best_baseline is not None:
         others[outcome.test.best_baseline] = f"{outcome.test.best_baseline}, the best baseline here"
-    for other, told_as in others.items():
+    for other, name in others.items():
         gain = outcome.test.difference_from(other)
         if not math.isnan(gain.mean):
-            difference = f"evolved - {told_as}: {with_interval(gain)}, paired by {noun}"
+            difference = f"evolved - {name}: {with_interval(gain)}, paired by {noun}"
             console.print(difference, highlight=False, markup=False)
     if outcome.study.trials and outcome.study.best.number == 0:
         console.print("No candidate was accepted: the best policy is the seed policy.", style="yellow")

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -178,11 +178,9 @@ def _end_without_a_word() -> None:
 
 def _as_they_end(executor: ProcessPoolExecutor, runs: Sequence[Run], listeners: MakeListeners) -> Iterator[Run]:
     under_way = {executor.submit(_search, run, listeners): run for run in runs}
-    while under_way:
-        done, _ = wait(under_way, return_when=FIRST_COMPLETED)
-        for future in done:
-            future.result()
-            yield under_way.pop(future)
+    for future in as_completed(under_way):
+        future.result()
+        yield under_way[future]
 
 
 def _search(run: Run, listeners: MakeListeners) -> None:
@@ -220,14 +218,14 @@ def _check(run: Run) -> None:
 
 def _without_list_prices(config: Config, *, given: Collection[str]) -> Config:
     """Return a config without the prices that a run took from a list, but for those of the ``given`` models."""
-    prices = {name: one for name, one in config.endpoint.prices.items() if one.source is None or name in given}
+    prices = {name: p for name, p in config.endpoint.prices.items() if p.source is None or name in given}
     return config.model_copy(update={"endpoint": config.endpoint.model_copy(update={"prices": prices})})
 
 
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any], place: str = "") -> Iterator[str]:
+def _differing(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "") -> Iterator[str]:
     """Yield the dotted keys under which two configs' values differ."""
-    for key in {**one, **other}:
-        a, b = one.get(key), other.get(key)
+    for key in {**before, **now}:
+        a, b = before.get(key), now.get(key)
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             yield from _differing(a, b, f"{place}{key}.")
         elif a != b:

@@ -1,4 +1,4 @@
-"""Evaluations and labels with models of this machine on all cores: its users are dealt to processes."""
+"""Evaluations and labels on all cores, where the models run on this machine: groups are dealt to processes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ...policies.lm.embedded.pool import end_with_parent
 from ...policies.policy import MemoryPolicy
 
 TASKS_A_PROCESS = 4
-"""Tasks from which on a process of its own is worth its start."""
+"""Tasks that make a process of its own worth its start."""
 EPISODES_A_PROCESS = 12
-"""The same in episodes to be played and labelled."""
+"""Episodes to be played and labelled that do the same."""
 
 
 def processes_for(track: Track, tasks: int, *, per_core: bool) -> int:
@@ -115,14 +115,14 @@ def _joined(track: Track, parts: Sequence[Evaluation], tasks: Sequence[Task]) ->
     by_task = {episode.task: episode for part in parts for episode in part.episodes}
     bounds = {task: bound for part in parts for task, bound in part.bounds.items()}
     episodes = [by_task[task.id] for task in tasks]
-    found = {task.id: bounds[task.id] for task in tasks if task.id in bounds}
+    ordered = {task.id: bounds[task.id] for task in tasks if task.id in bounds}
     return replace(
         parts[0],
         groups=tuple(scores[group.id] for group in grouped(tasks) if group.id in scores),
         episodes=tuple(episodes),
         group_of={task.id: task.group for task in tasks},
-        bounds=found,
-        extras=track.extras(tasks, episodes, found),
+        bounds=ordered,
+        extras=track.extras(tasks, episodes, ordered),
         ledger=merged([part.ledger for part in parts]),
         wall_s=max(part.wall_s for part in parts),
         critical_path=max((part.critical_path for part in parts), key=lambda path: path.calls),

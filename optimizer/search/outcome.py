@@ -134,7 +134,7 @@ class Outcome:
         """Return the run's result as plain JSON values."""
         ledger, test = merged([self.search_spend, self.test_spend]), self.test
         rows = {name: row.as_json() for name, row in test.rows.items()}
-        gain = test.difference
+        gain, screening = test.difference, screened(self.study.trials)
         return {
             "run": str(self.folder),
             "policy_file": str(self.folder / "best_policy.yaml"),
@@ -154,7 +154,7 @@ class Outcome:
             "trials": len(self.study.trials),
             "periods": sum(trial.periods for trial in self.study.trials),
             "accepted": sum(trial.accepted for trial in self.study.trials[1:]),
-            "screening": None if (found := screened(self.study.trials)) is None else found.as_json(),
+            "screening": None if screening is None else screening.as_json(),
             "ended": self.ended,
             "problem": test.problem or None,
             "calls": {role: spend.calls for role, spend in ledger.by_role.items()},

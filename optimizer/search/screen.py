@@ -13,6 +13,7 @@ import numpy as np
 from ...env.concurrency import side_by_side
 from ...env.memrm.forecasting.ranking import spearman
 from ...env.statistics import nan_mean
+from ...env.summary import json_number
 from ...policies.lm import Ledger
 from ...policies.lm.budget import on_account
 from ...policies.policy import MemoryPolicy
@@ -139,8 +140,7 @@ class Screened:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        known = not math.isnan(self.rank_correlation)
-        return asdict(self) | {"rank_correlation": round(self.rank_correlation, 6) if known else None}
+        return asdict(self) | {"rank_correlation": json_number(self.rank_correlation)}
 
 
 def screened(trials: Sequence[Trial]) -> Screened | None:

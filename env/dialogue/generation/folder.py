@@ -72,9 +72,9 @@ def claim(parts: Path, settings: Mapping[str, Any]) -> None:
             name for name in sorted({*before, *settings} - set(FREE)) if before.get(name) != settings.get(name)
         ]
         if differing:
-            told = "; ".join(f"{n} was {_short(before.get(n))} and is {_short(settings.get(n))}" for n in differing)
+            changes = "; ".join(f"{n} was {_short(before.get(n))} and is {_short(settings.get(n))}" for n in differing)
             raise GenerationError(
-                f"{parts}: holds users made from other settings: {told}. Go on with the same settings, name another "
+                f"{parts}: holds users made from other settings: {changes}. Go on with the same settings, name another "
                 f"folder with --parts, or move this one away to begin anew"
             )
     write_json(parts / PLAN, settings)

@@ -12,8 +12,8 @@ from pydantic import Field, model_validator
 from ....data.dialogue.generator import START, add_months
 from ....data.record import Record
 
-MOST_STATES_TOLD = 3
-"""States that one opening message tells at most, in the initial period."""
+MOST_STATES_A_MESSAGE = 3
+"""States that an opening message of the initial period tells at most."""
 LANGUAGES: Mapping[str, str] = {"en": "English", "zh": "Chinese"}
 
 Positive = Annotated[int, Field(ge=1)]
