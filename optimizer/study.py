@@ -90,8 +90,8 @@ class Trial:
     change: str
     """What the proposer did, in words."""
     decided_at: Decision
-    accepted: bool
-    reason: str
+    accepted: bool = False
+    reason: str = ""
     """Why it was accepted or dropped."""
     train: Mapping[str, float] = field(default_factory=dict)
     """Memory score by train user, as far as the race went; whole episodes only."""

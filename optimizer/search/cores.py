@@ -49,8 +49,7 @@ def evaluate_on(
     groups = grouped(tasks)
     shares = [tasks_of(groups[i::processes]) for i in range(processes)]
     parts = []
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
+    with _executor(processes) as executor:
         for running in [executor.submit(_evaluate, track, cast, policy, share, replays) for share in shares]:
             parts.append(running.result())
             for episode in parts[-1].episodes:
@@ -74,8 +73,7 @@ def collect_on(
     ``done`` hears of each task that is finished.
     """
     episodes: list[CollectedEpisode] = []
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
+    with _executor(processes) as executor:
         running = [executor.submit(_collect, track, cast, policies[t.id], t, seed, writes) for t in tasks]
         try:
             for collected in running:
@@ -91,6 +89,11 @@ def processes_to_collect(*, per_core: bool, tasks: int, episodes: int) -> int:
     """Return how many processes are worth while; 1 where the models are not worth while ``per_core``."""
     worth = episodes // EPISODES_A_PROCESS
     return max(1, min(os.cpu_count() or 1, tasks, worth)) if per_core else 1
+
+
+def _executor(processes: int) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent)
 
 
 def _collect(

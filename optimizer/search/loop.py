@@ -215,8 +215,6 @@ class Loop:
                 proposer=candidate.proposer,
                 change=candidate.change,
                 decided_at="race",
-                accepted=False,
-                reason="",
                 ledger=merged([candidate.ledger, verdict.ledger]),
                 forecast=verdict.forecast,
             )
