@@ -32,7 +32,7 @@ class TurnCost:
 
 
 def turn_cost(ledger: Ledger) -> TurnCost | None:
-    """Return what a turn of the episodes behind ``ledger`` costs; None where nobody replied, as in replayed talks."""
+    """Return the cost of a turn in the episodes behind ``ledger``; None without replies, as in replayed talks."""
     spends = {role: ledger.by_role.get(role, Spend()) for role in DEPLOYED}
     turns = spends["reply"].calls
     if turns == 0:

@@ -15,17 +15,16 @@ FailureKind = Literal["write", "read", "utilisation"]
 FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
 
 LEAST_HEADROOM = 0.05
-"""Ceiling less floor below which a stage is unscored: what memory adds cannot be seen there."""
+"""Ceiling less floor below which a stage is unscored, as it cannot show what memory adds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Say where memory failed in one stage.
 
-    The shares partition all scored checks: ``accuracy + write + read + utilisation == 1``. After AMemGym (ICLR 2026),
-    section on diagnosis; a loss whose facts are all recalled counts as utilisation, any other is split between write
-    and read in proportion to the facts that were unknown already at the end of the stage that told them, and those that
-    were known then.
+    The shares partition all scored checks: ``accuracy + write + read + utilisation == 1``. A loss whose facts are all
+    recalled is utilisation. Any other loss is split by its unknown facts: write has those that were unknown at the end
+    of the stage that told them, and read those that were known then. After AMemGym (ICLR 2026), section on diagnosis.
     """
 
     accuracy: float
@@ -52,7 +51,7 @@ class StageScore:
     unparsable: int
     """Replies that could not be read as an answer."""
     least_headroom: float | None = LEAST_HEADROOM
-    """None scores whatever is not zero, as AMemGym does; then a ceiling below the floor turns the score round."""
+    """None scores any headroom but zero, as AMemGym does; then a ceiling below the floor turns the score round."""
 
     @property
     def accuracy(self) -> float:
@@ -84,7 +83,7 @@ class GroupScore:
     group: str
     stages: tuple[StageScore, ...]
     guarded: bool = True
-    """Whether stages without a memory score are left out of its mean; else one makes the mean NaN."""
+    """Whether the mean leaves out stages without a memory score; else such a stage makes the mean NaN."""
 
     @property
     def memory_score(self) -> float:
@@ -103,7 +102,7 @@ class GroupScore:
 
 
 def mean_over_stages(scores: Sequence[float], *, guarded: bool) -> float:
-    """Return the mean of the scores that are known; where nothing is ``guarded``, one that is not makes it NaN."""
+    """Return the mean of the known scores; unless ``guarded``, an unknown score makes it NaN."""
     return math.nan if not guarded and any(map(math.isnan, scores)) else nan_mean(scores)
 
 
@@ -128,7 +127,7 @@ class _Scored:
     floor: float
     ceiling: float
     failures: tuple[float, float, float]
-    """NaN where nobody asked what is recalled."""
+    """Of write, read and utilisation; NaN where memory was not probed."""
 
 
 def _score_stage(
@@ -172,7 +171,7 @@ def failure_weights(check: Check, mark: Mark, task: Task, stages: Sequence[Stage
 
 
 def _known_at_first(fact: str, check: Check, task: Task, stages: Sequence[StageRecord]) -> bool:
-    """Tell whether a fact was known at the end of the stage that told it: by the same question where it was asked."""
+    """Tell whether a fact was known at the end of the stage that told it, by the same question if it was asked then."""
     then = stages[task.facts[fact].since]
     same = (mark.recalled.get(fact) for mark in then.marks if task.checks[mark.check].question == check.question)
     return bool(next((known for known in same if known is not None), then.recalled.get(fact)))

@@ -68,7 +68,7 @@ def paired_difference(a: Mapping[str, float], b: Mapping[str, float], *, level: 
 
 
 def paired_test(a: Mapping[str, float], b: Mapping[str, float]) -> tuple[float, float]:
-    """Return how far ``a`` is above ``b`` in standard deviations of the differences, and the one-sided p of no gain.
+    """Return the gain of ``a`` over ``b`` in standard deviations of the differences, and the one-sided p of no gain.
 
     Student's t over users that both have a score for; NaN with fewer than two. Where all differences are equal, p is 0
     above zero and 1 elsewhere, and the effect NaN.

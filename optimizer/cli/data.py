@@ -133,7 +133,7 @@ def _show(delivery: Delivery, *, as_json: bool, console: Console) -> None:
 def check_command(
     source: Annotated[str, typer.Argument(help="A file, a folder, a bundled set, generated:N@SEED or hf:OWNER/NAME.")],
 ) -> None:
-    """Load scenarios, say what is wrong with them, or else what they hold."""
+    """Load scenarios; say what is wrong with them, or what they hold."""
     scenarios = load_scenarios(source)
     for scenario in scenarios:
         sessions = sum(len(period.sessions) for period in scenario.periods)

@@ -13,7 +13,7 @@ from ..look import Comparison, Look
 from ..study import Trial
 
 ALPHA_AT_THE_END = 0.025
-"""Level of the last look, which every search has: where it is met, the 95% interval of the gain lies above zero."""
+"""Level of the last look of a search: where it is met, the 95% interval of the gain lies above zero."""
 ALPHA_ON_THE_WAY = 0.01
 """Sum of the levels of all looks before it."""
 FEWEST_USERS = 5
@@ -30,8 +30,8 @@ def level(trials: Sequence[Trial], *, last: bool) -> float:
     """Return the one-sided level at which the next look must find a gain over the seed policy.
 
     The k-th look on the way gets ``ALPHA_ON_THE_WAY / (k (k + 1))``, and so do the last looks of a search that went on
-    after its last look. So where no candidate is better than the seed policy, all looks together accept one with a
-    chance of 3.5% at most, however many there are.
+    after its last look. Where no candidate is better than the seed policy, any number of looks together accepts a
+    candidate with a chance of 3.5% at most.
     """
     looks = [trial.look for trial in trials if trial.look is not None]
     if last and not any(look.last for look in looks):

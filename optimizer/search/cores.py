@@ -23,7 +23,7 @@ EPISODES_A_PROCESS = 12
 
 
 def processes_for(track: Track, tasks: int, *, per_core: bool) -> int:
-    """Return how many processes are worth while; 1 where the models are not worth while ``per_core``.
+    """Return how many processes are worth while; 1 unless the models are worth a copy ``per_core``.
 
     AMemGym's guesses go on from user to user and cannot be dealt out.
     """
@@ -42,7 +42,7 @@ def evaluate_on(
     replays: Mapping[str, Episode] | None = None,
     done: Callable[[Episode], None] = lambda _: None,
 ) -> Evaluation:
-    """Evaluate like ``Evaluator``, with the same result; seconds are those of the process that took longest.
+    """Evaluate like ``Evaluator``, with the same result; seconds are the slowest process's.
 
     ``done`` hears of a process's episodes when all of them are finished. Raises what ``Evaluator.evaluate`` raises.
     """
@@ -86,7 +86,7 @@ def collect_on(
 
 
 def processes_to_collect(*, per_core: bool, tasks: int, episodes: int) -> int:
-    """Return how many processes are worth while; 1 where the models are not worth while ``per_core``."""
+    """Return how many processes are worth while; 1 unless the models are worth a copy ``per_core``."""
     worth = episodes // EPISODES_A_PROCESS
     return max(1, min(os.cpu_count() or 1, tasks, worth)) if per_core else 1
 

@@ -43,9 +43,9 @@ class Loop:
     tell: Callable[[Trial], None]
     """Hears of every finished trial."""
     limits: Limits
-    """How far the search may go; what it spends is counted elsewhere."""
+    """The search's limits; the models count what it spends."""
     prices: Prices | None = None
-    """What the assistant's tokens cost, where an objective asks for dollars."""
+    """Of the assistant's tokens, for an objective in dollars."""
 
     async def run(self, seed_policy: MemoryPolicy) -> str:
         """Evolve until the generations are done, nothing is left to propose or the budget is spent; return which.
@@ -148,9 +148,9 @@ class Loop:
         return self._broad(generation) or self.search.candidates
 
     def _broad(self, generation: int) -> int:
-        """Return how many candidates look everywhere and race together: none but in the first generation.
+        """Return how many candidates look everywhere and race together; 0 but in the first generation.
 
-        There are fewer where the budget is small, and none where it has no room for more than a usual generation.
+        A small budget has fewer, and 0 where it has no room for more than a usual generation.
         """
         seed = self.study.trials[0]
         share = len(seed.series) / (len(seed.series) + len(seed.validation))
@@ -165,7 +165,7 @@ class Loop:
         return [trial for trial in self.study.trials if trial.generation == generation and trial.kind == "candidate"]
 
     async def _screen(self, candidates: Sequence[Candidate], generation: int) -> list[Verdict]:
-        """Show the screen each new policy once; the check refuses the others."""
+        """Show the screen each new policy once; the check refuses the other candidates."""
         known = {trial.policy for trial in self.study.trials if trial.generation < generation}
         policies = dict.fromkeys(candidate.policy for candidate in candidates)
         new = [policy for policy in policies if policy is not None and policy not in known]
@@ -230,7 +230,7 @@ class Loop:
         return known[first:]
 
     async def _judge(self, heat: Sequence[Trial]) -> None:
-        """Race candidates together, decide on each of them, and write down those that are not in the study yet."""
+        """Race candidates together, decide on each, and append those that the study lacks."""
         entrants = [(trial, trial.policy) for trial in heat if trial.decided_at == "race" and trial.policy is not None]
         first = leader(self.study.trials[: heat[0].number])
         rivals = [list(dict.fromkeys([self._parent(trial).number, first.number])) for trial, _ in entrants]

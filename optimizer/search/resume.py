@@ -40,7 +40,7 @@ def resume(folder: Path, *, overrides: Sequence[str] = (), listeners: Sequence[L
 
 
 def _check_search_is_the_same(folder: Path, now: SearchConfig, before: SearchConfig) -> None:
-    """Raise ConfigError when more than the budget of a search that is over was changed: it would be told, not done."""
+    """Raise ConfigError when more than the budget of a search that is over was changed: it would have no effect."""
     names = [name for name in SearchConfig.model_fields if getattr(now, name) != getattr(before, name)]
     changed = ", ".join(f"search.{name}" for name in names if name != "budget")
     if changed:

@@ -32,7 +32,7 @@ class Verdict:
     keep: bool
     reason: str
     forecast: float = math.nan
-    """What it was ranked by, higher is better; NaN where there is nothing."""
+    """Higher is better; NaN where there is none."""
     ledger: Ledger = field(default_factory=Ledger, compare=False)
 
 
@@ -49,7 +49,7 @@ class Screen(Protocol):
     ) -> list[Verdict]:
         """Return one verdict per candidate, aligned.
 
-        ``trials`` are all so far, this generation's first ones too where it was stopped and goes on. Raises
+        ``trials`` are all so far; a search that goes on has some of this generation's among them. Raises
         BudgetExhausted or EndpointDown.
         """
         ...
@@ -144,7 +144,7 @@ class Screened:
 
 
 def screened(trials: Sequence[Trial]) -> Screened | None:
-    """Return what the screen did so far; None where nothing was ranked."""
+    """Sum up what the screen did so far; None where nothing was ranked."""
     ranked = [trial for trial in trials if not math.isnan(trial.forecast)]
     if not ranked:
         return None

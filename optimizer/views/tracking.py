@@ -1,4 +1,4 @@
-"""MLflow's view of a study: the parent run is the study, each child run a trial. It can be rebuilt at any time."""
+"""MLflow's view of a study, which can be rebuilt at any time: the parent run is the study, a child run a trial."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Tracker(Listener):
 def logged_run(
     uri: str, *, experiment: str, name: str, params: Mapping[str, Any], clock: Callable[[], float] = time.time
 ) -> Iterator[Callable[[Mapping[str, float], int], None]]:
-    """Open a run in MLflow and yield what logs figures at a step; the run ends as what happens inside does.
+    """Open a run in MLflow and yield a function that logs figures at a step; the run fails if the block does.
 
     Figures that are NaN are left out. Raises ConfigError when the store cannot be used.
     """
@@ -231,7 +231,7 @@ def _log(
 
 
 def _experiment_at(uri: str, name: str, client: MlflowClient) -> str:
-    """Return the id of an experiment, which is made where it is missing; a local one keeps its artifacts beside it."""
+    """Return an experiment's id, and make it where it is missing; a local store keeps artifacts beside its file."""
     known = client.get_experiment_by_name(name)
     if known is not None:
         return str(known.experiment_id)

@@ -1,4 +1,4 @@
-"""What a reply of each stage must be: every check says all that is wrong, so that one repair can mend it."""
+"""What a reply of each stage must be: a check lists every problem, so that a single repair can mend them."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def _stands_in(value: str, text: str) -> bool:
 
 
 def check_first_queries(reply: Reply, state: State, *, once: bool) -> list[Opening]:
-    """Return the first messages, which tell the whole initial state; ``once`` refuses what is told twice."""
+    """Return the first messages, which tell the whole initial state; ``once`` refuses a value that is told twice."""
     problems = Problems()
     openings = []
     listed = problems.items(reply.get("queries"), '"queries"')

@@ -58,7 +58,7 @@ def open_user(parts: Path, index: int, user: str) -> UserFolder:
 
 
 def claim(parts: Path, settings: Mapping[str, Any]) -> None:
-    """Note what users are made from in a new folder; go on in an old one only with the same.
+    """Note in a new folder what its users are made from; go on in an old folder only with the same settings.
 
     Raises GenerationError naming what differs.
     """
