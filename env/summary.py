@@ -112,7 +112,6 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values: NaN is null, figures have six digits."""
-        score = self.memory_score
         return {
             "policy": self.policy,
             "key": self.key,
@@ -122,8 +121,7 @@ class Summary:
             "accuracy": json_number(self.accuracy),
             "floor": json_number(self.floor),
             "ceiling": json_number(self.ceiling),
-            "memory_score": json_number(score.mean),
-            "interval": [json_number(score.low), json_number(score.high)],
+            **score_json(self.memory_score),
             "shares": {share: json_number(value) for share, value in self.shares.items()},
             "stages": {figure: [json_number(value) for value in series] for figure, series in self.stages.items()},
             "by_group": {group: json_number(value) for group, value in self.by_group.items()},
@@ -176,6 +174,11 @@ class Summary:
 def json_number(value: float) -> float | None:
     """Return a figure with six digits; None, JSON's null, for NaN."""
     return None if math.isnan(value) else round(value, 6)
+
+
+def score_json(score: Estimate) -> dict[str, Any]:
+    """Return a memory score and its interval as plain JSON values."""
+    return {"memory_score": json_number(score.mean), "interval": [json_number(score.low), json_number(score.high)]}
 
 
 def from_json_number(value: float | None) -> float:

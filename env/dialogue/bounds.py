@@ -25,10 +25,10 @@ def bounds_of(scenario: Scenario, choices: UpperBound, compat: Compat) -> Dialog
     floor, ceiling = dict[str, Mark](), dict[str, Mark]()
     for p, period in enumerate(scenario.periods):
         golds = [gold_choice(question, period.state, compat=compat) for question in scenario.qas]
-        for q, bound in enumerate(upper_bound_answers(scenario, p, golds, choices, compat)):
+        for q, (answer, _) in enumerate(upper_bound_answers(scenario, p, golds, choices, compat)):
             check = scenario.checks[check_id(p, q)]
             floor[check.id] = Mark(check.id, "", check.chance)
-            ceiling[check.id] = bound.answer.mark(check.id, dict.fromkeys(check.needs, True))
+            ceiling[check.id] = answer.mark(check.id, dict.fromkeys(check.needs, True))
     return DialogueBounds(floor, ceiling, choices)
 
 

@@ -69,14 +69,6 @@ def mean_level(levels: Sequence[Sequence[Level]]) -> Level:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class UpperBoundAnswer:
-    """What was answered with the present states of a question given; ``question`` is the one that was asked."""
-
-    answer: Answer
-    question: Question
-
-
 def _level(
     record: PeriodRecord, p: int, scenario: Scenario, bounds: UpperBound, metric: Metric, compat: Compat
 ) -> Level:
@@ -90,7 +82,7 @@ def _level(
     return Level(
         score=nan_mean([_answered(answer, question, metric) for question, answer, _ in scored]),
         random=nan_mean([_chance(question, state, metric) for question, _, _ in scored]),
-        upper_bound=nan_mean([_answered(bound.answer, bound.question, metric) for _, _, bound in scored]),
+        upper_bound=nan_mean([_answered(*bound, metric) for _, _, bound in scored]),
     )
 
 
@@ -110,16 +102,15 @@ def _answered(answer: Answer, question: Question, metric: Metric) -> float:
 
 def upper_bound_answers(
     scenario: Scenario, p: int, golds: Sequence[int | None], upper_bound: UpperBound, compat: Compat
-) -> list[UpperBoundAnswer]:
-    """Return for each question what was answered with the states of its right choice in a period given."""
+) -> list[tuple[Answer, Question]]:
+    """Return, for each question, the answer with its present states given, and the question that it answers."""
     own = [
-        UpperBoundAnswer(bounds[gold or 0], question)
-        for question, gold, bounds in zip(scenario.qas, golds, upper_bound, strict=True)
+        (bounds[gold or 0], question) for question, gold, bounds in zip(scenario.qas, golds, upper_bound, strict=True)
     ]
     if "shared_upper_bound" not in compat:
         return own
     shared = {
-        tuple(choice.state): UpperBoundAnswer(bound, question)
+        tuple(choice.state): (bound, question)
         for question, bounds in zip(scenario.qas, upper_bound, strict=True)
         for choice, bound in zip(question.answer_choices, bounds, strict=True)
     }

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...env.statistics import Estimate, estimate_repeated, nan_mean
-from ...env.summary import json_number
+from ...env.summary import json_number, score_json
 from .ablation import Run
 from .outcome import open_run
 from .sealed import EVOLVED
@@ -84,8 +84,8 @@ class Variant:
         """Return plain JSON values; what is not known is null."""
         return {
             "name": self.name,
-            **_score_json(self.score),
-            "difference": None if self.difference is None else _score_json(self.difference),
+            **score_json(self.score),
+            "difference": None if self.difference is None else score_json(self.difference),
             **{what: round(self.mean(what), 1) for what in COLUMNS[2:]},
             "searches": [search.as_json() for search in self.searches],
         }
@@ -121,7 +121,3 @@ def _difference(searches: Sequence[Finished], theirs: Mapping[int, Mapping[str, 
         if search.seed in theirs
     ]
     return estimate_repeated(paired)
-
-
-def _score_json(value: Estimate) -> dict[str, Any]:
-    return {"memory_score": json_number(value.mean), "interval": [json_number(value.low), json_number(value.high)]}

@@ -21,7 +21,7 @@ from ..study import Decision, Kind, Study, Trial, leader
 from .acceptance import level, look, promising
 from .arena import Arena, Race, Validation, difference_text, mean_scores
 from .front import pick
-from .screen import Screen, Verdict, raced
+from .screen import Screen, Verdict, racing
 
 NO_LOOK_BEFORE = 5
 """The first generation with a look on the way: an earlier leader is soon overtaken."""
@@ -156,7 +156,7 @@ class Loop:
         share = len(seed.series) / (len(seed.series) + len(seed.validation))
         room = FOR_BROAD_START * self.limits.room_for(seed.ledger.total) / share
         drop = self.screen.drop
-        fits = (n for n in range(self.search.broad, 0, -1) if self.arena.runs_of_heat(raced(n, drop)) <= room)
+        fits = (n for n in range(self.search.broad, 0, -1) if self.arena.runs_of_heat(racing(n, drop)) <= room)
         count = next(fits, 0)
         return count if generation == 1 and count > self.search.candidates else 0
 

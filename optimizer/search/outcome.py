@@ -9,7 +9,7 @@ from typing import Any
 from ...env import Track
 from ...env.cost import TurnCost
 from ...env.statistics import nan_mean
-from ...env.summary import json_number
+from ...env.summary import json_number, score_json
 from ...policies.lm import Consumed, Ledger
 from ...policies.lm.base import merged
 from ...policies.space import at_bounds
@@ -134,17 +134,14 @@ class Outcome:
         """Return the run's result as plain JSON values."""
         ledger, test = merged([self.search_spend, self.test_spend]), self.test
         rows = {name: row.as_json() for name, row in test.rows.items()}
-        gain, screening = test.difference, screened(self.study.trials)
+        screening = screened(self.study.trials)
         return {
             "run": str(self.folder),
             "policy_file": str(self.folder / "best_policy.yaml"),
             "seed_policy": rows.pop(SEED, None),
             "best_policy": rows.pop(EVOLVED, None),
             "baselines": rows,
-            "difference": {
-                "memory_score": json_number(gain.mean),
-                "interval": [json_number(gain.low), json_number(gain.high)],
-            },
+            "difference": score_json(test.difference),
             "model": self.config.model,
             "embedder": self.config.embedder,
             "remark": embedder_remark(self.config),

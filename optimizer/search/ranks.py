@@ -9,7 +9,7 @@ from typing import Any
 
 from ...env import Evaluation
 from ...env.statistics import Estimate, paired_difference
-from ...env.summary import json_number
+from ...env.summary import score_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,8 @@ class Ranked:
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; what is not known is null."""
         scores = {"on_policy": self.on_policy, "off_policy": self.off_policy, "difference": self.difference}
-        figures = {name: _score_json(score) for name, score in scores.items()}
+        figures = {name: score_json(score) for name, score in scores.items()}
         return {"policy": self.policy, "on_rank": self.on_rank, "off_rank": self.off_rank, **figures}
-
-
-def _score_json(score: Estimate) -> dict[str, Any]:
-    return {"memory_score": json_number(score.mean), "interval": [json_number(score.low), json_number(score.high)]}
 
 
 def rank(on_policy: Mapping[str, Evaluation], off_policy: Mapping[str, Evaluation]) -> list[Ranked]:

@@ -100,7 +100,7 @@ class ForecastScreen:
         ledgers = {key: ledger for key, (_, ledger) in zip(new, forecasts, strict=True)}
         known |= {key: forecast for key, (forecast, _) in zip(new, forecasts, strict=True)}
         ranked = sorted({(known[policy.key], policy.key) for policy in candidates if not math.isnan(known[policy.key])})
-        worst = {key for _, key in ranked[: len(ranked) - raced(len(ranked), self.drop)]}
+        worst = {key for _, key in ranked[: len(ranked) - racing(len(ranked), self.drop)]}
         places = {key: f"{len(ranked) - i} of {len(ranked)}" for i, (_, key) in enumerate(ranked)}
 
         def verdict(key: str) -> Verdict:
@@ -121,7 +121,7 @@ class ForecastScreen:
             return await self.forecaster.forecast(policy), ledger
 
 
-def raced(candidates: int, drop: float) -> int:
+def racing(candidates: int, drop: float) -> int:
     """Return how many of the candidates race, where the share ``drop`` is dropped and none is promoted."""
     return candidates - int(drop * candidates)
 

@@ -9,12 +9,12 @@ from rich.table import Table
 from ...policies.lm.providers import model_named
 from ..config import Config
 from ..models import notes
-from ..search.estimate import Estimate
+from ..search.estimate import CostEstimate
 from .progress import clock_text
 from .table import count
 
 
-def show_estimate(found: Estimate, config: Config, console: Console) -> None:
+def show_estimate(found: CostEstimate, config: Config, console: Console) -> None:
     """Print the table of an estimate, and what it says of the run of a priced config."""
     told = found.as_json()
     table = Table(
@@ -37,18 +37,18 @@ def show_estimate(found: Estimate, config: Config, console: Console) -> None:
         console.print(note, style="yellow", highlight=False, soft_wrap=True)
 
 
-def _end(found: Estimate) -> str:
+def _end(found: CostEstimate) -> str:
     candidates = f"about {found.candidates:,} of {found.planned:,} candidates"
     if found.ended_by == "generations":
         return f"The search ends when all its generations are done, after {candidates}."
     return f"The search ends when its share of search.budget.{found.ended_by} is used up, after {candidates}."
 
 
-def _parts(found: Estimate) -> str:
+def _parts(found: CostEstimate) -> str:
     return "Calls: " + ", ".join(f"{name} {calls:,}" for name, calls in found.as_json()["parts"].items()) + "."
 
 
-def _time(found: Estimate, config: Config) -> str:
+def _time(found: CostEstimate, config: Config) -> str:
     if found.seconds is None:
         return "How long it takes is not known: that is the endpoint's to say."
     clock, here = clock_text(found.seconds), config.stands_in

@@ -62,7 +62,7 @@ class Desk:
     """Told each stage that is finished."""
 
     async def stage(self, name: str, prompt: GenerationPrompt, check: Check[T]) -> T:
-        """Return what a finished stage says, or ask for it and keep the reply. Raises Dropped without a usable reply."""
+        """Return what a finished stage says, or ask for it and keep the reply. Raises Dropped when none is usable."""
         kept = self.kept(name, check)
         if kept is not None:
             return kept

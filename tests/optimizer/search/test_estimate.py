@@ -20,7 +20,7 @@ from mnemotune.optimizer.config import Config, ConfigError, parse_config
 from mnemotune.optimizer.search import estimate as module
 from mnemotune.optimizer.search.allowance import splits_of
 from mnemotune.optimizer.search.arena import rungs
-from mnemotune.optimizer.search.estimate import Estimate, estimate, race
+from mnemotune.optimizer.search.estimate import CostEstimate, estimate, race
 from mnemotune.optimizer.search.rehearsal import NOTHING, Rehearsal, rehearse, taken_of
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import CALL_ROLES
@@ -52,11 +52,11 @@ def rehearsal(configured: Make, splits: Splits) -> Rehearsal:
     return asyncio.run(rehearse(configured(), splits, clock=lambda: 0.0))
 
 
-def calls(told: Estimate) -> float:
+def calls(told: CostEstimate) -> float:
     return float(told.total[:, 0].sum())
 
 
-def tokens(told: Estimate) -> float:
+def tokens(told: CostEstimate) -> float:
     return float(told.total[:, 1:].sum())
 
 
