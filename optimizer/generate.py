@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
     alone = order.config.model_copy(
         update={"user_model": None, "proposer_model": None, "embedder": default_embedder(order.config.model)}
     )
-    with open_models(alone, folder=None) as models, _replies(order.config, order.parts) as cache:
+    with open_models(alone, folder=None) as models, closing(_replies(order.config, order.parts)) as cache:
         metered = Metered(models.cast.assistant, budget=Budget(limits))
         model = Remembered(metered, cache, where=_where(order.config.endpoint))
 
@@ -150,15 +150,10 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
     return Delivery(order, generated, merged([metered.ledger, model.ledger]), time.monotonic() - began)
 
 
-@contextmanager
-def _replies(config: Config, parts: Path) -> Iterator[ResponseCache]:
-    """Open the replies that are kept with the parts; those that cost nothing, and unwanted ones, last for the run."""
+def _replies(config: Config, parts: Path) -> ResponseCache:
+    """Open the replies that are kept with the parts; free replies, and unwanted ones, last for the run."""
     kept = model_named(config.model).remote and config.endpoint.cache
-    cache = ResponseCache(parts / "cache.db" if kept else ":memory:")
-    try:
-        yield cache
-    finally:
-        cache.close()
+    return ResponseCache(parts / "cache.db" if kept else ":memory:")
 
 
 def _where(endpoint: EndpointConfig) -> str:

@@ -231,10 +231,6 @@ class Study:
         """The policy accepted last: the seed's trial until a better one is accepted."""
         return next(trial for trial in reversed(self._trials) if trial.accepted)
 
-    def find(self, policy: MemoryPolicy) -> Trial | None:
-        """Return the trial of an equal policy."""
-        return next((trial for trial in self._trials if trial.policy == policy), None)
-
     def note(self, name: str, value: Any) -> None:
         """Keep a JSON value beside the trials, for example the sealed test's result."""
         self._study.set_user_attr(name, json.dumps(value, ensure_ascii=False))
