@@ -50,12 +50,12 @@ async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) ->
     """Return both results; when one raises, end the other and raise that."""
     first_child, second_child = start(first), start(second)
     try:
-        results = await asyncio.gather(first_child.task, second_child.task)
+        first_result, second_result = await asyncio.gather(first_child.task, second_child.task)
     except BaseException:
         await end([first_child, second_child])
         raise
     join(first_child.context, second_child.context)
-    return results
+    return first_result, second_result
 
 
 async def end(running: Iterable[Running[Any]]) -> None:

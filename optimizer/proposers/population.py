@@ -20,9 +20,9 @@ DAMAGES = (
     "too many kinds", "others", "brief and shared", "unheard", "merge replaces", "merge drops", "too much at once",
 )  # fmt: skip
 MODES = ("verbatim", "facts", "facts", "profile", "profile")
-"""What a random policy writes; messages as they are teach little, since nothing is ever lost."""
+"""Write modes of random policies; verbatim ones teach little, as they lose nothing."""
 GOOD_UPDATES, GOOD_BUFFERS = (2, 8), (0, 12)
-"""Messages at a time and messages kept of a policy that is about to be damaged: it is to suffer from nothing else."""
+"""Ranges of ``update_every`` and ``buffer_size`` that do no harm, for policies that are damaged otherwise."""
 
 _TEXTS: Mapping[str, Any] = load_yaml(resource("optimizer", "proposers", "population.yaml").read_text(encoding="utf-8"))
 KINDS: tuple[str, ...] = tuple(_TEXTS["kinds"])
@@ -48,7 +48,7 @@ def population(names: Sequence[str], *, seed: int, templates: Templates | None =
     """Return the policies that names stand for, each once.
 
     A name is ``presets``, ``random:N``, ``damaged:N``, a preset's name or a policy's file. Equal names and seeds give
-    equal policies. Raises PolicyError naming the file and the field, or what a name has to look like.
+    equal policies. Raises PolicyError naming the file and the field, or the form of a name.
     """
     members: dict[str, Member] = {}
     for name in names:
@@ -60,7 +60,8 @@ def population(names: Sequence[str], *, seed: int, templates: Templates | None =
 def dealt(members: Sequence[Member], tasks: Sequence[str], *, each: int | None, seed: int) -> dict[str, list[Member]]:
     """Return the members for each task: ``each`` of them, or all.
 
-    They are dealt like cards, shuffled anew when all are given out, so that each member meets about as many tasks.
+    Members are dealt like cards from a deck that is shuffled anew when it is empty, so that each meets about as many
+    tasks.
     """
     if each is None or each >= len(members):
         return {task: list(members) for task in tasks}

@@ -1,4 +1,4 @@
-"""What a run leaves behind in its folder."""
+"""A run's folder, read back."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Outcome:
 
     @property
     def track(self) -> Track:
-        """The kind of task that it is about. Raises ConfigError when nobody brings it any more."""
+        """The run's track. Raises ConfigError when it is not registered any more."""
         return track_of(self.config)
 
     @property
@@ -76,19 +76,19 @@ class Outcome:
 
     @property
     def consumed(self) -> Consumed:
-        """How much of the budget is gone: what was answered, and what a server may have billed without an answer."""
+        """The spent budget: answered calls, and calls that a server may have billed without an answer."""
         return Consumed(**(self.study.noted(CONSUMED) or {}))
 
     @property
     def search_spend(self) -> Ledger:
-        """What the search's answered calls took."""
+        """Spend of the search's answered calls."""
         noted = Ledger.from_json(self.study.noted(SEARCH_SPEND) or {})
         written = merged([trial.ledger for trial in self.study.trials])
         return max(noted, written, key=lambda ledger: ledger.total.calls)  # a killed run notes no more
 
     @property
     def test_spend(self) -> Ledger:
-        """What the sealed test's answered calls took."""
+        """Spend of the sealed test's answered calls."""
         return Ledger.from_json(self.study.noted(TEST_SPEND) or {})
 
     @property

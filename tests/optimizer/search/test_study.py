@@ -217,8 +217,6 @@ def test_raced_are_the_trials_with_a_score_for_the_whole_train_split(kit: Any, m
     assert [t.number for t in study.trials if t.finished_race and not math.isnan(t.score)] == [0, 4, 6]
 
 
-
-
 @settings(max_examples=12, deadline=None)
 @given(
     value=st.recursive(
