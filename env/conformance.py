@@ -65,7 +65,7 @@ class TrackConformance:
         assert [task.id for task in first] == [task.id for task in second]
         assert [dict(task.checks) for task in first] == [dict(task.checks) for task in second]
 
-    def test_a_group_can_be_loaded_alone_and_an_unknown_one_is_named(self, track: Track, source: str) -> None:
+    def test_a_group_can_be_loaded_alone_and_an_unknown_group_is_named(self, track: Track, source: str) -> None:
         group = track.load(source)[-1].group
         assert {task.group for task in track.load(source, groups=[group])} == {group}
         with pytest.raises(ValueError, match="nobody-of-this-name"):
@@ -103,7 +103,7 @@ class TrackConformance:
                 assert math.isnan(mark.score) or 0 <= mark.score <= 1
                 assert set(mark.recalled) <= set(task.checks[mark.check].needs)
 
-    async def test_an_episode_is_the_same_in_one_go_and_stage_by_stage(
+    async def test_an_episode_is_the_same_as_a_whole_and_stage_by_stage(
         self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast, episode: Episode
     ) -> None:
         rollout = track.begin(tasks[0], policy, cast)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ..data.errors import MnemotuneError
 from ..policies.assistant import ContextUse
 from ..policies.lm import CallRole, Ledger, Message
 from ..policies.memory import MemoryEvent
@@ -21,7 +22,7 @@ HEARD: frozenset[EventKind] = frozenset(get_args(EventKind)) - {"write", "read"}
 """The kinds of events whose messages memory observes."""
 
 
-class RecordError(ValueError):
+class RecordError(MnemotuneError, ValueError):
     """Say what is wrong with a recorded episode, naming the file and the line, or the task and the stage."""
 
 

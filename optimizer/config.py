@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..data.errors import MnemotuneError
 from ..data.registry import Registry, UnknownPartError
 from ..data.resources import resource
 from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
@@ -60,7 +61,7 @@ ProposerName = Annotated[str, AfterValidator(partial(_registered, PROPOSERS))]
 ObjectiveName = Annotated[str, AfterValidator(partial(_registered, OBJECTIVES))]
 
 
-class ConfigError(ValueError):
+class ConfigError(MnemotuneError, ValueError):
     """Say what is wrong with a config, naming the file and the key."""
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..errors import MnemotuneError
 from .library import load_library
 from .people import person, profile
 from .scenario import UserProfile
@@ -34,7 +35,7 @@ HOBBIES = 5
 """Hobbies of a made-up person."""
 
 
-class PersonaError(ValueError):
+class PersonaError(MnemotuneError, ValueError):
     """Say what is wrong with a persona file, naming the file, the row and the column."""
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...data.dialogue.scenario import Question, Scenario
+from ...data.errors import MnemotuneError
 from ...policies.amemgym import agent_config, is_agent_config, policy_values
 from ...policies.policy import MemoryPolicy
 from ..episode import Episode
@@ -32,7 +33,7 @@ DIAGNOSIS, DIAGNOSIS_METRICS = "diagnosis_results.json", "diagnosis_metrics.json
 NATIVE: Mapping[str, Any] = {"type": "native"}
 
 
-class InterchangeError(ValueError):
+class InterchangeError(MnemotuneError, ValueError):
     """Say which of AMemGym's result files is missing or cannot be read."""
 
 

@@ -9,18 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ...data.dialogue.personas import PersonaError
-from ...data.task import TaskError
-from ...env.dialogue.generation import GenerationError
-from ...env.dialogue.interchange import InterchangeError
-from ...env.episode import RecordError
-from ...env.memrm.model.checkpoint import CheckpointError
-from ...env.memrm.rows.row import RowError
-from ...env.memrm.training.recipe import RecipeError
-from ...policies.files import PolicyError
-from ...policies.lm import BudgetExhausted, LanguageModelError
-from ...policies.lm.cache import CacheError
-from ..config import ConfigError
+from ...data.errors import MnemotuneError
 from . import ablate, data, estimate, evaluate, evolve, ranks, results, serve, view
 from .memrm import app as memrm
 
@@ -52,21 +41,7 @@ def main() -> None:
     """Run the command line; known errors become one message and exit code 1."""
     try:
         app()
-    except (
-        TaskError,
-        PersonaError,
-        GenerationError,
-        RecordError,
-        InterchangeError,
-        RowError,
-        RecipeError,
-        CheckpointError,
-        PolicyError,
-        ConfigError,
-        LanguageModelError,
-        BudgetExhausted,
-        CacheError,
-    ) as error:
+    except MnemotuneError as error:
         _explain(str(error))
     except OSError as error:
         if error.filename is None:

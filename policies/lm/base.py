@@ -11,6 +11,8 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ...data.errors import MnemotuneError
+
 CallRole = Literal["user", "reply", "write", "answer", "probe", "upper_bound", "propose", "generate", "embed"]
 """What a call is for: the simulated user's turn, the assistant's reply, a memory write, a question, a probe of the
 state, a question with the state given, a proposer's thought, scenario generation, an embedding."""
@@ -31,7 +33,7 @@ Vectors = NDArray[np.float32]
 """Shape ``(texts, dimensions)``, rows of length 1."""
 
 
-class LanguageModelError(RuntimeError):
+class LanguageModelError(MnemotuneError, RuntimeError):
     """A call failed for good; the message says which endpoint, why, and what to do."""
 
 

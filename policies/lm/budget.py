@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from ...data.errors import MnemotuneError
 from .base import (
     CallRole,
     Completion,
@@ -30,7 +31,7 @@ AnswerT = TypeVar("AnswerT", Completion, Embedding)
 SECONDS_WRITTEN_AHEAD = 5.0
 
 
-class BudgetExhausted(Exception):  # noqa: N818 - an expected end, not an error
+class BudgetExhausted(MnemotuneError):  # noqa: N818 - an expected end, not an error
     """The next call could overshoot the budget; it was not made."""
 
 

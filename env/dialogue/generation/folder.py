@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ....data.errors import MnemotuneError
 from ....data.json_files import read_json, write_json
 
 PLAN = "plan.json"
@@ -18,7 +19,7 @@ FREE = ("users", "attempts", "refinements")
 """Numbers of a plan that may change on the way: what is finished would be the same."""
 
 
-class GenerationError(ValueError):
+class GenerationError(MnemotuneError, ValueError):
     """Say why users cannot be made in a folder, and what to do."""
 
 
