@@ -16,9 +16,9 @@ def read_json(path: Path) -> Any:
         return None
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, *, indent: int = 1) -> None:
     """Write JSON, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    beside.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    beside.write_text(json.dumps(value, ensure_ascii=False, indent=indent) + "\n", encoding="utf-8")
     os.replace(beside, path)

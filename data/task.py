@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from .errors import MnemotuneError
 
-class TaskError(ValueError):
+
+class TaskError(MnemotuneError, ValueError):
     """Say what is wrong with tasks, naming the source, the task and the field."""
 
 

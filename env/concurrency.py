@@ -38,29 +38,29 @@ async def side_by_side(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Return all results in order; when one raises, end the others and raise that."""
     running = [start(coroutine) for coroutine in coroutines]
     try:
-        results = list(await asyncio.gather(*(one.task for one in running)))
+        results = list(await asyncio.gather(*(child.task for child in running)))
     except BaseException:
         await end(running)
         raise
-    join(*(one.context for one in running))
+    join(*(child.context for child in running))
     return results
 
 
 async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) -> tuple[T, U]:
     """Return both results; when one raises, end the other and raise that."""
-    one, two = start(first), start(second)
+    first_child, second_child = start(first), start(second)
     try:
-        first_result, second_result = await asyncio.gather(one.task, two.task)
+        first_result, second_result = await asyncio.gather(first_child.task, second_child.task)
     except BaseException:
-        await end([one, two])
+        await end([first_child, second_child])
         raise
-    join(one.context, two.context)
+    join(first_child.context, second_child.context)
     return first_result, second_result
 
 
 async def end(running: Iterable[Running[Any]]) -> None:
     """Cancel what is under way and wait until it is gone."""
-    tasks = [one.task for one in running]
+    tasks = [child.task for child in running]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

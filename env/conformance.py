@@ -1,4 +1,4 @@
-"""What every track has to hold to, as tests: a track's test module inherits ``TrackConformance`` and gives fixtures.
+"""The tests that every track passes: its test module inherits ``TrackConformance`` and gives three fixtures.
 
     class TestMyTrack(TrackConformance):
         @pytest.fixture(scope="class")
@@ -52,12 +52,21 @@ class TrackConformance:
         """Policies that differ in what they write and where."""
         return load_policy(str(request.param))
 
+    @pytest.fixture
+    async def episode(self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast) -> Episode:
+        """The whole episode of a policy in the first task."""
+        rollout = track.begin(tasks[0], policy, cast)
+        try:
+            return await rollout.run()
+        finally:
+            await rollout.aclose()
+
     def test_loading_gives_the_same_tasks_each_time(self, track: Track, source: str) -> None:
         first, second = track.load(source), track.load(source)
         assert [task.id for task in first] == [task.id for task in second]
         assert [dict(task.checks) for task in first] == [dict(task.checks) for task in second]
 
-    def test_a_group_can_be_loaded_alone_and_an_unknown_one_is_named(self, track: Track, source: str) -> None:
+    def test_a_group_can_be_loaded_alone_and_an_unknown_group_is_named(self, track: Track, source: str) -> None:
         group = track.load(source)[-1].group
         assert {task.group for task in track.load(source, groups=[group])} == {group}
         with pytest.raises(ValueError, match="nobody-of-this-name"):
@@ -84,10 +93,9 @@ class TrackConformance:
             assert stages == sorted(stages)
 
     async def test_an_episode_records_every_stage_and_marks_every_check(
-        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
+        self, tasks: Sequence[Task], policy: MemoryPolicy, episode: Episode
     ) -> None:
         task = tasks[0]
-        episode = await _play(track, task, policy, cast)
         assert (episode.task, episode.policy_key, episode.failure) == (task.id, policy.key, None)
         assert len(episode.stages) == task.stages
         for stage, record in enumerate(episode.stages):
@@ -96,21 +104,19 @@ class TrackConformance:
                 assert math.isnan(mark.score) or 0 <= mark.score <= 1
                 assert set(mark.recalled) <= set(task.checks[mark.check].needs)
 
-    async def test_an_episode_is_the_same_in_one_go_and_stage_by_stage(
-        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
+    async def test_an_episode_is_the_same_as_a_whole_and_stage_by_stage(
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast, episode: Episode
     ) -> None:
-        whole = await _play(track, tasks[0], policy, cast)
         rollout = track.begin(tasks[0], policy, cast)
         for stage in range(tasks[0].stages):
             assert len((await rollout.run(stage + 1)).stages) == stage + 1
         again = await rollout.run()
         await rollout.aclose()
-        assert _comparable(again) == _comparable(whole)
+        assert json.dumps(again.as_json(), sort_keys=True) == json.dumps(episode.as_json(), sort_keys=True)
 
     async def test_an_episode_takes_no_more_calls_than_are_put_aside_for_it(
-        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, episode: Episode
     ) -> None:
-        episode = await _play(track, tasks[0], policy, cast)
         assert 0 < episode.ledger.total.calls <= track.most_calls(tasks[0], policy)
 
     async def test_a_rollout_can_be_closed_before_its_end_and_twice(
@@ -139,10 +145,9 @@ class TrackConformance:
             assert math.isnan(shares[0]) or stage.accuracy + sum(shares) == pytest.approx(1)
 
     async def test_what_was_heard_can_be_replayed_from_a_file(
-        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast, tmp_path: Path
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast, episode: Episode, tmp_path: Path
     ) -> None:
         folder = tmp_path / "episodes"
-        episode = await _play(track, tasks[0], policy, cast)
         write_episodes(folder, [episode])
         replays = track.replays(folder)
         rollout = track.begin(tasks[0], policy, cast, replay=replays[tasks[0].id])
@@ -152,22 +157,16 @@ class TrackConformance:
         assert [stage.marks for stage in again.stages] == [stage.marks for stage in episode.stages]
         assert "reply" not in again.ledger.by_role
 
-    async def test_every_failure_can_be_described(
-        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
-    ) -> None:
-        episode = await _play(track, tasks[0], policy, cast)
+    async def test_every_failure_can_be_described(self, track: Track, tasks: Sequence[Task], episode: Episode) -> None:
         for stage, record in enumerate(episode.stages):
             for mark in record.marks:
                 if mark.score < 1:
                     assert track.tell(tasks[0], episode, stage, mark).strip()
 
-    async def test_episodes_are_plain_json(
-        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast
-    ) -> None:
-        episode = await _play(track, tasks[0], policy, cast)
+    async def test_episodes_are_plain_json(self, episode: Episode) -> None:
         json.loads(json.dumps(episode.as_json(), allow_nan=False))
 
-    def test_a_fact_that_a_check_needs_has_prompts_that_a_reply_of_no_sense_answers_wrongly(
+    def test_a_needed_fact_has_prompts_that_a_senseless_reply_answers_wrongly(
         self, track: Track, tasks: Sequence[Task]
     ) -> None:
         for name in {need for check in tasks[0].checks.values() for need in check.needs}:

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from ..policies.lm import CallRole, Ledger, Spend
 
 DEPLOYED: tuple[CallRole, ...] = ("reply", "write", "propose")
-"""Replies, memory writes, and the rewriting of its own prompts by a policy that evolves. People play themselves, and
-nobody asks them questions or probes their memory."""
+"""Roles of a deployed assistant: replies, memory writes, and the rewriting of prompts by a policy that evolves.
+There is no simulated user, no question and no probe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +16,8 @@ class TurnCost:
     """What one turn of a talk costs on the average: a user's message, the reply to it, and what is written down."""
 
     calls: float
-    """Of the assistant's model, at least 1. They go one after another, so that they stand for the time that a turn
-    takes too: seconds would make no two runs alike."""
+    """Of the assistant's model, at least 1. They follow each other, and so they also stand for a turn's time; seconds
+    would differ from run to run."""
     input_tokens: float
     output_tokens: float
 
@@ -32,7 +32,7 @@ class TurnCost:
 
 
 def turn_cost(ledger: Ledger) -> TurnCost | None:
-    """Return what a turn of the episodes behind ``ledger`` costs; None where nobody replied, as in replayed talks."""
+    """Return the cost of a turn in the episodes behind ``ledger``; None without replies, as in replayed talks."""
     spends = {role: ledger.by_role.get(role, Spend()) for role in DEPLOYED}
     turns = spends["reply"].calls
     if turns == 0:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ..data.errors import MnemotuneError
 from ..policies.assistant import ContextUse
 from ..policies.lm import CallRole, Ledger, Message
 from ..policies.memory import MemoryEvent
@@ -21,7 +22,7 @@ HEARD: frozenset[EventKind] = frozenset(get_args(EventKind)) - {"write", "read"}
 """The kinds of events whose messages memory observes."""
 
 
-class RecordError(ValueError):
+class RecordError(MnemotuneError, ValueError):
     """Say what is wrong with a recorded episode, naming the file and the line, or the task and the stage."""
 
 
@@ -66,8 +67,7 @@ class Mark:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; NaN becomes null."""
-        values = {"check": self.check, "raw": self.raw, "score": None if math.isnan(self.score) else self.score}
-        return values | {"recalled": dict(self.recalled), "readable": self.readable}
+        return asdict(self) | {"score": None if math.isnan(self.score) else self.score}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +215,9 @@ def places_beyond(lines: Sequence[str], others: Sequence[str]) -> list[int]:
     if lines == others:
         return []
     more = Counter(lines) - Counter(others)
-    found = []
+    places = []
     for place in reversed(range(len(lines))):
         if more[lines[place]] > 0:
             more[lines[place]] -= 1
-            found.append(place)
-    return found[::-1]
+            places.append(place)
+    return places[::-1]

@@ -15,17 +15,16 @@ FailureKind = Literal["write", "read", "utilisation"]
 FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
 
 LEAST_HEADROOM = 0.05
-"""Ceiling less floor below which a stage is unscored: what memory adds cannot be seen there."""
+"""Ceiling less floor below which a stage is unscored, as it cannot show what memory adds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Say where memory failed in one stage.
 
-    The shares partition all scored checks: ``accuracy + write + read + utilisation == 1``. After AMemGym (ICLR 2026),
-    section on diagnosis; a loss whose facts are all recalled counts as utilisation, any other is split between write
-    and read in proportion to the facts that were unknown already at the end of the stage that told them, and those that
-    were known then.
+    The shares partition all scored checks: ``accuracy + write + read + utilisation == 1``. A loss whose facts are all
+    recalled is utilisation. Any other loss is split by its unknown facts: write has those that were unknown at the end
+    of the stage that told them, and read those that were known then. After AMemGym (ICLR 2026), section on diagnosis.
     """
 
     accuracy: float
@@ -49,10 +48,10 @@ class StageScore:
     ceiling: float
     """Mean score with exactly the needed facts, in [0, 1]."""
     diagnosis: Diagnosis
-    unreadable: int
+    unparsable: int
     """Replies that could not be read as an answer."""
     least_headroom: float | None = LEAST_HEADROOM
-    """None scores whatever is not zero, as AMemGym does; then a ceiling below the floor turns the score round."""
+    """None scores any headroom but zero, as AMemGym does; then a ceiling below the floor turns the score round."""
 
     @property
     def accuracy(self) -> float:
@@ -84,7 +83,7 @@ class GroupScore:
     group: str
     stages: tuple[StageScore, ...]
     guarded: bool = True
-    """Whether stages without a memory score are left out of its mean; else one makes the mean NaN."""
+    """Whether the mean leaves out stages without a memory score; else such a stage makes the mean NaN."""
 
     @property
     def memory_score(self) -> float:
@@ -103,7 +102,7 @@ class GroupScore:
 
 
 def mean_over_stages(scores: Sequence[float], *, guarded: bool) -> float:
-    """Return the mean of the scores that are known; where nothing is ``guarded``, one that is not makes it NaN."""
+    """Return the mean of the known scores; unless ``guarded``, an unknown score makes it NaN."""
     return math.nan if not guarded and any(map(math.isnan, scores)) else nan_mean(scores)
 
 
@@ -128,13 +127,13 @@ class _Scored:
     floor: float
     ceiling: float
     failures: tuple[float, float, float]
-    """NaN where nobody asked what is recalled."""
+    """Of write, read and utilisation; NaN where memory was not probed."""
 
 
 def _score_stage(
     played: Sequence[tuple[Task, Episode, Bounds]], stage: int, least_headroom: float | None
 ) -> StageScore:
-    found = [
+    scored = [
         _scored(check, mark, task, episode.stages, bounds)
         for task, episode, bounds in played
         if stage < len(episode.stages)
@@ -142,10 +141,10 @@ def _score_stage(
         if not math.isnan(mark.score)
     ]
     return StageScore(
-        floor=nan_mean([scored.floor for scored in found]),
-        ceiling=nan_mean([scored.ceiling for scored in found]),
-        diagnosis=_diagnose(found),
-        unreadable=sum(not scored.mark.readable for scored in found),
+        floor=nan_mean([check.floor for check in scored]),
+        ceiling=nan_mean([check.ceiling for check in scored]),
+        diagnosis=_diagnose(scored),
+        unparsable=sum(not check.mark.readable for check in scored),
         least_headroom=least_headroom,
     )
 
@@ -172,18 +171,18 @@ def failure_weights(check: Check, mark: Mark, task: Task, stages: Sequence[Stage
 
 
 def _known_at_first(fact: str, check: Check, task: Task, stages: Sequence[StageRecord]) -> bool:
-    """Tell whether a fact was known at the end of the stage that told it: by the same question where it was asked."""
+    """Tell whether a fact was known at the end of the stage that told it, by the same question if it was asked then."""
     then = stages[task.facts[fact].since]
     same = (mark.recalled.get(fact) for mark in then.marks if task.checks[mark.check].question == check.question)
     return bool(next((known for known in same if known is not None), then.recalled.get(fact)))
 
 
-def _diagnose(found: Sequence[_Scored]) -> Diagnosis:
-    if not found:
+def _diagnose(scored: Sequence[_Scored]) -> Diagnosis:
+    if not scored:
         return Diagnosis(math.nan, math.nan, math.nan, math.nan, 0)
-    count = len(found)
-    accuracy = sum(scored.mark.score for scored in found) / count
-    write, read, utilisation = (sum(lost) / count for lost in zip(*(scored.failures for scored in found), strict=True))
+    count = len(scored)
+    accuracy = sum(check.mark.score for check in scored) / count
+    write, read, utilisation = (sum(lost) / count for lost in zip(*(check.failures for check in scored), strict=True))
     return Diagnosis(accuracy, write, read, utilisation, count)
 
 

@@ -30,18 +30,16 @@ def estimate(by_user: Sequence[float], *, level: float = 0.95) -> Estimate:
     mean = float(values.mean())
     if count == 1:
         return Estimate(mean, math.nan, math.nan, 1)
-    from scipy.special import stdtrit  # imported late: SciPy takes a while that most commands do not need
-
-    half = float(stdtrit(count - 1, (1 + level) / 2) * values.std(ddof=1) / math.sqrt(count))
+    half = _quantile(count - 1, level) * float(values.std(ddof=1)) / math.sqrt(count)
     return Estimate(mean, mean - half, mean + half, count)
 
 
 def estimate_repeated(runs: Sequence[Mapping[str, float]], *, level: float = 0.95) -> Estimate:
-    """Return the mean of values by user that were found several times, and its interval for new users and new runs.
+    """Return the mean of values by user over several runs, and its interval for new users and new runs.
 
-    Each user counts once, and a value that is NaN not at all. The variances of users' means and of runs' means add up,
-    with Satterthwaite's degrees of freedom: where runs vary by their noise alone, the interval is too wide by a little.
-    Of a single run, the interval is over users; of a single user, over runs.
+    Each user counts once; NaN is left out. The variances of the means of users and of runs add up, with Satterthwaite's
+    degrees of freedom; where runs vary by their noise alone, the interval is a little too wide. A single run has an
+    interval over users, and a single user over runs.
     """
     known = [{user: value for user, value in run.items() if not math.isnan(value)} for run in runs]
     users = sorted({user for run in known for user in run})
@@ -49,15 +47,19 @@ def estimate_repeated(runs: Sequence[Mapping[str, float]], *, level: float = 0.9
     by_run = [nan_mean(list(run.values())) for run in known if run]
     mean = nan_mean(by_user)
     variances = [(float(np.var(m, ddof=1)) / len(m), len(m) - 1) for m in (by_user, by_run) if len(m) > 1]
-    variance = sum(of_one for of_one, _ in variances)
-    if not variances or variance == 0:
-        half = 0.0 if variances else math.nan
-        return Estimate(mean, mean - half, mean + half, len(users))
+    variance = sum(part for part, _ in variances)
+    half = 0.0 if variances else math.nan
+    if variance > 0:
+        freedom = variance**2 / sum(part**2 / degrees for part, degrees in variances)
+        half = _quantile(freedom, level) * math.sqrt(variance)
+    return Estimate(mean, mean - half, mean + half, len(users))
+
+
+def _quantile(freedom: float, level: float) -> float:
+    """Return half the width of Student's interval in standard errors."""
     from scipy.special import stdtrit  # imported late: SciPy takes a while that most commands do not need
 
-    freedom = variance**2 / sum(of_one**2 / degrees for of_one, degrees in variances)
-    half = float(stdtrit(freedom, (1 + level) / 2)) * math.sqrt(variance)
-    return Estimate(mean, mean - half, mean + half, len(users))
+    return float(stdtrit(freedom, (1 + level) / 2))
 
 
 def paired_difference(a: Mapping[str, float], b: Mapping[str, float], *, level: float = 0.95) -> Estimate:
@@ -66,7 +68,7 @@ def paired_difference(a: Mapping[str, float], b: Mapping[str, float], *, level: 
 
 
 def paired_test(a: Mapping[str, float], b: Mapping[str, float]) -> tuple[float, float]:
-    """Return how far ``a`` is above ``b`` in standard deviations of the differences, and the one-sided p of no gain.
+    """Return the gain of ``a`` over ``b`` in standard deviations of the differences, and the one-sided p of no gain.
 
     Student's t over users that both have a score for; NaN with fewer than two. Where all differences are equal, p is 0
     above zero and 1 elsewhere, and the effect NaN.

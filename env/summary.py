@@ -89,7 +89,7 @@ class Summary:
             stages={figure: tuple(evaluation.stage_means(figure)) for figure in STAGE_FIGURES},
             by_group=evaluation.by_group,
             reworded_by_group={score.group: score.memory_score for score in evaluation.reworded},
-            unparsable=sum(stage.unreadable for group in evaluation.groups for stage in group.stages),
+            unparsable=sum(stage.unparsable for group in evaluation.groups for stage in group.stages),
             unscored=evaluation.unscored,
             failed_writes=sum(write.error is not None for stage in stages for write in stage.writes),
             failed_rewrites=sum(revision.error is not None for stage in stages for revision in stage.revisions),
@@ -129,7 +129,7 @@ class Summary:
             "accuracy": json_number(self.accuracy),
             "floor": json_number(self.floor),
             "ceiling": json_number(self.ceiling),
-            **estimate_json(self.memory_score),
+            **score_json(self.memory_score),
             "shares": {share: json_number(value) for share, value in self.shares.items()},
             "stages": {figure: [json_number(value) for value in series] for figure, series in self.stages.items()},
             "by_group": {group: json_number(value) for group, value in self.by_group.items()},
@@ -182,14 +182,14 @@ class Summary:
         )
 
 
-def estimate_json(value: Estimate) -> dict[str, Any]:
-    """Return a memory score, or a difference of two, with its interval as plain JSON values."""
-    return {"memory_score": json_number(value.mean), "interval": [json_number(value.low), json_number(value.high)]}
-
-
 def json_number(value: float) -> float | None:
     """Return a figure with six digits; None, JSON's null, for NaN."""
     return None if math.isnan(value) else round(value, 6)
+
+
+def score_json(score: Estimate) -> dict[str, Any]:
+    """Return a memory score and its interval as plain JSON values."""
+    return {"memory_score": json_number(score.mean), "interval": [json_number(score.low), json_number(score.high)]}
 
 
 def from_json_number(value: float | None) -> float:

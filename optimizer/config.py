@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..data.errors import MnemotuneError
 from ..data.record import Record
 from ..data.registry import Registry, UnknownPartError
 from ..data.resources import resource
@@ -59,7 +60,7 @@ ProposerName = Annotated[str, AfterValidator(partial(_registered, PROPOSERS))]
 ObjectiveName = Annotated[str, AfterValidator(partial(_registered, OBJECTIVES))]
 
 
-class ConfigError(ValueError):
+class ConfigError(MnemotuneError, ValueError):
     """Say what is wrong with a config, naming the file and the key."""
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What was made and what it took in this run."""
+    """The users, and what this run spent on them."""
 
     order: Order
     generated: Generated
@@ -87,7 +87,7 @@ class Delivery:
             "seed": self.order.generation.seed,
             "asked": self.order.generation.users,
             "users": [scenario.id for scenario in self.generated.scenarios],
-            "dropped": [asdict(one) for one in self.generated.dropped],
+            "dropped": [asdict(user) for user in self.generated.dropped],
             "calls": total.calls,
             "cached": total.cached,
             "expected_calls": self.order.expected_calls,
@@ -99,7 +99,7 @@ class Delivery:
 
 
 def parts_of(out: Path) -> Path:
-    """Return where the parts of a file of users are kept unless somebody says otherwise."""
+    """Return where the parts of a file of users are kept by default."""
     return out.with_name(f"{out.name.removesuffix('.json')}.parts")
 
 
@@ -117,13 +117,13 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
     alone = order.config.model_copy(
         update={"user_model": None, "proposer_model": None, "embedder": default_embedder(order.config.model)}
     )
-    with open_models(alone, folder=None) as models, _replies(order.config, order.parts) as cache:
+    with open_models(alone, folder=None) as models, closing(_replies(order.config, order.parts)) as cache:
         metered = Metered(models.cast.assistant, budget=Budget(limits))
         model = Remembered(metered, cache, where=_where(order.config.endpoint))
 
         async def run() -> Generated:
             try:
-                made = await generate(
+                users = await generate(
                     order.setup,
                     model,
                     order.parts,
@@ -131,11 +131,10 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
                     tell=lambda progress: tell(progress, merged([metered.ledger, model.ledger])),
                 )
                 await model.settle()
+                return users
             except BudgetExhausted:
                 await model.settle()  # what is under way is paid for
                 raise
-            else:
-                return made
             finally:
                 await model.abandon()
                 await models.aclose()
@@ -148,19 +147,13 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
             raise EndpointDown(_stopped(order, error, "once the endpoint answers")) from error
     if generated.scenarios:
         write_json(order.out, [scenario.model_dump(mode="json") for scenario in generated.scenarios])
-    ledger = merged([metered.ledger, model.ledger])
-    return Delivery(order, generated, ledger, time.monotonic() - began)
+    return Delivery(order, generated, merged([metered.ledger, model.ledger]), time.monotonic() - began)
 
 
-@contextmanager
-def _replies(config: Config, parts: Path) -> Iterator[ResponseCache]:
-    """Open the replies that are kept with the parts; those that cost nothing, and unwanted ones, last for the run."""
+def _replies(config: Config, parts: Path) -> ResponseCache:
+    """Open the replies that are kept with the parts; free replies, and unwanted ones, last for the run."""
     kept = model_named(config.model).remote and config.endpoint.cache
-    cache = ResponseCache(parts / "cache.db" if kept else ":memory:")
-    try:
-        yield cache
-    finally:
-        cache.close()
+    return ResponseCache(parts / "cache.db" if kept else ":memory:")
 
 
 def _where(endpoint: EndpointConfig) -> str:

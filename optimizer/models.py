@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..data.registry import UnknownPartError
-from ..env import Cast, Protocol, Track
+from ..env import Cast, Track
 from ..env.tracks import TRACKS
 from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, MeteredEmbedder, Request
 from ..policies.lm.base import Wrapper, merged
@@ -47,7 +47,7 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class MeteredModels:
-    """The models of a run under one budget, with what they took."""
+    """The models of a run under one budget, with what they spent."""
 
     cast: Cast
     proposer: LanguageModel
@@ -56,7 +56,7 @@ class MeteredModels:
 
     @property
     def ledger(self) -> Ledger:
-        """What all of them took so far."""
+        """What all of them have spent so far."""
         return merged([meter.ledger for meter in self.meters])
 
 
@@ -87,13 +87,13 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
     remote = any(model.remote for model in provided.values()) or config.provided_embedder.remote
     cache = ResponseCache(folder / "cache.db") if remote and folder is not None and config.endpoint.cache else None
     try:
-        models = {name: model.make(config.endpoint, cache) for name, model in provided.items()}
+        by_name = {name: model.make(config.endpoint, cache) for name, model in provided.items()}
         if repeat:
-            models = {name: Repeated(model, repeat) for name, model in models.items()}
+            by_name = {name: Repeated(model, repeat) for name, model in by_name.items()}
         if cache is not None and config.provided_embedder.remote:
             embedder = config.provided_embedder.make(reach, cache)
-        cast = Cast(models[names["assistant"]], models[names["user"]], embedder, config.context_tokens)
-        yield Models(cast, models[names["proposer"]], config.per_core)
+        cast = Cast(by_name[names["assistant"]], by_name[names["user"]], embedder, config.context_tokens)
+        yield Models(cast, by_name[names["proposer"]], config.per_core)
     finally:
         if cache is not None:
             cache.close()
@@ -142,7 +142,7 @@ def embedder_remark(config: Config) -> str | None:
 
 
 def check_objective(config: Config) -> None:
-    """Raise ConfigError when the objective of a priced config needs dollars and nobody can tell them apart."""
+    """Raise ConfigError when the objective of a priced config needs dollars, and the price is not known or zero."""
     price, search = price_of(config.model, config), config.search
     if not search.aim.needs_price or (price is not None and price.cost(1, 1) > 0):
         return
@@ -155,7 +155,7 @@ def notes(config: Config) -> list[str]:
     """Say what the tokens of each model behind an endpoint cost, and what else there is to know of a run's models."""
     unknown, remark = "not known, and so is every cost (set endpoint.prices)", embedder_remark(config)
     prices = prices_of(config).items()
-    lines = [f"price of {name}: {unknown if price is None else price.told}" for name, price in prices]
+    lines = [f"price of {name}: {unknown if price is None else price.summary}" for name, price in prices]
     return lines if remark is None else [*lines, remark]
 
 
@@ -166,8 +166,3 @@ def track_of(config: Config) -> Track:
         return TRACKS.get(config.track)(config.templates, options)
     except (UnknownPartError, ValueError) as error:
         raise ConfigError(f"track: {error}") from None
-
-
-def protocol_of(config: Config) -> Protocol:
-    """Return the protocol that a config's dialogues follow."""
-    return Protocol(config.rounds.init, config.rounds.update, config.templates, frozenset(config.compat))

@@ -10,19 +10,19 @@ from ..env.cost import TurnCost
 from ..policies.lm.prices import Prices
 
 Worth = Callable[[float, TurnCost, Prices | None], float | None]
-"""What a policy is worth by its memory score and what a turn costs; higher is better, None where that is not known."""
+"""A policy's worth by its memory score and the cost of a turn; higher is better, None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What the policy that goes to the sealed test as evolved has most of."""
+    """What the evolved policy of the sealed test is best in."""
 
     worth: Worth
-    """Orders the policies that are surely better than the seed policy; ``score`` is above 0."""
+    """Ranks the policies that are surely better than the seed policy; their score is above 0."""
     counts_cost: bool = True
-    """Whether anything but the score counts; else the policy that leads is the one that is sought."""
+    """Whether cost counts beside the score; else the leader is the evolved policy."""
     needs_price: bool = False
-    """Whether it asks what tokens cost in dollars."""
+    """Whether it needs the price of tokens in dollars."""
 
 
 def dollars(cost: TurnCost, prices: Prices | None) -> float | None:

@@ -84,41 +84,41 @@ class Trial:
     generation: int
     """0 is the seed policy's."""
     policy: MemoryPolicy | None
-    """None when the proposal was no valid policy."""
+    """None when the proposal is no valid policy."""
     parent: int | None
     """The number of the trial that it was made from."""
     change: str
     """What the proposer did, in words."""
     decided_at: Decision
-    accepted: bool
-    reason: str
+    accepted: bool = False
+    reason: str = ""
     """Why it was accepted or dropped."""
     train: Mapping[str, float] = field(default_factory=dict)
     """Memory score by train user, as far as the race went; whole episodes only."""
     series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Memory score by train user and period, as far as the race went."""
     validation: Mapping[str, float] = field(default_factory=dict)
-    """Memory score by validation user; empty when it did not come that far."""
+    """Memory score by validation user; empty when it was not looked at."""
     slices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Scores on parts of what validation users are asked, by user."""
     summary: Summary | None = None
     """Of its evaluation on the train users; None when it was not evaluated on all of them."""
     evidence: tuple[Evidence, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
-    """What it took, proposing included."""
+    """Its cost, proposing included."""
     calls: int = 0
-    """Calls that its race and its look took, upper bounds aside: the same where a run was stopped and went on."""
+    """Calls of its race and its look without upper bounds, so that a run that was stopped counts the same."""
     periods: int = 0
     """Periods of episodes that its race and its look ran."""
     kind: Kind = "candidate"
     proposer: str = ""
-    """Who made it; empty for what is no candidate."""
+    """Its proposer's name; empty unless it is a candidate."""
     forecast: float = math.nan
-    """What the screen ranked it by; NaN where there was nothing."""
+    """The screen's forecast; NaN where there is none."""
     led: bool = False
     """Whether it was clearly better than all before it on train users."""
     look: Look | None = None
-    """What acceptance was decided on; None when it did not come that far."""
+    """What validation users said of it; None when it was not looked at."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Optuna's view of the numbers and the structure."""
     distributions: Mapping[str, BaseDistribution] = field(default_factory=dict)
@@ -204,7 +204,7 @@ class Study:
 
     @property
     def identity(self) -> str:
-        """What tells this study apart from every other, for as long as its storage lives."""
+        """A name that no other study has, for as long as its storage lives."""
         known = self.noted("identity")
         if known is None:
             known = uuid4().hex
@@ -230,10 +230,6 @@ class Study:
     def best(self) -> Trial:
         """The policy accepted last: the seed's trial until a better one is accepted."""
         return next(trial for trial in reversed(self._trials) if trial.accepted)
-
-    def find(self, policy: MemoryPolicy) -> Trial | None:
-        """Return the trial of an equal policy."""
-        return next((trial for trial in self._trials if trial.policy == policy), None)
 
     def note(self, name: str, value: Any) -> None:
         """Keep a JSON value beside the trials, for example the sealed test's result."""

@@ -11,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from ..data.errors import MnemotuneError
 from ..data.registry import UnknownPartError
 from ..data.resources import resource
 from .amemgym import is_agent_config, policy_values
@@ -19,7 +20,7 @@ from .policy import BUILTIN, MemoryPolicy
 from .prompts import Templates
 
 
-class PolicyError(ValueError):
+class PolicyError(MnemotuneError, ValueError):
     """Say what is wrong with a memory policy, naming the file and the field."""
 
 

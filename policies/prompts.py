@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import yaml
 from pydantic import ValidationError, model_validator
@@ -15,28 +16,6 @@ from pydantic import ValidationError, model_validator
 from ..data.record import Record
 from ..data.resources import resource
 
-REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = {
-    "user": ("profile", "query", "exchange", "schema"),
-    "answer": ("query", "choices"),
-    "answer_reworded": ("query", "choices"),
-    "upper_bound": ("query", "state", "choices"),
-    "probe": ("schema",),
-    "reply_context": ("memories",),
-    "reply_external": ("memories",),
-    "write_profile": ("memories", "conversation"),
-    "write_facts": ("conversation",),
-    "merge": ("memories", "facts"),
-    "info_types": (),
-    "write_profile_minimal": ("memories", "conversation"),
-    "write_facts_minimal": ("conversation",),
-    "write_facts_medium": ("conversation",),
-    "evolve_info_types_system": (),
-    "evolve_info_types_guided": (),
-    "evolve_info_types": ("info_types", "feedback"),
-    "evolve_prompt_system": (),
-    "evolve_prompt": ("prompt", "feedback"),
-    "lost_slots": (),
-}
 OTHER_FORMS: Mapping[str, str] = {
     "schema": "schema_json",
     "memories": "current_memories",
@@ -67,23 +46,37 @@ def render(template: str, **slots: str) -> str:
     return re.sub(rf"\{{({pattern})\}}", lambda match: slots[match[1]], template)
 
 
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The slots of a kind of text: those that it must have, and those that it may have."""
+
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+
 class TextSet(Record):
-    """Texts by kind; their slots are checked when the set is made. A subclass names its kinds as fields."""
+    """Texts by kind; their slots are checked when the set is made. A subclass has a field for each kind."""
 
     bundle: ClassVar[str]
     """The bundled set's file in ``configs/templates``."""
-    required_slots: ClassVar[Mapping[str, tuple[str, ...]]]
-    """By kind."""
     other_forms: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Slots that may stand in for others."""
 
     @model_validator(mode="after")
     def _check_slots(self) -> Self:
-        for kind, slots in self.required_slots.items():
-            missing = [slot for slot in slots if not _has_slot(slot, getattr(self, kind), self.other_forms)]
+        for kind, slots in self.slots().items():
+            missing = [slot for slot in slots.required if not _has_slot(slot, getattr(self, kind), self.other_forms)]
             if missing:
                 raise ValueError(f"{kind}: lacks {', '.join(f'{{{slot}}}' for slot in missing)}")
         return self
+
+    @classmethod
+    def slots(cls) -> dict[str, Slots]:
+        """Return the slots of each kind."""
+        return {
+            kind: next(slots for slots in field.metadata if isinstance(slots, Slots))
+            for kind, field in cls.model_fields.items()
+        }
 
     @classmethod
     @cache
@@ -120,37 +113,40 @@ class Templates(TextSet):
     """The environment's prompt texts, the prompts that a policy starts from, and those that rewrite prompts."""
 
     bundle = "default.yaml"
-    required_slots = REQUIRED_SLOTS
     other_forms = OTHER_FORMS
 
-    user: str
-    answer: str
-    answer_reworded: str
+    user: Annotated[str, Slots(("profile", "query", "exchange", "schema"))]
+    answer: Annotated[str, Slots(("query", "choices"))]
+    answer_reworded: Annotated[str, Slots(("query", "choices"))]
     """How the sealed test also puts a question; no proposer sees it."""
-    upper_bound: str
-    probe: str
-    reply_context: str
-    reply_external: str
-    write_profile: str
-    info_types: str
+    upper_bound: Annotated[str, Slots(("query", "state", "choices"))]
+    probe: Annotated[str, Slots(("schema",))]
+    reply_context: Annotated[str, Slots(("memories",))]
+    reply_external: Annotated[str, Slots(("memories",))]
+    write_profile: Annotated[str, Slots(("memories", "conversation"))]
+    info_types: Annotated[str, Slots()]
     """The types of information to note: what ``{info_types}`` in a write prompt stands for."""
-    write_profile_minimal: str
-    write_facts: str
-    write_facts_minimal: str
-    write_facts_medium: str
-    merge: str
-    evolve_info_types_system: str
-    evolve_info_types_guided: str
-    evolve_info_types: str
-    evolve_prompt_system: str
-    evolve_prompt: str
-    lost_slots: str
+    write_profile_minimal: Annotated[str, Slots(("memories", "conversation"))]
+    write_facts: Annotated[str, Slots(("conversation",))]
+    write_facts_minimal: Annotated[str, Slots(("conversation",))]
+    write_facts_medium: Annotated[str, Slots(("conversation",))]
+    merge: Annotated[str, Slots(("memories", "facts"))]
+    evolve_info_types_system: Annotated[str, Slots()]
+    evolve_info_types_guided: Annotated[str, Slots()]
+    evolve_info_types: Annotated[str, Slots(("info_types", "feedback"))]
+    evolve_prompt_system: Annotated[str, Slots()]
+    evolve_prompt: Annotated[str, Slots(("prompt", "feedback"))]
+    lost_slots: Annotated[str, Slots()]
     """Paragraphs that are added to a rewritten prompt that lacks their slot; the one without a slot, where it does not
     speak of JSON."""
 
     def starting(self, kind: str) -> str:
         """Return the text that a prompt of this kind starts from, the types of information filled in."""
         return render(getattr(self, kind), info_types=self.info_types)
+
+
+REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = {kind: slots.required for kind, slots in Templates.slots().items()}
+"""By kind of prompt."""
 
 
 def default_templates() -> Templates:

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from mnemotune.env.dialogue.compat import DEFECTS
 from mnemotune.env.dialogue.generation import GenerationPlan
-from mnemotune.env.dialogue.generation.texts import OPTIONAL_SLOTS
-from mnemotune.env.dialogue.generation.texts import REQUIRED_SLOTS as GENERATION_SLOTS
+from mnemotune.env.dialogue.generation.texts import GenerationTexts
 from mnemotune.optimizer.cli.app import app
 from mnemotune.optimizer.config import GenerationConfig, load_config, parse_config
 from mnemotune.policies.files import dump_policy, load_policy, parse_policy
@@ -179,10 +178,10 @@ def test_the_page_on_generation_tells_every_number_and_every_text_with_its_slots
     for name, value in GenerationPlan().model_dump().items():
         assert told[name] == (list(value) if isinstance(value, tuple) else value), name
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
-    for kind, slots in GENERATION_SLOTS.items():
+    for kind, slots in GenerationTexts.slots().items():
         required, _, optional = rows[kind].partition("[")
-        assert tuple(re.findall(r"`(\w+)`", required)) == slots
-        assert tuple(re.findall(r"`(\w+)`", optional)) == OPTIONAL_SLOTS.get(kind, ())
+        assert tuple(re.findall(r"`(\w+)`", required)) == slots.required
+        assert tuple(re.findall(r"`(\w+)`", optional)) == slots.optional
 
 
 def test_the_page_on_the_embedded_model_tells_its_parameters() -> None:

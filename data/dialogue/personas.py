@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..errors import MnemotuneError
 from .library import load_library
 from .people import person, profile
 from .scenario import UserProfile
@@ -34,7 +35,7 @@ HOBBIES = 5
 """Hobbies of a made-up person."""
 
 
-class PersonaError(ValueError):
+class PersonaError(MnemotuneError, ValueError):
     """Say what is wrong with a persona file, naming the file, the row and the column."""
 
 
@@ -164,10 +165,9 @@ def _clean(text: str) -> str:
 
 
 def _json_rows(path: Path) -> Rows:
+    text = path.read_text(encoding="utf-8-sig")
     try:
-        rows = json.loads(path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError:
-        raise
+        rows = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise PersonaError(f"{path}: is not JSON: {error}") from None
     if not isinstance(rows, list):

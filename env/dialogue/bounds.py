@@ -16,8 +16,8 @@ from .scoring import upper_bound_answers
 
 async def find_bounds(scenario: Scenario, model: LanguageModel, protocol: Protocol) -> DialogueBounds:
     """Ask for every choice of every question with its states given. Raises LanguageModelError."""
-    found = await side_by_side(_with_each_state(question, model, protocol) for question in scenario.qas)
-    return bounds_of(scenario, tuple(found), protocol.compat)
+    choices = await side_by_side(_with_each_state(question, model, protocol) for question in scenario.qas)
+    return bounds_of(scenario, tuple(choices), protocol.compat)
 
 
 def bounds_of(scenario: Scenario, choices: UpperBound, compat: Compat) -> DialogueBounds:
@@ -25,10 +25,10 @@ def bounds_of(scenario: Scenario, choices: UpperBound, compat: Compat) -> Dialog
     floor, ceiling = dict[str, Mark](), dict[str, Mark]()
     for p, period in enumerate(scenario.periods):
         golds = [gold_choice(question, period.state, compat=compat) for question in scenario.qas]
-        for q, bound in enumerate(upper_bound_answers(scenario, p, golds, choices, compat)):
+        for q, (answer, _) in enumerate(upper_bound_answers(scenario, p, golds, choices, compat)):
             check = scenario.checks[check_id(p, q)]
             floor[check.id] = Mark(check.id, "", check.chance)
-            ceiling[check.id] = bound.answer.mark(check.id, dict.fromkeys(check.needs, True))
+            ceiling[check.id] = answer.mark(check.id, dict.fromkeys(check.needs, True))
     return DialogueBounds(floor, ceiling, choices)
 
 

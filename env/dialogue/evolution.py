@@ -1,4 +1,4 @@
-"""A policy that rewrites its own prompts within a user's life, from feedback on its answers, after AMemGym."""
+"""After AMemGym: a policy rewrites its own prompts within a user's life, from feedback on its answers."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ async def rewrite(
     if evolution is None:
         return policy, ()
     feedback = tell(evolution, period, exam, compat=protocol.compat)
-    asked = [_ask(policy, target, evolution, feedback, protocol) for target in evolution.targets]
-    requests = [Request(messages, role="propose", max_tokens=4096) for messages in asked]
+    calls = [_ask(policy, target, evolution, feedback, protocol) for target in evolution.targets]
+    requests = [Request(messages, role="propose", max_tokens=4096) for messages in calls]
     replies = await side_by_side(model.complete(request) for request in requests)
     revisions = []
     for target, reply in zip(evolution.targets, replies, strict=True):
@@ -62,9 +62,9 @@ async def rewrite(
 def tell(evolution: Evolution, period: Period, exam: Exam, *, compat: Compat) -> Any:
     """Return the feedback on a period as plain JSON values, in AMemGym's form.
 
-    Answers are told by their letter; one that could not be read is null.
+    An answer is given by its letter; it is null when it could not be read.
     """
-    told = []
+    history = []
     for question, answer, memories in zip(exam.questions, exam.answers, exam.memories, strict=True):
         item: dict[str, Any] = {"question": _put(question, with_choices=evolution.feedback == "complete")}
         if evolution.feedback == "complete":
@@ -72,11 +72,11 @@ def tell(evolution: Evolution, period: Period, exam: Exam, *, compat: Compat) ->
         item["retrieved_memories"] = memories
         if evolution.ground_truth:
             item["ground_truth"] = None if answer.gold is None else _letter(answer.gold)
-        told.append(item)
+        history.append(item)
     if not evolution.exposed_states:
-        return told
+        return history
     exposed = {info: value for session in period.sessions for info, value in session.exposed_states.items()}
-    return {"question_answer_history": told, "user_information_updates": exposed}
+    return {"question_answer_history": history, "user_information_updates": exposed}
 
 
 def _put(question: Question, *, with_choices: bool) -> str:
@@ -106,7 +106,7 @@ def _ask(
     policy: MemoryPolicy, target: Target, evolution: Evolution, feedback: Any, protocol: Protocol
 ) -> tuple[Message, ...]:
     texts, compat = protocol.templates, protocol.compat
-    told = {
+    forms = {
         "feedback": json.dumps(feedback, ensure_ascii=False, indent=2),
         "feedback_ascii": json.dumps(feedback, indent=2),
     }
@@ -114,13 +114,13 @@ def _ask(
         system = texts.evolve_info_types_guided if evolution.guided else texts.evolve_info_types_system
         if "lost_evolution_system" in compat and not evolution.guided:
             system = ""
-        asked = render(texts.evolve_info_types, info_types=policy.prompts.info_types or "", **told)
+        request = render(texts.evolve_info_types, info_types=policy.prompts.info_types or "", **forms)
     else:
         prompt = getattr(policy.prompts, target) or ""
         shown = _doubled(prompt) if "doubled_braces" in compat else prompt
         system = texts.evolve_prompt_system
-        asked = render(texts.evolve_prompt, name=target, prompt=shown, **told)
-    return Message("system", system), Message("user", asked)
+        request = render(texts.evolve_prompt, name=target, prompt=shown, **forms)
+    return Message("system", system), Message("user", request)
 
 
 def _revise(policy: MemoryPolicy, target: Target, raw: str, protocol: Protocol) -> tuple[MemoryPolicy, Revision]:

@@ -14,11 +14,9 @@ from ...policies.prompts import Templates, render
 from ..track import FactPrompt
 from .protocol import read_probe
 
-PROMPTS = 4
-"""Prompts for each fact."""
 FOILS = 12
 """Values of other states among the choices: a model that guesses hits a foil more often than the right value."""
-NOT_TOLD = "not_told"
+UNKNOWN = "not_told"
 """The choice for a memory that does not say; it comes first, where a model without a clue looks."""
 PLAIN = "What do you know about me and this: {key}?"
 """The second phrasing: without the question that needs the state."""
@@ -31,7 +29,7 @@ def fact_prompts(scenario: Scenario, fact: Fact, templates: Templates) -> Iterat
     question = next(question.query for question in scenario.qas if info in question.required_info)
     phrasings = (question, render(PLAIN, key=info.replace("_", " ")))
     for i, (query, order) in enumerate(product(phrasings, (values, values[::-1]))):
-        text = _probe(templates.probe, query, info, [NOT_TOLD, *foils[i * FOILS : (i + 1) * FOILS], *order])
+        text = _probe(templates.probe, query, info, [UNKNOWN, *foils[i * FOILS : (i + 1) * FOILS], *order])
         yield FactPrompt(text, partial(_is_right, info=info, value=value))
 
 

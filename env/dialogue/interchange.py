@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...data.dialogue.scenario import Question, Scenario
+from ...data.errors import MnemotuneError
 from ...policies.amemgym import agent_config, is_agent_config, policy_values
 from ...policies.policy import MemoryPolicy
 from ..episode import Episode
@@ -32,7 +33,7 @@ DIAGNOSIS, DIAGNOSIS_METRICS = "diagnosis_results.json", "diagnosis_metrics.json
 NATIVE: Mapping[str, Any] = {"type": "native"}
 
 
-class InterchangeError(ValueError):
+class InterchangeError(MnemotuneError, ValueError):
     """Say which of AMemGym's result files is missing or cannot be read."""
 
 
@@ -47,14 +48,15 @@ def write_results(
     for episode, life in zip(episodes, lives, strict=True):
         _write_user(folder / name / life.id, episode, life, protocol)
     bounds = [_choices(evaluation, life) for life in lives]
-    _write(folder / model / BOUND, [_bound_json(bound, life) for bound, life in zip(bounds, lives, strict=True)])
-    metrics = [_bound_metrics(bound, life) for bound, life in zip(bounds, lives, strict=True)]
+    _write(folder / model / BOUND, list(map(_bound_json, bounds, lives)))
+    metrics = list(map(_bound_metrics, bounds, lives))
     _write(folder / model / BOUND_METRICS, {"accuracy": metrics})
-    _write(folder / RANDOM, {"accuracy": [_chances(life) for life in lives]})
+    chances = [[[question.chance(period.state) for question in life.qas] for period in life.periods] for life in lives]
+    _write(folder / RANDOM, {"accuracy": chances})
 
 
 def find_runs(folder: Path) -> dict[str, Path]:
-    """Return the folders of runs at any depth by their names: those that hold ``USER/overall_results.json``.
+    """Return the folders of runs at any depth, by name: a run holds ``USER/overall_results.json``.
 
     Raises InterchangeError when there is none, or two have one name.
     """
@@ -74,20 +76,19 @@ def find_upper_bound(folder: Path, run: Path) -> Path | None:
     With the bounds of several models in ``folder`` the run's agent config says which. Raises InterchangeError when it
     does not.
     """
-    found = {file.parent.name: file for file in sorted(folder.rglob(BOUND))}
-    if len(found) < 2:
-        return next(iter(found.values()), None)
+    files = {file.parent.name: file for file in sorted(folder.rglob(BOUND))}
+    if len(files) < 2:
+        return next(iter(files.values()), None)
     model = (_agent_config(run) or {}).get("llm_config", {}).get("llm_model")
-    if model not in found:
-        raise InterchangeError(f"{run}: ran on {model!r}, and there are upper bounds of {', '.join(found)} only")
-    return found[model]
+    if model not in files:
+        raise InterchangeError(f"{run}: ran on {model!r}, and there are upper bounds of {', '.join(files)} only")
+    return files[model]
 
 
-def policy_of(run: Path) -> MemoryPolicy:
+def policy_of_run(run: Path) -> MemoryPolicy:
     """Return the policy that a run's agent config asks for; native where it has none, or one that is no policy."""
-    config = _agent_config(run)
     try:
-        return MemoryPolicy.model_validate(policy_values(config if config is not None else NATIVE))
+        return MemoryPolicy.model_validate(policy_values(_agent_config(run) or NATIVE))
     except ValueError:
         return MemoryPolicy.model_validate(policy_values(NATIVE))
 
@@ -125,7 +126,8 @@ def read_results(
 def _read_bounds(file: Path | None, lives: Sequence[Scenario], scenarios: Sequence[Scenario]) -> dict[str, UpperBound]:
     """Return the upper bound of each user with results; the file has no ids, only the order of the data."""
     if file is None:
-        return {life.id: _no_bound(life) for life in lives}
+        unknown = Answer("", None, None, math.nan)
+        return {life.id: tuple((unknown,) * len(question.answer_choices) for question in life.qas) for life in lives}
     rows = _read(file)
     if len(rows) not in {len(lives), len(scenarios)}:
         raise InterchangeError(f"{file}: has {len(rows)} users, and there are {len(scenarios)}")
@@ -135,11 +137,6 @@ def _read_bounds(file: Path | None, lives: Sequence[Scenario], scenarios: Sequen
         return {life.id: _read_bound(by_id[life.id], life) for life in lives}
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InterchangeError(f"{file}: does not suit the scenarios: {error!r}") from None
-
-
-def _no_bound(life: Scenario) -> UpperBound:
-    unknown = Answer("", None, None, math.nan)
-    return tuple((unknown,) * len(question.answer_choices) for question in life.qas)
 
 
 # Writing
@@ -153,14 +150,7 @@ def _choices(evaluation: Evaluation, life: Scenario) -> UpperBound:
 def _write_user(folder: Path, episode: Episode, life: Scenario, protocol: Protocol) -> None:
     periods = [stage for stage in episode.stages if isinstance(stage, PeriodRecord)]
     for p, period in enumerate(periods):
-        sessions = [
-            [
-                {"role": role, "content": text}
-                for turn in turns
-                for role, text in (("user", turn.user), ("assistant", turn.assistant))
-            ]
-            for turns in sessions_of(period)
-        ]
+        sessions = [[message.as_json() for turn in turns for message in turn.messages] for turns in sessions_of(period)]
         _write(folder / "interactions" / f"period_{p:02d}.json", sessions)
     answers = [[_answer_json(a, q) for a, q in zip(p.answers, life.qas, strict=True)] for p in periods]
     _write(folder / OVERALL, answers)
@@ -212,12 +202,9 @@ def _probe_json(probe: Probe, q: int, p: int, life: Scenario, protocol: Protocol
 
 def _diagnosis_metrics(probes: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, list[list[int]]]:
     """Count, for each period and question, the states lost in writing and in reading, and whether all are known."""
-    found: dict[str, list[list[int]]] = {name: [] for name in ("write_failure", "read_failure", "memory_success")}
-    for period in probes:
-        rows = [_count_failures(probes, q, cell["results"]) for q, cell in enumerate(period)]
-        for name, column in zip(found, zip(*rows, strict=True), strict=True):
-            found[name].append(list(column))
-    return found
+    counts = [[_count_failures(probes, q, cell["results"]) for q, cell in enumerate(period)] for period in probes]
+    names = ("write_failure", "read_failure", "memory_success")
+    return {name: [[row[i] for row in period] for period in counts] for i, name in enumerate(names)}
 
 
 def _count_failures(
@@ -243,10 +230,6 @@ def _bound_metrics(bound: UpperBound, life: Scenario) -> list[list[float]]:
         ]
         for period in life.periods
     ]
-
-
-def _chances(life: Scenario) -> list[list[float]]:
-    return [[question.chance(period.state) for question in life.qas] for period in life.periods]
 
 
 def _write(file: Path, value: object) -> None:

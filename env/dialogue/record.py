@@ -33,7 +33,7 @@ class Answer:
 
 
 UpperBound = tuple[tuple[Answer, ...], ...]
-"""What a model answers when the state is given: for each question and each of its choices, which is the right one."""
+"""A model's answers with the state given: for each question, and each of its choices as the right choice."""
 
 
 def answer_of(raw: str, choice: int | None, gold: int | None, question: Question, *, guessed: bool = False) -> Answer:
@@ -76,7 +76,7 @@ class PeriodRecord(StageRecord):
 
     answers: tuple[Answer, ...] = ()
     probes: tuple[Probe, ...] = ()
-    """Empty where the assistant was not asked what it knows."""
+    """Empty where the assistant was not probed."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""

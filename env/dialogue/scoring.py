@@ -49,7 +49,7 @@ class Level:
 def levels(episode: Episode, scenario: Scenario, bounds: UpperBound, metric: Metric, *, compat: Compat) -> list[Level]:
     """Return a metric for each recorded period of an episode."""
     return [
-        _level(_questions(record, p, scenario, bounds, compat), metric)
+        _level(record, p, scenario, bounds, metric, compat)
         for p, record in enumerate(episode.stages)
         if isinstance(record, PeriodRecord)
     ]
@@ -69,48 +69,26 @@ def mean_level(levels: Sequence[Sequence[Level]]) -> Level:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class UpperBoundAnswer:
-    """What was answered with the present states of a question given; ``question`` is the one that was asked."""
-
-    answer: Answer
-    question: Question
-
-    def similarity(self, metric: Metric) -> float:
-        """Return how alike the state answered and the right one are."""
-        return _answered(self.answer, self.question, metric)
-
-
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """A scored question at the end of a period."""
-
-    question: Question
-    state: Mapping[str, str]
-    answer: Answer
-    bound: UpperBoundAnswer
-
-    def chance(self, metric: Metric) -> float:
-        now = [self.state[info] for info in self.question.required_info]
-        return nan_mean([similarity(now, choice.state, metric) for choice in self.question.answer_choices])
-
-
-def _questions(record: PeriodRecord, p: int, scenario: Scenario, bounds: UpperBound, compat: Compat) -> list[_Scored]:
-    golds = [answer.gold for answer in record.answers]
-    given = upper_bound_answers(scenario, p, golds, bounds, compat)
-    return [
-        _Scored(question, scenario.periods[p].state, answer, bound)
+def _level(
+    record: PeriodRecord, p: int, scenario: Scenario, bounds: UpperBound, metric: Metric, compat: Compat
+) -> Level:
+    given = upper_bound_answers(scenario, p, [answer.gold for answer in record.answers], bounds, compat)
+    scored = [
+        (question, answer, bound)
         for question, answer, bound in zip(scenario.qas, record.answers, given, strict=True)
         if answer.gold is not None
     ]
-
-
-def _level(scored: Sequence[_Scored], metric: Metric) -> Level:
+    state = scenario.periods[p].state
     return Level(
-        score=nan_mean([_answered(item.answer, item.question, metric) for item in scored]),
-        random=nan_mean([item.chance(metric) for item in scored]),
-        upper_bound=nan_mean([item.bound.similarity(metric) for item in scored]),
+        score=nan_mean([_answered(answer, question, metric) for question, answer, _ in scored]),
+        random=nan_mean([_chance(question, state, metric) for question, _, _ in scored]),
+        upper_bound=nan_mean([_answered(*bound, metric) for _, _, bound in scored]),
     )
+
+
+def _chance(question: Question, state: Mapping[str, str], metric: Metric) -> float:
+    now = [state[info] for info in question.required_info]
+    return nan_mean([similarity(now, choice.state, metric) for choice in question.answer_choices])
 
 
 def _answered(answer: Answer, question: Question, metric: Metric) -> float:
@@ -124,16 +102,15 @@ def _answered(answer: Answer, question: Question, metric: Metric) -> float:
 
 def upper_bound_answers(
     scenario: Scenario, p: int, golds: Sequence[int | None], upper_bound: UpperBound, compat: Compat
-) -> list[UpperBoundAnswer]:
-    """Return for each question what was answered with the states of its right choice in a period given."""
+) -> list[tuple[Answer, Question]]:
+    """Return, for each question, the answer with its present states given, and the question that it answers."""
     own = [
-        UpperBoundAnswer(bounds[gold or 0], question)
-        for question, gold, bounds in zip(scenario.qas, golds, upper_bound, strict=True)
+        (bounds[gold or 0], question) for question, gold, bounds in zip(scenario.qas, golds, upper_bound, strict=True)
     ]
     if "shared_upper_bound" not in compat:
         return own
     shared = {
-        tuple(choice.state): UpperBoundAnswer(bound, question)
+        tuple(choice.state): (bound, question)
         for question, bounds in zip(scenario.qas, upper_bound, strict=True)
         for choice, bound in zip(question.answer_choices, bounds, strict=True)
     }

@@ -20,13 +20,13 @@ def read_transcripts(folder: Path) -> dict[str, Episode]:
     """
     if (folder / EPISODES).is_file():
         return read_heard(folder)
-    found = dict(_amemgym(folder))
-    if not found:
+    talks = dict(_amemgym(folder))
+    if not talks:
         raise RecordError(
             f"{folder}: has no recorded talks: neither {EPISODES}, as `evaluate --out` writes it, "
             "nor USER/interactions/period_00.json, as AMemGym does"
         )
-    return found
+    return talks
 
 
 def check_talk(episode: Episode, scenario: Scenario, protocol: Protocol) -> None:

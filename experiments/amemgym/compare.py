@@ -22,20 +22,19 @@ from typing import Any
 import numpy as np
 
 from ...data import Scenario, load_scenarios
-from ...env import Cast, DialogueTrack, Evaluation, Evaluator, Protocol
+from ...env import Evaluation, Protocol
 from ...env.dialogue.compat import DEFECTS
 from ...env.dialogue.interchange import BOUND, read_results, write_results
 from ...policies import load_policy
-from ...policies.lm.lexical import LexicalEmbedder
-from ...policies.lm.openai import OpenAIModel
 from ...policies.prompts import Templates
+from .client import evaluator_at
 from .server import running
 
 PORT = 8126
 KINDS = ("native", "awi")
 NEAR = 1e-9
 UNCOMPARED = ("llm_usage_statistics", "response")
-"""Of a result: what the call took, and the choice's number, which may be 0 there and is then the last one's here."""
+"""Of a result: the usage of the call, and the number of the choice, where 0 means the last choice there, not here."""
 FIGURES = ("accuracy", "memory_score", "write", "read", "utilisation")
 
 
@@ -60,16 +59,11 @@ def read_reference(folder: Path, kind: str, scenarios: Sequence[Scenario]) -> di
 
 def _shares(folder: Path, right: Any) -> Any:
     """Return write, read and utilisation, each [period][question]: a wrong answer's weight, split by its failures."""
-    found = {name: np.array(values) for name, values in _json(folder / "diagnosis_metrics.json").items()}
-    wrong, known = 1 - right, found["memory_success"] == 1
-    failures = np.maximum(found["write_failure"] + found["read_failure"], 1)
-    return np.array(
-        [
-            wrong * np.where(known, 0, found["write_failure"] / failures),
-            wrong * np.where(known, 0, found["read_failure"] / failures),
-            wrong * known,
-        ]
-    )
+    metrics = {name: np.array(values) for name, values in _json(folder / "diagnosis_metrics.json").items()}
+    wrong, known = 1 - right, metrics["memory_success"] == 1
+    failures = np.maximum(metrics["write_failure"] + metrics["read_failure"], 1)
+    write, read = (np.where(known, 0, metrics[f"{name}_failure"] / failures) for name in ("write", "read"))
+    return np.array([wrong * write, wrong * read, wrong * known])
 
 
 def _json(file: Path) -> Any:
@@ -83,49 +77,52 @@ def figures(evaluation: Evaluation) -> dict[str, float]:
 
 
 async def evaluate(
-    url: str, scenarios: Sequence[Scenario], templates: Templates, env: Mapping[str, int]
-) -> tuple[dict[str, Evaluation], float]:
-    """Evaluate the presets under AMemGym's texts and defects; return the seconds that they took, too."""
-    model = OpenAIModel("m", base_url=url, concurrency=64)
-    protocol = Protocol(env["num_rounds_init"], env["num_rounds_update"], templates, frozenset(DEFECTS))
-    evaluator = Evaluator(DialogueTrack(protocol), Cast(model, model, LexicalEmbedder()))
-    start = time.monotonic()
-    found = {kind: await evaluator.evaluate(load_policy(kind, templates=templates), scenarios) for kind in KINDS}
-    seconds = time.monotonic() - start
-    await model.aclose()
-    return found, seconds
+    url: str, policies: Sequence[str | Path], scenarios: Sequence[Scenario], texts: Mapping[str, str], env: Path
+) -> list[Evaluation]:
+    """Evaluate policies under AMemGym's texts and defects."""
+    rounds = _json(env)
+    templates = Templates.model_validate(Templates.completed(texts))
+    protocol = Protocol(rounds["num_rounds_init"], rounds["num_rounds_update"], templates, frozenset(DEFECTS))
+    async with evaluator_at(url, protocol=protocol) as evaluator:
+        return [await evaluator.evaluate(load_policy(p, templates=templates), scenarios) for p in policies]
+
+
+def run_reference(script: str, python: str, checkout: str | Path, *arguments: str | Path, url: str, out: Path) -> None:
+    """Run AMemGym's own code with its own Python; ``out`` gets what the script leaves."""
+    command = [python, Path(__file__).parent / script, Path(checkout) / "src", *arguments, url, out]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
 
 
 def main(checkout: str, python: str, data: str, env_config: str = "") -> int:
     """Print the comparison; return 0 when all is equal."""
     scenarios = load_scenarios(data)
-    env_config = env_config or str(Path(checkout) / "configs" / "env" / "v1.base.json")
+    env = Path(env_config or Path(checkout) / "configs" / "env" / "v1.base.json")
     with tempfile.TemporaryDirectory() as temporary:
         out = Path(temporary)
         with running(PORT, "--record", str(out / "theirs.jsonl")) as url:
-            script = Path(__file__).parent / "in_reference.py"
-            command = [python, str(script), str(Path(checkout) / "src"), data, env_config, url, temporary]
-            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+            run_reference("in_reference.py", python, checkout, data, env, url=url, out=out)
         with running(PORT, "--record", str(out / "ours.jsonl")) as url:
-            templates = Templates.model_validate(Templates.completed(_json(out / "texts.json")))
-            evaluations, seconds = asyncio.run(evaluate(url, scenarios, templates, _json(Path(env_config))))
+            texts, start = _json(out / "texts.json"), time.monotonic()
+            evaluations = asyncio.run(evaluate(url, KINDS, scenarios, texts, env))
+            seconds = time.monotonic() - start
         equal = True
-        for kind, evaluation in evaluations.items():
-            theirs, ours = read_reference(out, kind, scenarios), figures(evaluation)
-            far = max(abs(theirs[name] - ours[name]) for name in FIGURES)
+        for kind, evaluation in zip(KINDS, evaluations, strict=True):
+            reference, ours = read_reference(out, kind, scenarios), figures(evaluation)
+            far = max(abs(reference[name] - ours[name]) for name in FIGURES)
             equal &= far < NEAR
             print(f"{kind}, {len(scenarios)} users: AMemGym, mnemotune; largest difference {far:.1e}")
             for name in FIGURES:
-                print(f"  {name:<13} {theirs[name]:.12f} {ours[name]:.12f}")
+                print(f"  {name:<13} {reference[name]:.12f} {ours[name]:.12f}")
             written = out / "written"
-            write_results(written, evaluation, scenarios, name=kind, model="m", protocol=Protocol(templates=templates))
+            protocol = Protocol(templates=Templates.model_validate(Templates.completed(texts)))
+            write_results(written, evaluation, scenarios, name=kind, model="m", protocol=protocol)
             read = read_results(out / kind, scenarios, upper_bound=out / "m" / BOUND, policy=evaluation.policy)
             equal &= read.groups == evaluation.groups
             print(f"  AMemGym's files give {'the same' if read.groups == evaluation.groups else 'OTHER'} scores here")
         equal &= _compare_files(out, written)
         equal &= _compare_messages(messages(out / "theirs.jsonl"), messages(out / "ours.jsonl"))
-        took = sum(value for name, value in _json(out / "seconds.json").items() if "with" in name or "bound" in name)
-        print(f"seconds without latency: AMemGym {took:.1f} (its sleeps left out), mnemotune {seconds:.1f}")
+        theirs = sum(value for name, value in _json(out / "seconds.json").items() if "with" in name or "bound" in name)
+        print(f"seconds without latency: AMemGym {theirs:.1f} (its sleeps left out), mnemotune {seconds:.1f}")
     return 0 if equal else 1
 
 

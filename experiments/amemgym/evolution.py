@@ -10,24 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
-from ...env import Cast, DialogueTrack, Evaluation, Evaluator, Protocol
-from ...env.dialogue.compat import DEFECTS
 from ...env.dialogue.record import period_of
-from ...policies.files import load_policy
-from ...policies.lm.lexical import LexicalEmbedder
-from ...policies.lm.openai import OpenAIModel
-from ...policies.prompts import Templates
-from .compare import messages
+from .compare import evaluate, messages, run_reference
 from .server import running
 
 PORT = 8078
@@ -37,32 +30,18 @@ NUMBERS = {"update_bsz": 2, "local_length": 4}
 def variations(checkout: Path) -> dict[str, dict[str, Any]]:
     """Return the agent configs to compare, by name."""
     shipped = sorted((checkout / "configs" / "agent" / "awi-evolve").glob("*.json"))
-    found = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in shipped}
-    found["oracle"] = {"type": "awi-hack", "agent_config": NUMBERS}
+    configs = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in shipped}
+    configs["oracle"] = {"type": "awi-hack", "agent_config": NUMBERS}
     for name, start, feedback in (
         ("told-all", "info_type", ["vanilla", "with_answer", "with_exposed_states"]),
         ("guided", "guided_info_type", ["vanilla", "with_answer"]),
         ("minimal", "minimal", ["vanilla"]),
         ("default", "default", ["vanilla_question_only", "with_answer"]),
     ):
-        told = {"cadence": "period", "targets": ["memory_update_prompt"]}
-        told |= {"init_prompt_type": start, "feedback_types": feedback}
-        found[name] = {"type": "awi-evolve", "agent_config": NUMBERS, "evolution_config": told}
-    return {name: {**config, "name": name, "llm_config": {}} for name, config in found.items()}
-
-
-async def evaluate(
-    url: str, scenarios: Sequence[Scenario], agent: Path, texts: Mapping[str, str], env: Mapping[str, int]
-) -> Evaluation:
-    """Evaluate an agent config under AMemGym's texts and defects."""
-    model = OpenAIModel("m", base_url=url, concurrency=64)
-    templates = Templates.model_validate(Templates.completed(texts))
-    protocol = Protocol(env["num_rounds_init"], env["num_rounds_update"], templates, frozenset(DEFECTS))
-    evaluator = Evaluator(DialogueTrack(protocol), Cast(model, model, LexicalEmbedder()))
-    try:
-        return await evaluator.evaluate(load_policy(agent, templates=templates), scenarios)
-    finally:
-        await model.aclose()
+        evolution = {"cadence": "period", "targets": ["memory_update_prompt"]}
+        evolution |= {"init_prompt_type": start, "feedback_types": feedback}
+        configs[name] = {"type": "awi-evolve", "agent_config": NUMBERS, "evolution_config": evolution}
+    return {name: {**config, "name": name, "llm_config": {}} for name, config in configs.items()}
 
 
 def compare(name: str, config: Mapping[str, Any], checkout: Path, python: str, data: str, env: Path) -> bool:
@@ -73,31 +52,28 @@ def compare(name: str, config: Mapping[str, Any], checkout: Path, python: str, d
         agent = out / f"{name}.json"
         agent.write_text(json.dumps(config), encoding="utf-8")
         with running(PORT, "--record", str(out / "theirs.jsonl")) as url:
-            script = Path(__file__).parent / "evolution_in_reference.py"
-            command = [python, str(script), str(checkout / "src"), str(agent), data, str(env), url, temporary]
-            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+            run_reference("evolution_in_reference.py", python, checkout, agent, data, env, url=url, out=out)
         texts = json.loads((out / "texts.json").read_text(encoding="utf-8"))
         with running(PORT, "--record", str(out / "ours.jsonl")) as url:
-            numbers = json.loads(env.read_text(encoding="utf-8"))
-            evaluation = asyncio.run(evaluate(url, scenarios, agent, texts, numbers))
+            [evaluation] = asyncio.run(evaluate(url, [agent], scenarios, texts, env))
         theirs, ours = messages(out / "theirs.jsonl"), messages(out / "ours.jsonl")
         _leave_out(ours, texts["upper_bound"].split("{state}")[0].split("{query}")[1])
         if config["type"] == "awi-hack":
             _leave_out(ours, max(texts["probe"].split("{schema_json}"), key=len))
         answers = [_answers(out / name / s.id / "overall_results.json", s) for s in scenarios]
-    found = [
+    own = [
         [[answer.choice for answer in period_of(e, p).answers] for p in range(len(e.stages))]
         for e in evaluation.episodes
     ]
     missing, added = theirs - ours, ours - theirs
     print(
         f"{name}: {theirs.total():,} requests of AMemGym's, {missing.total():,} of them not ours, "
-        f"{added.total():,} only ours; answers {'equal' if answers == found else 'UNLIKE'}; "
+        f"{added.total():,} only ours; answers {'equal' if answers == own else 'UNLIKE'}; "
         f"accuracy {evaluation.mean('accuracy'):.4f}"
     )
     for text in [*list(missing)[:1], *list(added)[:1]]:
         print("  " + text[:300] + " ... " + text[-600:])
-    return not missing and not added and answers == found
+    return not missing and not added and answers == own
 
 
 def _leave_out(sent: Counter[str], mark: str) -> None:

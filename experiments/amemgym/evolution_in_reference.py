@@ -36,8 +36,8 @@ def evolution_texts(config: dict[str, Any]) -> dict[str, str]:
         return '{"new_prompt": "", "changes": []}'
 
     call, evolvable.call_llm = evolvable.call_llm, say_nothing
-    told = {"targets": ["memory_update_prompt"], "init_prompt_type": "default"}
-    agent = evolvable.EvolvableInContextAgent({"llm_config": {}, "agent_config": {}, "evolution_config": told})
+    evolution = {"targets": ["memory_update_prompt"], "init_prompt_type": "default"}
+    agent = evolvable.EvolvableInContextAgent({"llm_config": {}, "agent_config": {}, "evolution_config": evolution})
     lost = agent._evolve_policy([])["new_prompts"]["memory_update_prompt"]
     evolvable.call_llm = call
     _, types = agent._build_info_type_evolution_prompt("{info_types}", "{feedback_ascii}", False)
@@ -65,8 +65,8 @@ def main(source: str, agent_file: str, data_file: str, env_file: str, url: str, 
     folder.mkdir(parents=True, exist_ok=True)
     data, env = json.loads(Path(data_file).read_text()), json.loads(Path(env_file).read_text())
     config = json.loads(Path(agent_file).read_text())
-    found = texts() | evolution_texts(config)
-    (folder / "texts.json").write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
+    prompts = texts() | evolution_texts(config)
+    (folder / "texts.json").write_text(json.dumps(prompts, ensure_ascii=False), encoding="utf-8")
     model = {"base_url": url, "api_key": "none", "llm_model": "m", "temperature": 0.0, "max_tokens": 8192}
     env["llm_config_low_temp"] = {**model, "temperature": 0.2}
     config["llm_config"] = dict(model)
@@ -78,7 +78,7 @@ def main(source: str, agent_file: str, data_file: str, env_file: str, url: str, 
         agent = create_agent(dict(config), output_dir=str(place), item=item)
         run = evolution.evaluate_item if evolves else overall.evaluate_item
         run(item, agent, str(place), env)
-    if evolves:  # it cannot be told what its oracle would have known
+    if evolves:  # its diagnosis does not know what its oracle would have known
         for item in data:
             place = folder / config["name"] / item["id"]
             diagnosis.diagnose_item(item, create_agent(dict(config), output_dir=str(place)), str(place))

@@ -14,10 +14,8 @@ import sys
 
 from ...data import Scenario
 from ...data.dialogue.generator import generate_scenarios
-from ...env import Cast, DialogueTrack, Evaluator
 from ...policies import load_policy
-from ...policies.lm.lexical import LexicalEmbedder
-from ...policies.lm.openai import OpenAIModel
+from .client import evaluator_at
 from .server import running
 
 PORT = 8128
@@ -35,17 +33,14 @@ def lengthened(scenario: Scenario, periods: int) -> Scenario:
 async def measure(periods: int) -> str:
     """Return a row of the table."""
     (scenario,) = generate_scenarios(users=1, seed=9)
-    model = OpenAIModel("m", base_url=f"http://127.0.0.1:{PORT}/v1", concurrency=16)
-    evaluator = Evaluator(DialogueTrack(), Cast(model, model, LexicalEmbedder()))
-    await evaluator.evaluate(load_policy("native"), [lengthened(scenario, 2)])  # everything is imported now
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    found = await evaluator.evaluate(load_policy("native"), [lengthened(scenario, periods)])
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    await model.aclose()
-    said = sum(
-        len(message.content) for stage in found.episodes[0].stages for messages in stage.heard for message in messages
-    )
-    calls = found.ledger.total.calls
+    async with evaluator_at(f"http://127.0.0.1:{PORT}/v1", concurrency=16) as evaluator:
+        await evaluator.evaluate(load_policy("native"), [lengthened(scenario, 2)])  # everything is imported now
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        evaluation = await evaluator.evaluate(load_policy("native"), [lengthened(scenario, periods)])
+        after = resource.getrusage(resource.RUSAGE_SELF)
+    heard = [messages for stage in evaluation.episodes[0].stages for messages in stage.heard]
+    said = sum(len(message.content) for messages in heard for message in messages)
+    calls = evaluation.ledger.total.calls
     memory = (after.ru_maxrss - before.ru_maxrss) / 1024
     program, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
     return f"| {periods} | {calls:,} | {said / 1e6:.2f} | {memory:.1f} | {program:.2f} | {system:.2f} |"

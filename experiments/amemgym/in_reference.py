@@ -13,11 +13,27 @@ import random
 import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 GUESSES = 42
 """What each of its scripts, a process of its own, seeds its guesses with when it starts."""
+
+
+@contextmanager
+def calls_of(module: Any) -> Iterator[list[list[dict[str, str]]]]:
+    """Note the messages of a module's calls in place of a language model, which replies nothing."""
+    calls: list[list[dict[str, str]]] = []
+
+    def listen(messages: list[dict[str, str]], *_: Any, **__: Any) -> str:
+        calls.append(messages)
+        return ""
+
+    call, module.call_llm = module.call_llm, listen
+    yield calls
+    module.call_llm = call
 
 
 def texts() -> dict[str, str]:
@@ -26,25 +42,12 @@ def texts() -> dict[str, str]:
     from amemgym.env import sample_interactions
     from amemgym.eval import diagnosis, overall, upperbound
 
-    asked: list[str] = []
-
-    def listen(messages: list[dict[str, str]], *_: Any, **__: Any) -> str:
-        asked.append(messages[-1]["content"])
-        return ""
-
-    call, sample_interactions.call_llm = sample_interactions.call_llm, listen
-    schema = {"@": ["@"]}
-    sample_interactions._generate_user_followup(
-        {},
-        "{query}",
-        {"formatted_str": "{profile}"},
-        schema,
-        "{start_date}",
-        "{current_date}",
-        [{"role": "@@", "content": "@@"}],
-    )
-    sample_interactions.call_llm = call
-    user = asked[0].replace(json.dumps(schema, indent=2), "{schema_json}").replace("@@: @@", "{exchange}")
+    schema, dates = {"@": ["@"]}, ("{start_date}", "{current_date}")
+    profile, talk = {"formatted_str": "{profile}"}, [{"role": "@@", "content": "@@"}]
+    with calls_of(sample_interactions) as calls:
+        sample_interactions._generate_user_followup({}, "{query}", profile, schema, *dates, talk)
+    prompt = calls[0][-1]["content"]
+    user = prompt.replace(json.dumps(schema, indent=2), "{schema_json}").replace("@@: @@", "{exchange}")
     return {
         "user": user,
         "answer": overall.OVERALL_PROMPT.format(query="{query}", choices="{choices}"),
@@ -61,16 +64,9 @@ def _system_prompt() -> str:
     """Ask the agent itself what it puts before a message."""
     from amemgym.assistants import awi
 
-    asked: list[str] = []
-
-    def listen(messages: list[dict[str, str]], *_: Any, **__: Any) -> str:
-        asked.append(messages[0]["content"])
-        return ""
-
-    call, awi.call_llm = awi.call_llm, listen
-    awi.InContextMemAgent({"llm_config": {}, "agent_config": {}}).answer_question("")
-    awi.call_llm = call
-    return asked[0] + "{memories}"
+    with calls_of(awi) as calls:
+        awi.InContextMemAgent({"llm_config": {}, "agent_config": {}}).answer_question("")
+    return calls[0][0]["content"] + "{memories}"
 
 
 def main(source: str, data_file: str, env_file: str, url: str, out: str) -> None:
@@ -88,7 +84,7 @@ def main(source: str, data_file: str, env_file: str, url: str, out: str) -> None
     model = {"base_url": url, "api_key": "none", "llm_model": "m", "temperature": 0.0, "max_tokens": 8192}
     env["llm_config_low_temp"] = {**model, "temperature": 0.2}
     numbers = {"update_bsz": 2, "local_length": 4}
-    took: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for kind in ("native", "awi"):
         config = {"type": kind, "name": kind, "llm_config": dict(model), "agent_config": numbers}
         shutil.rmtree(folder / kind, ignore_errors=True)
@@ -98,19 +94,19 @@ def main(source: str, data_file: str, env_file: str, url: str, out: str) -> None
             place = folder / kind / item["id"]
             (place / "interactions").mkdir(parents=True)
             overall.evaluate_item(item, create_agent(config, output_dir=str(place)), str(place), env)
-        took[kind] = time.monotonic() - start
+        seconds[kind] = time.monotonic() - start
         for item in data:
             place = folder / kind / item["id"]
             diagnosis.diagnose_item(item, create_agent(config, output_dir=str(place)), str(place))
-        took[f"{kind} with diagnosis"] = time.monotonic() - start
+        seconds[f"{kind} with diagnosis"] = time.monotonic() - start
     start = time.monotonic()
     random.seed(GUESSES)
     (folder / "m").mkdir(exist_ok=True)
     upperbound.evaluate_utilization(data, model, str(folder / "m"))
-    took["upper bound"] = time.monotonic() - start
+    seconds["upper bound"] = time.monotonic() - start
     chances = {"accuracy": evaluate_random(data, "accuracy").tolist()}
     (folder / "random_metrics.json").write_text(json.dumps(chances))
-    (folder / "seconds.json").write_text(json.dumps(took))
+    (folder / "seconds.json").write_text(json.dumps(seconds))
 
 
 if __name__ == "__main__":

@@ -46,12 +46,12 @@ def answer(messages: list[dict[str, str]]) -> str:
 def _rewritten(prompt: str, draw: int) -> str:
     """Rewrite a prompt; now and then slots go missing, and braces turn up."""
     if '"new_types"' in prompt:
-        told = {"new_types": f"1. Type {draw}\n2. Type {draw >> 7}", "changes": ["all of it"]}
+        reply = {"new_types": f"1. Type {draw}\n2. Type {draw >> 7}", "changes": ["all of it"]}
     else:
         parts = [f"Note {draw}.", "Known: {current_memories}", "Said: {conversation}", 'JSON like {"a": "b"} or {}.']
         kept = [part for i, part in enumerate(parts) if i == 0 or draw >> i & 3]
-        told = {"new_prompt": "\n".join(kept), "changes": ["some"]}
-    return f"Here it is:\n```json\n{json.dumps(told)}\n```"
+        reply = {"new_prompt": "\n".join(kept), "changes": ["some"]}
+    return f"Here it is:\n```json\n{json.dumps(reply)}\n```"
 
 
 def _draw(text: str) -> int:
@@ -64,13 +64,13 @@ def _is_probe(prompt: str) -> bool:
 
 def _values(prompt: str, draw: int) -> dict[str, str]:
     """Choose for each key of the schema; a few keys go missing."""
-    found = {}
+    values = {}
     for match in _SCHEMA_START.finditer(prompt):
         options = re.findall(r'"([^"]*)"', prompt[match.end() : prompt.index("]", match.end())])
         choice = _draw(f"{draw} {match[1]}")
         if choice % 11:
-            found[match[1]] = options[choice % len(options)]
-    return found
+            values[match[1]] = options[choice % len(options)]
+    return values
 
 
 class _Connection(asyncio.Protocol):
@@ -98,20 +98,20 @@ class _Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_later(self.latency, self.reply, body, role[1] if role else "")
 
     def reply(self, body: bytes, role: str) -> None:
-        asked = json.loads(body)
+        request = json.loads(body)
         if self.record is not None:
-            self.record.write(json.dumps({"role": role, "body": asked}) + "\n")
+            self.record.write(json.dumps({"role": role, "body": request}) + "\n")
             self.record.flush()
-        text = answer(asked["messages"]).ljust(self.length if role == "reply" else 0, ".")
-        told: dict[str, Any] = {
+        text = answer(request["messages"]).ljust(self.length if role == "reply" else 0, ".")
+        completion: dict[str, Any] = {
             "id": "x",
             "object": "chat.completion",
             "created": 0,
-            "model": asked["model"],
+            "model": request["model"],
             "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
             "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
         }
-        reply = json.dumps(told).encode()
+        reply = json.dumps(completion).encode()
         head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(reply)}\r\n\r\n"
         if not self.transport.is_closing():
             self.transport.write(head.encode() + reply)

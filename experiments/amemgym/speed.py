@@ -12,10 +12,9 @@ import asyncio
 import time
 
 from ...data.dialogue.generator import generate_scenarios
-from ...env import Cast, DialogueTrack, Evaluation, Evaluator
+from ...env import Evaluation
 from ...policies import load_policy
-from ...policies.lm.lexical import LexicalEmbedder
-from ...policies.lm.openai import OpenAIModel
+from .client import evaluator_at
 from .server import running
 
 LATENCY = 0.05
@@ -23,13 +22,11 @@ CONCURRENCY = 64
 
 
 async def evaluate(url: str, policy: str, users: int, concurrency: int) -> tuple[Evaluation, float]:
-    """Return an evaluation of generated users, and the CPU seconds that it took here."""
-    model = OpenAIModel("m", base_url=url, concurrency=concurrency)
-    evaluator = Evaluator(DialogueTrack(), Cast(model, model, LexicalEmbedder()))
+    """Return an evaluation of generated users, and the CPU seconds of this process."""
     scenarios = generate_scenarios(users=users, seed=9)
     start = time.process_time()
-    evaluation = await evaluator.evaluate(load_policy(policy), scenarios)
-    await model.aclose()
+    async with evaluator_at(url, concurrency=concurrency) as evaluator:
+        evaluation = await evaluator.evaluate(load_policy(policy), scenarios)
     return evaluation, time.process_time() - start
 
 
@@ -39,17 +36,17 @@ def main() -> None:
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     with running(8127, "--latency", str(LATENCY)) as url:
         for policy in ("native", "awi"):
-            one, _ = asyncio.run(evaluate(url, policy, 1, 1))
-            a_call = one.wall_s / one.ledger.total.calls
+            serial, _ = asyncio.run(evaluate(url, policy, 1, 1))
+            a_call = serial.wall_s / serial.ledger.total.calls
             for users in (4, 20):
-                found, cpu = asyncio.run(evaluate(url, policy, users, CONCURRENCY))
-                calls, path = found.ledger.total.calls, found.critical_path.calls
+                evaluation, cpu = asyncio.run(evaluate(url, policy, users, CONCURRENCY))
+                calls, path = evaluation.ledger.total.calls, evaluation.critical_path.calls
                 print(
-                    f"| {policy} | {users} | {calls:,} | {found.wall_s:.2f} | {path} | "
-                    f"{found.wall_s / (path * LATENCY):.3f} | {calls * a_call:.0f} | {cpu / calls * 1e3:.2f} |",
+                    f"| {policy} | {users} | {calls:,} | {evaluation.wall_s:.2f} | {path} | "
+                    f"{evaluation.wall_s / (path * LATENCY):.3f} | {calls * a_call:.0f} | {cpu / calls * 1e3:.2f} |",
                     flush=True,
                 )
-            print(f"  ({policy}: one user, one call at a time: {one.wall_s:.1f} s, {a_call * 1e3:.1f} ms a call)")
+            print(f"  ({policy}: one user, one call at a time: {serial.wall_s:.1f} s, {a_call * 1e3:.1f} ms a call)")
 
 
 if __name__ == "__main__":

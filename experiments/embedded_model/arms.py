@@ -55,28 +55,28 @@ def published() -> dict[str, Arm]:
 
 def run_all(data: str, executor: Executor, reading: Reading = Reading()) -> dict[str, Arm]:  # noqa: B008 - frozen
     """Evaluate all arms side by side."""
-    found = {arm: executor.submit(_series, arm, data, reading) for arm in ARMS}
-    return {arm: future.result() for arm, future in found.items()}
+    running = {arm: executor.submit(_series, arm, data, reading) for arm in ARMS}
+    return {arm: future.result() for arm, future in running.items()}
 
 
 def misses(arms: Mapping[str, Arm]) -> list[str]:
     """Return what lies further from the published figures than it should, in words."""
-    found = []
+    gaps = []
     for name, arm in arms.items():
         there = published()[name]
         checks = [("accuracy", ACCURACY_BAR), *((share, SHARE_BAR) for share in SHARES)]
         for measure, bar in checks:
             gap = arm.mean(measure) - there.mean(measure)
             if abs(gap) > bar:
-                found.append(f"{name}: {measure} is {gap:+.3f} from the published one, more than {bar}")
+                gaps.append(f"{name}: {measure} is {gap:+.3f} from the published one, more than {bar}")
         if abs(arm.decay - there.decay) > DECAY_BAR:
-            found.append(
+            gaps.append(
                 f"{name}: decay is {arm.decay - there.decay:+.3f} from the published one, more than {DECAY_BAR}"
             )
     order = sorted(arms, key=lambda name: -arms[name].mean("memory_score"))
     if order != list(ORDER):
-        found.append(f"the order is {' > '.join(order)}, not {' > '.join(ORDER)}")
-    return found
+        gaps.append(f"the order is {' > '.join(order)}, not {' > '.join(ORDER)}")
+    return gaps
 
 
 def evaluate(policy: MemoryPolicy, data: str, reading: Reading = Reading()) -> Evaluation:  # noqa: B008 - frozen
@@ -91,5 +91,5 @@ def cast(reading: Reading = Reading()) -> Cast:  # noqa: B008 - frozen
 
 
 def _series(arm: str, data: str, reading: Reading) -> Arm:
-    found = Summary.of(evaluate(load_policy(arm), data, reading), name=arm)
-    return Arm({measure: list(found.stages[measure]) for measure in MEASURES}, found.ceiling, found.wall_s)
+    summary = Summary.of(evaluate(load_policy(arm), data, reading), name=arm)
+    return Arm({measure: list(summary.stages[measure]) for measure in MEASURES}, summary.ceiling, summary.wall_s)

@@ -1,4 +1,4 @@
-"""What the embedded model makes of the right evidence: only the messages that told what a question needs.
+"""What the embedded model makes of the right evidence: only the messages that state what a question needs.
 
 python -m mnemotune.experiments.embedded_model.evidence DATA...
 """
@@ -18,20 +18,20 @@ from ...policies.lm.embedded import EmbeddedModel
 
 
 def cases(scenario: Scenario) -> Iterator[tuple[Question, dict[str, str], list[Message]]]:
-    """Yield each question in each period, with the states behind it and the messages that last told them."""
-    told: dict[str, str] = {}
+    """Yield each question in each period, with the states behind it and the messages that last stated them."""
+    messages_of: dict[str, str] = {}
     for period in scenario.periods:
         for session in period.sessions:
-            told |= dict.fromkeys(session.exposed_states, f"[Current Time: {session.session_time}]\n{session.query}")
+            messages_of |= dict.fromkeys(session.exposed_states, session.opening)
         for question in scenario.qas:
-            messages = dict.fromkeys(told[info] for info in question.required_info)
+            messages = dict.fromkeys(messages_of[info] for info in question.required_info)
             states = {info: period.state[info] for info in question.required_info}
             yield question, states, [Message("user", text) for text in messages]
 
 
 async def count(scenario: Scenario, model: EmbeddedModel, protocol: Protocol) -> Counter[str]:
     """Count questions and states, and those that the model gets right."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     texts = protocol.templates
     for question, states, messages in cases(scenario):
         replies = [
@@ -39,11 +39,11 @@ async def count(scenario: Scenario, model: EmbeddedModel, protocol: Protocol) ->
             for prompt in (answer_prompt(texts.answer, question), probe_prompt(texts.probe, question, scenario))
         ]
         values = read_probe(replies[1]) or {}
-        found["questions"] += 1
-        found["answered"] += read_answer(replies[0], question) == gold_choice(question, states)
-        found["states"] += len(states)
-        found["known"] += sum(values.get(info) == value for info, value in states.items())
-    return found
+        counts["questions"] += 1
+        counts["answered"] += read_answer(replies[0], question) == gold_choice(question, states)
+        counts["states"] += len(states)
+        counts["known"] += sum(values.get(info) == value for info, value in states.items())
+    return counts
 
 
 def main() -> None:
@@ -51,10 +51,10 @@ def main() -> None:
     print("| data | users | answers | probes |\n|---|---|---|---|")
     for data in sys.argv[1:] or ["base"]:
         scenarios = load_scenarios(data)
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for scenario in scenarios:
-            found += asyncio.run(count(scenario, EmbeddedModel(), Protocol()))
-        answers, probes = found["answered"] / found["questions"], found["known"] / found["states"]
+            counts += asyncio.run(count(scenario, EmbeddedModel(), Protocol()))
+        answers, probes = counts["answered"] / counts["questions"], counts["known"] / counts["states"]
         print(f"| {data} | {len(scenarios)} | {answers:.3f} | {probes:.3f} |")
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from ...data.dialogue.load import load_scenarios
 from ...env.statistics import estimate
-from ...optimizer.proposers.population import KINDS
+from ...optimizer.proposers.population import KINDS, PROFILE
 from ...policies.files import load_policy
 from ...policies.policy import MemoryPolicy
 from .arms import evaluate
@@ -24,14 +24,6 @@ FURTHER = (
     "dreams", "fears", "wishes", "memories", "opinions",
 )  # fmt: skip
 """Forty-five more."""
-PROMPT = """Keep a profile of the user. {what}
-The profile now:
-{{memories}}
-
-Return a JSON object with the labels to add or to overwrite, each with a text; {{}} when there is nothing to note.
-
-Conversation:
-{{conversation}}"""
 
 
 def prompts() -> dict[str, str]:
@@ -40,10 +32,10 @@ def prompts() -> dict[str, str]:
     fifteen = "\n".join(f"- {kind}" for kind in KINDS)
     sixty = "\n".join(f"- {kind}" for kind in (*KINDS, *FURTHER))
     return {
-        "vague": PROMPT.format(what="Note what matters."),
-        "15 kinds": PROMPT.format(what=listed + fifteen),
-        "60 kinds": PROMPT.format(what=listed + sixty),
-        "in full, labels apart": PROMPT.format(
+        "vague": PROFILE.format(what="Note what matters."),
+        "15 kinds": PROFILE.format(what=listed + fifteen),
+        "60 kinds": PROFILE.format(what=listed + sixty),
+        "in full, labels apart": PROFILE.format(
             what="Write down each statement in full, with every detail. Give each matter a label of its own."
         ),
     }
@@ -61,11 +53,11 @@ def main() -> None:
     policies = {"default": seed} | {name: _with_write_prompt(seed, text) for name, text in prompts().items()}
     with ProcessPoolExecutor(os.cpu_count()) as executor:
         running = {name: executor.submit(evaluate, policy, data) for name, policy in policies.items()}
-        found = {name: one.result() for name, one in running.items()}
-    vague = found["vague"].by_group
+        evaluations = {name: future.result() for name, future in running.items()}
+    vague = evaluations["vague"].by_group
     print(f"{len(load_scenarios(data))} users\n")
     print("| write prompt | memory score | write | read | over vague |\n|---|---|---|---|---|")
-    for name, evaluation in found.items():
+    for name, evaluation in evaluations.items():
         gain = estimate([score - vague[user] for user, score in evaluation.by_group.items()])
         print(
             f"| {name} | {evaluation.memory_score.mean:.3f} | {evaluation.mean('write'):.3f} | "

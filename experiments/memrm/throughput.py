@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...env.memrm.model.scoring import MemRM, Scores, load_memrm
+from ...env.memrm.model.tokens import Ids
 from ...env.memrm.rows.row import read_rows
 from ...policies.memory import MemoryEvent
 
@@ -26,26 +27,21 @@ CANDIDATES = 8
 ROUNDS = 3
 
 
-def candidates_of(event: MemoryEvent, count: int = CANDIDATES) -> list[MemoryEvent]:
+def candidates_of(event: MemoryEvent) -> list[MemoryEvent]:
     """Return writes of several candidates that meet one recorded event: lines dropped and cut in as many ways."""
     new = [line for line in event.after if line not in event.before]
     old = [line for line in event.after if line in event.before]
     words = [line.split() for line in new]
     writes = []
-    for i in range(count):
-        cut = [" ".join(line[: max(1, len(line) * (i + 1) // count)]) for line in words]
+    for i in range(CANDIDATES):
+        cut = [" ".join(line[: max(1, len(line) * (i + 1) // CANDIDATES)]) for line in words]
         writes.append(replace(event, after=(*old[i % 3 :], *cut)))
     return writes
 
 
 def one_by_one(model: MemRM, events: Sequence[MemoryEvent]) -> Scores:
     """Score naively: one event at a time, and nothing is kept."""
-
-    def alone(event: MemoryEvent) -> Scores:
-        model.forget()
-        return model.score([event])
-
-    return np.concatenate([alone(event) for event in events])
+    return np.concatenate([together(model, [event]) for event in events])
 
 
 def together(model: MemRM, events: Sequence[MemoryEvent]) -> Scores:
@@ -61,20 +57,17 @@ def in_transformers(model: MemRM, checkpoint: str) -> Callable[[Sequence[MemoryE
 
     causal = AutoModelForCausalLM.from_pretrained(checkpoint).eval()
 
+    def difference(ids: Ids) -> float:
+        logits = causal(torch.tensor([ids.whole])).logits[0, -1]
+        return float(logits[model.tokens.safe] - logits[model.tokens.harmful])
+
+    def alone(event: MemoryEvent) -> Scores:
+        prompts = model.encode([event])
+        return model.p_safe(np.array([difference(ids) for ids in prompts[0] or ()]), prompts)
+
     def score(events: Sequence[MemoryEvent]) -> Scores:
         with torch.inference_mode():
-            return answered(events)
-
-    def answered(events: Sequence[MemoryEvent]) -> Scores:
-        return np.concatenate([one_event(event) for event in events])
-
-    def one_event(event: MemoryEvent) -> Scores:
-        prompts = model.encode([event])
-        differences = []
-        for ids in prompts[0] or ():
-            logits = causal(torch.tensor([ids.whole])).logits[0, -1]
-            differences.append(float(logits[model.tokens.safe] - logits[model.tokens.harmful]))
-        return model.p_safe(np.array(differences), prompts)
+            return np.concatenate([alone(event) for event in events])
 
     return score
 

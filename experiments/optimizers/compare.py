@@ -49,10 +49,10 @@ def with_calls(ablation: Ablation, names: Sequence[str], calls: int) -> Ablation
     return ablation.model_copy(update={"variants": changes})
 
 
-def best_baseline(found: Mapping[str, Sequence[Finished]]) -> str:
+def best_baseline(searches: Mapping[str, Sequence[Finished]]) -> str:
     """Return which optimizer besides mnemotune ends highest, on the average of all its searches."""
-    others = [name for name in found if name != OURS]
-    return max(others, key=lambda name: nan_mean([search.mean for search in found[name]]))
+    others = [name for name in searches if name != OURS]
+    return max(others, key=lambda name: nan_mean([search.mean for search in searches[name]]))
 
 
 def comparisons(names: Sequence[str], best: str) -> Mapping[str, Sequence[str]]:
@@ -81,9 +81,9 @@ def main() -> None:
 
     try:
         calls = thrice(load_config(HERE / given.problem, overrides=given.set))
-        found = searched(ablation)
-        best = best_baseline(found)
-        found |= searched(with_calls(ablation, [OURS, best], calls))
+        searches = searched(ablation)
+        best = best_baseline(searches)
+        searches |= searched(with_calls(ablation, [OURS, best], calls))
     except ConfigError as error:
         parser.error(str(error))
     about: Mapping[str, Any] = {
@@ -94,7 +94,7 @@ def main() -> None:
         "three_times_the_calls": calls,
     }
     for name, compared in comparisons(list(ablation.variants), best).items():
-        variants = compare_variants({variant: found[variant] for variant in compared})
+        variants = compare_variants({variant: searches[variant] for variant in compared})
         write_comparison(variants, given.out / name.replace(" ", "-"), about=about)
         print(f"\n{name.capitalize()}:\n\n{markdown(variants)}")
 

@@ -29,7 +29,7 @@ SEARCHES = Path(__file__).with_suffix(".yaml")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SearchRow:
     """What a search was estimated to spend, and what it spent."""
 
     name: str
@@ -50,22 +50,22 @@ def _changed(*, config: str = "search.yaml", **changes: Any) -> Config:
     return load_config(config, overrides=as_overrides(changes))
 
 
-def compared(run: Run) -> Row:
+def compared(run: Run) -> SearchRow:
     """Estimate a search that was carried out."""
     splits = splits_of(run.config)
-    found = estimate(run.config, splits, asyncio.run(rehearse(run.config, splits, clock=time.process_time)))
-    told: Mapping[str, Any] = found.as_json()["total"]
+    estimated = estimate(run.config, splits, asyncio.run(rehearse(run.config, splits, clock=time.process_time)))
+    total: Mapping[str, Any] = estimated.as_json()["total"]
     spent = open_run(run.folder).consumed
-    return Row(run.variant, found.ended_by, (told["calls"], spent.calls), (told["tokens"], spent.tokens))
+    return SearchRow(run.variant, estimated.ended_by, (total["calls"], spent.calls), (total["tokens"], spent.tokens))
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[SearchRow]) -> str:
     """Return a Markdown table."""
     head = "| run | ended by | calls estimated | spent | error | tokens estimated | spent | error |"
     return "\n".join([head, "|---|---|---|---|---|---|---|---|", *_lines(rows)]) + "\n"
 
 
-def _lines(rows: Sequence[Row]) -> Iterator[str]:
+def _lines(rows: Sequence[SearchRow]) -> Iterator[str]:
     for row in rows:
         calls, millions = (f"{n:,}" for n in row.calls), (f"{n / 1e6:.0f}M" for n in row.tokens)
         cells = row.name, row.ended_by, *calls, _error(*row.calls), *millions, _error(*row.tokens)

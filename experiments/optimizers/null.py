@@ -3,7 +3,7 @@
 python -m mnemotune.experiments.optimizers.null OUT
 
 The assistant answers by chance, whatever its memory and its prompts, and everything else is what a search is made of:
-users, episodes, proposers, races, looks. Whoever is accepted is accepted wrongly.
+users, episodes, proposers, races, looks. Every acceptance is a mistake.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def short_lives(users: int) -> list[Scenario]:
 
 
 def all_right(scenario: Scenario) -> UpperBound:
-    """Return the upper bound of a model that makes no mistake when it is told the state."""
+    """Return the upper bound of a model that makes no mistake when it is given the state."""
     return tuple(
         tuple(answer_of("", choice, choice, question) for choice in range(len(question.answer_choices)))
         for question in scenario.qas
@@ -124,8 +124,8 @@ def _search(name: str, seed: int) -> dict[str, Any]:
 def key_of(name: str) -> str:
     """Return what tells a search's settings, and the package's version, from others."""
     settings = SearchConfig.model_validate({**SEARCH, **DECIDED[name]}).model_dump(mode="json", exclude={"seed"})
-    told = json.dumps([__version__, USERS, PERIODS, QUESTIONS, settings], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    text = json.dumps([__version__, USERS, PERIODS, QUESTIONS, settings], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def kept(file: Path) -> list[dict[str, Any]]:
@@ -149,7 +149,7 @@ def carry_out(out: Path, searches: Mapping[str, int]) -> list[dict[str, Any]]:
     """Do the searches that are missing in ``null.jsonl``, so many for each name; return all."""
     out.mkdir(parents=True, exist_ok=True)
     file = out / "null.jsonl"
-    done = {(one["name"], one["seed"]) for one in kept(file)}
+    done = {(row["name"], row["seed"]) for row in kept(file)}
     left = [(name, seed) for name in searches for seed in range(searches[name]) if (name, seed) not in done]
     with ProcessPoolExecutor(os.cpu_count()) as executor, file.open("a", encoding="utf-8") as lines:
         if file.stat().st_size and not file.read_bytes().endswith(b"\n"):
@@ -161,23 +161,23 @@ def carry_out(out: Path, searches: Mapping[str, int]) -> list[dict[str, Any]]:
     return kept(file)
 
 
-def table(found: Sequence[Mapping[str, Any]]) -> str:
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return how often anything was accepted, with 95% Clopper-Pearson intervals, as a Markdown table."""
     head = (
         "| decided by | searches | with anything accepted | share | candidates | looks |\n|---|---|---|---|---|---|\n"
     )
-    return head + "\n".join(_rows(found)) + "\n"
+    return head + "\n".join(_rows(rows)) + "\n"
 
 
-def _rows(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for name in DECIDED:
-        of_it = [one for one in found if one["name"] == name]
+        of_it = [row for row in rows if row["name"] == name]
         if of_it:
-            wrong, every = sum(one["accepted"] > 0 for one in of_it), len(of_it)
+            wrong, every = sum(row["accepted"] > 0 for row in of_it), len(of_it)
             share = binomtest(wrong, every).proportion_ci()
-            candidates, looks = (sum(one[what] for one in of_it) / every for what in ("candidates", "looks"))
-            told = f"{wrong / every:.3f} [{share.low:.3f}, {share.high:.3f}]"
-            yield f"| {name} | {every} | {wrong} | {told} | {candidates:.0f} | {looks:.1f} |"
+            candidates, looks = (sum(row[what] for row in of_it) / every for what in ("candidates", "looks"))
+            share_text = f"{wrong / every:.3f} [{share.low:.3f}, {share.high:.3f}]"
+            yield f"| {name} | {every} | {wrong} | {share_text} | {candidates:.0f} | {looks:.1f} |"
 
 
 def main() -> None:

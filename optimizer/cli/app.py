@@ -11,18 +11,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ...data.dialogue.personas import PersonaError
-from ...data.task import TaskError
-from ...env.dialogue.generation import GenerationError
-from ...env.dialogue.interchange import InterchangeError
-from ...env.episode import RecordError
-from ...env.memrm.model.checkpoint import CheckpointError
-from ...env.memrm.rows.row import RowError
-from ...env.memrm.training.recipe import RecipeError
-from ...policies.files import PolicyError, RetiredField
-from ...policies.lm import BudgetExhausted, LanguageModelError
-from ...policies.lm.cache import CacheError
-from ..config import ConfigError
+from ...data.errors import MnemotuneError
+from ...policies.files import RetiredField
 from . import ablate, data, estimate, evaluate, evolve, ranks, results, serve, view
 from .memrm import app as memrm
 
@@ -57,21 +47,7 @@ def main() -> None:
             warnings.filterwarnings("always", category=RetiredField)
             warnings.showwarning = _remark_or(warnings.showwarning)
             app()
-    except (
-        TaskError,
-        PersonaError,
-        GenerationError,
-        RecordError,
-        InterchangeError,
-        RowError,
-        RecipeError,
-        CheckpointError,
-        PolicyError,
-        ConfigError,
-        LanguageModelError,
-        BudgetExhausted,
-        CacheError,
-    ) as error:
+    except MnemotuneError as error:
         _explain(str(error))
     except OSError as error:
         if error.filename is None:

@@ -69,10 +69,10 @@ def generate_command(
         def tell(progress: GenerationProgress, ledger: Ledger) -> None:
             nonlocal finished
             calls = ledger.total.calls
-            told = f"{progress.users}/{order.generation.users} users, {progress.stages:,} stages, {calls:,} calls"
-            status.update(told)
+            line = f"{progress.users}/{order.generation.users} users, {progress.stages:,} stages, {calls:,} calls"
+            status.update(line)
             if progress.users > finished and not console.is_terminal:
-                typer.echo(told, err=True)
+                typer.echo(line, err=True)
             finished = progress.users
 
         delivery = make_users(order, tell=tell)
@@ -109,29 +109,31 @@ def _settings(config: Path | None, model: str | None, users: int | None, seed: i
 
 
 def _show(delivery: Delivery, *, as_json: bool, console: Console) -> None:
-    told: dict[str, Any] = delivery.as_json()
+    values: dict[str, Any] = delivery.as_json()
     if as_json:
-        typer.echo(json.dumps(told, ensure_ascii=False))
-    for one in delivery.generated.dropped:
+        typer.echo(json.dumps(values, ensure_ascii=False))
+    for user in delivery.generated.dropped:
         console.print(
-            f"user {one.user} dropped at {one.stage}: {one.reason}", style="yellow", highlight=False, markup=False
+            f"user {user.user} dropped at {user.stage}: {user.reason}", style="yellow", highlight=False, markup=False
         )
-    cost = "not known (set endpoint.prices)" if told["cost_usd"] is None else f"${told['cost_usd']:.2f}"
-    where = f"users written to {told['out']}" if told["users"] else f"users, {told['out']} is not written"
+    cost = "not known (set endpoint.prices)" if values["cost_usd"] is None else f"${values['cost_usd']:.2f}"
+    where = f"users written to {values['out']}" if values["users"] else f"users, {values['out']} is not written"
     typer.echo(
-        f"{len(told['users'])} of {told['asked']} {where}: {told['calls']:,} calls, "
-        f"{told['cached']:,} of them from the cache; cost: {cost}; {told['wall_s']:.1f} s",
+        f"{len(values['users'])} of {values['asked']} {where}: {values['calls']:,} calls, "
+        f"{values['cached']:,} of them from the cache; cost: {cost}; {values['wall_s']:.1f} s",
         err=True,
     )
     if delivery.generated.dropped:
-        typer.echo(f"the same command tries the dropped users again; what is finished is in {told['parts']}", err=True)
+        typer.echo(
+            f"the same command tries the dropped users again; what is finished is in {values['parts']}", err=True
+        )
 
 
 @app.command("check")
 def check_command(
     source: Annotated[str, typer.Argument(help="A file, a folder, a bundled set, generated:N@SEED or hf:OWNER/NAME.")],
 ) -> None:
-    """Load scenarios, say what is wrong with them, or else what they hold."""
+    """Load scenarios; say what is wrong with them, or what they hold."""
     scenarios = load_scenarios(source)
     for scenario in scenarios:
         sessions = sum(len(period.sessions) for period in scenario.periods)

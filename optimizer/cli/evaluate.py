@@ -18,7 +18,7 @@ from ...env.dialogue.interchange import write_results
 from ...env.dialogue.track import scenario_of
 from ...env.episode import write_episodes
 from ...env.statistics import Estimate
-from ...env.summary import estimate_json
+from ...env.summary import score_json
 from ...policies.files import WINDOW, load_policy
 from ...policies.lm import Spend
 from ...policies.lm.base import merged
@@ -95,7 +95,7 @@ def evaluate_command(
     result = {**summary.as_json(), **used, "data": data, "seed": seed, "off_policy": replayed}
     result["context_tokens"] = settings.context_tokens
     if WINDOW in rows:
-        result |= {"window": rows[WINDOW].as_json(), "over_window": estimate_json(over_window(rows)[policy])}
+        result |= {"window": rows[WINDOW].as_json(), "over_window": score_json(over_window(rows)[policy])}
     if out is not None:
         write_episodes(out, evaluation.episodes)
         (out / "result.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

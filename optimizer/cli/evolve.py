@@ -29,7 +29,9 @@ def evolve_command(
     seed: Annotated[int | None, typer.Option("--seed", help="The search's seed.")] = None,
     objective: Annotated[
         str | None,
-        typer.Option("--objective", help="score, score-per-token, score-per-dollar or score-per-call: who is tested."),
+        typer.Option(
+            "--objective", help="What to be best in: score, score-per-token, score-per-dollar or score-per-call."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The run folder; else the next free one in runs/.")] = None,
     resumed: Annotated[Path | None, typer.Option("--resume", help="Go on with the run in this folder.")] = None,

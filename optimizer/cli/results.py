@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ...data.dialogue.load import load_scenarios
 from ...env import Evaluation, Summary
-from ...env.dialogue.interchange import find_runs, find_upper_bound, policy_of, read_results
+from ...env.dialogue.interchange import find_runs, find_upper_bound, policy_of_run, read_results
 from ...env.dialogue.record import PeriodRecord
 from ..views.table import people, score_table
 
@@ -25,7 +25,7 @@ def results_command(
     """Show the scores of AMemGym's own runs, worked out as its paper does."""
     scenarios = load_scenarios(data)
     evaluations = {
-        name: read_results(run, scenarios, upper_bound=find_upper_bound(folder, run), policy=policy_of(run))
+        name: read_results(run, scenarios, upper_bound=find_upper_bound(folder, run), policy=policy_of_run(run))
         for name, run in find_runs(folder).items()
     }
     rows = {name: Summary.of(evaluation, name=name) for name, evaluation in evaluations.items()}

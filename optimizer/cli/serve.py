@@ -48,7 +48,7 @@ async def _serve(host: str, port: int, workers: int, most_requests: int, most_by
 
 def _interrupted() -> asyncio.Event:
     """Return an event that Ctrl-C sets, and SIGTERM; from here on neither does anything else."""
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, told.set)
-    return told
+        loop.add_signal_handler(number, ended.set)
+    return ended

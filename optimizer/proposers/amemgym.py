@@ -1,4 +1,4 @@
-"""AMemGym's self-evolution as a proposer: what a policy makes of its own write prompt within a user's life."""
+"""AMemGym's self-evolution as a proposer: a policy rewrites its own write prompt within a user's life."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ EVOLUTION = {"feedback": "complete", "targets": ["write"]}
 
 @dataclass(frozen=True, slots=True)
 class AMemGym(Proposer):
-    """Lets a parent rewrite its write prompt after each period of one train user's life, and keeps what came out.
+    """Lets a parent rewrite its write prompt after each period of a train user's life, and keeps the last prompt.
 
-    After AMemGym (ICLR 2026), section on self-evolution, where each user starts anew; here the prompt goes on to
-    others.
+    After AMemGym (ICLR 2026), section on self-evolution. There each user starts anew; here other users get the prompt.
     """
 
     search: SearchConfig

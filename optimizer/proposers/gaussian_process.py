@@ -19,9 +19,8 @@ LEAST_VARIANCE = 1e-9
 def expect(places: Floats, *, tried: Floats, values: Floats, variances: Floats) -> tuple[Floats, Floats]:
     """Return the mean and the standard deviation that are to be expected at each place, both of shape ``(places,)``.
 
-    ``places`` and ``tried`` are of shape ``(points, dimensions)``. What was tried has ``values``, with noise of these
-    ``variances``, each of shape ``(tried,)``. Nothing is fitted but scale and mean: a few points say too little of
-    lengths.
+    ``places`` and ``tried`` are of shape ``(points, dimensions)``. Tried points have ``values``, with noise of these
+    ``variances``, each of shape ``(tried,)``. Only scale and mean are fitted: a few points say too little of lengths.
     """
     # imported late: scikit-learn takes a second that most commands do not need
     from sklearn.gaussian_process import GaussianProcessRegressor
@@ -32,15 +31,14 @@ def expect(places: Floats, *, tried: Floats, values: Floats, variances: Floats) 
     trend = ConstantKernel(scale * TREND, "fixed") * DotProduct(0.0, "fixed")
     kernel = trend + ConstantKernel(scale * (1 - TREND), "fixed") * Matern(1.0, "fixed", nu=2.5)
     process = GaussianProcessRegressor(kernel, alpha=variances + LEAST_VARIANCE, optimizer=None)
-    found, deviation = process.fit(tried - middle, values - mean).predict(places - middle, return_std=True)
-    return mean + found, deviation
+    expected, deviation = process.fit(tried - middle, values - mean).predict(places - middle, return_std=True)
+    return mean + expected, deviation
 
 
 def expected_improvement(places: Floats, *, tried: Floats, values: Floats, variances: Floats) -> Floats:
     """Return by how much each place is expected to improve on the best that was tried, >= 0, of shape ``(places,)``.
 
-    What was tried counts as what is to be expected there, for what was found is noisy. Arguments are those of
-    ``expect``.
+    A tried point counts with its expected value, as its measured value is noisy. Arguments are those of ``expect``.
     """
     every = np.vstack([places, tried])
     mean, deviation = expect(every, tried=tried, values=values, variances=variances)

@@ -216,7 +216,7 @@ class Gepa(Proposer):
             self._wanted.set_exception(new)
 
     def _known(self, policy: MemoryPolicy) -> Mapping[str, Played]:
-        """Return how a policy did in its whole race, so that its minibatches need not be played; empty without one."""
+        """Return how a policy did in its whole race, which saves its minibatches; empty without a finished race."""
         trial = self._trial(policy)
         if trial is None or not trial.finished_race:
             return {}
@@ -227,7 +227,7 @@ class Gepa(Proposer):
         return next((trial for trial in self._trials if trial.policy == policy and trial.series), None)
 
     def _origin(self, policy: MemoryPolicy) -> Trial:
-        """Return the trial of a policy, or the one that it was made from where its own race was lost early."""
+        """Return the trial of a policy, or its nearest ancestor that finished its race."""
         trial = self._trial(policy) or self._trials[0]
         while not trial.finished_race and trial.parent is not None:
             trial = self._trials[trial.parent]

@@ -17,7 +17,7 @@ from .proposer import Candidate, Proposer, candidate, pick_parent, policy_of
 
 @dataclass(frozen=True, slots=True)
 class Merge(Proposer):
-    """Crosses a parent with a trial that does better for some of its users; what is written and where is one parent's.
+    """Crosses a parent with a trial that does better for some of its users; ``mode`` and ``store`` stay the parent's.
 
     After gepa's merge (2025), with numbers beside prompts.
     """
@@ -55,8 +55,8 @@ class Merge(Proposer):
     def _lendable(self, base: MemoryPolicy, giver: MemoryPolicy) -> dict[str, list[str]]:
         """Return the parts that ``giver`` could lend to ``base``, with their paths that may change.
 
-        A part means the same in both policies when the same knobs of it have an effect. Prompts come first, from the
-        last to the first, then numbers, both as a policy lists them.
+        A part can be lent when the same knobs of it have an effect in both policies. Prompts come first, from the last
+        to the first, and then numbers, both in a policy's order.
         """
         a, b, knobs = base.values, giver.values, self.search.space.knobs
         in_base, in_giver = effective(a, knobs), effective(b, knobs)

@@ -66,7 +66,7 @@ async def _spread_out(
         name = next(name for name, proposer in proposers.items() if proposer.explores and proposer.ready(seen))
         new = await _ask(name, proposers[name], seen, rng, Ledger())
         candidates.append(new)  # a trial of which nothing is known yet:
-        seen.append(Trial(len(seen), 1, new.policy, new.parent, new.change, "check", accepted=False, reason=""))
+        seen.append(Trial(len(seen), 1, new.policy, new.parent, new.change, "check"))
     return candidates
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from ...data.resources import load_yaml, resource
 from ...policies.files import PolicyError, load_policy
 from ...policies.policy import MemoryPolicy, default_prompts
 from ...policies.prompts import Templates
@@ -19,71 +20,17 @@ DAMAGES = (
     "too many kinds", "others", "brief and shared", "unheard", "merge replaces", "merge drops", "too much at once",
 )  # fmt: skip
 MODES = ("verbatim", "facts", "facts", "profile", "profile")
-"""What a random policy writes; messages as they are teach little, since nothing is ever lost."""
+"""Write modes of random policies; verbatim ones teach little, as they lose nothing."""
 GOOD_UPDATES, GOOD_BUFFERS = (2, 8), (0, 12)
-"""Messages at a time and messages kept of a policy that is about to be damaged: it is to suffer from nothing else."""
+"""Ranges of ``update_every`` and ``buffer_size`` that do no harm, for policies that are damaged otherwise."""
 
-KINDS = (
-    "place: home, garden, kitchen, outdoors, town",
-    "equipment: tools, gear, machines, materials",
-    "time of day: morning, lunch, afternoon, evening, night",
-    "how often: daily, weekly, monthly, rarely",
-    "how long: minutes, hours, a weekend",
-    "money: budget, price, savings, income",
-    "company: alone, partner, family, friends, club",
-    "purpose: fun, health, competition, learning, business",
-    "level: beginner, experienced, expert",
-    "method: by hand, by machine, from a book, online",
-    "health: pain, injury, fitness, sleep",
-    "food and drink: meals, diet, ingredients",
-    "animals: dog, cat, birds, fish",
-    "work: office, remote, shifts, customers",
-    "travel: car, train, bicycle, on foot",
-)
+_TEXTS: Mapping[str, Any] = load_yaml(resource("optimizer", "proposers", "population.yaml").read_text(encoding="utf-8"))
+KINDS: tuple[str, ...] = tuple(_TEXTS["kinds"])
 """Kinds of information that suit most people's lives."""
-OTHERS = (
-    "friends, neighbours and colleagues: what they do, own and like",
-    "relatives: brother, sister, mother, father, cousin, aunt, uncle",
-    "news, films, books and programmes that came up",
-    "the weather, the street and things that happened",
-)
-"""Kinds that lead away from the user."""
-TOO_MANY = tuple(f"{subject} and {feeling}" for subject in (
-    "colours", "music", "films", "newspapers", "politics", "history", "languages", "schools", "presents", "letters",
-    "insurance", "taxes",
-) for feeling in ("dreams", "fears", "wishes", "opinions", "doubts"))  # fmt: skip
+TOO_MANY = tuple(f"{subject} and {feeling}" for subject in _TEXTS["subjects"] for feeling in _TEXTS["feelings"])
 """So many kinds that none gets much attention."""
-
-LENGTHS = {
-    "": "",
-    "full": "Write down each statement in full, with every detail.",
-    "brief": "Keep each note brief.",
-}
-LABELS = {"": "", "apart": "Give each matter a label of its own.", "topic": "Use the topic as the label."}
-FURTHER = {
-    "": "",
-    "own": "Leave out other people: note statements about the user's own life only.",
-    "dated": "Add the date to each note.",
-    "replaces": "What is new on the same matter replaces what was noted.",
-    "keeps": "Never overwrite what is known, add to it.",
-}
-REPLACES_ALL = "What is new on the same matter replaces what was known."
-
-PROFILE = """Keep a profile of the user. {what}
-The profile now:
-{{memories}}
-
-Return a JSON object with the labels to add or to overwrite, each with a text; {{}} when there is nothing to note.
-
-Conversation:
-{{conversation}}"""
-FACTS = """Note facts about the user. {what}
-
-Return JSON of this form, with an empty list when there is nothing to note:
-{{"facts": ["...", "..."]}}
-
-Conversation:
-{{conversation}}"""
+PROFILE, FACTS = _TEXTS["profile"], _TEXTS["facts"]
+"""Write prompts, as Python formats them: ``{what}`` says what is to be noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +48,7 @@ def population(names: Sequence[str], *, seed: int, templates: Templates | None =
     """Return the policies that names stand for, each once.
 
     A name is ``presets``, ``random:N``, ``damaged:N``, a preset's name or a policy's file. Equal names and seeds give
-    equal policies. Raises PolicyError naming the file and the field, or what a name has to look like.
+    equal policies. Raises PolicyError naming the file and the field, or the form of a name.
     """
     members: dict[str, Member] = {}
     for name in names:
@@ -113,7 +60,8 @@ def population(names: Sequence[str], *, seed: int, templates: Templates | None =
 def dealt(members: Sequence[Member], tasks: Sequence[str], *, each: int | None, seed: int) -> dict[str, list[Member]]:
     """Return the members for each task: ``each`` of them, or all.
 
-    They are dealt like cards, shuffled anew when all are given out, so that each member meets about as many tasks.
+    Members are dealt like cards from a deck that is shuffled anew when it is empty, so that each meets about as many
+    tasks.
     """
     if each is None or each >= len(members):
         return {task: list(members) for task in tasks}
@@ -136,9 +84,7 @@ def _members(name: str, seed: int, templates: Templates | None) -> Iterator[Memb
             raise PolicyError(f"{name}: write {kind}:N with the number of policies, for example {kind}:20")
         for i in range(int(count)):
             rng = random.Random(f"{kind}:{seed}:{i}")
-            yield (
-                _random(f"{kind}-{i}", rng, templates) if kind == "random" else _damaged(f"{kind}-{i}", rng, templates)
-            )
+            yield (_random if kind == "random" else _damaged)(f"{kind}-{i}", rng, templates)
         return
     for source in STRATEGIES if name == "presets" else (name,):
         policy = load_policy(source, templates=templates)
@@ -147,32 +93,22 @@ def _members(name: str, seed: int, templates: Templates | None) -> Iterator[Memb
 
 
 def _random(name: str, rng: random.Random, templates: Templates | None) -> Member:
-    return _member(name, "random", _space(rng), _ordinary(rng), rng, templates)
+    space = Space.within({"modes": [rng.choice(MODES)]})
+    return _member(name, "random", space, *_ordinary(rng), rng, templates)
 
 
-def _space(rng: random.Random) -> Space:
-    return Space.within({"modes": [rng.choice(MODES)]})
-
-
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    """What a write prompt asks for."""
-
-    name: str
-    what: str
-
-
-def _ordinary(rng: random.Random) -> _Ask:
+def _ordinary(rng: random.Random) -> tuple[str, str]:
     kinds = rng.choice((0, 0, 5, 10, 15))
     listed = rng.sample(KINDS, kinds)
-    return _ask(listed, rng.choice(list(LENGTHS)), rng.choice(list(LABELS)), rng.choice(list(FURTHER)))
+    return _wish(listed, *(rng.choice(list(_TEXTS[part])) for part in ("lengths", "labels", "further")))
 
 
-def _ask(listed: Sequence[str], length: str, labels: str, further: str) -> _Ask:
+def _wish(listed: Sequence[str], length: str, labels: str, further: str) -> tuple[str, str]:
+    """Return what a write prompt asks for: in a few words, and as its text."""
     name = " ".join(filter(None, [f"{len(listed)} kinds" if listed else "vague", length, labels, further]))
-    prose = " ".join(filter(None, [LENGTHS[length], LABELS[labels], FURTHER[further]]))
+    parts = _TEXTS["lengths"][length], _TEXTS["labels"][labels], _TEXTS["further"][further]
     lines = "Note what the conversation tells about:\n" + "\n".join(f"- {kind}" for kind in listed)
-    return _Ask(name, "\n".join(filter(None, [prose, lines if listed else "Note what matters."])))
+    return name, "\n".join(filter(None, [" ".join(filter(None, parts)), lines if listed else "Note what matters."]))
 
 
 def _damaged(name: str, rng: random.Random, templates: Templates | None) -> Member:
@@ -181,28 +117,28 @@ def _damaged(name: str, rng: random.Random, templates: Templates | None) -> Memb
     mode = "facts" if damage.startswith("merge") else rng.choice(("facts", "profile"))
     updates = (12, 24) if damage == "too much at once" else GOOD_UPDATES
     space = Space.within({"modes": [mode], "update_every": updates, "buffer_size": GOOD_BUFFERS})
-    asks = {
-        "too many kinds": _ask(rng.sample(TOO_MANY, rng.choice((40, 50, 60))), "", "", ""),
-        "others": _ask(OTHERS, rng.choice(["", "full"]), "", ""),
-        "brief and shared": _ask([], "brief", "topic", "replaces"),
+    wishes = {
+        "too many kinds": _wish(rng.sample(TOO_MANY, rng.choice((40, 50, 60))), "", "", ""),
+        "others": _wish(_TEXTS["others"], rng.choice(["", "full"]), "", ""),
+        "brief and shared": _wish([], "brief", "topic", "replaces"),
     }
-    ask = asks.get(damage) or _ordinary(rng)
-    return _member(name, "damaged", space, _Ask(damage, ask.what), rng, templates)
+    _, what = wishes.get(damage) or _ordinary(rng)
+    return _member(name, "damaged", space, damage, what, rng, templates)
 
 
 def _member(
-    name: str, origin: Origin, space: Space, ask: _Ask, rng: random.Random, templates: Templates | None
+    name: str, origin: Origin, space: Space, label: str, what: str, rng: random.Random, templates: Templates | None
 ) -> Member:
     point = NumberSampler(space, [], seed=rng.randrange(2**31)).jump()
     mode = point["mode"]
     prompts = default_prompts(mode, point["store"], templates)
     if mode == "verbatim":
         return Member(name, origin, "", apply_point(point, space, prompts))
-    prompts["write"] = (PROFILE if mode == "profile" else FACTS).format(what=ask.what)
-    if ask.name == "unheard":  # the heading by which a reader finds what to note from
+    prompts["write"] = (PROFILE if mode == "profile" else FACTS).format(what=what)
+    if label == "unheard":  # the heading by which a reader finds what to note from
         prompts["write"] = prompts["write"].replace("Conversation:", "Earlier:")
-    if ask.name == "merge replaces":
-        prompts["merge"] = f"{REPLACES_ALL}\n{prompts['merge']}"
-    if ask.name == "merge drops":  # what is new is to be written over something known, or not at all
+    if label == "merge replaces":
+        prompts["merge"] = f"{_TEXTS['replaces_all']}\n{prompts['merge']}"
+    if label == "merge drops":  # what is new is to be written over something known, or not at all
         prompts["merge"] = prompts["merge"].replace('"ADD" it, ', "").replace('"event": "ADD", ', '"event": "NONE", ')
-    return Member(name, origin, ask.name, apply_point(point, space, prompts))
+    return Member(name, origin, label, apply_point(point, space, prompts))

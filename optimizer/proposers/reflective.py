@@ -1,4 +1,4 @@
-"""Prompts and the numbers beside them: a language model reads failures and edits what they belong to (DSPy)."""
+"""The reflective proposer: a language model reads failures, and edits prompts and numbers that can mend them (DSPy)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .proposer import Candidate, Proposer, candidate, pick_parent, policy_of
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a language model makes of prompts and numbers."""
+    """A language model's changes to prompts and numbers."""
 
     prompts: Mapping[str, str]
     """The prompts that are new, by slot."""
@@ -33,17 +33,17 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Reflective(Proposer):
-    """Lets a language model read failures and edit what they belong to."""
+    """Lets a language model read failures and edit the prompts and numbers that can mend them."""
 
     search: SearchConfig
     model: LanguageModel
 
     def ready(self, trials: Sequence[Trial]) -> bool:
-        """Tell whether there are failures that something belongs to."""
+        """Tell whether some parent has failures that can be mended."""
         return any(self._readable(trial) for trial in raced(trials))
 
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
-        """Edit a parent in the light of some of its failures, those of a frequent stage the likelier."""
+        """Edit a parent in the light of some of its failures; frequent kinds of failure are the likelier."""
         parent = pick_parent(trials, rng, fit=self._readable)
         base, shown = policy_of(parent), self._pick(parent, rng)
         slots, names = self._concerned(base, {evidence.kind for evidence in shown})
@@ -72,14 +72,14 @@ class Reflective(Proposer):
         return [knob.name for knob, _ in self.search.space.searched if knob.mends and knob.name in (here or {})]
 
     def _readable(self, trial: Trial) -> list[Evidence]:
-        """Return the failures of a trial that something belongs to which may change."""
+        """Return the failures of a trial that a prompt or a number which may change can mend."""
         policy = trial.policy
         if policy is None:
             return []
         return [evidence for evidence in trial.evidence if any(self._concerned(policy, {evidence.kind}))]
 
     def _concerned(self, policy: MemoryPolicy, kinds: set[FailureKind]) -> tuple[list[str], list[str]]:
-        """Return the prompts and the numbers that failures of these kinds belong to; without routing, all."""
+        """Return the prompts and the numbers that can mend failures of these kinds; without routing, all."""
         slots, names = self._slots(policy), self._numbers(policy)
         if self.search.routing:
             mending = {knob.name for knob in self.search.space.knobs if kinds.intersection(knob.mends)}
@@ -111,8 +111,8 @@ async def improve(
 ) -> Edit:
     """Ask the model to improve some prompts and numbers of a policy in the light of failures.
 
-    What it says unreadably, or of what it was not asked, changes nothing; the reason says so. Raises BudgetExhausted or
-    EndpointDown.
+    An unreadable reply changes nothing, and the reason says so. A prompt or a number that the model was not asked for
+    stays as it is. Raises BudgetExhausted or EndpointDown.
     """
     dspy = _dspy()
     engine = _Engine(model)
@@ -149,7 +149,7 @@ def _purpose(prompt: Knob) -> str:
 
 
 def _described(knob: Knob, policy: MemoryPolicy) -> str:
-    """Say what a number is now, where it may lie and what it means."""
+    """Describe a number: its value, its domain and its meaning."""
     return f"{knob.read(policy.values)} ({knob.domain}): {knob.meaning}"
 
 

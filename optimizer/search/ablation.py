@@ -7,7 +7,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -32,7 +32,7 @@ from .sealed import EVOLVED
 MakeListeners = Callable[[], Sequence[Listener]]
 """A function of a module, so that another process can call it."""
 SAME = ("track", "track_options", "data", "splits", "rounds", "context_tokens")
-"""What variants share: otherwise their sealed users could not be paired."""
+"""Settings that all variants share, so that their sealed users can be paired."""
 
 
 class Ablation(Record):
@@ -43,7 +43,7 @@ class Ablation(Record):
     seeds: Choice[NotNegative] = (0, 1, 2, 3, 4)
     """The searches' seeds; each variant is run once with each."""
     variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
-    """By name, what is changed: dotted keys of a config and their values. The others are compared with the first."""
+    """By name, the changes: dotted keys of a config with their values. All others are compared with the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Run:
 
 
 def load_ablation(path: Path, *, seeds: Sequence[int] = ()) -> Ablation:
-    """Read an ablation's file; ``seeds`` stand in for its own. Raises ConfigError naming the file and the key."""
+    """Read an ablation's file; ``seeds`` replace its own. Raises ConfigError naming the file and the key."""
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -134,14 +134,13 @@ def slug(name: str) -> str:
 
 
 def carry_out(runs: Sequence[Run], *, listeners: MakeListeners, finished: Callable[[Run], None]) -> None:
-    """Do all searches that are not done yet, and go on with those that were stopped; ``finished`` hears of each.
+    """Carry out all searches, stopped ones from where they stand; ``finished`` hears of each, also of those before.
 
-    ``listeners`` is called for each search, in its own process.
+    ``listeners`` is called for each search, in its own process. Where the models run on this machine, each core has a
+    search; else searches follow each other, as each uses all requests that the endpoint allows.
 
-    With models of this machine, one search on each core; else one after the other, for each asks the endpoint all it
-    may.
-    Raises ConfigError, ScenarioError or CheckpointError before any search when a folder holds another run or a variant
-    cannot be run, and then what ``evolve`` raises.
+    Before any search, raises ConfigError, ScenarioError or CheckpointError when a folder holds another run or a variant
+    cannot be run. Later raises what ``evolve`` raises.
     """
     for run in runs:
         _check(run)
@@ -172,18 +171,16 @@ def carry_out(runs: Sequence[Run], *, listeners: MakeListeners, finished: Callab
 
 
 def _end_without_a_word() -> None:
-    """End this process on Ctrl-C and when its parent is killed; what it was at goes on later."""
+    """End this process on Ctrl-C and when its parent is killed; its search can go on later."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     end_with_parent()
 
 
 def _as_they_end(executor: ProcessPoolExecutor, runs: Sequence[Run], listeners: MakeListeners) -> Iterator[Run]:
     under_way = {executor.submit(_search, run, listeners): run for run in runs}
-    while under_way:
-        done, _ = wait(under_way, return_when=FIRST_COMPLETED)
-        for future in done:
-            future.result()
-            yield under_way.pop(future)
+    for future in as_completed(under_way):
+        future.result()
+        yield under_way[future]
 
 
 def _search(run: Run, listeners: MakeListeners) -> None:
@@ -192,7 +189,7 @@ def _search(run: Run, listeners: MakeListeners) -> None:
 
 
 def _check_variants(runs: Sequence[Run], listeners: Sequence[Listener]) -> None:
-    """Raise ConfigError, which names the variant, ScenarioError or CheckpointError when one cannot be run."""
+    """Raise ConfigError naming the variant, ScenarioError or CheckpointError when a variant cannot be run."""
     dealt: dict[tuple[str, SplitSizes], Splits] = {}
     for variant, config in {run.variant: run.config for run in runs}.items():
         users = config.data, config.splits
@@ -220,15 +217,15 @@ def _check(run: Run) -> None:
 
 
 def _without_list_prices(config: Config, *, given: Collection[str]) -> Config:
-    """Return a config without the prices that a run took from a list, but for those of the ``given`` models."""
-    prices = {name: price for name, price in config.endpoint.prices.items() if price.source is None or name in given}
+    """Return a config without the prices that a run took from a published list; ``given`` models keep theirs."""
+    prices = {name: p for name, p in config.endpoint.prices.items() if p.source is None or name in given}
     return config.model_copy(update={"endpoint": config.endpoint.model_copy(update={"prices": prices})})
 
 
-def _differing(mine: Mapping[str, Any], other: Mapping[str, Any], place: str = "") -> Iterator[str]:
+def _differing(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "") -> Iterator[str]:
     """Yield the dotted keys under which two configs' values differ."""
-    for key in {**mine, **other}:
-        a, b = mine.get(key), other.get(key)
+    for key in {**before, **now}:
+        a, b = before.get(key), now.get(key)
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             yield from _differing(a, b, f"{place}{key}.")
         elif a != b:

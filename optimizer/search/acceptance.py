@@ -13,7 +13,7 @@ from ..look import Comparison, Look
 from ..study import Trial
 
 ALPHA_AT_THE_END = 0.025
-"""Level of the last look, which every search has: where it is met, the 95% interval of the gain lies above zero."""
+"""Level of the last look of a search: where it is met, the 95% interval of the gain lies above zero."""
 ALPHA_ON_THE_WAY = 0.01
 """Sum of the levels of all looks before it."""
 FEWEST_USERS = 5
@@ -30,8 +30,8 @@ def level(trials: Sequence[Trial], *, last: bool) -> float:
     """Return the one-sided level at which the next look must find a gain over the seed policy.
 
     The k-th look on the way gets ``ALPHA_ON_THE_WAY / (k (k + 1))``, and so do the last looks of a search that went on
-    after its last look. So where no candidate is better than the seed policy, all looks together accept one with a
-    chance of 3.5% at most, however many there are.
+    after its last look. Where no candidate is better than the seed policy, any number of looks together accepts a
+    candidate with a chance of 3.5% at most.
     """
     looks = [trial.look for trial in trials if trial.look is not None]
     if last and not any(look.last for look in looks):
@@ -41,10 +41,10 @@ def level(trials: Sequence[Trial], *, last: bool) -> float:
 
 
 def promising(scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
-    """Tell whether train scores above the best's are worth a look, of which each makes the next dearer.
+    """Tell whether a candidate's train scores, above the best's, are worth a look; each look makes the next dearer.
 
     Train users say nothing of validation users but through the policies, so that this choice costs no level. With fewer
-    than two users, anything better is.
+    than two users, every candidate is promising.
     """
     _, p = paired_test(scores, best)
     return math.isnan(p) or p < PROMISING
@@ -70,7 +70,7 @@ def slices_of(evaluation: Evaluation, tasks: Sequence[Task], *, stage_noun: str)
 
     A kind's score is the share of answers that it did not cost. A check's topic is that of the first fact it needs.
     """
-    found: dict[str, dict[str, float]] = {}
+    slices: dict[str, dict[str, float]] = {}
     for group in evaluation.groups:
         third = math.ceil(len(group.stages) / 3)
         for name, part in (
@@ -78,16 +78,16 @@ def slices_of(evaluation: Evaluation, tasks: Sequence[Task], *, stage_noun: str)
             ("middle", group.stages[third:-third]),
             ("late", group.stages[-third:]),
         ):
-            found.setdefault(f"{name} {stage_noun}s", {})[group.group] = nan_mean([stage.accuracy for stage in part])
+            slices.setdefault(f"{name} {stage_noun}s", {})[group.group] = nan_mean([stage.accuracy for stage in part])
         for kind in FAILURE_KINDS:
             lost = nan_mean([getattr(stage.diagnosis, kind) for stage in group.stages])
-            found.setdefault(f"{kind} failures", {})[group.group] = 1 - lost
+            slices.setdefault(f"{kind} failures", {})[group.group] = 1 - lost
     scored = {group.group for group in evaluation.groups}
     episodes = {episode.task: episode for episode in evaluation.episodes}
     for group_id, members in ((group.id, group.tasks) for group in grouped(tasks) if group.id in scored):
         for topic, scores in _by_topic(members, episodes).items():
-            found.setdefault(f"topic {topic}", {})[group_id] = nan_mean(scores)
-    return found
+            slices.setdefault(f"topic {topic}", {})[group_id] = nan_mean(scores)
+    return slices
 
 
 def _by_topic(tasks: Sequence[Task], episodes: Mapping[str, Episode]) -> dict[str, list[float]]:

@@ -1,4 +1,4 @@
-"""Where candidates are compared: on their parent's groups, then on groups that the search never proposed on."""
+"""The arena: candidates are compared on their parent's groups, then on groups that no proposal has seen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .acceptance import Slices, slices_of
 from .evidence import gather_evidence
 
 LOST = 0.1
-"""p-value of the signed-rank test below which a race counts as lost."""
+"""p of the signed-rank test below which a race is lost."""
 UNLIKELY = 0.6
 """One-sided p of no gain over a rival, on half of the groups or more, above which a candidate leaves the race."""
 FIRST_LOOK = 3
@@ -95,7 +95,7 @@ class Validation:
 
 
 class Arena:
-    """Runs candidates on the splits of a study; no policy meets a train group twice before its race is over."""
+    """Runs candidates on the splits of a study; until its race is over, a policy meets each train group once."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Arena:
         self._replays = replays
         self._done = done
         self._held: dict[tuple[str, str], Evaluation] = {}
-        """Of policies that were played and not raced yet, by key and group."""
+        """Evaluations of policies whose race is not over, by key and group."""
 
     def order(self, seed: Mapping[str, float]) -> None:
         """Put the train groups in the order of racing: those of middling difficulty to the seed policy first.
@@ -153,17 +153,17 @@ class Arena:
         }
 
     async def race(self, policy: MemoryPolicy, rivals: Sequence[Trial]) -> Race:
-        """Run one candidate on ever more of the train groups, until it has lost to a rival or all are done.
+        """Run a candidate on more and more train groups, until it has lost to a rival or all groups are done.
 
-        The first groups' first stages come first; each rung goes on where the last one stopped. Without rivals there is
-        nothing to lose, and all groups come at once.
+        The first rung is the first groups' first stages; each rung goes on where the last rung stopped. Without rivals
+        all groups come at once.
         """
         return (await self.heat([policy], [rivals]))[0]
 
     async def heat(self, policies: Sequence[MemoryPolicy], rivals: Sequence[Sequence[Trial]]) -> list[Race]:
-        """Race several candidates at once: after each rung the better half of them goes on (successive halving).
+        """Race several candidates at once; after each rung the better half goes on (successive halving).
 
-        ``rivals``, each candidate's own, and the races are aligned with ``policies``.
+        Each candidate has its own ``rivals``; they and the races are aligned with ``policies``.
         """
         every = [_Entrant(policy, against) for policy, against in zip(policies, rivals, strict=True)]
         steps = self._rungs() if any(rivals) else iter([(len(self._train), None)])
@@ -181,7 +181,7 @@ class Arena:
         return [self._race_of(entrant, finished=finished, outrun=left) for entrant, finished, left in ends]
 
     def runs_of_heat(self, count: int) -> float:
-        """Return how many times all train groups' whole tasks a heat of so many candidates plays at most."""
+        """Return the most that a heat of ``count`` candidates plays, in whole tasks of all train groups."""
         every, longest = len(self._train), self._longest
         total = before = 0.0
         for groups, stages in self._rungs():
@@ -231,7 +231,7 @@ class Arena:
         return has_lost(others, scores) or (halfway and unlikely)
 
     async def validate(self, policy: MemoryPolicy, best: Trial | None = None) -> Validation:
-        """Run a policy on all validation groups; on half of them, where it does no better than ``best`` there."""
+        """Run a policy on all validation groups, or on half of them if it does no better than ``best`` there."""
         half, ledger = self._validation[: len(self._validation) // 2] if best is not None else [], Ledger()
         with on_account(ledger):
             parts = [await self._run(policy, half)] if len(half) > 1 else []
@@ -279,7 +279,7 @@ class Arena:
 
 
 def rungs(every: int, *, block: int, stages: int) -> Iterator[tuple[int, int | None]]:
-    """Yield how many of all groups, and how many of their stages, each look at a race takes in; None is all stages."""
+    """Yield each rung of a race: its groups out of all, and their stages; None is all stages."""
     groups = block
     if groups < every and first_look(stages) < stages:
         yield groups, first_look(stages)
@@ -290,7 +290,7 @@ def rungs(every: int, *, block: int, stages: int) -> Iterator[tuple[int, int | N
 
 
 def first_look(stages: int) -> int:
-    """Return how many of a task's stages come before the first look at a race."""
+    """Return the stages of a task that come before the first look at a race."""
     return math.ceil(stages / FIRST_LOOK)
 
 
@@ -310,14 +310,14 @@ def mean_scores(series: Mapping[str, Sequence[float]], stages: int | None = None
 
 
 def part_of(evaluation: Evaluation, group: Group) -> Evaluation:
-    """Return what an evaluation says of one group; what it took stays the whole's."""
+    """Return an evaluation's part for one group; its ledger stays that of the whole."""
     ids = {task.id for task in group.tasks}
     scores = tuple(score for score in evaluation.groups if score.group == group.id)
     return replace(evaluation, groups=scores, episodes=tuple(e for e in evaluation.episodes if e.task in ids))
 
 
 def joined(parts: Sequence[Evaluation]) -> Evaluation:
-    """Put evaluations of one policy on different groups together; bounds are left out of what they took."""
+    """Join evaluations of one policy on different groups; the ledger leaves out their bounds."""
     episodes = tuple(episode for part in parts for episode in part.episodes)
     return Evaluation(
         policy=parts[0].policy,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...env import Summary
 from ...env.statistics import Estimate, estimate_repeated, nan_mean
-from ...env.summary import estimate_json, json_number
+from ...env.summary import json_number, score_json
 from ...policies.files import WINDOW
 from .ablation import Run
 from .outcome import open_run
@@ -95,9 +95,9 @@ class Variant:
         """Return plain JSON values; what is not known is null."""
         return {
             "name": self.name,
-            **estimate_json(self.score),
-            "over_window": estimate_json(self.over_window),
-            "difference": None if self.difference is None else estimate_json(self.difference),
+            **score_json(self.score),
+            "over_window": score_json(self.over_window),
+            "difference": None if self.difference is None else score_json(self.difference),
             **{what: round(self.mean(what), 1) for what in COLUMNS[3:]},
             "searches": [search.as_json() for search in self.searches],
         }

@@ -1,4 +1,4 @@
-"""Evaluations and labels with models of this machine on all cores: its users are dealt to processes."""
+"""Evaluations and labels on all cores, where the models run on this machine: groups are dealt to processes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ...policies.lm.embedded.pool import end_with_parent
 from ...policies.policy import MemoryPolicy
 
 TASKS_A_PROCESS = 4
-"""Tasks from which on a process of its own is worth its start."""
+"""Tasks that make a process of its own worth its start."""
 EPISODES_A_PROCESS = 12
-"""The same in episodes to be played and labelled."""
+"""Episodes to be played and labelled that do the same."""
 
 
 def processes_for(track: Track, tasks: int, *, per_core: bool) -> int:
-    """Return how many processes are worth while; 1 where the models are not worth while ``per_core``.
+    """Return how many processes are worth while; 1 unless the models are worth a copy ``per_core``.
 
     AMemGym's guesses go on from user to user and cannot be dealt out.
     """
@@ -49,8 +49,7 @@ def evaluate_on(
     groups = grouped(tasks)
     shares = [tasks_of(groups[i::processes]) for i in range(processes)]
     parts = []
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
+    with _executor(processes) as executor:
         for running in [executor.submit(_evaluate, track, cast, policies, share, replays) for share in shares]:
             parts.append(running.result())
             for evaluation in parts[-1].values():
@@ -89,8 +88,7 @@ def collect_on(
     ``done`` hears of each task that is finished.
     """
     episodes: list[CollectedEpisode] = []
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as executor:
+    with _executor(processes) as executor:
         running = [executor.submit(_collect, track, cast, policies[t.id], t, seed, writes) for t in tasks]
         try:
             for collected in running:
@@ -103,9 +101,14 @@ def collect_on(
 
 
 def processes_to_collect(*, per_core: bool, tasks: int, episodes: int) -> int:
-    """Return how many processes are worth while; 1 where the models are not worth while ``per_core``."""
+    """Return how many processes are worth while; 1 unless the models are worth a copy ``per_core``."""
     worth = episodes // EPISODES_A_PROCESS
     return max(1, min(os.cpu_count() or 1, tasks, worth)) if per_core else 1
+
+
+def _executor(processes: int) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent)
 
 
 def _collect(

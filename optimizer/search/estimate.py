@@ -21,7 +21,7 @@ from .arena import HALVING, rungs
 from .forecasting import knows
 from .loop import NO_LOOK_BEFORE
 from .rehearsal import NOTHING, Rehearsal, Taken
-from .screen import PROMOTED, raced
+from .screen import PROMOTED, racing
 
 LOST_AT_FIRST, LOST_AT_FIRST_BY_PROMPTS = 0.4, 0.07
 """Shares of candidates that are left after the first users' first periods; prompts alone hardly change those."""
@@ -51,7 +51,7 @@ BY_PROMPTS = 1.35
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class CostEstimate:
     """What a run will spend on the average: its parts, and what ends its search."""
 
     parts: Mapping[str, Taken]
@@ -102,7 +102,7 @@ class Spending:
         }
 
 
-def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Spending:
+def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> CostEstimate:
     """Estimate what the run of a priced config will spend.
 
     Raises ConfigError, as the run would, when its budget is too small, and CheckpointError when it cannot screen.
@@ -151,15 +151,15 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> Spending:
     parts["sealed test"] = money.fit(allowance.whole, gone, test)[0] * test
     total = gone + parts["sealed test"]
     usd = {role: money.usd_of(i, total) for i, role in enumerate(CALL_ROLES) if total[i, 0] > 0.5}
-    return Spending(parts, tried, planned, limit, usd, money.seconds(total))
+    return CostEstimate(parts, tried, planned, limit, usd, money.seconds(total))
 
 
 def _broad(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
     """Return what a broad start of so many candidates takes; nobody asks a language model for them."""
-    together = raced(candidates, 0.0 if search.screening is None else search.screening.drop)
+    together = racing(candidates, 0.0 if search.screening is None else search.screening.drop)
     more = _reading(BROAD if search.racing else 1.0)
-    racing = together * more * race(search, splits, rehearsal, _leading(rehearsal), together=together)
-    return racing + _screening(search, splits, rehearsal, candidates)
+    cost = together * more * race(search, splits, rehearsal, _leading(rehearsal), together=together)
+    return cost + _screening(search, splits, rehearsal, candidates)
 
 
 def _later(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:

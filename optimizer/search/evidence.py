@@ -20,10 +20,10 @@ def gather_evidence(
 ) -> tuple[Evidence, ...]:
     """Pick some wrong answers of each kind of failure, at random, from tasks of the train split."""
     by_id = {task.id: task for task in tasks}
-    found = [e for episode in evaluation.episodes for e in _failures(episode, by_id[episode.task], track)]
+    failures = [e for episode in evaluation.episodes for e in _failures(episode, by_id[episode.task], track)]
     picked: list[Evidence] = []
     for kind in FAILURE_KINDS:
-        of_kind = [evidence for evidence in found if evidence.kind == kind]
+        of_kind = [evidence for evidence in failures if evidence.kind == kind]
         picked += rng.sample(of_kind, min(MOST_PER_KIND, len(of_kind)))
     return tuple(picked)
 

@@ -1,4 +1,4 @@
-"""Forecasts of candidates: they hear recorded episodes and write, and MemRM tells what they would still know."""
+"""Forecasts of candidates: they write down recorded episodes, and MemRM predicts what they would still know."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ForecastModel:
         return self.expected.score(features_of(retrievals, self.reward))
 
     def is_foreign(self, episodes: Iterable[Episode]) -> bool:
-        """Tell whether what memory heard in episodes is unlike the texts that the model learned from."""
+        """Tell whether the texts that memory heard are unlike those that the model learned from."""
         heard = (messages for episode in episodes for stage in episode.stages for messages in stage.heard)
         return self.reward.is_foreign([m.content for messages in heard for m in messages if m.role != "assistant"])
 
@@ -49,7 +49,7 @@ def load_forecast_model(checkpoint: str) -> ForecastModel:
 
 @dataclass(frozen=True)
 class ReplayForecaster:
-    """Forecasts from recorded episodes: the only calls are those with which a policy writes."""
+    """Forecasts from recorded episodes; only the policy's writes are calls."""
 
     model: ForecastModel
     track: Track

@@ -47,7 +47,7 @@ class Listener:
         """Hear that an episode is over."""
 
     def trial(self, trial: Trial) -> None:
-        """Hear of a finished trial; where a run goes on, of those before it too."""
+        """Hear of a finished trial; a run that goes on begins with its earlier trials."""
 
     def finish(self) -> None:
         """Hear that the run is over and ``result.json`` is written."""

@@ -21,7 +21,7 @@ from ..study import Decision, Kind, Study, Trial, leader
 from .acceptance import level, look, promising
 from .arena import Arena, Race, Validation, difference_text, mean_scores
 from .front import pick
-from .screen import Screen, Verdict, raced
+from .screen import Screen, Verdict, racing
 
 NO_LOOK_BEFORE = 5
 """The first generation with a look on the way: an earlier leader is soon overtaken."""
@@ -45,9 +45,9 @@ class Loop:
     tell: Callable[[Trial], None]
     """Hears of every finished trial."""
     limits: Limits
-    """How far the search may go; what it spends is counted elsewhere."""
+    """The search's limits; the models count what it spends."""
     prices: Prices | None = None
-    """What the assistant's tokens cost, where an objective asks for dollars."""
+    """Of the assistant's tokens, for an objective in dollars."""
 
     async def run(self, seed_policy: MemoryPolicy) -> str:
         """Evolve until the generations are done, nothing is left to propose or the budget is spent; return which.
@@ -150,15 +150,15 @@ class Loop:
         return self._broad(generation) or self.search.candidates
 
     def _broad(self, generation: int) -> int:
-        """Return how many candidates look everywhere and race together: none but in the first generation.
+        """Return how many candidates look everywhere and race together; 0 but in the first generation.
 
-        There are fewer where the budget is small, and none where it has no room for more than a usual generation.
+        A small budget has fewer, and 0 where it has no room for more than a usual generation.
         """
         seed = self.study.trials[0]
         share = len(seed.series) / (len(seed.series) + len(seed.validation))
         room = FOR_BROAD_START * self.limits.room_for(seed.ledger.total) / share
         drop = self.screen.drop
-        fits = (n for n in range(self.search.broad, 0, -1) if self.arena.runs_of_heat(raced(n, drop)) <= room)
+        fits = (n for n in range(self.search.broad, 0, -1) if self.arena.runs_of_heat(racing(n, drop)) <= room)
         count = next(fits, 0)
         return count if generation == 1 and count > self.search.candidates else 0
 
@@ -218,8 +218,6 @@ class Loop:
                 proposer=candidate.proposer,
                 change=candidate.change,
                 decided_at="race",
-                accepted=False,
-                reason="",
                 ledger=merged([candidate.ledger, verdict.ledger]),
                 forecast=verdict.forecast,
             )
@@ -235,7 +233,7 @@ class Loop:
         return known[first:]
 
     async def _judge(self, heat: Sequence[Trial]) -> None:
-        """Race candidates together, decide on each of them, and write down those that are not in the study yet."""
+        """Race candidates together, decide on each, and append those that the study lacks."""
         entrants = [(trial, trial.policy) for trial in heat if trial.decided_at == "race" and trial.policy is not None]
         first = leader(self.study.trials[: heat[0].number])
         rivals = [list(dict.fromkeys([self._parent(trial).number, first.number])) for trial, _ in entrants]

@@ -1,4 +1,4 @@
-"""What a run leaves behind in its folder."""
+"""A run's folder, read back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ...env import Track
 from ...env.cost import TurnCost
 from ...env.statistics import nan_mean
-from ...env.summary import estimate_json, json_number
+from ...env.summary import json_number, score_json
 from ...policies.files import WINDOW
 from ...policies.lm import Consumed, Ledger
 from ...policies.lm.base import merged
@@ -66,7 +66,7 @@ class Outcome:
 
     @property
     def track(self) -> Track:
-        """The kind of task that it is about. Raises ConfigError when nobody brings it any more."""
+        """The run's track. Raises ConfigError when it is not registered any more."""
         return track_of(self.config)
 
     @property
@@ -77,19 +77,19 @@ class Outcome:
 
     @property
     def consumed(self) -> Consumed:
-        """How much of the budget is gone: what was answered, and what a server may have billed without an answer."""
+        """The spent budget: answered calls, and calls that a server may have billed without an answer."""
         return Consumed(**(self.study.noted(CONSUMED) or {}))
 
     @property
     def search_spend(self) -> Ledger:
-        """What the search's answered calls took."""
+        """Spend of the search's answered calls."""
         noted = Ledger.from_json(self.study.noted(SEARCH_SPEND) or {})
         written = merged([trial.ledger for trial in self.study.trials])
         return max(noted, written, key=lambda ledger: ledger.total.calls)  # a killed run notes no more
 
     @property
     def test_spend(self) -> Ledger:
-        """What the sealed test's answered calls took."""
+        """Spend of the sealed test's answered calls."""
         return Ledger.from_json(self.study.noted(TEST_SPEND) or {})
 
     @property
@@ -141,9 +141,9 @@ class Outcome:
             "seed_policy": rows.pop(SEED, None),
             "best_policy": rows.pop(EVOLVED, None),
             "baselines": rows,
-            "difference": estimate_json(test.difference),
-            "difference_reworded": estimate_json(test.difference_from(SEED, reworded=True)),
-            "over_window": estimate_json(test.difference_from(WINDOW)),
+            "difference": score_json(test.difference),
+            "difference_reworded": score_json(test.difference_from(SEED, reworded=True)),
+            "over_window": score_json(test.difference_from(WINDOW)),
             "context_tokens": self.config.context_tokens,
             "model": self.config.model,
             "embedder": self.config.embedder,

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...env import Evaluation
 from ...env.statistics import Estimate, paired_difference
+from ...env.summary import score_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,8 @@ class Ranked:
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; what is not known is null."""
         scores = {"on_policy": self.on_policy, "off_policy": self.off_policy, "difference": self.difference}
-        told = {name: _score_json(score) for name, score in scores.items()}
-        return {"policy": self.policy, "on_rank": self.on_rank, "off_rank": self.off_rank, **told}
-
-
-def _score_json(score: Estimate) -> dict[str, Any]:
-    return {"memory_score": _known(score.mean), "interval": [_known(score.low), _known(score.high)]}
+        figures = {name: score_json(score) for name, score in scores.items()}
+        return {"policy": self.policy, "on_rank": self.on_rank, "off_rank": self.off_rank, **figures}
 
 
 def rank(on_policy: Mapping[str, Evaluation], off_policy: Mapping[str, Evaluation]) -> list[Ranked]:
@@ -40,22 +37,18 @@ def rank(on_policy: Mapping[str, Evaluation], off_policy: Mapping[str, Evaluatio
     ranked = [
         Ranked(
             policy=name,
-            on_policy=found.memory_score,
+            on_policy=evaluation.memory_score,
             off_policy=off_policy[name].memory_score,
             on_rank=on_places[name],
             off_rank=off_places[name],
-            difference=paired_difference(off_policy[name].by_group, found.by_group),
+            difference=paired_difference(off_policy[name].by_group, evaluation.by_group),
         )
-        for name, found in on_policy.items()
+        for name, evaluation in on_policy.items()
     ]
-    return sorted(ranked, key=lambda one: one.on_rank)
+    return sorted(ranked, key=lambda row: row.on_rank)
 
 
 def _places(evaluations: Mapping[str, Evaluation]) -> dict[str, int]:
     means = {name: evaluation.memory_score.mean for name, evaluation in evaluations.items()}
     scores = {name: -math.inf if math.isnan(mean) else mean for name, mean in means.items()}
     return {name: 1 + sum(other > score for other in scores.values()) for name, score in scores.items()}
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 6)

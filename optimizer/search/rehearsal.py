@@ -1,4 +1,4 @@
-"""What episodes take: a few policies played on one train task with the embedded model, which costs nothing."""
+"""The rehearsal: a few policies play one train task with the embedded model, for free, to show what episodes cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..proposers.proposer import inherit
 from .arena import first_look
 
 DRAWN = 4
-"""Policies drawn for each way to write; they stand for the candidates that the search begins with."""
+"""Policies drawn for each write mode; they stand for the first candidates of the search."""
 
 Taken = NDArray[np.float64]
 """Calls, input and output tokens by role: shape ``(len(CALL_ROLES), 3)``."""
@@ -34,32 +34,32 @@ NOTHING: Taken = np.zeros((len(CALL_ROLES), 3))
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What episodes take, as far as one task can tell of the others."""
+    """What episodes cost, judged by those of one task."""
 
     track: Track
     task: Task
     episodes: Mapping[MemoryPolicy, Taken]
-    """By policy, what one episode of the task took."""
+    """Cost of an episode of the task, by policy."""
     beginnings: Mapping[MemoryPolicy, Taken]
-    """The same, up to where the first look at a race is."""
+    """The same, up to the first look at a race."""
     bound: Taken
     broad: tuple[MemoryPolicy, ...]
-    """Stand for the candidates that a search begins with, the best first: none is among them that it cannot find."""
+    """Policies within the space that stand for the first candidates of a search, the best first."""
     seconds: float
-    """Of one call on this machine, once the task's texts have been read."""
+    """Of a call on this machine, once the task's texts are known."""
 
     def takes(self, policy: MemoryPolicy, tasks: Sequence[Task], *, begun: bool = False) -> Taken:
-        """Return what episodes of a policy that was played take, whole or begun: as much more as their calls are."""
+        """Return the cost of a policy's episodes, whole or up to the first look, in proportion to their calls."""
         calls = sum(self.track.most_calls(task, policy) for task in tasks)
         played = (self.beginnings if begun else self.episodes)[policy]
         return played * (calls / self.track.most_calls(self.task, policy))
 
     def mean(self, policies: Sequence[MemoryPolicy], tasks: Sequence[Task], *, begun: bool = False) -> Taken:
-        """Return the mean of what policies take."""
+        """Return the mean cost over policies."""
         return sum((self.takes(policy, tasks, begun=begun) for policy in policies), NOTHING) / len(policies)
 
     def bounds(self, tasks: Sequence[Task]) -> Taken:
-        """Return what finding the bounds takes; a track whose bounds take no calls asks nobody."""
+        """Return the cost of the bounds; zero for a track whose bounds take no calls."""
         calls, here = sum(self.track.bound_calls(task) for task in tasks), self.track.bound_calls(self.task)
         return self.bound * (calls / here) if here else NOTHING
 
@@ -98,7 +98,7 @@ def _embedder_of(config: Config) -> Embedder:
 
 
 class _Counting(LexicalEmbedder):
-    """Says what an embedder behind an endpoint would take."""
+    """Counts what an embedder behind an endpoint would cost."""
 
     def worst_case(self, texts: Sequence[str]) -> Usage:
         return Usage(sum(len(text) for text in texts) // CHARACTERS_PER_TOKEN, 0)
@@ -108,13 +108,13 @@ class _Counting(LexicalEmbedder):
 
 
 def taken_of(ledger: Ledger) -> Taken:
-    """Return what a ledger holds."""
+    """Return a ledger's calls and tokens."""
     spends = [ledger.by_role.get(role) for role in CALL_ROLES]
     return np.array([(0, 0, 0) if s is None else (s.calls, s.input_tokens, s.output_tokens) for s in spends], float)
 
 
 def _drawn(config: Config) -> list[MemoryPolicy]:
-    """Draw policies in the space, as many for each way to write, with the seed policy's prompts where they fit."""
+    """Draw as many policies of the space for each write mode, with the seed policy's prompts where they fit."""
     space, seed = config.search.space, 0
     drawn: dict[str, list[MemoryPolicy]] = {mode: [] for mode in space.limits["modes"]}
     while any(len(policies) < DRAWN for policies in drawn.values()):

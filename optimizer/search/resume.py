@@ -18,14 +18,14 @@ FIXED = (
     "search.acceptance",
     *("search.off_policy", "search.broad_start", "search.screening"),
 )
-"""What stays when a run goes on: otherwise users that the search has learned from could come into the sealed test, or
-validation scores be missing."""
+"""Settings that stay when a run goes on. Otherwise users that the search has learned from could get into the sealed
+test, or validation scores could be missing."""
 
 
 def resume(folder: Path, *, overrides: Sequence[str] = (), listeners: Sequence[Listener]) -> Outcome:
-    """Go on with the run in ``folder``, under its own config, of which ``overrides`` may change how far it goes.
+    """Go on with the run in ``folder`` under its own config; ``overrides`` may change how far it goes.
 
-    Raises ConfigError when there is none, or when it could not be the same run any more.
+    Raises ConfigError when there is no run, or when the overrides would make it another run.
     """
     before = open_run(folder)
     config = load_config(folder / "config.yaml", overrides=overrides)
@@ -40,7 +40,7 @@ def resume(folder: Path, *, overrides: Sequence[str] = (), listeners: Sequence[L
 
 
 def _check_search_is_the_same(folder: Path, now: SearchConfig, before: SearchConfig) -> None:
-    """Raise ConfigError when more than the budget of a search that is over was changed: it would be told, not done."""
+    """Raise ConfigError when more than the budget of a search that is over was changed: it would have no effect."""
     names = [name for name in SearchConfig.model_fields if getattr(now, name) != getattr(before, name)]
     changed = ", ".join(f"search.{name}" for name in names if name != "budget")
     if changed:

@@ -13,6 +13,7 @@ import numpy as np
 from ...env.concurrency import side_by_side
 from ...env.memrm.forecasting.ranking import spearman
 from ...env.statistics import nan_mean
+from ...env.summary import json_number
 from ...policies.lm import Ledger
 from ...policies.lm.budget import on_account
 from ...policies.policy import MemoryPolicy
@@ -31,7 +32,7 @@ class Verdict:
     keep: bool
     reason: str
     forecast: float = math.nan
-    """What it was ranked by, higher is better; NaN where there is nothing."""
+    """Higher is better; NaN where there is none."""
     ledger: Ledger = field(default_factory=Ledger, compare=False)
 
 
@@ -48,7 +49,7 @@ class Screen(Protocol):
     ) -> list[Verdict]:
         """Return one verdict per candidate, aligned.
 
-        ``trials`` are all so far, this generation's first ones too where it was stopped and goes on. Raises
+        ``trials`` are all so far; a search that goes on has some of this generation's among them. Raises
         BudgetExhausted or EndpointDown.
         """
         ...
@@ -99,7 +100,7 @@ class ForecastScreen:
         ledgers = {key: ledger for key, (_, ledger) in zip(new, forecasts, strict=True)}
         known |= {key: forecast for key, (forecast, _) in zip(new, forecasts, strict=True)}
         ranked = sorted({(known[policy.key], policy.key) for policy in candidates if not math.isnan(known[policy.key])})
-        worst = {key for _, key in ranked[: len(ranked) - raced(len(ranked), self.drop)]}
+        worst = {key for _, key in ranked[: len(ranked) - racing(len(ranked), self.drop)]}
         places = {key: f"{len(ranked) - i} of {len(ranked)}" for i, (_, key) in enumerate(ranked)}
 
         def verdict(key: str) -> Verdict:
@@ -120,7 +121,7 @@ class ForecastScreen:
             return await self.forecaster.forecast(policy), ledger
 
 
-def raced(candidates: int, drop: float) -> int:
+def racing(candidates: int, drop: float) -> int:
     """Return how many of the candidates race, where the share ``drop`` is dropped and none is promoted."""
     return candidates - int(drop * candidates)
 
@@ -139,12 +140,11 @@ class Screened:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        known = not math.isnan(self.rank_correlation)
-        return asdict(self) | {"rank_correlation": round(self.rank_correlation, 6) if known else None}
+        return asdict(self) | {"rank_correlation": json_number(self.rank_correlation)}
 
 
 def screened(trials: Sequence[Trial]) -> Screened | None:
-    """Return what the screen did so far; None where nothing was ranked."""
+    """Sum up what the screen did so far; None where nothing was ranked."""
     ranked = [trial for trial in trials if not math.isnan(trial.forecast)]
     if not ranked:
         return None

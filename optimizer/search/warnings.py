@@ -1,4 +1,4 @@
-"""What is said while a budget runs out."""
+"""Warnings while a budget runs out."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ...policies.lm import Consumed
 from ..config import BudgetLimits
 
 PERCENTS = (50, 80)
-"""Of each limit: when a warning is due."""
+"""Percents of a limit at which a warning is due."""
 
 
 def due_warnings(gone: Consumed, limits: BudgetLimits, said: Collection[str]) -> dict[str, str]:
-    """Return the warnings that are due and not ``said`` yet, by name; a limit's own name changes when it is raised.
+    """Return the warnings that are due and not ``said`` yet, by name; the name changes when the limit is raised.
 
-    Where a limit has passed both levels at once, the lower one's text is empty.
+    Where a limit has passed both percents at once, the lower warning is empty.
     """
     due = {}
     for what, limit in limits.model_dump().items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from ...data.json_files import write_json
 from ..search.comparison import COLUMNS, Variant
 from .plots import variants_plot
 from .table import count, number, signed, with_interval
@@ -23,11 +23,8 @@ def write_comparison(
     variants: Sequence[Variant], out: Path, *, about: Mapping[str, Any], stage_noun: str = "period"
 ) -> dict[str, Any]:
     """Write ``results.json``, ``table.md`` and ``plot.svg``; return what the first holds, ``about`` included."""
-    out.mkdir(parents=True, exist_ok=True)
-    values = [variant.as_json() for variant in variants]
-    result = {**about, "variants": values}
-    text = json.dumps(result, indent=2, ensure_ascii=False)
-    (out / "results.json").write_text(text + "\n", encoding="utf-8")
+    result = {**about, "variants": [variant.as_json() for variant in variants]}
+    write_json(out / "results.json", result, indent=2)
     (out / "table.md").write_text(markdown(variants, stage_noun=stage_noun), encoding="utf-8")
     (out / "plot.svg").write_text(variants_plot(variants) + "\n", encoding="utf-8")
     return result

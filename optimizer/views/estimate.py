@@ -13,12 +13,12 @@ from ...policies.assistant import ContextUse
 from ...policies.lm.providers import model_named
 from ..config import Config
 from ..models import notes
-from ..search.estimate import Spending
+from ..search.estimate import CostEstimate
 from .progress import clock_text
 from .table import count
 
 
-def show_estimate(spending: Spending, config: Config, console: Console) -> None:
+def show_estimate(spending: CostEstimate, config: Config, console: Console) -> None:
     """Print the table of an estimate, and what it says of the run of a priced config."""
     values = spending.as_json()
     table = Table(
@@ -60,18 +60,18 @@ def show_shown(shown: Mapping[str, ContextUse], config: Config, console: Console
         console.print(note, style="yellow", highlight=False, soft_wrap=True)
 
 
-def _end(spending: Spending) -> str:
+def _end(spending: CostEstimate) -> str:
     candidates = f"about {spending.candidates:,} of {spending.planned:,} candidates"
     if spending.ended_by == "generations":
         return f"The search ends when all its generations are done, after {candidates}."
     return f"The search ends when its share of search.budget.{spending.ended_by} is used up, after {candidates}."
 
 
-def _parts(spending: Spending) -> str:
+def _parts(spending: CostEstimate) -> str:
     return "Calls: " + ", ".join(f"{name} {calls:,}" for name, calls in spending.as_json()["parts"].items()) + "."
 
 
-def _time(spending: Spending, config: Config) -> str:
+def _time(spending: CostEstimate, config: Config) -> str:
     if spending.seconds is None:
         return "How long it takes is not known: that is the endpoint's to say."
     clock, here = clock_text(spending.seconds), config.stands_in

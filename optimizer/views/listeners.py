@@ -1,4 +1,4 @@
-"""Everything that hears of a run."""
+"""The listeners of a run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .tracking import Tracker
 
 
 def listeners_at(console: Console) -> list[Listener]:
-    """Return who hears of a run that is shown on ``console``; MLflow's view comes after the files that it keeps."""
+    """Return the listeners of a run that is shown on ``console``; MLflow comes after the report, which it keeps."""
     progress = Progress(console)
     return [ReportWriter(), Tracker(tell=progress.say), progress]
 
 
 def unseen_listeners() -> list[Listener]:
-    """Return who hears of a run that nobody looks at."""
+    """Return the listeners of a run that is not shown on a terminal."""
     return listeners_at(Console(quiet=True))

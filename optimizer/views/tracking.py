@@ -1,4 +1,4 @@
-"""MLflow's view of a study: the parent run is the study, each child run a trial. It can be rebuilt at any time."""
+"""MLflow's view of a study, which can be rebuilt at any time: the parent run is the study, a child run a trial."""
 
 from __future__ import annotations
 
@@ -56,11 +56,8 @@ class Tracker(Listener):
         """Raise ConfigError when the config's server does not answer; files are not looked at."""
         uri = None if config.tracking is None else config.tracking.uri
         if uri is not None and uri.startswith("http"):
-            try:
-                with _quiet():
-                    _client(uri).search_experiments(max_results=1)
-            except Exception as error:
-                raise _unusable(uri, error) from error
+            with _using(uri):
+                _client(uri).search_experiments(max_results=1)
 
     def begin(self, outcome: Outcome) -> None:
         """Open the parent run, or find it again, and add the trials it lacks.
@@ -70,22 +67,18 @@ class Tracker(Listener):
         tracking, uri = outcome.config.tracking, outcome.tracking_uri
         if tracking is None or uri is None:
             return
-        self.outcome, self._uri = outcome, uri
-        try:
-            with _quiet(), _alone_at(self._uri):
-                self._client = _client(self._uri)
-                self._experiment = _experiment_at(self._uri, tracking.experiment, self._client)
-                self._parent = self._find_parent()
-                children = self._search(f"tags.`{PARENT_TAG}` = '{self._parent}'")
-                for run in children:
-                    if TRIAL_TAG in run.data.tags:
-                        self._shown.add(int(run.data.tags[TRIAL_TAG]))
-                    else:
-                        self._client.delete_run(run.info.run_id)
-                for trial in self.outcome.study.trials:
-                    self._add(trial)
-        except Exception as error:
-            raise _unusable(self._uri, error) from error
+        self.outcome = outcome
+        with _using(uri), _alone_at(uri):
+            self._client = _client(uri)
+            self._experiment = _experiment_at(uri, tracking.experiment, self._client)
+            self._parent = self._find_parent()
+            for run in self._search(f"tags.`{PARENT_TAG}` = '{self._parent}'"):
+                if TRIAL_TAG in run.data.tags:
+                    self._shown.add(int(run.data.tags[TRIAL_TAG]))
+                else:
+                    self._client.delete_run(run.info.run_id)
+            for trial in self.outcome.study.trials:
+                self._add(trial)
         self._writes = True
 
     def trial(self, trial: Trial) -> None:
@@ -194,7 +187,7 @@ class Tracker(Listener):
 def logged_run(
     uri: str, *, experiment: str, name: str, params: Mapping[str, Any], clock: Callable[[], float] = time.time
 ) -> Iterator[Callable[[Mapping[str, float], int], None]]:
-    """Open a run in MLflow and yield what logs figures at a step; the run ends as what happens inside does.
+    """Open a run in MLflow and yield a function that logs figures at a step; the run fails if the block does.
 
     Figures that are NaN are left out. Raises ConfigError when the store cannot be used.
     """
@@ -203,14 +196,12 @@ def logged_run(
         return int(clock() * 1000)
 
     with _quiet():
-        try:
+        with _using(uri):
             with _alone_at(uri):
                 client = _client(uri)
                 place = _experiment_at(uri, experiment, client)
                 run = client.create_run(place, run_name=name, start_time=now()).info.run_id
             _log(client, run, now(), params=params)
-        except Exception as error:
-            raise _unusable(uri, error) from error
         try:
             yield lambda figures, step: _log(client, run, now(), metrics=figures, step=step)
         except BaseException:
@@ -240,7 +231,7 @@ def _log(
 
 
 def _experiment_at(uri: str, name: str, client: MlflowClient) -> str:
-    """Return the id of an experiment, which is made where it is missing; a local one keeps its artifacts beside it."""
+    """Return an experiment's id, and make it where it is missing; a local store keeps artifacts beside its file."""
     known = client.get_experiment_by_name(name)
     if known is not None:
         return str(known.experiment_id)
@@ -265,9 +256,15 @@ def _stay_local() -> None:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
-def _unusable(uri: str, error: Exception) -> ConfigError:
-    first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return ConfigError(f"tracking.uri: MLflow cannot use {uri}: {first_line}")
+@contextmanager
+def _using(uri: str) -> Iterator[None]:
+    """Keep MLflow quiet. Raises ConfigError when its store cannot be used."""
+    try:
+        with _quiet():
+            yield
+    except Exception as error:
+        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ConfigError(f"tracking.uri: MLflow cannot use {uri}: {first_line}") from error
 
 
 def serve(uri: str, *, host: str, port: int) -> NoReturn:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...data.errors import MnemotuneError
+
 CallRole = Literal["user", "reply", "write", "answer", "probe", "upper_bound", "propose", "generate", "embed"]
 """What a call is for: the simulated user's turn, the assistant's reply, a memory write, a question, a probe of the
 state, a question with the state given, a proposer's thought, scenario generation, an embedding."""
 
 CHARACTERS_PER_TOKEN = 4
-"""Used where nobody counts tokens."""
+"""For estimates, where no tokenizer counts."""
 BYTES_PER_TOKEN = 4
 """Bytes of UTF-8 that a token of memory's context has, for every model; what is left over is a token too."""
 MOST_TOKENS_AROUND_A_MESSAGE = 16
@@ -31,7 +33,7 @@ Vectors = NDArray[np.float32]
 """Shape ``(texts, dimensions)``, rows of length 1."""
 
 
-class LanguageModelError(RuntimeError):
+class LanguageModelError(MnemotuneError, RuntimeError):
     """A call failed for good; the message says which endpoint, why, and what to do."""
 
 
@@ -130,7 +132,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one call took."""
+    """What one call used."""
 
     input_tokens: int
     output_tokens: int
@@ -243,23 +245,18 @@ async def in_batches(texts: Sequence[str], embed: Callable[[Sequence[str]], Awai
     """Return the vectors of any number of texts, ``MOST_TEXTS`` of them a call of ``embed``."""
     starts = range(0, len(texts), MOST_TEXTS)
     parts = [await embed(texts[start : start + MOST_TEXTS]) for start in starts]
-    if not parts:
-        return Embedding(np.zeros((0, 0), dtype=np.float32))
-    usages = [part.usage for part in parts if part.usage is not None]
-    costs = [usage.cost_usd for usage in usages]
-    known = [cost for cost in costs if cost is not None]
-    usage = Usage(
-        sum(usage.input_tokens for usage in usages),
-        sum(usage.output_tokens for usage in usages),
-        sum(known) if len(known) == len(costs) else None,
-        cached=all(usage.cached for usage in usages),
-    )
-    return Embedding(np.concatenate([part.vectors for part in parts]), usage if usages else None)
+    spend = Spend()
+    for part in parts:
+        if part.usage is not None:
+            spend.add(part.usage)
+    usage = Usage(spend.input_tokens, spend.output_tokens, spend.cost_usd, cached=spend.cached == spend.calls)
+    vectors = np.concatenate([part.vectors for part in parts]) if parts else np.zeros((0, 0), dtype=np.float32)
+    return Embedding(vectors, usage if spend.calls else None)
 
 
 @dataclass(slots=True)
 class Spend:
-    """What the calls of one role took so far."""
+    """What the calls of one role have used so far."""
 
     calls: int = 0
     """Calls asked for, answered from the cache or not."""
@@ -274,19 +271,19 @@ class Spend:
         """Add one finished call."""
         self.add_spend(Spend(1, int(usage.cached), usage.input_tokens, usage.output_tokens, usage.cost_usd))
 
-    def add_spend(self, other: Spend) -> None:
-        """Add what ``other`` took."""
-        self.calls += other.calls
-        self.cached += other.cached
-        self.input_tokens += other.input_tokens
-        self.output_tokens += other.output_tokens
+    def add_spend(self, other: Spend, *, times: int = 1) -> None:
+        """Add what ``other`` used; subtract it where ``times`` is -1."""
+        self.calls += times * other.calls
+        self.cached += times * other.cached
+        self.input_tokens += times * other.input_tokens
+        self.output_tokens += times * other.output_tokens
         unknown = self.cost_usd is None or other.cost_usd is None
-        self.cost_usd = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
+        self.cost_usd = None if unknown else (self.cost_usd or 0.0) + times * (other.cost_usd or 0.0)
 
 
 @dataclass(slots=True)
 class Ledger:
-    """Spend by role."""
+    """What was spent by each role."""
 
     by_role: dict[CallRole, Spend] = field(default_factory=dict)
 
@@ -307,15 +304,8 @@ class Ledger:
         """Return what was added after ``earlier``, a copy of this ledger, was taken."""
         result = Ledger()
         for role, now in self.by_role.items():
-            then = earlier.by_role.get(role, Spend())
-            unknown = now.cost_usd is None or then.cost_usd is None
-            added = Spend(
-                now.calls - then.calls,
-                now.cached - then.cached,
-                now.input_tokens - then.input_tokens,
-                now.output_tokens - then.output_tokens,
-                None if unknown else (now.cost_usd or 0.0) - (then.cost_usd or 0.0),
-            )
+            added = replace(now)
+            added.add_spend(earlier.by_role.get(role, Spend()), times=-1)
             if added.calls:
                 result.by_role[role] = added
         return result

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from ...data.errors import MnemotuneError
 from .base import (
     CallRole,
     Completion,
@@ -30,7 +31,7 @@ AnswerT = TypeVar("AnswerT", Completion, Embedding)
 SECONDS_WRITTEN_AHEAD = 5.0
 
 
-class BudgetExhausted(Exception):  # noqa: N818 - an expected end, not an error
+class BudgetExhausted(MnemotuneError):  # noqa: N818 - an expected end, not an error
     """The next call could overshoot the budget; it was not made."""
 
 
@@ -70,8 +71,8 @@ class Consumed:
 class Budget:
     """Spending under limits.
 
-    A call is admitted only when its worst case still fits. So no limit is ever overshot, however many calls are under
-    way. What can be gone soon is written down ahead, so that a process that is killed forgets nothing.
+    A call is admitted only when its worst case still fits, so that no limit is ever overshot, however many calls are
+    under way. What can be gone soon is written down ahead, so that a process that is killed forgets nothing.
     """
 
     def __init__(
@@ -82,10 +83,10 @@ class Budget:
         clock: Callable[[], float] = time.monotonic,
         write_ahead: Callable[[Consumed], None] | None = None,
     ) -> None:
-        """Start spending now, after what ``earlier`` parts of the same run took.
+        """Start spending now, after what ``earlier`` parts of the same run used.
 
-        ``write_ahead`` is told, now and then, more than what is gone and what calls under way can take; it is told
-        again before that does not suffice.
+        ``write_ahead`` is called now and then, with more than is gone and than the calls under way can take. It is
+        called again before that is too little.
         """
         self.limits = limits
         self.calls = earlier.calls
@@ -101,7 +102,7 @@ class Budget:
 
     @property
     def seconds(self) -> float:
-        """Time since the start, and what earlier parts of the same run took."""
+        """Time since the start, and the seconds of earlier parts of the same run."""
         return self._clock() - self._start
 
     @property
@@ -124,7 +125,7 @@ class Budget:
         self.cover()
 
     def fits_later(self, worst: Usage) -> bool:
-        """Tell whether a call that does not fit now would fit if the calls under way took nothing."""
+        """Tell whether a call that does not fit now would fit if the calls under way used nothing."""
         limit = self.limits.calls
         return (limit is None or self.calls + 1 <= limit) and not self._problem(worst, 0, 0.0)
 
@@ -145,7 +146,7 @@ class Budget:
         Raises BudgetExhausted when another does not fit; then the call still holds what it held.
         """
         self.count(worst)
-        self._release(worst)
+        self._hold(worst, times=-1)
         try:
             self._reserve(worst)
         except BudgetExhausted:
@@ -155,7 +156,7 @@ class Budget:
 
     def end(self, worst: Usage) -> None:
         """Give back what was reserved for a call."""
-        self._release(worst)
+        self._hold(worst, times=-1)
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_result(None)
@@ -169,13 +170,10 @@ class Budget:
         usd = None if self.usd is None else self.usd + self._held_usd
         now, written = Consumed(self.calls, tokens, usd, self.seconds), self._written
         soon = now.seconds + SECONDS_WRITTEN_AHEAD / 2  # time passes without a call, too
-        if now.calls > written.calls or now.tokens > written.tokens or soon > written.seconds:
-            suffices = False
-        elif now.usd is None or written.usd is None:
-            suffices = now.usd is written.usd
-        else:
-            suffices = now.usd <= written.usd
-        if not suffices:
+        paid, paid_ahead = (math.inf if usd is None else usd for usd in (now.usd, written.usd))
+        needed = now.calls, now.tokens, soon, paid
+        ahead = written.calls, written.tokens, written.seconds, paid_ahead
+        if any(need > have for need, have in zip(needed, ahead, strict=True)):
             self._written = _ahead_of(now, self.limits)
             self._write_ahead(self._written)
 
@@ -185,13 +183,9 @@ class Budget:
             raise BudgetExhausted(problem)
         self._hold(worst)
 
-    def _hold(self, worst: Usage) -> None:
-        self._held_tokens += worst.tokens
-        self._held_usd += worst.cost_usd or 0.0
-
-    def _release(self, worst: Usage) -> None:
-        self._held_tokens -= worst.tokens
-        self._held_usd -= worst.cost_usd or 0.0
+    def _hold(self, worst: Usage, *, times: int = 1) -> None:
+        self._held_tokens += times * worst.tokens
+        self._held_usd += times * (worst.cost_usd or 0.0)
 
     def _problem(self, worst: Usage, held_tokens: int, held_usd: float) -> str:
         """Say which limit an attempt could overshoot; empty when there is none."""
@@ -209,7 +203,7 @@ class Budget:
 
 
 def _ahead_of(now: Consumed, limits: Limits) -> Consumed:
-    """Return what may be gone a little later: not so soon that writing costs time, and little beside the limits."""
+    """Return what may be gone a little later: late enough to write seldom, and little beside the limits."""
     return Consumed(
         now.calls + math.ceil((limits.calls or 200_000) / 200),
         now.tokens + math.ceil((limits.tokens or 10**9) / 200),
@@ -223,7 +217,7 @@ _account: ContextVar[Ledger | None] = ContextVar("account", default=None)
 
 @contextmanager
 def on_account(ledger: Ledger) -> Iterator[None]:
-    """Add to ``ledger`` what is taken from any budget within, by tasks that are started there too."""
+    """Add to ``ledger`` what any budget spends inside the block, also for tasks that are started there."""
     token = _account.set(ledger)
     try:
         yield
@@ -304,7 +298,7 @@ class MeteredEmbedder(Embedder):
 async def _within(
     budget: Budget, role: CallRole, worst: Usage, call: Callable[[Callable[[], None]], Awaitable[AnswerT]]
 ) -> AnswerT:
-    """Make a call that the budget admits; ``call`` takes what is to be called for each attempt without an answer."""
+    """Make a call once the budget admits it. ``call`` gets a function to be called for each unanswered attempt."""
     await _admission(budget, worst)
     limit = asyncio.timeout(budget.seconds_left)
     try:
@@ -328,7 +322,7 @@ async def _within(
 
 
 async def _admission(budget: Budget, worst: Usage) -> None:
-    """Admit a call as soon as it fits: what calls under way hold back is mostly given back."""
+    """Admit a call as soon as it fits: calls under way mostly give back some of what they hold."""
     while True:
         try:
             return budget.admit(worst)

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from tenacity import retry, retry_if_exception_message, stop_after_delay, wait_random
 
+from ...data.errors import MnemotuneError
 from .base import Completion, Usage
 
 BUSY_SECONDS = 60.0
 """Longest wait for another process that is writing."""
 
 
-class CacheError(RuntimeError):
+class CacheError(MnemotuneError, RuntimeError):
     """The cache file cannot be used; the message says why and what to do."""
 
 

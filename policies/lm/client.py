@@ -39,10 +39,10 @@ class ClientModel(LanguageModel):
             settings["response_format"] = {"type": "json_object"}
         messages = [message.as_json() for message in request.messages]
         try:
-            asked = self._client.chat.completions.create(model=self._name, messages=messages, **settings)
-            if not inspect.isawaitable(asked):
+            call = self._client.chat.completions.create(model=self._name, messages=messages, **settings)
+            if not inspect.isawaitable(call):
                 raise TypeError(f"{type(self._client).__name__} is not asynchronous; give an openai.AsyncOpenAI")
-            reply = await asked
+            reply = await call
         except Exception as error:
             if all(kind.__name__ != "OpenAIError" for kind in type(error).__mro__):
                 raise
@@ -60,8 +60,8 @@ class ClientModel(LanguageModel):
         """Return the server's count, or an estimate where it gives none."""
         if counted is not None:
             return Usage(counted.prompt_tokens, counted.completion_tokens, None)
-        asked = sum(len(message.text) for message in request.messages)
-        given, said = (math.ceil(size / CHARACTERS_PER_TOKEN) for size in (asked, len(text)))
+        size_in = sum(len(message.text) for message in request.messages)
+        given, said = (math.ceil(size / CHARACTERS_PER_TOKEN) for size in (size_in, len(text)))
         return Usage(given, said, None)
 
 

@@ -122,9 +122,9 @@ class Endpoint:
     async def post(
         self, path: str, body: Callable[[], bytes], *, role: CallRole, unanswered: Callable[[], None] | None = None
     ) -> object:
-        """Send JSON; return the JSON that the server answers. What it took, all attempts included, adds to the chain.
+        """Send JSON and return the JSON of the answer. The seconds of all attempts together are added to the chain.
 
-        ``body`` is made when its turn has come: many calls that wait with a long talk each would not fit into memory.
+        ``body`` is called when the call's turn has come: the bodies of all waiting calls would not fit into memory.
         ``unanswered`` is called for each attempt that was sent and not answered; what it raises ends the call.
         Raises LanguageModelError when there is no answer to be had.
         """
@@ -189,7 +189,7 @@ class Endpoint:
     def _connect(self) -> aiohttp.ClientSession:
         import aiohttp
 
-        # Servers mostly drop connections that idle for 5 s; ours go first, lest a request meets one that is just going.
+        # Servers mostly close connections that are idle for 5 s. We close ours first: no request meets a closing one.
         return aiohttp.ClientSession(
             headers=self._headers,
             timeout=aiohttp.ClientTimeout(total=self.config.timeout_seconds),
@@ -206,7 +206,7 @@ class Endpoint:
             await self._clock.sleep(start - now)
 
     def _wait(self, error: _AttemptError, attempt: int) -> float:
-        """Return the seconds until the next attempt: what the server said, else doubling ones, less up to a half."""
+        """Return the seconds until the next attempt: the server's, else doubling ones, less up to half by chance."""
         if error.retry_after:
             return error.retry_after
         backoff = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** (attempt - 1))

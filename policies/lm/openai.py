@@ -81,7 +81,7 @@ class OpenAIModel(_OpenAI):
             return await self._ask(request)
         key = cache_key(self._endpoint.url, request.repeat, self._body(request))
         lock = self._locks.setdefault(key, asyncio.Lock())
-        async with lock:  # whoever asks the same meanwhile waits for this answer
+        async with lock:  # equal requests wait for this answer
             known = self._cache.get(key)
             if known is not None:
                 return known
@@ -142,7 +142,7 @@ class OpenAIEmbedder(_OpenAI):
     async def _look_up(
         self, cache: ResponseCache, texts: Sequence[str], unanswered: Callable[[], None] | None
     ) -> Embedding:
-        """Ask only for the texts that nobody asked for; each is kept by itself, as others come with it next time."""
+        """Ask only for the texts that are not in the cache. Each is kept by itself: the next batch may be another."""
         keys = [cache_key(self._endpoint.url, 0, [self._body([text])]) for text in texts]
         async with AsyncExitStack() as stack:
             for key in sorted(set(keys)):  # in one order, so that no two calls wait for each other

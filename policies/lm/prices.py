@@ -47,7 +47,7 @@ class Prices(Record):
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The two with where they are from."""
         source = f"as of {self.date}" if self.source is None else f"{self.source}'s list, which can be out of date"
         return f"${self.input:g} in and ${self.output:g} out per million tokens ({source})"
@@ -63,8 +63,8 @@ class Prices(Record):
 def list_price(model: str, url: str) -> Prices | None:
     """Return what a model's tokens cost at an endpoint by its provider's list; None where no list says so.
 
-    Prices of prompts so long that they cost more, and of batches or priority, are left out. Where both prices are zero
-    the list has none: so it has it for models that are new or experimental.
+    Higher prices of very long prompts, and prices of batches and of priority, are left out. The list gives zero for
+    both prices of new and experimental models: that is no price.
     """
     provider = PROVIDERS.get(urlsplit(url).hostname or "")
     if provider is None:
@@ -72,13 +72,10 @@ def list_price(model: str, url: str) -> Prices | None:
     version, models = _listed()
     for name in (f"{provider}/{model}", model):
         row = models.get(name, {})
-        match row.get("litellm_provider"), row.get("input_cost_per_token"), row.get("output_cost_per_token"):
-            case listed, (float() | int()) as first, (float() | int()) as second if listed == provider and (
-                first,
-                second,
-            ) != (0, 0):
-                per_million = [round(1e6 * price, 6) for price in (first, second)]
-                return Prices(input=per_million[0], output=per_million[1], source=f"litellm {version}")
+        prices = [row.get(f"{kind}_cost_per_token") for kind in ("input", "output")]
+        known = [round(1e6 * price, 6) for price in prices if isinstance(price, float | int)]
+        if row.get("litellm_provider") == provider and len(known) == len(prices) and any(prices):
+            return Prices(input=known[0], output=known[1], source=f"litellm {version}")
     return None
 
 

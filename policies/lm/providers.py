@@ -2,7 +2,7 @@
 
 A name is ``PROVIDER`` or ``PROVIDER:ARGUMENT``. To add a provider, write a ``Provider`` and register it under its name
 in the group ``mnemotune.models`` or ``mnemotune.embedders``. What callers must know of a model before it is made is in
-``Provided``: nobody else tests a name.
+``Provided``: no other code tests a name.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from .lexical import DIMENSIONS, LexicalEmbedder
 from .openai import OpenAIEmbedder, OpenAIModel
 from .prices import Prices
 
-Made = TypeVar("Made")
+ModelT = TypeVar("ModelT")
 
 FREE = Prices(input=0, output=0, source="this machine")
 
 
 @dataclass(frozen=True, slots=True)
-class Provided(Generic[Made]):
+class Provided(Generic[ModelT]):
     """What a name stands for, before anything is made."""
 
     model: str
     """The model's own name, which its endpoint and price lists know."""
-    make: Callable[[EndpointConfig, ResponseCache | None], Made]
+    make: Callable[[EndpointConfig, ResponseCache | None], ModelT]
     """Makes it. An answer that the cache holds is not asked for again. Raises LanguageModelError."""
     remote: bool = True
     """Whether it is behind an endpoint: calls are paced and cost something, and answers are worth keeping. What is not
@@ -53,12 +53,12 @@ class Provided(Generic[Made]):
 
 
 @dataclass(frozen=True, slots=True)
-class Provider(Generic[Made]):
+class Provider(Generic[ModelT]):
     """Models of one kind."""
 
     usage: str
     """How they are named, for example ``openai:NAME``."""
-    read: Callable[[str], Provided[Made]]
+    read: Callable[[str], Provided[ModelT]]
     """Return what the text after the colon stands for; it is empty without a colon. Raises ValueError."""
 
 
@@ -75,8 +75,8 @@ def _openai_model(name: str) -> Provided[LanguageModel]:
 def _lexical(argument: str) -> Provided[Embedder]:
     if not argument.isdecimal() or int(argument) < 1:
         raise ValueError("the number of dimensions is missing")
-    made = LexicalEmbedder(dimensions=int(argument))
-    return Provided(made.name, lambda _, __: made, remote=False, stand_in=True, per_core=True)
+    embedder = LexicalEmbedder(dimensions=int(argument))
+    return Provided(embedder.name, lambda _, __: embedder, remote=False, stand_in=True, per_core=True)
 
 
 def _openai_embedder(name: str) -> Provided[Embedder]:
@@ -128,10 +128,10 @@ def embedder_named(name: str) -> Provided[Embedder]:
 
 
 def default_embedder(model: str) -> str:
-    """Return the embedder that goes with a language model where nobody names another.
+    """Return the embedder that goes with a language model where none is named.
 
-    With a stand-in, few dimensions: its figures are to come near the published ones. Nobody knows which embedding
-    models an endpoint has, so that none is asked without being named.
+    With a stand-in, few dimensions: its figures are to come near the published ones. It is not known which embedding
+    models an endpoint has, so that none is used without being named.
     """
     return f"lexical:{DIMENSIONS if model_named(model).stand_in else WIDE}"
 
@@ -144,7 +144,7 @@ def open_embedder(name: str, endpoint: EndpointConfig = EndpointConfig()) -> Emb
     return embedder_named(name).make(endpoint, None)
 
 
-def _named(name: str, registry: Registry[Provider[Made]]) -> Provided[Made]:
+def _named(name: str, registry: Registry[Provider[ModelT]]) -> Provided[ModelT]:
     prefix, _, argument = name.partition(":")
     try:
         return registry.get(prefix).read(argument)

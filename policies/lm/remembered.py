@@ -12,7 +12,7 @@ from .cache import ResponseCache, cache_key
 class Remembered(Wrapper):
     """A language model that never asks the same twice.
 
-    A call that is under way when nobody waits for it any more is still kept, for it is paid for: see ``settle``.
+    A call goes on when nobody waits for it any more, and its reply is kept, for it is paid for: see ``settle``.
     """
 
     def __init__(self, model: LanguageModel, cache: ResponseCache, *, where: str = "") -> None:
@@ -55,7 +55,7 @@ class Remembered(Wrapper):
     def _forget(self, key: str, done: asyncio.Task[Completion]) -> None:
         del self._under_way[key]
         if not done.cancelled():
-            done.exception()  # where nobody waits any more, nobody else would look at it
+            done.exception()  # else asyncio complains of an error that no caller waits for
 
 
 def _body(request: Request) -> Iterator[bytes]:

@@ -29,9 +29,9 @@ class SchemaError(ValueError):
 def fit(said: object, schema: Mapping[str, Any], *, heard: str) -> dict[str, Any]:
     """Return an object that keeps to a JSON schema: what was said, wherever that fits.
 
-    Elsewhere a string is all that was said, one of several values is the one most like what was ``heard``, a number is
-    the first that was heard, a truth value is false. Raises SchemaError when the schema asks for no object, has no end,
-    or holds a keyword that is not understood.
+    Where it does not fit, a string becomes all that was said, a choice the value most like what was ``heard``, a number
+    the first number heard, and a truth value false. Raises SchemaError when the schema does not ask for an object, has
+    no end, or holds an unknown keyword.
     """
     try:
         value = _Form(said, schema, heard).value(said, schema)
@@ -59,8 +59,8 @@ class _Form:
 
     @cached_property
     def heard_number(self) -> float:
-        found = _NUMBER.search(self.heard)
-        return float(found[0]) if found else 0.0
+        match = _NUMBER.search(self.heard)
+        return float(match[0]) if match else 0.0
 
     def value(self, said: object, schema: Mapping[str, Any]) -> Any:
         self.left -= 1
@@ -137,7 +137,7 @@ class _Form:
         given = list(said) if isinstance(said, list) and said else [said]
         given += given[-1:] * (least - len(given))
         try:
-            return [self.value(one, schema.get("items", {})) for one in given[:most]]
+            return [self.value(item, schema.get("items", {})) for item in given[:most]]
         except SchemaError:
             if least:
                 raise

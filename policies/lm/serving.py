@@ -58,19 +58,19 @@ def application(served: Served) -> web.Application:
 async def listening(served: Served, *, host: str, port: int) -> AsyncIterator[str]:
     """Serve inside the block, and let requests under way finish at its end.
 
-    Gives the URL for clients, with the port that was taken where ``port`` is 0. Raises OSError when it cannot listen.
+    Gives the URL for clients; where ``port`` is 0, a free port is chosen. Raises OSError when it cannot listen.
     """
     runner = web.AppRunner(
         application(served),
         access_log=None,
-        handler_cancellation=True,  # whoever hangs up does not want a reply any more
+        handler_cancellation=True,  # a client that hangs up wants no reply any more
         shutdown_timeout=GRACE_SECONDS,
     )
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()
-        name, taken = runner.addresses[0][:2]
-        yield f"http://{f'[{name}]' if ':' in name else name}:{taken}/v1"
+        name, bound = runner.addresses[0][:2]
+        yield f"http://{f'[{name}]' if ':' in name else name}:{bound}/v1"
     finally:
         await runner.cleanup()
 
@@ -83,7 +83,7 @@ class _Api:
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let no more in than there is room for, and tell every failure in OpenAI's form."""
+        """Let no more in than there is room for, and say every failure in OpenAI's form."""
         try:
             return await (self.admit(request, handler) if request.method == "POST" else handler(request))
         except ApiError as error:
@@ -94,7 +94,7 @@ class _Api:
             return _refusal(ApiError(400, "the request: its body cannot be unpacked; see Content-Encoding"))
         except LanguageModelError as error:
             return _refusal(ApiError(500, str(error)))
-        except Exception:  # noqa: BLE001 - told in the log
+        except Exception:  # noqa: BLE001 - the log has it
             _log.exception("%s %s", request.method, request.path)
             return _refusal(ApiError(500, "the server failed; its log says why"))
 
@@ -109,31 +109,31 @@ class _Api:
             self.here -= 1
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
-        asked = read_request(Chat, await request.read())
+        body = read_request(Chat, await request.read())
         model = self.served.model
-        _check_name(asked.model, model.name)
-        completion = await model.complete(Request(asked.conversation, role="reply", json_mode=asked.json_mode))
-        text, finish = asked.shaped(completion.text)
-        n = asked.n or 1
+        _check_name(body.model, model.name)
+        completion = await model.complete(Request(body.conversation, role="reply", json_mode=body.json_mode))
+        text, finish = body.shaped(completion.text)
+        n = body.n or 1
         usage = Usage(completion.usage.input_tokens, tokens(text) * n)
         reply = Reply(f"chatcmpl-{uuid4().hex}", int(self.served.clock()), model.name, text, finish, n, usage)
-        if not asked.stream:
+        if not body.stream:
             return web.json_response(reply.whole())
-        with_usage = asked.stream_options is not None and asked.stream_options.include_usage
+        with_usage = body.stream_options is not None and body.stream_options.include_usage
         return await _stream(request, reply, with_usage=with_usage)
 
     async def embeddings(self, request: web.Request) -> web.Response:
-        asked = read_request(Embeddings, await request.read())
+        body = read_request(Embeddings, await request.read())
         name = self.served.embedder.name
-        _check_name(asked.model, name)
-        rows = np.asarray((await self.served.embedder.embed(asked.input)).vectors, dtype="<f4")
-        if asked.dimensions not in {None, rows.shape[1]}:
+        _check_name(body.model, name)
+        rows = np.asarray((await self.served.embedder.embed(body.input)).vectors, dtype="<f4")
+        if body.dimensions not in {None, rows.shape[1]}:
             raise ApiError(400, f"dimensions: {name} has {rows.shape[1]} and no others", param="dimensions")
-        coded = asked.encoding_format == "base64"
+        coded = body.encoding_format == "base64"
         vectors = [base64.b64encode(row.tobytes()).decode() if coded else row.tolist() for row in rows]
         data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)]
-        taken = sum(map(tokens, asked.input))
-        usage = {"prompt_tokens": taken, "total_tokens": taken}
+        tokens_in = sum(map(tokens, body.input))
+        usage = {"prompt_tokens": tokens_in, "total_tokens": tokens_in}
         return web.json_response({"object": "list", "data": data, "model": name, "usage": usage})
 
     async def models(self, _: web.Request) -> web.Response:
@@ -165,10 +165,10 @@ class _Api:
         return ApiError(error.status, what)
 
 
-def _check_name(asked: str, *known: str) -> None:
-    if asked not in known:
+def _check_name(name: str, *known: str) -> None:
+    if name not in known:
         there_is = " and ".join(map(repr, known))
-        raise ApiError(404, f"no model {asked!r} here; there is {there_is}", param="model", code="model_not_found")
+        raise ApiError(404, f"no model {name!r} here; there is {there_is}", param="model", code="model_not_found")
 
 
 def _model(name: str) -> Json:

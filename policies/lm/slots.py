@@ -10,7 +10,7 @@ from itertools import count
 
 
 class Slots:
-    """So many places; whoever waits with the lowest ``urgency`` number comes next, the earliest of equals."""
+    """A number of places; the waiting call with the lowest ``urgency`` number comes next, the earliest of equals."""
 
     def __init__(self, places: int) -> None:
         """Start with all places free."""

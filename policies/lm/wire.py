@@ -7,15 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from ..replies import ReplyError, read_json_object
 from .base import CHARACTERS_PER_TOKEN, Message, Usage
@@ -43,22 +35,19 @@ class ApiError(Exception):
 
     @property
     def body(self) -> Json:
-        """What the client is told."""
-        kinds = {429: "requests", 500: "server_error"}
-        kind = kinds.get(self.status, "invalid_request_error")
+        """What the client gets."""
+        kind = {429: "requests", 500: "server_error"}.get(self.status, "invalid_request_error")
         return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
 
 
-class _Asked(BaseModel):
+class _Body(BaseModel):
     """What is not named here, such as ``seed``, is ignored: it changes nothing in what this model says."""
 
-    model_config = ConfigDict(extra="ignore")
+
+BodyT = TypeVar("BodyT", bound=_Body)
 
 
-AskedT = TypeVar("AskedT", bound=_Asked)
-
-
-def read_request(kind: type[AskedT], body: bytes) -> AskedT:
+def read_request(kind: type[BodyT], body: bytes) -> BodyT:
     """Return what a request asks for. Raises ApiError with status 400, which names the first field at fault."""
     try:
         return kind.model_validate_json(body)
@@ -79,7 +68,7 @@ _Refused = Annotated[Any, AfterValidator(_refuse)]
 """What would change the reply if it were not ignored."""
 
 
-class _Part(_Asked):
+class _TextPart(_Body):
     type: Literal["text"]
     text: str
 
@@ -92,9 +81,9 @@ def _parts(given: Any) -> Any:
     return [{"type": "text", "text": given}] if isinstance(given, str) else given
 
 
-class _Message(_Asked):
+class _Message(_Body):
     role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[list[_Part], Field(fail_fast=True), BeforeValidator(_parts)]
+    content: Annotated[list[_TextPart], Field(fail_fast=True), BeforeValidator(_parts)]
     tool_calls: _Refused = None
     function_call: _Refused = None
     audio: _Refused = None
@@ -104,11 +93,11 @@ class _Message(_Asked):
         return Message("system" if self.role == "developer" else self.role, text)
 
 
-class _Named(_Asked):
+class _Named(_Body):
     form: Annotated[Json, Field(alias="schema")]
 
 
-class _Format(_Asked):
+class _Format(_Body):
     type: Literal["text", "json_object", "json_schema"]
     named: Annotated[_Named | None, Field(alias="json_schema")] = None
 
@@ -119,14 +108,14 @@ class _Format(_Asked):
         return self
 
 
-class _StreamOptions(_Asked):
+class _StreamOptions(_Body):
     include_usage: bool = False
 
 
 _Stop = Annotated[str, Field(min_length=1)]
 
 
-class Chat(_Asked):
+class Chat(_Body):
     """A request for a chat completion."""
 
     model: str
@@ -183,7 +172,7 @@ class Chat(_Asked):
         return json.dumps(said if isinstance(said, dict) else {"reply": said}, ensure_ascii=False)
 
 
-class Embeddings(_Asked):
+class Embeddings(_Body):
     """A request for embeddings."""
 
     model: str
@@ -220,18 +209,15 @@ class Reply:
 
     def pieces(self, *, with_usage: bool) -> Iterator[Json]:
         """Yield it piece by piece: of each choice who speaks, its text bit by bit and its end; then the usage."""
-        rest = {"usage": None} if with_usage else {}
+        head = self._head("chat.completion.chunk") | ({"usage": None} if with_usage else {})
+        bits = [self.text[start : start + PIECE_CHARACTERS] for start in range(0, len(self.text), PIECE_CHARACTERS)]
+        deltas = [{"role": "assistant", "content": ""}, *({"content": bit} for bit in bits), {}]
         for i in range(self.n):
-            yield self._piece(i, {"role": "assistant", "content": ""}) | rest
-            for start in range(0, len(self.text), PIECE_CHARACTERS):
-                yield self._piece(i, {"content": self.text[start : start + PIECE_CHARACTERS]}) | rest
-            yield self._piece(i, {}, finish=self.finish) | rest
+            for delta in deltas:
+                choice = {"index": i, "delta": delta, "logprobs": None, "finish_reason": None if delta else self.finish}
+                yield {**head, "choices": [choice]}
         if with_usage:
-            yield {**self._head("chat.completion.chunk"), "choices": [], "usage": self._usage()}
-
-    def _piece(self, i: int, delta: dict[str, str], *, finish: str | None = None) -> Json:
-        choice = {"index": i, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return {**self._head("chat.completion.chunk"), "choices": [choice]}
+            yield {**head, "choices": [], "usage": self._usage()}
 
     def _head(self, kind: str) -> Json:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}

@@ -106,7 +106,7 @@ async def test_what_is_lost_in_reading_is_told_from_what_was_never_written(
     assert evaluation.stage_means("write") == [0.5, 0.5, 0.5]
     assert evaluation.stage_means("read") == [0.0, 0.5, 0.5]
     assert evaluation.stage_means("utilisation") == [0.5, 0.0, 0.0]
-    assert [stage.unreadable for stage in evaluation.groups[0].stages] == [2, 2, 2]
+    assert [stage.unparsable for stage in evaluation.groups[0].stages] == [2, 2, 2]
 
 
 def group_score(group: str, *stages: tuple[float, float, float]) -> GroupScore:
@@ -114,7 +114,7 @@ def group_score(group: str, *stages: tuple[float, float, float]) -> GroupScore:
     return GroupScore(
         group,
         tuple(
-            StageScore(floor, ceiling, Diagnosis(right, 1 - right, 0 * right, 0 * right, 4), unreadable=0)
+            StageScore(floor, ceiling, Diagnosis(right, 1 - right, 0 * right, 0 * right, 4), unparsable=0)
             for right, floor, ceiling in stages
         ),
     )
@@ -341,5 +341,5 @@ async def test_the_embedded_model_on_a_real_user_is_neither_blind_nor_perfect(
         "upper_bound": 44,
     }
     assert evaluation.ledger.total.cost_usd == 0.0
-    assert sum(stage.unreadable for score in evaluation.groups for stage in score.stages) == 0
+    assert sum(stage.unparsable for score in evaluation.groups for stage in score.stages) == 0
     assert all(write.error is None for stage in evaluation.episodes[0].stages for write in stage.writes)

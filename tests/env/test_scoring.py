@@ -66,7 +66,7 @@ def shares(diagnosis: Diagnosis) -> tuple[float, float, float, float]:
 
 def stage_score(accuracy: float, floor: float, ceiling: float, *, least_headroom: float | None = 0.05) -> StageScore:
     diagnosis = Diagnosis(accuracy, 1 - accuracy, 0.0, 0.0, 10)
-    return StageScore(floor, ceiling, diagnosis, unreadable=0, least_headroom=least_headroom)
+    return StageScore(floor, ceiling, diagnosis, unparsable=0, least_headroom=least_headroom)
 
 
 # The memory score
@@ -152,7 +152,7 @@ def test_accuracy_and_bounds_by_hand() -> None:
     (stage,) = group.stages
     assert (stage.accuracy, stage.floor, stage.ceiling) == pytest.approx((0.6, 0.25, 0.8))
     assert stage.memory_score == pytest.approx((0.6 - 0.25) / (0.8 - 0.25))
-    assert (stage.diagnosis.checks, stage.unreadable) == (5, 0)
+    assert (stage.diagnosis.checks, stage.unparsable) == (5, 0)
     assert (group.group, group.memory_score, group.accuracy) == ("shop", stage.memory_score, stage.accuracy)
 
 
@@ -220,7 +220,7 @@ def test_a_reply_that_cannot_be_read_is_counted() -> None:
     (stage,) = score_group(
         "shop", [(task, Episode("a", "k", (StageRecord(marks=marks),)), between(task, 0.0, 1.0))]
     ).stages
-    assert (stage.unreadable, stage.accuracy) == (1, 0.5)
+    assert (stage.unparsable, stage.accuracy) == (1, 0.5)
 
 
 def test_means_by_stage_are_over_the_groups_that_have_it() -> None:
@@ -234,7 +234,7 @@ def test_means_by_stage_are_over_the_groups_that_have_it() -> None:
 
 
 def test_a_stages_figures_have_names() -> None:
-    stage = StageScore(0.25, 0.75, Diagnosis(0.5, 0.3, 0.15, 0.05, 20), unreadable=0)
+    stage = StageScore(0.25, 0.75, Diagnosis(0.5, 0.3, 0.15, 0.05, 20), unparsable=0)
     names = ("accuracy", "floor", "ceiling", "memory_score", *FAILURE_KINDS)
     assert [value_of(stage, name) for name in names] == [0.5, 0.25, 0.75, 0.5, 0.3, 0.15, 0.05]
 
@@ -354,7 +354,7 @@ def scored(game: Game) -> GroupScore:
 
 
 def alike(a: StageScore, b: StageScore) -> bool:
-    flat = [(x.floor, x.ceiling, x.unreadable, *astuple(x.diagnosis)) for x in (a, b)]
+    flat = [(x.floor, x.ceiling, x.unparsable, *astuple(x.diagnosis)) for x in (a, b)]
     return flat[0] == pytest.approx(flat[1], nan_ok=True)
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from mnemotune.env import DialogueTrack
+from mnemotune.env.dialogue.protocol import Protocol
 from mnemotune.optimizer.config import Config, ConfigError, parse_config
-from mnemotune.optimizer.models import MeteredModels, open_models, protocol_of
+from mnemotune.optimizer.models import MeteredModels, open_models, track_of
 from mnemotune.policies.lm import Budget, BudgetExhausted, LanguageModelError, Limits, Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.prompts import default_templates
@@ -154,6 +156,12 @@ def test_a_call_that_could_cost_more_than_is_left_is_not_made() -> None:
     with pytest.raises(BudgetExhausted, match="overshoot"):
         ask(metered.cast.assistant)  # the endpoint does not exist: asking it would be another error
     assert metered.budget.calls == 0
+
+
+def protocol_of(settings: Config) -> Protocol:
+    track = track_of(settings)
+    assert isinstance(track, DialogueTrack)
+    return track.protocol
 
 
 def test_the_protocol_has_the_configs_rounds_and_the_bundled_texts() -> None:

@@ -1,4 +1,4 @@
-"""Ask a language model, check its reply, have it repaired, and keep what is good."""
+"""Ask a language model, check its reply, have it repaired, and keep the good reply."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 Reply = dict[str, Any]
 Check = Callable[[Reply], T]
-"""Returns what a reply says. Raises ReplyError with every problem, one a line, when it cannot be used."""
+"""Returns what a reply says. Raises ReplyError, with a line for each problem, when the reply cannot be used."""
 
 LONGEST_SHOWN = 8_000
-"""Characters of a bad reply, and of what is wrong with it, that the model is shown."""
+"""Characters of a bad reply, and of its problems, that the model is shown."""
 REPEATS_PER_ROUND = 100
 REPEATS_PER_TRIAL = 1_000_000
 
@@ -52,7 +52,7 @@ class GenerationPrompt:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Where one user is made: who is asked, with which numbers and texts, and the folder of what is finished."""
+    """What one user is made with: the model, the plan, the texts, and the folder of finished stages."""
 
     model: LanguageModel
     plan: GenerationPlan
@@ -71,7 +71,7 @@ class Desk:
         return value
 
     def kept(self, name: str, check: Check[T]) -> T | None:
-        """Return what a stage finished earlier says; None when it is to be made, also when its file is damaged."""
+        """Return what a stage finished earlier says; None when it is not finished, or its file is damaged."""
         reply = self.folder.read(name)
         if reply is None:
             return None
@@ -83,7 +83,7 @@ class Desk:
         return value
 
     def settled(self, name: str, reply: Reply, check: Check[T]) -> T:
-        """Keep a stage whose texts were verified one by one, when it still passes as a whole. Raises Dropped."""
+        """Check a stage whose texts were verified one by one as a whole, and keep it. Raises Dropped."""
         try:
             value = check(reply)
         except ReplyError as error:
@@ -100,9 +100,9 @@ class Desk:
     async def ask(
         self, name: str, prompt: GenerationPrompt, check: Check[T], *, lenient: Check[T] | None = None
     ) -> tuple[Reply, T]:
-        """Return a reply that passes its check, and what it says; a bad one is shown to the model with its mistakes.
+        """Return a reply that passes its check, and what it says; the model is shown a bad reply with its mistakes.
 
-        ``lenient`` checks the last reply that is asked for: better than none. Raises Dropped when none is usable.
+        ``lenient`` checks the last reply instead of ``check``. Raises Dropped when no reply is usable.
         """
         first = self._rendered(prompt)
         messages: tuple[Message, ...] = (Message("user", first),)
@@ -147,16 +147,16 @@ class Desk:
 
 
 Verify = Callable[[int, Sequence[str], int], Coroutine[Any, Any, str | None]]
-"""Says what is wrong with one of the texts, None when nothing is. Raises ReplyError when the verdict is unreadable."""
+"""Says what is wrong with a text, or None. Raises ReplyError when the verdict is unreadable."""
 Refine = Callable[[int, Sequence[str], str, int], Coroutine[Any, Any, str]]
-"""Writes one of the texts anew, given what is wrong with it."""
+"""Writes a text anew, given what is wrong with it."""
 
 
 async def settle(name: str, texts: Sequence[str], *, verify: Verify, refine: Refine, refinements: int) -> list[str]:
     """Verify texts side by side, and write those that fail anew until they pass.
 
-    Rounds keep step, so that the outcome does not hang on which reply comes first. Raises Dropped when a text still
-    fails after ``refinements`` rounds.
+    All texts finish a round before the next begins, so that the result does not depend on which reply comes first.
+    Raises Dropped when a text still fails after ``refinements`` rounds.
     """
     settled = list(texts)
     open_ = list(range(len(texts)))
@@ -179,7 +179,7 @@ async def settle(name: str, texts: Sequence[str], *, verify: Verify, refine: Ref
 
 
 async def _verdict(verify: Verify, i: int, texts: Sequence[str], round_: int) -> str | None:
-    """Return what is wrong; an empty text when the verdict cannot be read, which says nothing against the text."""
+    """Return what is wrong; empty when the verdict cannot be read, which says nothing against the text."""
     try:
         return await verify(i, texts, round_)
     except ReplyError:

@@ -1,4 +1,4 @@
-"""What a reply of each stage must be: every check says all that is wrong, so that one repair can mend it."""
+"""What a reply of each stage must be: a check lists every problem, so that a single repair can mend them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from ....data.dialogue.scenario import State
 from ....policies.replies import ReplyError
 from .asking import Reply, read_reply
-from .plan import MOST_STATES_TOLD, GenerationPlan
+from .plan import MOST_STATES_A_MESSAGE, GenerationPlan
 from .problems import LONGEST_NAME, LONGEST_TEXT, Problems, Schema, named, short, whole_number
 
 SHORTEST_GIVEAWAY = 4
@@ -79,11 +79,8 @@ def _draft(item: Any, where: str, plan: GenerationPlan, problems: Problems) -> D
     question = problems.text(fields.get("question"), f'{where}: "question"')
     listed = problems.items(fields.get("required_info"), f'{where}: "required_info"')
     names, infos = [], {}
-    for i, one in enumerate(listed, 1):
-        info = problems.fields(one, f"{where}, info type {i}")
-        if not info:
-            continue
-        name = problems.text(info.get("info_type"), f'{where}, info type {i}: "info_type"', longest=LONGEST_NAME)
+    for place, info in problems.rows(listed, f"{where}, info type"):
+        name = problems.text(info.get("info_type"), f'{place}: "info_type"', longest=LONGEST_NAME)
         names.append(name)
         infos[name] = _choices(info.get("info_choices"), f"{where}, {short(name)}", plan, problems)
     if len(listed) != plan.states_per_question:
@@ -94,7 +91,7 @@ def _draft(item: Any, where: str, plan: GenerationPlan, problems: Problems) -> D
 
 def _choices(value: Any, where: str, plan: GenerationPlan, problems: Problems) -> tuple[str, ...]:
     listed = problems.items(value, f"{where}: the choices")
-    choices = [problems.text(one, f"{where}: choice {c}", longest=LONGEST_NAME) for c, one in enumerate(listed, 1)]
+    choices = [problems.text(c, f"{where}: choice {i}", longest=LONGEST_NAME) for i, c in enumerate(listed, 1)]
     if len(choices) != plan.choices_per_state:
         problems.append(f"{where} has {len(choices)} choices; {plan.choices_per_state} are wanted")
     problems.distinct(choices, f"{where}: choices")
@@ -171,16 +168,13 @@ def check_events(reply: Reply, updated: Collection[str]) -> list[LifeEvent]:
     """Return the events; each changed state belongs to exactly one."""
     problems = Problems()
     events = []
-    for e, item in enumerate(problems.items(reply.get("events"), '"events"'), 1):
-        fields = problems.fields(item, f"event {e}")
-        if not fields:
-            continue
+    for place, fields in problems.rows(problems.items(reply.get("events"), '"events"'), "event"):
         given = fields.get("states")
-        listed = list(given) if isinstance(given, dict) else problems.items(given, f'event {e}: "states"')
-        states = tuple(problems.text(key, f"event {e}: a property") for key in listed)
+        listed = list(given) if isinstance(given, dict) else problems.items(given, f'{place}: "states"')
+        states = tuple(problems.text(key, f"{place}: a property") for key in listed)
         if not states:
-            problems.append(f"event {e} changes no property")
-        events.append(LifeEvent(states, problems.text(fields.get("event"), f'event {e}: "event"')))
+            problems.append(f"{place} changes no property")
+        events.append(LifeEvent(states, problems.text(fields.get("event"), f'{place}: "event"')))
     covered = [key for event in events for key in event.states]
     problems.keys(covered, updated, "properties of the events")
     problems.distinct(covered, "properties of the events")
@@ -194,8 +188,8 @@ def check_answers(reply: Reply, variants: Sequence[Sequence[str]]) -> list[str]:
     listed = problems.items(reply.get("answers"), '"answers"')
     answers = _numbered(listed, problems, by="variant", text="answer", called="answer", most=len(variants))
     for number, text in answers.items():
-        told = giveaways(text, variants[number - 1])
-        problems += [f"the answer of variant {number} names the value {value}" for value in told]
+        named_values = giveaways(text, variants[number - 1])
+        problems += [f"the answer of variant {number} names the value {value}" for value in named_values]
     problems.distinct(list(answers.values()), "answers")
     problems.refuse()
     return [answers[number] for number in range(1, len(variants) + 1)]
@@ -205,7 +199,7 @@ def _numbered(
     items: Sequence[Any], problems: Problems, *, by: str, text: str, called: str, most: int
 ) -> dict[int, str]:
     """Return the texts by their numbers from 1 to ``most``; note which are unknown, there twice or missing."""
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for item in items:
         fields = problems.fields(item, f"an item with {by} and {text}")
         if not fields:
@@ -213,12 +207,12 @@ def _numbered(
         number = whole_number(fields.get(by))
         if number is None or not 1 <= number <= most:
             problems.append(f"{named(fields.get(by))} is no {by}; 1 to {most} are")
-        elif number in found:
+        elif number in texts:
             problems.append(f"{by} {number} has more than one {called}")
         else:
-            found[number] = problems.text(fields.get(text), f"the {called} of {by} {number}")
-    problems += [f"{by} {n} has no {called}" for n in range(1, most + 1) if n not in found]
-    return found
+            texts[number] = problems.text(fields.get(text), f"the {called} of {by} {number}")
+    problems += [f"{by} {n} has no {called}" for n in range(1, most + 1) if n not in texts]
+    return texts
 
 
 def check_new_answer(reply: Reply, values: Sequence[str], others: Collection[str]) -> str:
@@ -254,30 +248,27 @@ def _stands_in(value: str, text: str) -> bool:
 
 
 def check_first_queries(reply: Reply, state: State, *, once: bool) -> list[Opening]:
-    """Return the first messages, which tell the whole initial state; ``once`` refuses what is told twice."""
+    """Return the first messages, which tell the whole initial state; ``once`` refuses a value that is told twice."""
     problems = Problems()
     openings = []
     listed = problems.items(reply.get("queries"), '"queries"')
-    for q, item in enumerate(listed, 1):
-        fields = problems.fields(item, f"message {q}")
-        if not fields:
-            continue
-        query = problems.text(fields.get("query"), f'message {q}: "query"')
-        exposed = problems.fields(fields.get("exposed_states"), f'message {q}: "exposed_states"')
-        if isinstance(fields.get("exposed_states"), dict) and not 1 <= len(exposed) <= MOST_STATES_TOLD:
-            problems.append(f"message {q} tells {len(exposed)} properties; 1 to {MOST_STATES_TOLD} are wanted")
+    for place, fields in problems.rows(listed, "message"):
+        query = problems.text(fields.get("query"), f'{place}: "query"')
+        exposed = problems.fields(fields.get("exposed_states"), f'{place}: "exposed_states"')
+        if isinstance(fields.get("exposed_states"), dict) and not 1 <= len(exposed) <= MOST_STATES_A_MESSAGE:
+            problems.append(f"{place} tells {len(exposed)} properties; 1 to {MOST_STATES_A_MESSAGE} are wanted")
         for key, value in exposed.items():
             if key not in state:
-                problems.append(f"message {q}: {short(key)} is no property")
+                problems.append(f"{place}: {short(key)} is no property")
             elif value != state[key]:
-                problems.append(f"message {q}: {key} is {state[key]}, not {named(value)}")
+                problems.append(f"{place}: {key} is {state[key]}, not {named(value)}")
         openings.append(Opening({key: state[key] for key in exposed if key in state}, query))
-    told = [key for opening in openings for key in opening.exposed]
-    problems += [f"no message tells {key}" for key in state if key not in told]
+    exposed_keys = [key for opening in openings for key in opening.exposed]
+    problems += [f"no message tells {key}" for key in state if key not in exposed_keys]
     if len(listed) > len(state):
         problems.append(f"there are {len(listed)} messages for {len(state)} properties")
     if once:
-        problems.distinct(told, "told properties")
+        problems.distinct(exposed_keys, "told properties")
     problems.distinct([opening.query for opening in openings], "messages")
     problems.refuse()
     return openings

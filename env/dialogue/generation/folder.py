@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ....data.errors import MnemotuneError
 from ....data.json_files import read_json, write_json
 
 PLAN = "plan.json"
@@ -18,7 +19,7 @@ FREE = ("users", "attempts", "refinements")
 """Numbers of a plan that may change on the way: what is finished would be the same."""
 
 
-class GenerationError(ValueError):
+class GenerationError(MnemotuneError, ValueError):
     """Say why users cannot be made in a folder, and what to do."""
 
 
@@ -58,7 +59,7 @@ def open_user(parts: Path, index: int, user: str) -> UserFolder:
 
 
 def claim(parts: Path, settings: Mapping[str, Any]) -> None:
-    """Note what users are made from in a new folder; go on in an old one only with the same.
+    """Note in a new folder what its users are made from; go on in an old folder only with the same settings.
 
     Raises GenerationError naming what differs.
     """
@@ -72,9 +73,9 @@ def claim(parts: Path, settings: Mapping[str, Any]) -> None:
             name for name in sorted({*before, *settings} - set(FREE)) if before.get(name) != settings.get(name)
         ]
         if differing:
-            told = "; ".join(f"{n} was {_short(before.get(n))} and is {_short(settings.get(n))}" for n in differing)
+            changes = "; ".join(f"{n} was {_short(before.get(n))} and is {_short(settings.get(n))}" for n in differing)
             raise GenerationError(
-                f"{parts}: holds users made from other settings: {told}. Go on with the same settings, name another "
+                f"{parts}: holds users made from other settings: {changes}. Go on with the same settings, name another "
                 f"folder with --parts, or move this one away to begin anew"
             )
     write_json(parts / PLAN, settings)

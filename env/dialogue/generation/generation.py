@@ -1,4 +1,4 @@
-"""Users side by side, each from its last finished stage on; one that fails touches no other."""
+"""Users side by side, each from its last finished stage on; a user that fails touches no other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .texts import GenerationTexts, default_texts
 from .user import make_user
 
 USERS_AT_ONCE = 16
-"""Users under way at once: the fewer, the more are finished when a budget ends the run."""
+"""Users under way at once: with fewer, more users are finished when a budget ends the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,11 @@ async def generate(
     model_name: str | None = None,
     tell: Callable[[GenerationProgress], None] = lambda _: None,
 ) -> Generated:
-    """Make the users of a plan; ``parts`` keeps what is finished, so that the same call goes on after an interruption.
+    """Make the users of a plan; ``parts`` keeps the finished stages, so that the same call goes on after a stop.
 
-    A user whose replies cannot be used, or one of whose calls fails, is dropped; the same call tries it again.
-    Raises GenerationError when ``parts`` holds users made from other settings or is in use, PersonaError, and
-    EndpointDown and BudgetExhausted, which end the run; what is finished stays.
+    A user is dropped when its replies cannot be used or a call of it fails; the same call tries it again.
+    Raises PersonaError, and GenerationError when ``parts`` is in use or holds users made from other settings.
+    EndpointDown and BudgetExhausted end the run; finished stages stay.
     """
     people = setup.people()
     try:

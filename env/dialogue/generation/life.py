@@ -1,4 +1,4 @@
-"""What follows from a life without asking anybody: dates, answers to choose from, counts, and the scenario itself."""
+"""What follows from a life without a model: dates, the combinations that are answered, counts, and the scenario."""
 
 from __future__ import annotations
 

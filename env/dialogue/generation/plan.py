@@ -12,8 +12,8 @@ from pydantic import Field, model_validator
 from ....data.dialogue.generator import START, add_months
 from ....data.record import Record
 
-MOST_STATES_TOLD = 3
-"""States that one opening message tells at most, in the initial period."""
+MOST_STATES_A_MESSAGE = 3
+"""States that an opening message of the initial period tells at most."""
 LANGUAGES: Mapping[str, str] = {"en": "English", "zh": "Chinese"}
 
 Positive = Annotated[int, Field(ge=1)]
@@ -94,11 +94,10 @@ class GenerationPlan(Record):
 def most_user_calls(plan: GenerationPlan, *, personas: bool) -> int:
     """Return the most calls that one user can take.
 
-    Each of the replies asked for once (profile where there are ``personas``, questions, merge, unified choices, initial
-    state and first messages; update, events and messages of each period; answers of each question) takes at most
-    ``attempts`` calls. Each answer and message is verified once, and then at most ``refinements`` times written anew,
-    with ``attempts`` calls, and verified again. A request that an endpoint does not answer is sent again by the client
-    within the same call.
+    A reply takes at most ``attempts`` calls. Replies are: profile (with ``personas``), questions, merge, unified
+    choices, initial state and first messages; update, events and messages of each period; answers of each question.
+    Each answer and message is verified once. At most ``refinements`` times it is written anew, with ``attempts`` calls,
+    and verified again. A request that the client sends again is the same call.
     """
     replies = int(personas) + 5 + 3 * plan.periods + plan.questions
     texts = plan.questions * plan.most_variants + plan.states + plan.periods * (plan.changes_per_period + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ....data.dialogue.scenario import State
@@ -53,6 +53,13 @@ class Problems(list[str]):
             return value
         self.append(f"{where} must be an object, not {named(value)}")
         return {}
+
+    def rows(self, values: Sequence[Any], where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the objects of a list that are not empty, each after its place; note items that are none."""
+        for n, value in enumerate(values, 1):
+            fields = self.fields(value, f"{where} {n}")
+            if fields:
+                yield f"{where} {n}", fields
 
     def distinct(self, values: Sequence[str], where: str) -> None:
         """Note what is there twice."""

@@ -19,7 +19,7 @@ from .checks import (
     read_number,
 )
 from .life import Life, answered
-from .plan import MOST_STATES_TOLD
+from .plan import MOST_STATES_A_MESSAGE
 from .problems import Schema
 from .stages import as_json, braced_schema, dates, schema_lines
 
@@ -66,7 +66,7 @@ async def first_openings(desk: Desk, life: Life) -> list[Opening]:
         "profile": life.profile.formatted_str,
         "state": as_json(life.initial),
         "schema": braced_schema(life.schema),
-        "most": str(MOST_STATES_TOLD),
+        "most": str(MOST_STATES_A_MESSAGE),
     }
     name = "queries-00"
     lenient = partial(check_first_queries, state=life.initial, once=False)

@@ -4,62 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from typing import Annotated
 
-from ....policies.prompts import TextSet
-
-REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = {
-    "profile": ("persona",),
-    "questions": ("profile", "questions", "states", "choices"),
-    "merge_schema": ("questions",),
-    "unify_choices": ("types", "choices"),
-    "initial_state": ("profile", "schema"),
-    "update": ("schema", "state", "counts", "changes", "most"),
-    "events": ("updates",),
-    "answers": ("question", "variants"),
-    "check_answer": ("question", "state", "choices"),
-    "refine_answer": ("question", "answer", "state", "others", "problem"),
-    "first_queries": ("state", "schema", "most"),
-    "update_queries": ("events", "schema"),
-    "check_query": ("query", "schema"),
-    "refine_query": ("query", "state", "schema", "problem"),
-    "repair": ("problems",),
-}
-OPTIONAL_SLOTS: Mapping[str, tuple[str, ...]] = {
-    "profile": ("language",),
-    "questions": ("start_date", "language"),
-    "initial_state": ("start_date",),
-    "update": ("profile", "history", "period_start", "period_end", "language"),
-    "events": ("profile", "summary", "period_start", "period_end", "language"),
-    "answers": ("language",),
-    "refine_answer": ("language",),
-    "first_queries": ("profile", "start_date", "language"),
-    "update_queries": ("profile", "period_start", "period_end", "language"),
-    "refine_query": ("language",),
-}
+from ....policies.prompts import Slots, TextSet
 
 
 class GenerationTexts(TextSet):
     """What each stage of a generation asks."""
 
     bundle = "generation.yaml"
-    required_slots = REQUIRED_SLOTS
 
-    profile: str
-    questions: str
-    merge_schema: str
-    unify_choices: str
-    initial_state: str
-    update: str
-    events: str
-    answers: str
-    check_answer: str
-    refine_answer: str
-    first_queries: str
-    update_queries: str
-    check_query: str
-    refine_query: str
-    repair: str
+    profile: Annotated[str, Slots(("persona",), ("language",))]
+    questions: Annotated[str, Slots(("profile", "questions", "states", "choices"), ("start_date", "language"))]
+    merge_schema: Annotated[str, Slots(("questions",))]
+    unify_choices: Annotated[str, Slots(("types", "choices"))]
+    initial_state: Annotated[str, Slots(("profile", "schema"), ("start_date",))]
+    update: Annotated[
+        str,
+        Slots(
+            ("schema", "state", "counts", "changes", "most"),
+            ("profile", "history", "period_start", "period_end", "language"),
+        ),
+    ]
+    events: Annotated[str, Slots(("updates",), ("profile", "summary", "period_start", "period_end", "language"))]
+    answers: Annotated[str, Slots(("question", "variants"), ("language",))]
+    check_answer: Annotated[str, Slots(("question", "state", "choices"))]
+    refine_answer: Annotated[str, Slots(("question", "answer", "state", "others", "problem"), ("language",))]
+    first_queries: Annotated[str, Slots(("state", "schema", "most"), ("profile", "start_date", "language"))]
+    update_queries: Annotated[str, Slots(("events", "schema"), ("profile", "period_start", "period_end", "language"))]
+    check_query: Annotated[str, Slots(("query", "schema"))]
+    refine_query: Annotated[str, Slots(("query", "state", "schema", "problem"), ("language",))]
+    repair: Annotated[str, Slots(("problems",))]
 
     @property
     def digest(self) -> str:

@@ -52,11 +52,11 @@ def _finished(desk: Desk) -> Scenario | None:
 
 async def _live(desk: Desk, life: Life) -> Texts:
     """Let the periods pass, while the texts of each are written; then answer the questions."""
-    periods: list[Running[tuple[list[LifeEvent], list[Opening]]]] = [start(_tell_first(desk, life))]
+    periods: list[Running[tuple[list[LifeEvent], list[Opening]]]] = [start(_write(desk, life, 0))]
     try:
         for period in range(1, desk.plan.periods + 1):
             life.changes.append(await _unless_failed(change(desk, life), periods))
-            periods.append(start(_tell_later(desk, life, period)))
+            periods.append(start(_write(desk, life, period)))
         answers = side_by_side(answer_question(desk, life, q) for q in range(len(life.drafts)))
         answered, written = await both(answers, side_by_side(running.result() for running in periods))
     except BaseException:
@@ -74,10 +74,9 @@ async def _unless_failed(coroutine: Coroutine[Any, Any, Any], under_way: list[Ru
     return result
 
 
-async def _tell_first(desk: Desk, life: Life) -> tuple[list[LifeEvent], list[Opening]]:
-    return [], await first_openings(desk, life)
-
-
-async def _tell_later(desk: Desk, life: Life, period: int) -> tuple[list[LifeEvent], list[Opening]]:
+async def _write(desk: Desk, life: Life, period: int) -> tuple[list[LifeEvent], list[Opening]]:
+    """Return a period's events and opening messages; the initial period has no events."""
+    if period == 0:
+        return [], await first_openings(desk, life)
     events = await tell_events(desk, life, period)
     return events, await later_openings(desk, life, period, events)

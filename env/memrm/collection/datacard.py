@@ -21,7 +21,7 @@ WHAT = (
     "that the write changed; it is lost when the model does not read it from the new memory. A row is HARMFUL when a "
     "fact is lost. The model is asked in several prompts, which are the track's. It must be right in each of them, or "
     "in none; writes with a fact in between are left out, unless another fact is lost. From a memory it reads the "
-    "lines that were written from messages that told the fact, in their order, and nothing else: unrelated lines "
+    "lines that were written from messages that state the fact, in their order, and nothing else: unrelated lines "
     "neither help nor hinder."
 )
 

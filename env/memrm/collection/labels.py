@@ -112,9 +112,9 @@ class Labeller:
 
     def _facts_in(self, messages: Sequence[Message]) -> dict[str, Fact]:
         """Return the facts that messages tell, the newest of each key."""
-        return {fact.key: fact for message in messages for fact in self._told_by(message)}
+        return {fact.key: fact for message in messages for fact in self._facts_of(message)}
 
-    def _told_by(self, message: Message) -> Sequence[Fact]:
+    def _facts_of(self, message: Message) -> Sequence[Fact]:
         return () if message.role == "assistant" else self._facts_by_source.get(message.content, ())
 
     async def _labels(self, write: _Write) -> list[FactLabel] | None:
@@ -163,7 +163,7 @@ class Labeller:
 
     def _source(self, key: str, write: _Write) -> int | None:
         """Return the place of the last evicted message that tells a fact of a key."""
-        places = (i for i, m in enumerate(write.messages) if any(fact.key == key for fact in self._told_by(m)))
+        places = (i for i, m in enumerate(write.messages) if any(fact.key == key for fact in self._facts_of(m)))
         return max(places, default=None)
 
 

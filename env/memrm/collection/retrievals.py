@@ -18,7 +18,7 @@ async def retrieve(
 ) -> list[Retrieval]:
     """Return what a policy's memory brings back before each check: it hears what was heard in an episode, and writes.
 
-    ``model`` writes; nobody else of the cast is asked, but the embedder. Raises what the model raises.
+    ``model`` writes; of the cast only the embedder is used. Raises what the model raises.
     """
     assistant = cast.assistant_under(policy.with_hints(track.hints(task)), model, cast.embedder)
     facts, sources = facts_by_source(task), dict[str, tuple[str, ...]]()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from ....policies.lm import Message
 from ....policies.memory import MemoryEvent
@@ -15,8 +15,7 @@ from ..rows.retrievals import Retrieval
 ProbabilityOf = dict[MemoryEvent, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(NamedTuple):
     """What is before a model when a question comes, in numbers."""
 
     present: float
@@ -40,13 +39,10 @@ def features_of(retrievals: Sequence[Retrieval], reward: RewardModel) -> list[Fe
 
 
 def _features(retrieval: Retrieval, probability: ProbabilityOf) -> Features:
-    newest = [_present(texts[-1], retrieval, probability) for texts in retrieval.needs]
-    older = [
-        max((_present(text, retrieval, probability) for text in texts[:-1]), default=0.0) for texts in retrieval.needs
-    ]
+    present = [[_present(text, retrieval, probability) for text in texts] for texts in retrieval.needs]
     return Features(
-        present=math.prod(newest),
-        outdated=math.fsum(older),
+        present=math.prod(newest for *_, newest in present),
+        outdated=math.fsum(max(older, default=0.0) for *older, _ in present),
         buffered=sum(texts[-1] in retrieval.buffered for texts in retrieval.needs) / len(retrieval.needs),
         words=sum(len(line.split()) for line in retrieval.lines),
         lines=len(retrieval.lines),

@@ -24,7 +24,7 @@ TREES = {"n_estimators": 100, "max_depth": 4, "learning_rate": RATE, "subsample"
 MOST_EPISODES = 400
 """That a forecast is fitted on."""
 
-FEATURES = 6
+FEATURES = len(Features._fields)
 """Numbers of a question that the trees see."""
 
 Index = Annotated[int, Field(ge=-1)]
@@ -90,11 +90,9 @@ class Forecast(Record):
 
 def feature_table(features: Sequence[Features]) -> NDArray[np.float64]:
     """Return what the trees see, a row for each question; shape ``(questions, FEATURES)``."""
-    rows = [
-        (f.present, f.outdated, f.buffered, np.log1p(f.words), np.log1p(f.lines), np.log1p(f.buffer_words))
-        for f in features
-    ]
-    return np.array(rows, dtype=np.float64).reshape(len(rows), FEATURES)
+    table = np.array(features, dtype=np.float64).reshape(len(features), FEATURES)
+    table[:, 3:] = np.log1p(table[:, 3:])  # words and lines
+    return table
 
 
 def fit_forecast(logs: Iterable[RetrievalLog], reward: RewardModel, *, seed: int) -> Forecast:

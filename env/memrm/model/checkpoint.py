@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
+from ....data.errors import MnemotuneError
 from ....data.record import Record, first_problem
 from .render import TEMPLATE
 from .tokens import Tokens, load_tokens
@@ -22,7 +23,7 @@ ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 FORMAT = "mnemotune-memrm"
 
 
-class CheckpointError(ValueError):
+class CheckpointError(MnemotuneError, ValueError):
     """Say why a checkpoint cannot be used, naming the file."""
 
 

@@ -62,7 +62,7 @@ def score_prompts(model: MemRM, prompts: Sequence[str]) -> Scores:
     for text in prompts:
         ids = tuple(model.tokens.tokenizer.encode(text, add_special_tokens=False).ids) if text.strip() else ()
         encoded.append([Ids((), ids)] if 0 < len(ids) <= model.card.window else None)
-    return model.p_safe(model.differences([own[0] for own in encoded if own is not None]), encoded)
+    return model.p_safe(model.differences(encoded), encoded)
 
 
 def load_memgym(folder: Path, *, base: str | None = None, window: int = WINDOW) -> MemRM:
@@ -123,8 +123,6 @@ def _as_memgym(row: Row) -> MemGymRow:
             "messages": evicted,
             "prompt": text,
             "input": text,
-            "recorded_action": "",
-            "predicted_action": "",
             "diverged": row.label == "HARMFUL",
             "n_compactions_active": 1,
             "active_summary_chars": sum(map(len, row.after)),
@@ -132,6 +130,5 @@ def _as_memgym(row: Row) -> MemGymRow:
             "original_msgs": len(row.evicted),
             "filtered_msgs": 0,
             "provenance": {"written_by": "mnemotune", "policy": row.policy, "stage": row.stage},
-            "split": "",
         }
     )

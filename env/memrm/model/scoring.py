@@ -63,7 +63,7 @@ class MemRM:
         text, and one with a statement beyond the window.
         """
         prompts = self.encode(events)
-        return self.p_safe(self.differences([ids for own in prompts if own is not None for ids in own]), prompts)
+        return self.p_safe(self.differences(prompts), prompts)
 
     def is_foreign(self, texts: Iterable[str]) -> bool:
         """Tell whether texts are unlike those that the model learned from: another language, code, or no text."""
@@ -87,40 +87,38 @@ class MemRM:
             by_event[i] = ids if all(len(prompt.whole) <= self.card.window for prompt in ids) else None
         return by_event
 
-    def differences(self, prompts: Sequence[Ids]) -> Scores:
-        """Return the logit of safe minus that of harmful for each prompt; equal ones are read once."""
+    def differences(self, prompts: Prompts) -> Scores:
+        """Return the logit of safe minus that of harmful for each prompt of all events; equal ones are read once."""
         if len(self._read) > MOST_KEPT:
             self.forget()
-        new = [ids for ids in dict.fromkeys(prompts) if ids not in self._read]
+        every = [ids for own in prompts if own is not None for ids in own]
+        new = [ids for ids in dict.fromkeys(every) if ids not in self._read]
         for i, logits in self._logits(new):
             self._read[new[i]] = float(logits[0]) - float(logits[1])
-        return np.array([self._read[ids] for ids in prompts], dtype=np.float64)
+        return np.array([self._read[ids] for ids in every], dtype=np.float64)
 
     def forget(self) -> None:
         """Read every prompt anew from now on."""
         self._read.clear()
 
     def _logits(self, prompts: Sequence[Ids]) -> Iterator[tuple[int, Logits]]:
-        given = dict(enumerate(prompts))
+        most = self._batch_tokens
         groups: dict[tuple[int, ...], list[int]] = {}
-        for i, ids in given.items():
+        for i, ids in enumerate(prompts):
             groups.setdefault(ids.prefix, []).append(i)
         shared = sorted((prefix for prefix, group in groups.items() if prefix and len(group) > 1), key=len)
-        alone = {i: ids.whole for i, ids in given.items() if not ids.prefix or len(groups[ids.prefix]) == 1}
-        for some in self._batches(sorted(alone, key=lambda i: len(alone[i])), lambda i: len(alone[i])):
+        alone = {i: ids.whole for i, ids in enumerate(prompts) if not ids.prefix or len(groups[ids.prefix]) == 1}
+        for some in batched(sorted(alone, key=lambda i: len(alone[i])), lambda i: len(alone[i]), most=most):
             yield from zip(some, self._runner.answer(padded([alone[i] for i in some])), strict=True)
-        for prefixes in self._batches(shared, len):
+        for prefixes in batched(shared, len, most=most):
             past = self._runner.read(padded(prefixes))
             longest = len(prefixes[-1])
             members = [(row, i) for row, prefix in enumerate(prefixes) for i in groups[prefix]]
-            members.sort(key=lambda member: len(given[member[1]].suffix))
-            for batch in self._batches(members, lambda member: longest + len(given[member[1]].suffix)):  # noqa: B023
+            members.sort(key=lambda member: len(prompts[member[1]].suffix))
+            for batch in batched(members, lambda m: longest + len(prompts[m[1]].suffix), most=most):  # noqa: B023
                 rows = np.array([row for row, _ in batch], dtype=np.int64)
-                logits = self._runner.answer(padded([given[i].suffix for _, i in batch]), past, rows)
+                logits = self._runner.answer(padded([prompts[i].suffix for _, i in batch]), past, rows)
                 yield from zip((i for _, i in batch), logits, strict=True)
-
-    def _batches(self, items: Sequence[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
-        return batched(items, size, most=self._batch_tokens)
 
 
 def batched(items: Sequence[Item], size: Callable[[Item], int], *, most: int) -> Iterator[list[Item]]:
@@ -149,7 +147,9 @@ def summed(values: Scores, prompts: Prompts) -> Scores:
     return sums
 
 
-def fit_calibration(differences: Scores, prompts: Prompts, safe_labels: Sequence[bool]) -> Calibration:
+def fit_calibration(
+    differences: Scores, prompts: Prompts, safe_labels: Sequence[bool] | NDArray[np.bool_]
+) -> Calibration:
     """Return the temperature in [0.05, 20] and the bias that make the events' labels likeliest.
 
     ``differences`` are those of all prompts of the events, in their order. Events that cannot be scored do not

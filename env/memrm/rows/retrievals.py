@@ -21,7 +21,7 @@ class Retrieval:
     check: str
     """The check's id."""
     needs: tuple[tuple[str, ...], ...]
-    """For each fact that the check needs and that was heard: the messages that told its key, newest last."""
+    """For each fact that the check needs and that was heard: the messages that state a fact of its key, newest last."""
     buffered: frozenset[str]
     """Those of the messages that are still in the buffer."""
     lines: tuple[str, ...]

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 
 from pydantic import AliasChoices, BaseModel, Field, ValidationError, model_validator
 
+from ....data.errors import MnemotuneError
 from ....data.record import Record, first_problem
 from ....policies.lm import Message
 from ....policies.memory import MemoryEvent
@@ -18,7 +19,7 @@ Label = Literal["SAFE", "HARMFUL"]
 Kind = TypeVar("Kind", bound=BaseModel)
 
 
-class RowError(ValueError):
+class RowError(MnemotuneError, ValueError):
     """Say what is wrong with a file of rows, naming the file and the line."""
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import AliasChoices, Field, ValidationError
 
+from ....data.json_files import read_json
 from ....data.record import Record
 from .row import Row, RowError
 
@@ -38,16 +39,13 @@ class RowSplits(Record):
         unseen = topics & set(self.topics)
         if unseen and unseen != topics:
             return "mixed"
-        held: list[RowSplit] = []
-        if row.group in self.groups:
-            held.append("groups")
-        if row.policy in self.policies:
-            held.append("policies")
-        if unseen:
-            held.append("topics")
-        if len(held) > 1:
-            return "mixed"
-        return held[0] if held else "train"
+        held: dict[RowSplit, bool] = {
+            "groups": row.group in self.groups,
+            "policies": row.policy in self.policies,
+            "topics": bool(unseen),
+        }
+        out: list[RowSplit] = [name for name, is_out in held.items() if is_out]
+        return "mixed" if len(out) > 1 else out[0] if out else "train"
 
 
 def data_card_file(rows: Path) -> Path:
@@ -67,25 +65,19 @@ def read_splits(card: Path) -> RowSplits:
 
 def language_model_of(rows: Path) -> str | None:
     """Return the language model that the data card beside rows names; None where there is no such card."""
-    try:
-        model = json.loads(data_card_file(rows).read_bytes())["settings"]["model"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return model if isinstance(model, str) else None
+    match read_json(data_card_file(rows)):
+        case {"settings": {"model": str(model)}}:
+            return model
+    return None
 
 
-def hold_out(
-    *, groups: Iterable[str], policies: Iterable[str], topics: Iterable[str], seed: int, share: float = HELD_OUT
-) -> RowSplits:
+def hold_out(*, groups: Iterable[str], policies: Iterable[str], topics: Iterable[str], seed: int) -> RowSplits:
     """Hold out a share of each, drawn by ``seed``, rounded; the result does not depend on their order."""
-    return RowSplits(
-        seed=seed,
-        groups=_drawn(groups, f"users:{seed}", share),
-        policies=_drawn(policies, f"policies:{seed}", share),
-        topics=_drawn(topics, f"topics:{seed}", share / 2),  # a row has several topics
-    )
 
+    def drawn(names: Iterable[str], kind: str, share: float = HELD_OUT) -> list[str]:
+        dealt = sorted(set(names))
+        return sorted(random.Random(f"{kind}:{seed}").sample(dealt, round(share * len(dealt))))
 
-def _drawn(names: Iterable[str], seed: str, share: float) -> list[str]:
-    dealt = sorted(set(names))
-    return sorted(random.Random(seed).sample(dealt, round(share * len(dealt))))
+    topics_share = HELD_OUT / 2  # a row has several topics
+    held = drawn(groups, "users"), drawn(policies, "policies"), drawn(topics, "topics", topics_share)
+    return RowSplits(seed=seed, groups=held[0], policies=held[1], topics=held[2])

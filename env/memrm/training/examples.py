@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -104,8 +104,3 @@ def _might_tell(statement: Statement, fact: FactLabel) -> bool:
     if statement.origin == "said":
         return fact.message == statement.place and fact.sentence is None
     return fact.message is None and fact.line is None
-
-
-def safe_labels(rows: Sequence[Row]) -> list[bool]:
-    """Return whether each row is SAFE."""
-    return [row.label == "SAFE" for row in rows]

@@ -26,7 +26,7 @@ from ..model.checkpoint import TOKENIZER, ModelCard, write_model_card
 from ..model.scoring import MemRM
 from ..model.tokens import Tokens
 from ..model.torch_runner import TransformersRunner
-from .examples import Example, Examples, card_before_calibration, safe_labels
+from .examples import Example, Examples, card_before_calibration
 from .recipe import Adapter, RecipeError, TrainingRecipe
 from .scratch import Log, calibrated, held_out_figures
 
@@ -142,9 +142,8 @@ def train_adapter(recipe: TrainingRecipe, examples: Examples, out: Path, *, resu
     last = get_last_checkpoint(str(folder)) if resume and folder.is_dir() else None
     trainer.train(resume_from_checkpoint=last)
     runner = TransformersRunner(trainer.model, (tokens.safe, tokens.harmful))
-    held, held_safe = [row.event for row in examples.held_out], safe_labels(examples.held_out)
-    card = calibrated(MemRM(runner, tokens, card_before_calibration(recipe, examples, tokens)), held, held_safe)
-    log(held_out_figures(MemRM(runner, tokens, card).score(held), held_safe), trainer.state.global_step)
+    card = calibrated(MemRM(runner, tokens, card_before_calibration(recipe, examples, tokens)), examples.held_out)
+    log(held_out_figures(MemRM(runner, tokens, card), examples.held_out), trainer.state.global_step)
     trainer.model.save_pretrained(str(out), safe_serialization=True)
     tokens.tokenizer.save(str(out / TOKENIZER))
     write_model_card(out, card)

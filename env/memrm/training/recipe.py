@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
+from ....data.errors import MnemotuneError
 from ....data.record import Record, first_problem
 
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
-class RecipeError(ValueError):
+class RecipeError(MnemotuneError, ValueError):
     """Say what is wrong with a recipe or with the rows that it names, naming the file and the key."""
 
 

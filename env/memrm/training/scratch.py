@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch.nn import functional
 
-from ....policies.memory import MemoryEvent
 from ..evaluation.metrics import auroc, expected_calibration_error
+from ..evaluation.quality import harmful_rows
 from ..model.checkpoint import (
     CONFIG,
     ONNX,
@@ -29,14 +30,16 @@ from ..model.checkpoint import (
 from ..model.export import export_onnx
 from ..model.qwen3 import Qwen3, Qwen3Config
 from ..model.runner import padded
-from ..model.scoring import MemRM, Scores, batched, fit_calibration
+from ..model.scoring import MemRM, batched, fit_calibration
 from ..model.tokens import Tokens, load_tokens, train_tokens
 from ..model.torch_runner import TorchRunner
-from .examples import Example, Examples, card_before_calibration, safe_labels
+from ..rows.row import Row
+from .examples import Example, Examples, card_before_calibration
 from .recipe import RecipeError, Scratch, TrainingRecipe
 
-STATE, PROGRESS = "state.safetensors", "state.json"
+STATE = "state.safetensors"
 """What ``--resume`` goes on from: weights, both moments of the optimiser, and the step."""
+MOMENTS = ("exp_avg", "exp_avg_sq")
 Log = Callable[[Mapping[str, float], int], None]
 """Hears figures at a step."""
 
@@ -94,23 +97,21 @@ class _Training:
         """Write what ``load`` needs; a reader never sees half of it."""
         tensors = {f"weight.{name}": weight.detach() for name, weight in self.names.items()}
         for name, weight in self.names.items():
-            for moment in ("exp_avg", "exp_avg_sq"):
-                tensors[f"{moment}.{name}"] = self.optimizer.state[weight][moment]
+            tensors |= {f"{moment}.{name}": self.optimizer.state[weight][moment] for moment in MOMENTS}
         new = folder / f"{STATE}.new"
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, new, metadata={"step": str(step)})
         new.replace(folder / STATE)
-        (folder / PROGRESS).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
 
     def load(self, folder: Path) -> int:
         """Go back to a state; return its step."""
         check_safetensors(folder / STATE)
-        tensors = load_file(folder / STATE)
-        step = int(json.loads((folder / PROGRESS).read_bytes())["step"])
+        with safe_open(folder / STATE, "pt") as file:
+            step, tensors = int(file.metadata()["step"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         try:
             with torch.no_grad():
                 for name, weight in self.names.items():
                     weight.copy_(tensors[f"weight.{name}"])
-                    moments = {moment: tensors[f"{moment}.{name}"] for moment in ("exp_avg", "exp_avg_sq")}
+                    moments = {moment: tensors[f"{moment}.{name}"] for moment in MOMENTS}
                     self.optimizer.state[weight] = {"step": torch.tensor(float(step)), **moments}
         except (KeyError, RuntimeError) as error:
             raise CheckpointError(
@@ -138,8 +139,6 @@ def train_scratch(recipe: TrainingRecipe, examples: Examples, out: Path, *, resu
         tokens = train_tokens((example.prompt.text for example in examples.train), size=spec.vocabulary)
         tokens.tokenizer.save(str(out / TOKENIZER))
     given = _fitting(examples.train, tokens, recipe.window)
-    held = [row.event for row in examples.held_out]
-    held_safe = safe_labels(examples.held_out)
     training = _Training(recipe, spec, tokens)
     done = training.load(out) if goes_on else 0
     epochs = [list(_shuffled(given, recipe, epoch)) for epoch in range(recipe.schedule.epochs)]
@@ -157,15 +156,14 @@ def train_scratch(recipe: TrainingRecipe, examples: Examples, out: Path, *, resu
             if step % recipe.schedule.checkpoint_every == 0:
                 training.save(out, step)
         if losses:
-            figures = held_out_figures(MemRM(TorchRunner(training.model), tokens, card).score(held), held_safe)
+            figures = held_out_figures(MemRM(TorchRunner(training.model), tokens, card), examples.held_out)
             log({"loss": float(np.mean(losses)), **figures}, step)
             training.model.train()
-    card = calibrated(MemRM(TorchRunner(training.model), tokens, card), held, held_safe)
+    card = calibrated(MemRM(TorchRunner(training.model), tokens, card), examples.held_out)
     save_qwen3(training.model, out)
     export_onnx(training.model, out / ONNX)
     write_model_card(out, card)
-    for name in (STATE, PROGRESS):
-        (out / name).unlink(missing_ok=True)
+    (out / STATE).unlink(missing_ok=True)
     return card
 
 
@@ -186,10 +184,11 @@ def save_qwen3(model: Qwen3, folder: Path) -> None:
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def held_out_figures(p_safe: Scores, safe: Sequence[bool]) -> dict[str, float]:
-    """Return accuracy and AUROC (HARMFUL positive) of scores; NaN ones do not count."""
+def held_out_figures(model: MemRM, rows: Sequence[Row]) -> dict[str, float]:
+    """Return a model's accuracy, AUROC (HARMFUL positive) and calibration error; NaN scores do not count."""
+    p_safe = model.score([row.event for row in rows])
     known = ~np.isnan(p_safe)
-    scored, harmful = p_safe[known], ~np.asarray(safe, dtype=bool)[known]
+    scored, harmful = p_safe[known], harmful_rows(rows)[known]
     right = (scored < 0.5) == harmful
     return {
         "held_out/accuracy": float(right.mean()) if len(right) else math.nan,
@@ -198,11 +197,11 @@ def held_out_figures(p_safe: Scores, safe: Sequence[bool]) -> dict[str, float]:
     }
 
 
-def calibrated(model: MemRM, events: Sequence[MemoryEvent], safe: Sequence[bool]) -> ModelCard:
-    """Return the model's card with the temperature and the bias that suit held-out events."""
-    encoded = model.encode(events)
-    differences = model.differences([ids for prompts in encoded if prompts is not None for ids in prompts])
-    return model.card.model_copy(update=fit_calibration(differences, encoded, safe)._asdict())
+def calibrated(model: MemRM, rows: Sequence[Row]) -> ModelCard:
+    """Return the model's card with the temperature and the bias that suit held-out rows."""
+    encoded = model.encode([row.event for row in rows])
+    calibration = fit_calibration(model.differences(encoded), encoded, ~harmful_rows(rows))
+    return model.card.model_copy(update=calibration._asdict())
 
 
 def _fitting(examples: Sequence[Example], tokens: Tokens, window: int) -> list[_Encoded]:

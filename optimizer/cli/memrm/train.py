@@ -16,6 +16,7 @@ from ....env.memrm.model.scoring import load_memrm
 from ....env.memrm.rows.retrievals import retrievals_file
 from ....env.memrm.training.examples import read_examples
 from ....env.memrm.training.recipe import RecipeError, Scratch, TrainingRecipe, load_recipe
+from ....policies.space import flat
 
 
 def train_command(
@@ -41,7 +42,7 @@ def train_command(
     examples = read_examples(settings)
     console.print(f"{len(examples.train):,} statements to learn from")
     console.print(f"{len(examples.held_out):,} writes of other groups held out")
-    train, params = _trainer(settings), _flat(settings.model_dump(mode="json"))
+    train, params = _trainer(settings), flat(settings.model_dump(mode="json"))
     with logged_run(tracking_uri, experiment=settings.experiment, name=out.name, params=params) as track:
 
         def log(figures: Mapping[str, float], step: int) -> None:
@@ -69,10 +70,3 @@ def _trainer(recipe: TrainingRecipe) -> Callable[..., ModelCard]:
     except ModuleNotFoundError as error:
         raise RecipeError(f"training needs {error.name}: pip install 'mnemotune[memrm]'") from None
     return train_adapter
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return flat

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..base import Message
-from .reading import Context, Reading, foremost, read_messages, weigh
+from .reading import Reading, ReadText, foremost, read_messages, weigh
 from .sentences import Sentence, Words, read_state_lines, words_of
 
 _CHOICE = re.compile(r"^(\d+): (.+)$", re.MULTILINE)
@@ -23,7 +23,7 @@ LATEST = 1.4
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class MultipleChoice:
     """A multiple-choice question as read from a message."""
 
     query: str
@@ -31,17 +31,15 @@ class Choices:
     options: tuple[str, ...]
 
 
-def find_choices(text: str) -> Choices | None:
+def find_choices(text: str) -> MultipleChoice | None:
     """Find a question with lines ``1: text``, ``2: text``, ...; None when there is none."""
-    options: list[str] = []
-    start = None
+    choices: list[re.Match[str]] = []
     for match in _CHOICE.finditer(text):
-        if match[1] == str(len(options) + 1):
-            start = match.start() if start is None else start
-            options.append(match[2])
-    if start is None or len(options) < 2:
+        if match[1] == str(len(choices) + 1):
+            choices.append(match)
+    if len(choices) < 2:
         return None
-    return Choices(query=text[:start], options=tuple(options))
+    return MultipleChoice(query=text[: choices[0].start()], options=tuple(choice[2] for choice in choices))
 
 
 def find_schema(text: str) -> dict[str, tuple[str, ...]]:
@@ -56,7 +54,7 @@ def find_schema(text: str) -> dict[str, tuple[str, ...]]:
     return schema
 
 
-def answer_choices(choices: Choices, history: Sequence[Message], reading: Reading) -> str:
+def answer_choices(choices: MultipleChoice, history: Sequence[Message], reading: Reading) -> str:
     """Choose the answer for which the conversation speaks most; the first where nothing speaks for any."""
     words = [words_of(option) for option in choices.options]
     given = list(read_state_lines(choices.query))
@@ -71,29 +69,25 @@ def answer_choices(choices: Choices, history: Sequence[Message], reading: Readin
 
 def fill_probe(schema: dict[str, tuple[str, ...]], text: str, history: Sequence[Message], reading: Reading) -> str:
     """Choose each key's value for which the conversation speaks most."""
-    context = read_messages(history)
-    query = _question_only(text)
-    return _fenced({key: _choose_value(key, values, query, context, reading) for key, values in schema.items()})
-
-
-def _choose_value(key: str, values: Sequence[str], query: str, context: Context, reading: Reading) -> str:
-    words = [words_of(value) for value in values]
-    return values[foremost(weigh(context, _cue(f"{query} {key}", words), words, reading))]
+    context, query, chosen = read_messages(history), _question_only(text), {}
+    for key, values in schema.items():
+        words = [words_of(value) for value in values]
+        chosen[key] = values[foremost(weigh(context, _cue(f"{query} {key}", words), words, reading))]
+    return _fenced(chosen)
 
 
 def _cue(text: str, options: Sequence[Words]) -> frozenset[str]:
     """Return the words to look for: those of a text and of all options."""
-    asked = words_of(text)
-    return asked.all.union(*(option.all for option in options))
+    return words_of(text).all.union(*(option.all for option in options))
 
 
 def _agreement(given: Sequence[Sentence], options: Sequence[Words], reading: Reading) -> list[float]:
     """Return how well each option agrees with the given statements, each of which counts alike."""
     scores = [0.0] * len(options)
     for statement in given:
-        spoken = weigh(Context([statement]), frozenset(), options, reading)
+        spoken = weigh(ReadText([statement]), frozenset(), options, reading)
         top = max(spoken) or 1.0
-        scores = [score + one / top for score, one in zip(scores, spoken, strict=True)]
+        scores = [score + share / top for score, share in zip(scores, spoken, strict=True)]
     return scores
 
 

@@ -1,4 +1,4 @@
-"""JSON inside a prompt."""
+"""What stands inside a prompt: JSON, the items of lists, and words."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+
+ITEM = re.compile(r"^\s*(?:[-*\u2022]|(\d{1,2})[.)])\s+(.+)$", re.MULTILINE)
+"""An item of a list, with its number and its text."""
+WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 
 
 def json_blocks(text: str) -> Iterator[tuple[str, Any]]:
@@ -20,3 +24,13 @@ def json_blocks(text: str) -> Iterator[tuple[str, Any]]:
         except (ValueError, RecursionError):
             continue
         yield text[match.end() : position], value
+
+
+def texts_in(value: Any) -> dict[str, str]:
+    """Return the names and values of a JSON object as texts; nothing of any other value."""
+    return {str(name): str(inner) for name, inner in value.items()} if isinstance(value, dict) else {}
+
+
+def items_in(text: str) -> list[str]:
+    """Return the items of a prompt's lists, each as a whole line."""
+    return [match[0] for match in ITEM.finditer(text)]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...text import sentences, stem, stems
+from .blocks import ITEM, WORD, items_in, texts_in
 from .lexicon import examples, family, kin
 from .sentences import about_self
 
@@ -37,8 +38,6 @@ _SAID = re.compile(r"^The user said[^:]*: (.+)$", re.MULTILINE)
 _HELD = re.compile(r"^Memory held:\s*(.*?)(?=^(?!- )\S[^\n]*: |\Z)", re.MULTILINE | re.DOTALL)
 _QUESTION = re.compile(r"^Question: (.+)$", re.MULTILINE)
 _BOUNDS = re.compile(r"(\d{1,9}) \((\d{1,9}) to (\d{1,9})\)")
-_WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
-_BULLET_LINE = re.compile(r"^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+.+$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def find_engineering_task(text: str) -> EngineeringTask | None:
     sections = {match[1]: match[2].strip() for match in _SECTION.finditer(text)}
     if not {"current_prompts", "failures"} <= sections.keys():
         return None
-    prompts, numbers = (_mapping(sections.get(name, "")) for name in ("current_prompts", "current_numbers"))
+    prompts, numbers = (texts_in(_value(sections.get(name, ""))) for name in ("current_prompts", "current_numbers"))
     failures = _value(sections["failures"])
     listed = failures if isinstance(failures, list) else [sections["failures"]]
     return EngineeringTask(prompts, numbers, tuple(map(str, listed)))
@@ -70,26 +69,20 @@ def _value(text: str) -> Any:
         return None
 
 
-def _mapping(text: str) -> dict[str, str]:
-    value = _value(text)
-    return {str(name): str(inner) for name, inner in value.items()} if isinstance(value, dict) else {}
-
-
 def improve(task: EngineeringTask) -> str:
     """Return a JSON object with an analysis of the failures, the edited prompts and the changed numbers."""
     read = task.failures[:MOST_FAILURES]
-    prompts, edits = dict(task.prompts), 0
-    told: list[str] = []
+    prompts = dict(task.prompts)
+    edits: list[str] = []
     for name, prompt in task.prompts.items():
         for edit in dict.fromkeys(_edits(prompt, read)):
-            if edit not in prompt and edits < MOST_EDITS:
+            if edit not in prompt and len(edits) < MOST_EDITS:
                 prompts[name] = _insert(prompts[name], edit)
-                told.append(edit)
-                edits += 1
+                edits.append(edit)
     numbers = _changed_number(task.numbers, read)
-    told += [f"{name} {value}" for name, value in numbers.items()]
+    changes = [*edits, *(f"{name} {value}" for name, value in numbers.items())]
     reply = {
-        "analysis": "Added: " + " | ".join(told) if told else "Nothing to add.",
+        "analysis": "Added: " + " | ".join(changes) if changes else "Nothing to add.",
         "improved_prompts": {name: text for name, text in prompts.items() if text != task.prompts[name]},
         "improved_numbers": numbers,
     }
@@ -106,7 +99,6 @@ def _wishes(numbers: Mapping[str, str], failure: str) -> Iterator[tuple[str, int
     """Yield the changes of numbers that one failure speaks for, each as a name and a value."""
     said, held = _said(failure), _held(failure)
     kept = any(line and (line in text or text in line) for text in said for line in held)
-    others = any(line and not about_self(line.split(": ", 1)[-1]) for line in held)
     wanted = [("top_k", 1.5)] if kept else [("buffer_size", 2.0), ("update_every", 0.5)]
     for name, factor in wanted:
         bounds = _BOUNDS.match(numbers.get(name, ""))
@@ -115,7 +107,7 @@ def _wishes(numbers: Mapping[str, str], failure: str) -> Iterator[tuple[str, int
             changed = max(low, min(high, round(value * factor) if value else STARTING_SIZE))
             if changed != value:
                 yield name, changed
-    if others and numbers.get("roles", "").startswith("both"):
+    if any(map(_is_of_others, held)) and numbers.get("roles", "").startswith("both"):
         yield "roles", "user"
 
 
@@ -132,7 +124,7 @@ def _general_edits(prompt: str, failure: str) -> Iterator[str]:
     if "{conversation}" in prompt:
         if any(_is_cut_short(text, held) for text in said):
             yield IN_FULL
-        if any(line and not about_self(line.split(": ", 1)[-1]) for line in held):
+        if any(map(_is_of_others, held)):
             yield OWN_ONLY
         if "{memories}" in prompt and any(_is_displaced(text, held) for text in said):
             yield SEPARATE
@@ -152,6 +144,11 @@ def _held(failure: str) -> list[str]:
     return [line[2:].strip() for line in lines if line.startswith("- ")]
 
 
+def _is_of_others(line: str) -> bool:
+    """Tell whether a line of memory, its label aside, is no statement of the user about the user."""
+    return bool(line) and not about_self(line.split(": ", 1)[-1])
+
+
 def _is_cut_short(said: str, held: Sequence[str]) -> bool:
     start = " ".join(said.split()[:5])
     return any(start in line and said not in line for line in held)
@@ -166,36 +163,36 @@ def _is_displaced(said: str, held: Sequence[str]) -> bool:
 
 def _missing_kinds(prompt: str, failures: Sequence[str]) -> Iterator[str]:
     """Name the kinds of information that failures were about and the prompt does not ask for, frequent ones first."""
-    asked = kin(" ".join(_BULLET_LINE.findall(prompt)))
-    present = {family(group) for group in asked}
+    present = _families(" ".join(items_in(prompt)))
     own = [text for failure in failures for text in _said(failure) if about_self(text)]
-    found = Counter(name for text in own for name in {family(group) for group in kin(text)} - present)
-    for name, _ in sorted(found.items(), key=lambda item: (-item[1], item[0])):
-        told = [word for text in own for word in _words_of_family(text, name)]
-        yield f"{name}: {', '.join(list(dict.fromkeys([*told, *examples(name)]))[:WORDS_PER_KIND])}"
-    if not found:
+    missing = Counter(name for text in own for name in _families(text) - present)
+    for name, _ in sorted(missing.items(), key=lambda item: (-item[1], item[0])):
+        words = [word.lower() for text in own for word in WORD.findall(text) if name in _families(word)]
+        yield f"{name}: {', '.join(list(dict.fromkeys([*words, *examples(name)]))[:WORDS_PER_KIND])}"
+    if not missing:
         yield from _in_the_users_words(prompt, failures)
 
 
-def _words_of_family(text: str, name: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text) if name in {family(group) for group in kin(word)}]
+def _families(text: str) -> set[str]:
+    return {family(group) for group in kin(text)}
 
 
 def _in_the_users_words(prompt: str, failures: Sequence[str]) -> Iterator[str]:
-    asked = frozenset(word for failure in failures for line in _QUESTION.findall(failure) for word in stems(line))
-    present = frozenset(word for line in _BULLET_LINE.findall(prompt) for word in stems(line))
+    questions = [line for failure in failures for line in _QUESTION.findall(failure)]
+    wanted = frozenset(word for line in questions for word in stems(line))
+    present = frozenset(word for line in items_in(prompt) for word in stems(line))
     own = [text for failure in failures for text in _said(failure) if about_self(text)]
-    words = [word.lower() for text in own for word in _WORD.findall(text) if stems(word)]
+    words = [word.lower() for text in own for word in WORD.findall(text) if stems(word)]
     fresh = [word for word in dict.fromkeys(words) if stem(word) not in present]
     if len(fresh) >= 3:
-        ranked = sorted(fresh, key=lambda word: (stem(word) not in asked, -len(word), word))
+        ranked = sorted(fresh, key=lambda word: (stem(word) not in wanted, -len(word), word))
         yield ", ".join(ranked[:WORDS_PER_KIND])
 
 
 def _insert(prompt: str, edit: str) -> str:
     """Put a bullet after the last bullet, and a sentence or a first bullet before the first line with a slot."""
     lines = prompt.split("\n")
-    bullets = [i for i, line in enumerate(lines) if _BULLET_LINE.match(line)]
+    bullets = [i for i, line in enumerate(lines) if ITEM.match(line)]
     slots = [i for i, line in enumerate(lines) if re.search(r"\{\w+\}", line)]
     if edit.startswith("- ") and bullets:
         place = bullets[-1] + 1

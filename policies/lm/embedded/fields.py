@@ -24,6 +24,7 @@ _OBJECTIVE = "In adhering to this structure, your objective is:"
 _HEADER = re.compile(r"^\[\[ ## \w+ ## \]\]$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+)(?: ## \]\])?`(?: \(must be formatted as a valid Python (.+)\))?")
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+"""JSON's names of the types that are read; any other is null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,8 @@ def find_form(text: str) -> Form | None:
 def without_form(message: Message) -> Message:
     """Return a message as plain text: the fields' texts without their names, and without how to reply."""
     if message.role == "system":
-        _, found, objective = message.content.partition(_OBJECTIVE)
-        return Message("system", objective.strip()) if found else message
+        _, mark, objective = message.content.partition(_OBJECTIVE)
+        return Message("system", objective.strip()) if mark else message
     said = message.content.rpartition(_CHAT)[0] or message.content.rpartition(_JSON)[0] or message.content
     texts = (_plain(text.strip()) for text in _HEADER.split(said))
     return Message(message.role, "\n\n".join(text for text in texts if text))
@@ -67,8 +68,8 @@ def without_form(message: Message) -> Message:
 
 def _form(listed: str, separator: str, *, as_json: bool) -> Form | None:
     pieces = listed.split(separator, MOST_FIELDS)
-    found = [match for piece in pieces if (match := _FIELD.fullmatch(piece))]
-    fields = {match[1]: _schema(match[2] or "str") for match in found}
+    matches = [match for piece in pieces if (match := _FIELD.fullmatch(piece))]
+    fields = {match[1]: _schema(match[2] or "str") for match in matches}
     return Form(fields, as_json) if len(fields) == len(pieces) else None
 
 
@@ -77,15 +78,10 @@ def _schema(kind: str) -> Mapping[str, Any]:
     if kind.startswith("Literal["):
         return _options(kind.removeprefix("Literal"))
     if kind.startswith("list["):
-        return {"type": "array", "items": _plain_type(kind.removeprefix("list[").removesuffix("]"))}
+        return {"type": "array", "items": {"type": _TYPES.get(kind.removeprefix("list[").removesuffix("]"), "null")}}
     if kind.startswith("dict["):
         return {"type": "object"}
-    return _plain_type(kind.removeprefix("Union[").split(", ")[0])
-
-
-def _plain_type(kind: str) -> Mapping[str, Any]:
-    """Return the schema of a type without parts; only null is known of any other."""
-    return {"type": _TYPES.get(kind, "null")}
+    return {"type": _TYPES.get(kind.removeprefix("Union[").split(", ")[0], "null")}
 
 
 def _options(listed: str) -> Mapping[str, Any]:

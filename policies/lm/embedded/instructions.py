@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ...text import stems
+from .blocks import ITEM
 from .reading import KIN_WORTH
 from .sentences import Words, words_of
 
 MOST_KINDS = 24
 """Kinds of information of a prompt that get full attention; with more, each gets less."""
 WORDS_OF_A_KIND = 6
-"""Words with which a kind is still told precisely."""
+"""Words with which a kind is still described precisely."""
 WORDS_PER_NOTE = 14
 """Length of a note, in words, where the prompt says nothing about it; in full and in brief it is the next two."""
+WORDS_PER_LABEL = 4
 WORDS_PER_FULL_NOTE = 40
 WORDS_PER_BRIEF_NOTE = 7
 
-_ITEM = re.compile(r"^\s*(?:[-*\u2022]|\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
+
 _DETAIL = re.compile(
     r"\b((?:every|all|full|with|in) details?|detailed|specifics?|exact(?:ly)?|precise(?:ly)?|in full|verbatim|"
     r"own words)\b",
@@ -54,6 +56,11 @@ class Kind:
         return shared / (shared + breadth)
 
 
+def _whether(pattern: re.Pattern[str]) -> cached_property[bool]:
+    """Return a property of instructions: whether their prose matches."""
+    return cached_property(lambda instructions: pattern.search(instructions.prose) is not None)
+
+
 @dataclass(frozen=True)
 class Instructions:
     """A prompt without what is to be read."""
@@ -63,14 +70,14 @@ class Instructions:
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
         """The items of the prompt's lists."""
-        lines = [re.sub(r"[*`\"]", "", match[1]).strip() for match in _ITEM.finditer(self.text)]
+        lines = [re.sub(r"[*`\"]", "", match[2]).strip() for match in ITEM.finditer(self.text)]
         kinds = [Kind(line, words_of(line)) for line in lines]
         return tuple(kind for kind in kinds if kind.words.all)
 
     @cached_property
     def prose(self) -> str:
         """The prompt without its lists."""
-        return _ITEM.sub("", self.text)
+        return ITEM.sub("", self.text)
 
     @cached_property
     def care(self) -> float:
@@ -84,30 +91,16 @@ class Instructions:
             return WORDS_PER_FULL_NOTE
         return WORDS_PER_BRIEF_NOTE if _BRIEF.search(self.prose) else WORDS_PER_NOTE
 
-    @cached_property
-    def own_only(self) -> bool:
-        """Whether other people's doings are to be left out."""
-        return _OWN.search(self.prose) is not None
-
-    @cached_property
-    def dated(self) -> bool:
-        """Whether each note is to carry the day on which it was said."""
-        return _DATES.search(self.prose) is not None
-
-    @cached_property
-    def replaces(self) -> bool:
-        """Whether news of a matter are to replace what was known of it, even where the words differ more."""
-        return _REPLACES.search(self.prose) is not None
-
-    @cached_property
-    def appends(self) -> bool:
-        """Whether what is known is to be kept beside the news."""
-        return _APPENDS.search(self.prose) is not None
-
-    @cached_property
-    def separate(self) -> bool:
-        """Whether each matter is to have a label of its own."""
-        return _SEPARATE.search(self.prose) is not None
+    own_only = _whether(_OWN)
+    """Whether other people's doings are to be left out."""
+    dated = _whether(_DATES)
+    """Whether each note is to carry the day on which it was said."""
+    replaces = _whether(_REPLACES)
+    """Whether news of a matter are to replace what was known of it, even where the words differ more."""
+    appends = _whether(_APPENDS)
+    """Whether what is known is to be kept beside the news."""
+    separate = _whether(_SEPARATE)
+    """Whether each matter is to have a label of its own."""
 
     def kind_of(self, said: Words) -> tuple[Kind | None, float]:
         """Return the kind that fits best and how well, in [0, 1]; many kinds blur each other."""
@@ -125,6 +118,6 @@ def read_instructions(text: str) -> Instructions:
     return Instructions(text)
 
 
-def slug(text: str, *, words: int = 4) -> str:
+def slug(text: str) -> str:
     """Return a label made of a text's first content words, up to its colon."""
-    return "_".join(stems(text.split(":", 1)[0])[:words])
+    return "_".join(stems(text.split(":", 1)[0])[:WORDS_PER_LABEL])

@@ -24,18 +24,18 @@ def kin(text: str) -> frozenset[str]:
     words = words_in_order(text)
     stemmed = tuple(stem(word) for word in words)
     groups, exact = _groups("lexicon.json"), _groups("lexicon_exact.json")
-    found: set[str] = set()
+    touched: set[str] = set()
     place = 0
     while place < len(words):
-        taken = 1
+        step = 1
         for length in range(min(LONGEST_PHRASE, len(words) - place), 0, -1):
             names = groups.get(stemmed[place : place + length]) or (length == 1 and exact.get((words[place],)))
             if names:
-                found.update(names)
-                taken = length
+                touched.update(names)
+                step = length
                 break
-        place += taken
-    return frozenset(found)
+        place += step
+    return frozenset(touched)
 
 
 def family(group: str) -> str:
@@ -46,9 +46,9 @@ def family(group: str) -> str:
 @cache
 def examples(name: str) -> tuple[str, ...]:
     """Return one word of each group of a family, the plainest."""
-    words = _phrases("lexicon.json")
-    single = {group: [w for w in phrases if " " not in w] for group, phrases in words.items() if family(group) == name}
-    return tuple(min(found, key=lambda word: (len(word), word)) for found in single.values() if found)
+    members = [phrases for group, phrases in _phrases("lexicon.json").items() if family(group) == name]
+    single = [[phrase for phrase in phrases if " " not in phrase] for phrases in members]
+    return tuple(min(words, key=lambda word: (len(word), word)) for words in single if words)
 
 
 @cache
@@ -61,8 +61,8 @@ def _phrases(name: str) -> Mapping[str, Sequence[str]]:
 def _groups(name: str) -> Mapping[tuple[str, ...], tuple[str, ...]]:
     """Return the groups of each phrase, by its words; by their stems unless the file is of exact words."""
     form = str if "exact" in name else stem
-    found: dict[tuple[str, ...], set[str]] = {}
+    names_of: dict[tuple[str, ...], set[str]] = {}
     for group, phrases in _phrases(name).items():
         for phrase in phrases:
-            found.setdefault(tuple(form(word) for word in words_in_order(str(phrase))), set()).add(KIN_SIGN + group)
-    return {words: tuple(sorted(names)) for words, names in found.items() if words}
+            names_of.setdefault(tuple(form(word) for word in words_in_order(str(phrase))), set()).add(KIN_SIGN + group)
+    return {words: tuple(sorted(names)) for words, names in names_of.items() if words}

@@ -29,7 +29,7 @@ class Phrases(BaseModel):
 
     facets: dict[str, Facet]
     other: Facet
-    """For info types that somebody else thought of."""
+    """For info types that are not in ``facets``."""
     topics: Lines
     """Where a profile names too few."""
     questions: Lines
@@ -42,7 +42,7 @@ class Phrases(BaseModel):
     """For a reply that is about something else."""
     answers: Lines
     second_person: dict[str, str]
-    """Words of a speaker about the speaker, and what they become when somebody else says them; in this order."""
+    """Words in the first person, and the same in the second person; replaced in this order."""
 
 
 PHRASES = Phrases.model_validate_json(files(__package__).joinpath("phrases.json").read_bytes())

@@ -54,7 +54,7 @@ class Pool:
 
 
 class PooledModel(LanguageModel):
-    """The embedded model in the processes of a pool, which whoever made it closes."""
+    """The embedded model in the processes of a pool; the pool's owner closes it."""
 
     name = EmbeddedModel.name
 
@@ -100,7 +100,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent has gone without a word: nobody else would end it."""
+    """End this process when its parent has died: nothing else would end it."""
     parent = multiprocessing.parent_process()
     assert parent is not None  # noqa: S101 - only ever called in a child
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 
 from ...text import stem
 
@@ -34,32 +36,17 @@ class Quantity:
         return self.low * 1.01 if math.isinf(self.high) else (self.low + self.high) / 2
 
 
-LEVELS = {
-    "money": ("budget_low", "budget_middle", "budget_high"),
-    "square feet": ("space_small", "space_medium", "space_large"),
-    "minutes": ("time_little", "time_some", "time_plenty"),
-    "kilometres": ("distance_near", "distance_regional", "distance_far"),
-    "people": ("company_small_group", "company_small_group", "company_large_group"),
-}
+_TABLES = json.loads(files(__package__).joinpath("quantities.json").read_text(encoding="utf-8"))
+LEVELS: Mapping[str, Sequence[str]] = _TABLES["levels"]
 """Groups of kindred words for little, some and much of what is counted."""
 DEGREES = ("degree_little", "degree_some", "degree_much")
 """The same whatever is counted."""
 
-WORDS = {
-    "one": 1, "two": 2, "couple": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
-    "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "dozen": 12, "fifteen": 15, "twenty": 20,
-    "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "ninety": 90, "hundred": 100, "thousand": 1000, "half": 0.5,
-}  # fmt: skip
-UNITS = {
-    "minut": ("minutes", 1), "min": ("minutes", 1), "hour": ("minutes", 60), "hr": ("minutes", 60),
-    "hrs": ("minutes", 60),
-    "day": ("days", 1), "week": ("days", 7), "month": ("days", 30), "year": ("days", 365),
-    "mile": ("kilometres", 1.6), "km": ("kilometres", 1), "kilometr": ("kilometres", 1), "kilomet": ("kilometres", 1),
-    "sqft": ("square feet", 1), "squar": ("square feet", 1), "sq": ("square feet", 1),
-    "dollar": ("money", 1), "usd": ("money", 1), "buck": ("money", 1), "euro": ("money", 1), "eur": ("money", 1),
-    "pound": ("money", 1), "gbp": ("money", 1),
-    "peopl": ("people", 1), "person": ("people", 1), "guest": ("people", 1), "member": ("people", 1),
-}  # fmt: skip
+WORDS: Mapping[str, float] = _TABLES["words"]
+UNITS: Mapping[str, tuple[str, float]] = {
+    word: (unit, scale) for unit, words in _TABLES["units"].items() for word, scale in words.items()
+}
+"""By the stem of what follows a number: the unit, and how many of it that is."""
 
 
 def levels(quantity: Quantity) -> tuple[str, ...]:
@@ -85,15 +72,14 @@ _QUANTITY = re.compile(
 
 @lru_cache(maxsize=1 << 14)
 def quantities(text: str) -> tuple[Quantity, ...]:
-    """Return the quantities that a text or a name tells, in order."""
-    plain = text.lower().replace("_", " ").replace("\u2019", "'")
-    return tuple(_found(plain))
+    """Return the quantities that a text or a name holds, in order."""
+    return tuple(_quantities(text.lower().replace("_", " ").replace("\u2019", "'")))
 
 
-def _found(text: str) -> Iterator[Quantity]:
+def _quantities(text: str) -> Iterator[Quantity]:
     for match in _QUANTITY.finditer(text):
         spelled = match["first"] in WORDS
-        unit, scale = ("money", 1.0) if match["money"] else _unit(match["unit"])
+        unit, scale = ("money", 1.0) if match["money"] else UNITS.get(stem(match["unit"] or ""), ("", 1.0))
         if spelled and not unit:  # "one" is rarely a number where nothing is counted
             continue
         low = _number(match["first"]) * scale
@@ -112,7 +98,3 @@ def _number(text: str) -> float:
         return float(WORDS[text])
     thousands = text.endswith("k")
     return float(text.rstrip("k").replace(",", "")) * (1000 if thousands else 1)
-
-
-def _unit(word: str | None) -> tuple[str, float]:
-    return UNITS.get(stem(word), ("", 1.0)) if word else ("", 1.0)

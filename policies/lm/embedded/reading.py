@@ -51,7 +51,7 @@ AT_FIRST = 42.0
 """Sentences at the beginning that leave a first impression."""
 
 
-class Context:
+class ReadText:
     """Sentences that compete for attention, oldest first."""
 
     def __init__(self, sentences: Sequence[Sentence], places: Sequence[int] | None = None) -> None:
@@ -112,20 +112,20 @@ class Context:
         return tuple((i, q) for i, sentence in enumerate(self.sentences) for q in sentence.said.quantities)
 
 
-def read_messages(messages: Sequence[Message]) -> Context:
+def read_messages(messages: Sequence[Message]) -> ReadText:
     """Return all sentences of the messages."""
     return _read(tuple(messages))
 
 
 @lru_cache(maxsize=64)
-def _read(messages: tuple[Message, ...]) -> Context:
+def _read(messages: tuple[Message, ...]) -> ReadText:
     sentences: list[Sentence] = []
     places: list[int] = []
     for message in messages:
         said, start = message_sentences(message.role, message.content), len(sentences)
         sentences += said
         places += [start + i for i in (_by_date(said) if message.role == "system" else range(len(said)))]
-    return Context(sentences, places)
+    return ReadText(sentences, places)
 
 
 def _by_date(lines: Sequence[Sentence]) -> list[int]:
@@ -137,7 +137,7 @@ def _by_date(lines: Sequence[Sentence]) -> list[int]:
     return places
 
 
-def attend(context: Context, cue: frozenset[str], reading: Reading) -> Floats:
+def attend(context: ReadText, cue: frozenset[str], reading: Reading) -> Floats:
     """Return each sentence's share of attention, aligned with the context's; the shares sum to 1."""
     if not len(context):
         return np.zeros(0)
@@ -154,7 +154,7 @@ def attend(context: Context, cue: frozenset[str], reading: Reading) -> Floats:
     return np.asarray(odds / odds.sum())
 
 
-def votes(context: Context, options: Sequence[Words], reading: Reading) -> Floats:
+def votes(context: ReadText, options: Sequence[Words], reading: Reading) -> Floats:
     """Return how much each sentence speaks for each option, in [0, 1), of shape (sentences, options).
 
     Only what tells the options apart counts, the more the fewer of them have it. A sentence speaks for several in
@@ -171,7 +171,7 @@ def votes(context: Context, options: Sequence[Words], reading: Reading) -> Float
     return np.asarray(spoken / (top + LOUD))
 
 
-def weigh(context: Context, cue: frozenset[str], options: Sequence[Words], reading: Reading) -> list[float]:
+def weigh(context: ReadText, cue: frozenset[str], options: Sequence[Words], reading: Reading) -> list[float]:
     """Return how much the context speaks for each option, aligned with ``options``, >= 0."""
     if not len(context):
         return [0.0] * len(options)

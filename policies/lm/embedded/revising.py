@@ -1,4 +1,4 @@
-"""The model asked to rewrite its own memory prompts: it adds what a few questions ask about."""
+"""The model rewrites its own memory prompts when a call wants that: it adds what a few questions ask about."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...text import stem, stems
+from .blocks import ITEM, WORD
 
 MOST_QUESTIONS = 4
 """Questions that the model reads."""
@@ -17,10 +18,9 @@ MOST_ADDED = 3
 WORDS_PER_TYPE = 5
 
 _WANTED = re.compile(r'"(new_types|new_prompt)"')
-_WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
+
 _QUESTION = re.compile(r"^Question: (.*?);?$", re.MULTILINE)
 _CHOICE = re.compile(r"^\(([A-Z])\) (.*?);?$", re.MULTILINE)
-_ITEM = re.compile(r"^\s*(?:[-*\u2022]|(\d{1,2})[.)])\s+.+$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RevisionTask:
     present: str
     questions: tuple[Mapping[str, Any], ...]
     updates: tuple[str, ...]
-    """Names of what the user has told about since."""
+    """Names of what the user has spoken of since."""
 
 
 def find_revision_task(text: str, blocks: Sequence[tuple[str, Any]]) -> RevisionTask | None:
@@ -46,9 +46,9 @@ def find_revision_task(text: str, blocks: Sequence[tuple[str, Any]]) -> Revision
     if wanted is None or feedback is None:
         return None
     source, value = feedback
-    told = value if isinstance(value, dict) else {"question_answer_history": value}
-    questions = tuple(item for item in told["question_answer_history"] if isinstance(item, dict))
-    updates = told.get("user_information_updates")
+    given = value if isinstance(value, dict) else {"question_answer_history": value}
+    questions = tuple(item for item in given["question_answer_history"] if isinstance(item, dict))
+    updates = given.get("user_information_updates")
     names = tuple(updates) if isinstance(updates, dict) else ()
     return RevisionTask(wanted[1], _between(text[: text.index(source)]), questions, names)
 
@@ -57,7 +57,8 @@ def revise(task: RevisionTask) -> str:
     """Return a JSON object with the rewritten text and what was changed."""
     known = {word for line in task.present.splitlines() for word in stems(line)}
     added: list[str] = []
-    for words in (*_named(task.updates), *_asked(task.questions)):
+    updates = [[word for word in name.split("_") if stems(word)] for name in task.updates]
+    for words in (*updates, *_words_of_questions(task.questions)):
         fresh = [word for word in dict.fromkeys(words) if stem(word.lower()) not in known]
         if len(fresh) >= 2 and len(added) < MOST_ADDED:
             added.append(", ".join(fresh[:WORDS_PER_TYPE]))
@@ -78,25 +79,20 @@ def _between(text: str) -> str:
     return "\n\n".join(paragraphs[1:-1] if len(paragraphs) > 2 else paragraphs[1:])
 
 
-def _named(names: Sequence[str]) -> Iterator[list[str]]:
-    for name in names:
-        yield [word for word in name.split("_") if stems(word)]
-
-
-def _asked(questions: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
-    """Yield the words of questions and of right answers that are told, those answered wrongly first."""
-    told = sorted(questions, key=lambda item: item.get("ground_truth", "") == item.get("assistant_response"))
-    for item in told[:MOST_QUESTIONS]:
+def _words_of_questions(questions: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
+    """Yield the words of questions and of the right answers that are given; questions answered wrongly come first."""
+    ranked = sorted(questions, key=lambda item: item.get("ground_truth", "") == item.get("assistant_response"))
+    for item in ranked[:MOST_QUESTIONS]:
         text = str(item["question"]) if "question" in item else ""
         choices = dict(_CHOICE.findall(text))
         words = " ".join([*_QUESTION.findall(text), choices.get(str(item.get("ground_truth")), "")])
-        yield [word.lower() for word in _WORD.findall(words) if stems(word)]
+        yield [word.lower() for word in WORD.findall(words) if stems(word)]
 
 
 def _with_items(text: str, added: Sequence[str]) -> str:
     """Put items after the last one of a list, in its form; at the end where there is no list."""
     lines = text.split("\n")
-    items = [(i, match) for i, line in enumerate(lines) if (match := _ITEM.match(line))]
+    items = [(i, match) for i, line in enumerate(lines) if (match := ITEM.match(line))]
     place = items[-1][0] + 1 if items else len(lines)
     number = items[-1][1][1] if items else None
     marks = [f"{int(number) + n}. " for n in range(1, len(added) + 1)] if number else ["- "] * len(added)

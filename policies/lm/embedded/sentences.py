@@ -72,7 +72,7 @@ class Sentence:
     voice: float
     """How much it tells of the user: 1 for the user's statement about the user, 0 for other people's doings."""
     day: str = ""
-    """The day on which it was said, as YYYY-MM-DD; empty when nobody says."""
+    """The day on which it was said, as YYYY-MM-DD; empty when it is not known."""
 
     @property
     def words(self) -> frozenset[str]:
@@ -114,7 +114,7 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 
-OWN, ASKED, OTHER, NOBODY = 1.0, 0.5, 0.25, 0.0
+OWN, ASKS, OTHER, NOBODY = 1.0, 0.5, 0.25, 0.0
 """Voices: the user states something of the user; asks as one concerned; says anything else; somebody else's doings."""
 
 
@@ -143,21 +143,15 @@ def affirmed(text: str) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def _sentence(text: str, voice: float | None, day: str) -> Sentence:
-    said = _words_of_sentence(text)
-    return Sentence(text, said, _voice(text) if voice is None else voice, day)
-
-
-@lru_cache(maxsize=1 << 15)
-def _words_of_sentence(text: str) -> Words:
-    held = words_of(affirmed(text))
-    return held if held.all else words_of(text)
+    said = words_of(affirmed(text))
+    return Sentence(text, said if said.all else words_of(text), _voice(text) if voice is None else voice, day)
 
 
 def _voice(text: str) -> float:
     if _SOMEBODY_ELSE.search(text):
         return NOBODY
     if _FIRST_PERSON.search(text):
-        return ASKED if text.endswith("?") else OWN
+        return ASKS if text.endswith("?") else OWN
     return NOBODY if text.endswith("?") else OTHER
 
 

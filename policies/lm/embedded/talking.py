@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from ...text import sentences, stem, stems
 from ..base import Message
 from .answering import find_schema
+from .blocks import WORD
 from .phrases import PHRASES, Lines, pick
 from .reading import Reading, attend, foremost, read_messages
 from .sentences import OWN, about_self, words_of
 
-_WORDS = re.compile(r"[A-Za-z][A-Za-z'-]+")
 _EXCHANGE = re.compile(r"^User: (.*?)^Assistant: (.*?)(?=^User: |\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _OF_THE_USER = re.compile(r"\b(?:you|your|you're|you've)\b", re.IGNORECASE)
 _TIME = re.compile(r"^\[Current Time: [^\]]*\]\s*")
@@ -24,12 +24,12 @@ TELLING = 3
 def reply(messages: Sequence[Message], reading: Reading) -> str:
     """Reply as an assistant: rest on the user's statement that attention brings up for what is asked; give advice.
 
-    That is what the user has just told or, where memory is louder, something told before.
+    That is what the user has just said or, where memory is louder, something said before.
     """
     last = _said(messages[-1].content)
-    asked = next((text for text in reversed(last) if text.endswith("?")), last[-1] if last else "")
-    advice = _fill(PHRASES.advice, asked, seed=messages[-1].content)
-    statement = _brought_up(messages, last, asked, reading)
+    question = next((text for text in reversed(last) if text.endswith("?")), last[-1] if last else "")
+    advice = _fill(PHRASES.advice, question, seed=messages[-1].content)
+    statement = _brought_up(messages, last, question, reading)
     if statement is None:
         return advice
     opening = "I'll keep in mind that" if statement in last else "As you said before,"
@@ -39,7 +39,7 @@ def reply(messages: Sequence[Message], reading: Reading) -> str:
 def follow_up(prompt: str) -> str:
     """Follow up as the simulated user on the assistant's last reply, giving nothing away.
 
-    A reply that rests on something else than what the user has just told leads the talk there.
+    A reply that rests on something else than what the user has just said leads the talk there.
     """
     exchanges = _EXCHANGE.findall(prompt)
     own, replied = exchanges[-1] if exchanges else ("", "")
@@ -51,8 +51,8 @@ def follow_up(prompt: str) -> str:
         return _fill(PHRASES.answers, said[-1], seed=replied, secret=secret)
     stray = _stray(_said(own), said[:-1])
     if stray is not None:
-        asked = " ".join(text for text in _said(own) if text.endswith("?"))
-        first, second = (_longest_words(text, secret)[0] for text in (asked, stray))
+        question = " ".join(text for text in _said(own) if text.endswith("?"))
+        first, second = (_longest_words(text, secret)[0] for text in (question, stray))
         return pick(PHRASES.elsewhere, replied).replace("{a}", first).replace("{b}", second)
     return _fill(PHRASES.follow_ups, said[-1], seed=replied, secret=secret)
 
@@ -61,9 +61,9 @@ def _said(content: str) -> tuple[str, ...]:
     return sentences(_TIME.sub("", content))
 
 
-def _brought_up(messages: Sequence[Message], last: Sequence[str], asked: str, reading: Reading) -> str | None:
-    """Return the user's statement that gets most attention among those on the matter and those just made."""
-    cue = words_of(asked).all
+def _brought_up(messages: Sequence[Message], last: Sequence[str], question: str, reading: Reading) -> str | None:
+    """Return the user's statement that gets most attention, of those on the matter and those of the last message."""
+    cue = words_of(question).all
     context = read_messages(messages)
     shares = attend(context, cue, reading)
     own = [
@@ -75,10 +75,11 @@ def _brought_up(messages: Sequence[Message], last: Sequence[str], asked: str, re
 
 
 def _stray(said: Sequence[str], replied: Sequence[str]) -> str | None:
-    """Return what a reply says of the user without taking up what the user has just told; None when there is none."""
-    told = [words for text in said if about_self(text) and (words := frozenset(stems(text)))]
-    claims = [text for text in replied if _OF_THE_USER.search(text)] if told else []
-    return next((c for c in claims if all(2 * len(words.intersection(stems(c))) < len(words) for words in told)), None)
+    """Return what a reply says of the user that does not take up what the user has just said; None for nothing."""
+    statements = [words for text in said if about_self(text) and (words := frozenset(stems(text)))]
+    claims = [text for text in replied if _OF_THE_USER.search(text)] if statements else []
+    shared = ((claim, [len(words.intersection(stems(claim))) / len(words) for words in statements]) for claim in claims)
+    return next((claim for claim, shares in shared if max(shares) < 0.5), None)
 
 
 def _fill(texts: Lines, source: str, *, seed: str, secret: frozenset[str] = frozenset()) -> str:
@@ -90,7 +91,7 @@ def _fill(texts: Lines, source: str, *, seed: str, secret: frozenset[str] = froz
 def _longest_words(source: str, secret: frozenset[str]) -> list[str]:
     """Return a text's content words, the longest first, without those that are secret; at least one word."""
     content = frozenset(stems(source)) - secret
-    words = dict.fromkeys(word.lower() for word in _WORDS.findall(source) if stem(word.lower()) in content)
+    words = dict.fromkeys(word.lower() for word in WORD.findall(source) if stem(word.lower()) in content)
     return sorted(words, key=lambda word: (-len(word), word)) or ["this"]
 
 

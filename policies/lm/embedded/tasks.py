@@ -1,4 +1,4 @@
-"""Find out from the last message what is asked, and do it."""
+"""Find out from the last message what a call wants, and do it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base import Message
 from .answering import answer_choices, fill_probe, find_choices, find_schema
-from .blocks import json_blocks
+from .blocks import json_blocks, texts_in
 from .composing import compose
 from .engineering import find_engineering_task, improve
 from .fields import find_form, without_form
@@ -27,33 +27,28 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     """Reply to a conversation, knowing nothing but its messages."""
     if not messages:
         return ""
-    composed = compose(messages, reading)
-    if composed is not None:
+    if (composed := compose(messages, reading)) is not None:
         return composed
     *history, last = messages
     text = last.content
-    engineering = find_engineering_task(text)
-    if engineering is not None:
+    if (engineering := find_engineering_task(text)) is not None:
         return improve(engineering)
     blocks = list(json_blocks(text))
-    revision = find_revision_task(text, blocks)
-    if revision is not None:
+    if (revision := find_revision_task(text, blocks)) is not None:
         return revise(revision)
     if '"ADD"' in text and len(blocks) >= 2:
-        return merge_facts(text, _texts(blocks[0][1]), _listed(blocks[1][1]))
+        facts = blocks[1][1]
+        return merge_facts(text, texts_in(blocks[0][1]), list(map(str, facts)) if isinstance(facts, list) else [])
     conversation = next((b for b in reversed(blocks) if _is_conversation(b[1])), None)
     if conversation is not None and _CONVERSATION.search(text):
         return _write(text, blocks, conversation)
-    choices = find_choices(text)
-    if choices is not None:
+    if (choices := find_choices(text)) is not None:
         return answer_choices(choices, history, reading)
-    schema = find_schema(text)
-    if schema and "json" in text.lower():
+    if (schema := find_schema(text)) and "json" in text.lower():
         return fill_probe(schema, text, history, reading)
     if not history and _PLAYS_USER.search(text):
         return follow_up(text)
-    form = find_form(text)
-    if form is not None:
+    if (form := find_form(text)) is not None:
         plain = [without_form(message) for message in messages]
         return form.filled(reply(plain, reading), heard=plain[-1].content)
     return reply(messages, reading)
@@ -66,16 +61,8 @@ def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str
     if '"facts"' in text.replace(conversation[0], ""):
         return write_facts(instructions, conversation[1])
     memories = next((value for _, value in blocks if isinstance(value, dict)), {})
-    return write_profile(instructions, _texts(memories), conversation[1])
+    return write_profile(instructions, texts_in(memories), conversation[1])
 
 
 def _is_conversation(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(m, dict) and "content" in m for m in value)
-
-
-def _texts(value: Any) -> dict[str, str]:
-    return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
-
-
-def _listed(value: Any) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list) else []

@@ -13,8 +13,8 @@ from ...text import stems
 from .instructions import Instructions, Kind, read_instructions, slug
 from .sentences import NOBODY, OWN, message_sentences, tells_change, words_of
 
-WORDS_IN_ONE_GO = 25
-"""Words that the model writes in one go, at least one note."""
+WORDS_PER_CALL = 25
+"""Words that the model writes in one call, at least one note."""
 WORDS_OF_A_LABEL = 2
 """Words that a note's label counts for."""
 CLEAR_FIT = 0.35
@@ -43,30 +43,30 @@ class Note:
     order: int
 
 
-def write_profile(instructions: str, memories: dict[str, str], conversation: Sequence[dict[str, Any]]) -> str:
+def write_profile(prompt: str, memories: dict[str, str], conversation: Sequence[dict[str, Any]]) -> str:
     """Return a JSON object of the labels to add or overwrite."""
-    asked = read_instructions(instructions)
+    instructions = read_instructions(prompt)
     topic = _topic(conversation, memories)
     changed: dict[str, str] = {}
-    for note in _notes(asked, conversation, besides=WORDS_OF_A_LABEL):
-        label = _label(note, asked, topic, memories | changed)
-        kept = changed.get(label) or (memories.get(label) if asked.appends else None)
+    for note in _notes(instructions, conversation, besides=WORDS_OF_A_LABEL):
+        label = _label(note, instructions, topic, memories | changed)
+        kept = changed.get(label) or (memories.get(label) if instructions.appends else None)
         changed[label] = f"{kept} {note.text}" if kept else note.text
     return json.dumps(changed, ensure_ascii=False)
 
 
-def write_facts(instructions: str, conversation: Sequence[dict[str, Any]]) -> str:
+def write_facts(prompt: str, conversation: Sequence[dict[str, Any]]) -> str:
     """Return a JSON object with a list of facts, each with the topic of the talk where it does not say it."""
-    asked = read_instructions(instructions)
+    instructions = read_instructions(prompt)
     topic = _topic(conversation, {})
-    notes = [note.text for note in _notes(asked, conversation)]
+    notes = [note.text for note in _notes(instructions, conversation)]
     facts = [text if topic in stems(text) else f"{topic}: {text}" for text in notes]
     return json.dumps({"facts": facts}, ensure_ascii=False)
 
 
-def merge_facts(instructions: str, memories: dict[str, str], facts: Sequence[str]) -> str:
+def merge_facts(prompt: str, memories: dict[str, str], facts: Sequence[str]) -> str:
     """Decide what each new fact does to the known ones."""
-    asked = read_instructions(instructions)
+    instructions = read_instructions(prompt)
     known = {key: words_of(text).all for key, text in memories.items()}
     events: list[dict[str, str]] = []
     for fact in facts:
@@ -74,7 +74,7 @@ def merge_facts(instructions: str, memories: dict[str, str], facts: Sequence[str
         like, key = max(((likeness(words, others), key) for key, others in known.items()), default=(0.0, ""))
         if like > SAME_NOTE:
             events.append({"event": "NONE", "id": key})
-        elif like > _same_from(fact, asked) and not asked.appends:
+        elif like > _same_from(fact, instructions) and not instructions.appends:
             events.append({"event": "UPDATE", "id": key, "text": fact})
             known.pop(key)
         else:
@@ -82,20 +82,20 @@ def merge_facts(instructions: str, memories: dict[str, str], facts: Sequence[str
     return json.dumps({"memory": events}, ensure_ascii=False)
 
 
-def _same_from(text: str, asked: Instructions) -> float:
+def _same_from(text: str, instructions: Instructions) -> float:
     like = CHANGED_MATTER if tells_change(text) else SAME_MATTER
-    return like * (0.75 if asked.replaces else 1.0)
+    return like * (0.75 if instructions.replaces else 1.0)
 
 
-def _notes(asked: Instructions, conversation: Sequence[dict[str, Any]], *, besides: int = 0) -> list[Note]:
+def _notes(instructions: Instructions, conversation: Sequence[dict[str, Any]], *, besides: int = 0) -> list[Note]:
     """Return the most interesting notes that the model can write in one go, in the order they were said.
 
     ``besides`` are words that each note takes besides its own.
     """
-    found = [note for note in _candidates(asked, conversation) if note.interest >= ENOUGH]
+    notes = [note for note in _candidates(instructions, conversation) if note.interest >= ENOUGH]
     chosen: list[Note] = []
-    left = WORDS_IN_ONE_GO
-    for note in sorted(found, key=lambda note: (-note.interest, note.order)):
+    left = WORDS_PER_CALL
+    for note in sorted(notes, key=lambda note: (-note.interest, note.order)):
         left -= len(note.text.split()) + besides
         if chosen and left < 0:
             break
@@ -103,28 +103,28 @@ def _notes(asked: Instructions, conversation: Sequence[dict[str, Any]], *, besid
     return sorted(chosen, key=lambda note: note.order)
 
 
-def _candidates(asked: Instructions, conversation: Sequence[dict[str, Any]]) -> Iterator[Note]:
+def _candidates(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> Iterator[Note]:
     order = 0
     for message in conversation:
         if message.get("role") != "user":
             continue
         said = message_sentences("user", str(message.get("content", "")))
-        told = any(sentence.voice == OWN for sentence in said)
+        states_something = any(sentence.voice == OWN for sentence in said)
         for sentence in said:
-            if len(sentence.words) < 2 or (sentence.text.endswith("?") and told):
+            if len(sentence.words) < 2 or (sentence.text.endswith("?") and states_something):
                 continue
-            if sentence.voice == NOBODY and asked.own_only:
+            if sentence.voice == NOBODY and instructions.own_only:
                 continue
-            kind, fit = asked.kind_of(sentence.said)
-            interest = (0.35 + 0.25 * sentence.voice) * asked.care + fit
-            text = _shorten(sentence.text, asked, sentence.day)
+            kind, fit = instructions.kind_of(sentence.said)
+            interest = (0.35 + 0.25 * sentence.voice) * instructions.care + fit
+            text = _shorten(sentence.text, instructions, sentence.day)
             yield Note(text, sentence.words, kind if fit >= CLEAR_FIT else None, interest, order)
             order += 1
 
 
-def _shorten(text: str, asked: Instructions, day: str) -> str:
-    short = " ".join(text.split()[: asked.words_per_note])
-    return f"{short} ({day})" if asked.dated and day else short
+def _shorten(text: str, instructions: Instructions, day: str) -> str:
+    short = " ".join(text.split()[: instructions.words_per_note])
+    return f"{short} ({day})" if instructions.dated and day else short
 
 
 def likeness(words: frozenset[str], others: frozenset[str]) -> float:
@@ -145,17 +145,17 @@ def _topic(conversation: Sequence[dict[str, Any]], memories: dict[str, str]) -> 
     return max(counts, key=counts.__getitem__, default="note")
 
 
-def _label(note: Note, asked: Instructions, topic: str, memories: dict[str, str]) -> str:
+def _label(note: Note, instructions: Instructions, topic: str, memories: dict[str, str]) -> str:
     """Return the label that the note belongs under: that of the same matter, else its kind's and the topic's."""
     like, label = max(
         ((likeness(note.words, words_of(f"{key} {text}").all), key) for key, text in memories.items()),
         default=(0.0, ""),
     )
-    if like > _same_from(note.text, asked):
+    if like > _same_from(note.text, instructions):
         return label
     if note.kind is not None:
         return f"{topic}_{slug(note.kind.text)}"
-    return f"{topic}_{_most_telling(note, memories)}" if asked.separate else topic
+    return f"{topic}_{_most_telling(note, memories)}" if instructions.separate else topic
 
 
 def _most_telling(note: Note, memories: dict[str, str]) -> str:

@@ -59,7 +59,7 @@ async def test_an_unreadable_answer_is_wrong_and_by_name_a_guess_that_may_be_rig
     rng = random.Random(SEED)
     by_hand = [rng.randint(1, 4) == 1 for _ in range(2 * 3 * 4)]
     assert 0 < guessed.mean("accuracy") == pytest.approx(sum(by_hand) / len(by_hand))
-    assert sum(stage.unreadable for score in guessed.groups for stage in score.stages) == 24, "it is told all the same"
+    assert sum(stage.unparsable for score in guessed.groups for stage in score.stages) == 24, "it is told all the same"
     assert figures(guessed) == figures(await evaluate(lives, "guessed_answers", answer="dunno"))
 
 

@@ -18,7 +18,7 @@ from mnemotune.env.dialogue.interchange import (
     InterchangeError,
     find_runs,
     find_upper_bound,
-    policy_of,
+    policy_of_run,
     read_results,
     write_results,
 )
@@ -203,7 +203,7 @@ async def test_runs_are_found_at_any_depth_with_their_policy_and_their_models_up
         write_results(tmp_path / "deep", evaluation, lives, name=name, model=model, protocol=Protocol())
     runs = find_runs(tmp_path)
     assert list(runs) == ["awi", "awi_complete", "rag"]
-    assert {name: policy_of(run) for name, run in runs.items()} == {name: load_policy(name) for name in runs}
+    assert {name: policy_of_run(run) for name, run in runs.items()} == {name: load_policy(name) for name in runs}
     bounds = {name: find_upper_bound(tmp_path, run) for name, run in runs.items()}
     assert {name: bound and bound.parent.name for name, bound in bounds.items()} == {
         "awi": "small",
@@ -221,7 +221,7 @@ async def test_which_upper_bound_is_a_runs_must_be_clear(
     (tmp_path / "awi" / "awi.json").unlink()
     with pytest.raises(InterchangeError, match="ran on None, and there are upper bounds of large, small only"):
         find_upper_bound(tmp_path, tmp_path / "awi")
-    assert policy_of(tmp_path / "awi") == load_policy("native")
+    assert policy_of_run(tmp_path / "awi") == load_policy("native")
 
 
 def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:

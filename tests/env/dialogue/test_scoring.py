@@ -75,7 +75,7 @@ def test_accuracy_chance_and_upper_bound_by_hand(make_scenario: MakeScenario, ma
     (period,) = user.stages
     assert (period.diagnosis.accuracy, period.floor, period.ceiling) == pytest.approx((0.6, 0.25, 0.8))
     assert period.memory_score == pytest.approx((0.6 - 0.25) / (0.8 - 0.25))
-    assert (period.diagnosis.checks, period.unreadable) == (5, 0)
+    assert (period.diagnosis.checks, period.unparsable) == (5, 0)
     assert (user.group, user.memory_score, user.accuracy) == ("ann", period.memory_score, period.diagnosis.accuracy)
 
 
@@ -103,7 +103,7 @@ def test_an_unreadable_answer_is_wrong_and_counted(make_scenario: MakeScenario, 
     scenario = make_scenario(sessions=(1,), questions=3, changes={0: {"flat_1": "mid", "pet_2": "mid"}})
     asked = [(0, None, known(True, True)), (1, None, known(False, True, q=1)), (2, 2, known(True, True, q=2))]
     (period,) = scored(scenario, make_episode(scenario, [asked]), all_right(scenario)).stages
-    assert period.unreadable == 2
+    assert period.unparsable == 2
     assert shares(period.diagnosis) == pytest.approx((1 / 3, 1 / 3, 0, 1 / 3))
     assert period.diagnosis.checks == 3
 

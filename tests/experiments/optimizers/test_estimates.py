@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from mnemotune.experiments.optimizers.estimates import SEARCHES, Row, compared, planned, table
+from mnemotune.experiments.optimizers.estimates import SEARCHES, SearchRow, compared, planned, table
 from mnemotune.optimizer.search.ablation import carry_out
 from people import write_people
 
@@ -38,5 +38,5 @@ def test_a_search_is_carried_out_once_and_estimated_beside_what_it_spent(tmp_pat
 
 
 def test_the_error_is_what_an_estimate_is_above_what_was_spent() -> None:
-    [line] = table([Row("a", "calls", (11_000, 10_000), (3_000_000, 4_000_000))]).splitlines()[2:]
+    [line] = table([SearchRow("a", "calls", (11_000, 10_000), (3_000_000, 4_000_000))]).splitlines()[2:]
     assert line == "| a | calls | 11,000 | 10,000 | +10.0% | 3M | 4M | -25.0% |"

@@ -133,6 +133,7 @@ def check(found: Candidate, trials: Sequence[Trial], search: SearchConfig) -> No
 # Every proposer
 
 
+@pytest.mark.exhaustive("limits")
 @pytest.mark.parametrize(("name", "limits"), ALLOWED)
 @settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.filter_too_much])
 @given(shape=st.sampled_from(SHAPES), later=later_trials, seed=st.integers(0, 99), real=st.booleans())

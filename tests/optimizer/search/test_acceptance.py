@@ -276,7 +276,7 @@ def scored(user: str, *periods: tuple[float, float, float]) -> GroupScore:
     return GroupScore(
         user,
         tuple(
-            StageScore(0.0, 1.0, Diagnosis(right, write, read, 1 - right - write - read, 2), unreadable=0)
+            StageScore(0.0, 1.0, Diagnosis(right, write, read, 1 - right - write - read, 2), unparsable=0)
             for right, write, read in periods
         ),
     )

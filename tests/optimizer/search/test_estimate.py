@@ -20,7 +20,7 @@ from mnemotune.optimizer.config import Config, ConfigError, parse_config
 from mnemotune.optimizer.search import estimate as module
 from mnemotune.optimizer.search.allowance import splits_of
 from mnemotune.optimizer.search.arena import rungs
-from mnemotune.optimizer.search.estimate import Spending, estimate, race
+from mnemotune.optimizer.search.estimate import CostEstimate, estimate, race
 from mnemotune.optimizer.search.rehearsal import NOTHING, Rehearsal, Taken, rehearse, taken_of
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import CALL_ROLES
@@ -59,11 +59,11 @@ def asked_twice(taken: Taken) -> Taken:
     return twice
 
 
-def calls(told: Spending) -> float:
+def calls(told: CostEstimate) -> float:
     return float(told.total[:, 0].sum())
 
 
-def tokens(told: Spending) -> float:
+def tokens(told: CostEstimate) -> float:
     return float(told.total[:, 1:].sum())
 
 

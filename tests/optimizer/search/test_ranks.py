@@ -17,7 +17,7 @@ NAN = math.nan
 def scored(**by_group: float) -> Evaluation:
     """Make an evaluation with these memory scores: chance is 0 and the upper bound 1."""
     groups = (
-        GroupScore(group, (StageScore(0.0, 1.0, Diagnosis(score, 1 - score, 0.0, 0.0, 4), unreadable=0),))
+        GroupScore(group, (StageScore(0.0, 1.0, Diagnosis(score, 1 - score, 0.0, 0.0, 4), unparsable=0),))
         for group, score in by_group.items()
     )
     return Evaluation(load_policy("native"), tuple(groups))

@@ -217,20 +217,6 @@ def test_raced_are_the_trials_with_a_score_for_the_whole_train_split(kit: Any, m
     assert [t.number for t in study.trials if t.finished_race and not math.isnan(t.score)] == [0, 4, 6]
 
 
-def test_a_policy_is_found_by_its_value(kit: Any, make_storage: MakeStorage) -> None:
-    storage = make_storage()
-    study = Study(storage, name="evolution")
-    study.append(kit.trial(0, policy=kit.policy(10)))
-    study.append(kit.trial(1, policy=None, train={}, summary=None, decided_at="check"))
-    study.append(kit.trial(2, policy=kit.policy(20)))
-    study.append(kit.trial(3, policy=kit.policy(20)))
-    for opened in (study, Study(storage, name="evolution")):
-        found = opened.find(kit.policy(20))
-        assert found is not None
-        assert found.number == 2
-        assert opened.find(kit.policy(30)) is None
-
-
 @settings(max_examples=12, deadline=None)
 @given(
     value=st.recursive(

@@ -78,10 +78,10 @@ def test_a_listed_price_is_a_price_or_not_known(model: str, host: str) -> None:
 
 
 def test_a_price_says_where_it_is_from() -> None:
-    assert Prices(input=0.4, output=1.6, date=date(2026, 11, 1)).told == (
+    assert Prices(input=0.4, output=1.6, date=date(2026, 11, 1)).summary == (
         "$0.4 in and $1.6 out per million tokens (as of 2026-11-01)"
     )
-    assert "litellm 9.9's list, which can be out of date" in Prices(input=1, output=2, source="litellm 9.9").told
+    assert "litellm 9.9's list, which can be out of date" in Prices(input=1, output=2, source="litellm 9.9").summary
 
 
 def test_a_price_without_a_date_or_a_list_is_refused() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mnemotune.env.dialogue.generation.texts import REQUIRED_SLOTS
+from mnemotune.env.dialogue.generation.texts import GenerationTexts
 from mnemotune.policies.lm import Request
 from snapshots import assert_committed, longest
 
@@ -34,7 +34,7 @@ def test_the_prompts_of_generation_are_the_committed_ones(
     made = make(author, personas=tmp_path / "people.json", users=1)
     assert made.dropped == ()
     asked = longest((_kind(request), request) for request in author.requests)
-    assert asked.keys() == REQUIRED_SLOTS.keys()
+    assert asked.keys() == GenerationTexts.slots().keys()
     assert_committed(asked, Path(__file__).parent / "prompts.txt")
 
 

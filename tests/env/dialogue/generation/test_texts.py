@@ -9,15 +9,17 @@ import pytest
 import yaml
 
 from mnemotune.data.resources import resource
-from mnemotune.env.dialogue.generation.texts import OPTIONAL_SLOTS, REQUIRED_SLOTS, GenerationTexts, default_texts
+from mnemotune.env.dialogue.generation.texts import GenerationTexts, default_texts
+
+SLOTS = GenerationTexts.slots()
 
 
 def test_the_bundled_texts_use_the_slots_that_there_are_and_all_of_them() -> None:
     texts = default_texts().model_dump()
-    assert texts.keys() == REQUIRED_SLOTS.keys()
+    assert texts.keys() == SLOTS.keys()
     for kind, text in texts.items():
         used = set(re.findall(r"\{([a-z_]+)\}", text))
-        assert used == {*REQUIRED_SLOTS[kind], *OPTIONAL_SLOTS.get(kind, ())}, kind
+        assert used == {*SLOTS[kind].required, *SLOTS[kind].optional}, kind
 
 
 def test_every_bundled_text_but_the_repair_says_which_json_is_wanted() -> None:
@@ -36,9 +38,9 @@ def test_a_file_replaces_the_texts_that_it_names(tmp_path: Path) -> None:
     assert texts.digest != default_texts().digest
 
 
-@pytest.mark.parametrize("kind", REQUIRED_SLOTS)
+@pytest.mark.parametrize("kind", SLOTS)
 def test_a_text_that_lacks_a_slot_is_refused_by_name(kind: str, tmp_path: Path) -> None:
-    slot = REQUIRED_SLOTS[kind][-1]
+    slot = SLOTS[kind].required[-1]
     bundled = yaml.safe_load(resource("configs", "templates", "generation.yaml").read_text(encoding="utf-8"))
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump({kind: bundled[kind].replace(f"{{{slot}}}", "")}), encoding="utf-8")

@@ -118,7 +118,7 @@ def test_a_write_is_as_safe_as_all_its_statements_together(tokens: Tokens, rows:
     [prompts] = reward.encode([event])
     assert prompts is not None
     assert len(prompts) > 1
-    each = 1 / (1 + np.exp(-reward.differences(prompts)))
+    each = 1 / (1 + np.exp(-reward.differences([prompts])))
     assert reward.score([event])[0] == pytest.approx(each.prod())
 
 

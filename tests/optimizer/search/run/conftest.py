@@ -17,7 +17,7 @@ from running import TRIAL_2, Screen, Stop, go
 @pytest.fixture(scope="session")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve generated users whose lives are cut short, so that a run takes a second."""
-    return write_people(tmp_path_factory.mktemp("people"), users=12, periods=3, questions=4)
+    return write_people(tmp_path_factory.mktemp("people"), users=12, periods=2, questions=3)
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +29,13 @@ def configured(people: Path) -> Callable[..., Config]:
         " search: {seed: 2, generations: 2, candidates: 2, broad_start: 0, budget: {calls: 20000}}}"
     )
     return lambda *overrides: parse_config(text, where="test", overrides=overrides)
+
+
+@pytest.fixture(scope="session")
+def longer(configured: Callable[..., Config], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config]:
+    """The same run with longer lives."""
+    people = write_people(tmp_path_factory.mktemp("longer"), users=12, periods=3, questions=4)
+    return lambda *overrides: configured(f"data={people}", *overrides)
 
 
 @pytest.fixture(scope="session")

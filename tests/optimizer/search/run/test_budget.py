@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +46,43 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@dataclass(frozen=True)
+class Tight:
+    """A run whose budget ends its search: its config, what came of it, and the calls that its parts made."""
+
+    config: Config
+    outcome: Outcome
+    made: dict[str, int]
+
+    @property
+    def calls(self) -> int:
+        calls = self.config.search.budget.calls
+        assert calls is not None
+        return calls
+
+
+def tightly(configured: Callable[..., Config], folder: Path, more: int) -> Tight:
+    calls = smallest_budget(configured, folder / "none") + more
+    config = configured(f"search.budget.calls={calls}", "search.generations=50")
+    with pytest.MonkeyPatch.context() as patched:
+        made = watch_calls(patched)
+        return Tight(config, go(config, folder / "whole"), made)
+
+
+@pytest.fixture(scope="module")
+def tight(longer: Callable[..., Config], tmp_path_factory: pytest.TempPathFactory) -> Tight:
+    """Its last look takes more than half of the look's share."""
+    return tightly(longer, tmp_path_factory.mktemp("tight"), 150)
+
+
+@pytest.mark.exhaustive("more")
 @pytest.mark.parametrize("more", [0, 150])
 def test_a_tight_budget_is_kept_and_leaves_the_sealed_test_whole_invariant_1(
-    more: int, configured: Callable[..., Config], runs: Path, monkeypatch: pytest.MonkeyPatch
+    more: int, configured: Callable[..., Config], runs: Path
 ) -> None:
-    calls = smallest_budget(configured, runs / "none") + more
-    calls_made = watch_calls(monkeypatch)
-    outcome = go(configured(f"search.budget.calls={calls}", "search.generations=50"), runs / "run")
-    raced, searched, made = calls_made["races"], calls_made["search"], calls_made["all"]
+    tight = tightly(configured, runs, more)
+    outcome, calls = tight.outcome, tight.calls
+    raced, searched, made = tight.made["races"], tight.made["search"], tight.made["all"]
     assert made == spent(outcome) <= calls
     assert "calls is spent" in (outcome.ended or "")
     assert raced == allowance(outcome).races.calls, "the races end at a call that is one too many"
@@ -64,14 +94,10 @@ def test_a_tight_budget_is_kept_and_leaves_the_sealed_test_whole_invariant_1(
 
 @pytest.mark.parametrize(("share", "taken"), [(0.0, True), (0.99, False)])
 def test_a_last_look_that_is_stopped_is_paid_from_its_own_share_alone_invariants_1_2(
-    share: float, taken: bool, configured: Callable[..., Config], runs: Path, kit: Any
+    share: float, taken: bool, tight: Tight, runs: Path, kit: Any
 ) -> None:
     """Where too little is left of it, the leader is not looked at; the sealed test has its own share in any case."""
-    calls = smallest_budget(configured, runs / "none") + 150
-    config = configured(f"search.budget.calls={calls}", "search.generations=50")
-    with pytest.MonkeyPatch.context() as patched:
-        counted = watch_calls(patched)
-        whole = go(config, runs / "whole")
+    config, calls, counted, whole = tight.config, tight.calls, tight.made, tight.outcome
     most = int(share * (counted["search"] - counted["races"]))
     with pytest.MonkeyPatch.context() as patched:
         before = watch_calls(patched, most_in_last_look=most)
@@ -205,11 +231,11 @@ def test_a_search_that_is_not_over_goes_further_with_a_larger_budget(
 def test_a_run_warns_once_at_half_and_at_four_fifths_of_a_limit_also_when_it_goes_on(
     configured: Callable[..., Config], runs: Path
 ) -> None:
-    config, first, second = configured("search.budget={tokens: 3000000}"), Screen(TRIAL_2), Screen()
+    config, first, second = configured("search.budget={tokens: 900000}"), Screen(TRIAL_2), Screen()
     with pytest.raises(Stop):
         go(config, runs / "run", first)
     outcome = go_on(runs / "run", screen=second)
-    levels = [n for n in (50, 80) if outcome.consumed.tokens >= n / 100 * 3_000_000]
-    told = re.findall(r"(\d+)% of 3,000,000 tokens are gone", first.getvalue() + second.getvalue())
+    levels = [n for n in (50, 80) if outcome.consumed.tokens >= n / 100 * 900_000]
+    told = re.findall(r"(\d+)% of 900,000 tokens are gone", first.getvalue() + second.getvalue())
     assert levels
     assert [int(n) for n in told] == levels

@@ -28,7 +28,7 @@ from running import Screen, Stop, go, go_on, smallest_budget
 @pytest.fixture(scope="session")
 def configured(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config]:
     """Make the config of a small run: users' lives are cut short."""
-    people = write_people(tmp_path_factory.mktemp("people"), users=8, periods=3, questions=4)
+    people = write_people(tmp_path_factory.mktemp("people"), users=8, periods=2, questions=3)
     text = (
         f"{{data: {people}, splits: {{train: 2, validation: 3, test: 2}}, baselines: [],"
         " seed_policy: awi, search: {seed: 2, generations: 2, candidates: 4, broad_start: 0,"
@@ -79,11 +79,11 @@ def test_the_result_and_the_report_say_what_was_screened(finished: Outcome) -> N
     )
 
 
-def test_the_budget_is_kept_invariant_2(configured: Callable[..., Config], runs: Path) -> None:
-    smallest = smallest_budget(configured, runs / "small")
-    for more in (0, 700):
-        outcome = go(configured(f"search.budget.calls={smallest + more}"), runs / f"more-{more}")
-        assert outcome.consumed.calls <= smallest + more
+@pytest.mark.exhaustive("more")
+@pytest.mark.parametrize("more", [0, 700])
+def test_the_budget_is_kept_invariant_2(more: int, configured: Callable[..., Config], runs: Path) -> None:
+    calls = smallest_budget(configured, runs / "small") + more
+    assert go(configured(f"search.budget.calls={calls}"), runs / "run").consumed.calls <= calls
 
 
 @pytest.mark.parametrize("trial", [1, 3, 6])

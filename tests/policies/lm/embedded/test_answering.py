@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mnemotune.policies.lm import Message
-from mnemotune.policies.lm.embedded.answering import HEED, Choices, _heed, find_choices, find_schema
+from mnemotune.policies.lm.embedded.answering import HEED, MultipleChoice, _heed, find_choices, find_schema
 from mnemotune.policies.lm.embedded.reading import Reading
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ PROBE = (
 
 
 def test_numbered_lines_are_choices() -> None:
-    assert find_choices("Which?\n1: a\n2: b c\n\nNow.") == Choices("Which?\n", ("a", "b c"))
+    assert find_choices("Which?\n1: a\n2: b c\n\nNow.") == MultipleChoice("Which?\n", ("a", "b c"))
 
 
 def test_the_choices_are_those_that_count_up_from_one() -> None:
-    assert find_choices("At 9: breakfast\n7: no\n1: a\n5: no\n2: b\n3: c") == Choices(
+    assert find_choices("At 9: breakfast\n7: no\n1: a\n5: no\n2: b\n3: c") == MultipleChoice(
         "At 9: breakfast\n7: no\n", ("a", "b", "c")
     )
 

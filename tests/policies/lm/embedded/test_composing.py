@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemotune.env.dialogue.generation.checks import giveaways
-from mnemotune.env.dialogue.generation.texts import REQUIRED_SLOTS, default_texts
+from mnemotune.env.dialogue.generation.texts import GenerationTexts, default_texts
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded.composing import compose
 from mnemotune.policies.lm.embedded.phrases import PHRASES
@@ -121,7 +121,7 @@ def test_prompts_of_other_kinds_are_not_taken_for_its_own(kind: str) -> None:
     assert compose([Message("system", TEXTS.questions), Message("user", text)], Reading()) is None
 
 
-@pytest.mark.parametrize("kind", REQUIRED_SLOTS)
+@pytest.mark.parametrize("kind", GenerationTexts.slots())
 @given(
     filling=st.sampled_from(
         ["", "{}", "[]", "[1]", '{"a": []}', '{"a": ["x"]}', '{"a": {}}', "[{}]", "\ud800", "9" * 9]

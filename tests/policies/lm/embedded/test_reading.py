@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded.quantities import Quantity
-from mnemotune.policies.lm.embedded.reading import Context, Reading, attend, read_messages, votes, weigh
+from mnemotune.policies.lm.embedded.reading import Reading, ReadText, attend, read_messages, votes, weigh
 from mnemotune.policies.lm.embedded.sentences import NOBODY, OWN, Sentence, Words, words_of
 
 STEMS = st.frozensets(st.sampled_from("abcdefgh"), max_size=5)
@@ -45,7 +45,7 @@ def said(text: str, *, voice: float = OWN) -> Sentence:
 
 
 def shares(context: list[Sentence], cue: str, reading: Reading = EVEN) -> list[float]:
-    return list(attend(Context(context), words_of(cue).all, reading))
+    return list(attend(ReadText(context), words_of(cue).all, reading))
 
 
 # Attention
@@ -56,7 +56,7 @@ def shares(context: list[Sentence], cue: str, reading: Reading = EVEN) -> list[f
 def test_the_shares_of_attention_are_never_negative_and_sum_to_one(
     context: list[Sentence], cue: frozenset[str], reading: Reading
 ) -> None:
-    attention = attend(Context(context), cue, reading)
+    attention = attend(ReadText(context), cue, reading)
     assert len(attention) == len(context)
     assert all(share >= 0 for share in attention)
     assert sum(attention) == pytest.approx(1 if context else 0)
@@ -112,7 +112,7 @@ def test_dates_tell_the_order_of_listed_memories() -> None:
 def test_what_speaks_for_an_option_is_never_negative_and_needs_a_shared_word(
     context: list[Sentence], cue: frozenset[str], options: list[Words], reading: Reading
 ) -> None:
-    scores = weigh(Context(context), cue, options, reading)
+    scores = weigh(ReadText(context), cue, options, reading)
     assert len(scores) == len(options)
     for score, option in zip(scores, options, strict=True):
         assert score >= 0
@@ -122,26 +122,26 @@ def test_what_speaks_for_an_option_is_never_negative_and_needs_a_shared_word(
 @settings(deadline=None)
 @given(context=st.lists(SENTENCES, min_size=1, max_size=8), options=st.lists(WORDS, min_size=2, max_size=5))
 def test_no_sentence_speaks_louder_than_one(context: list[Sentence], options: list[Words]) -> None:
-    spoken = votes(Context(context), options, EVEN)
+    spoken = votes(ReadText(context), options, EVEN)
     assert spoken.shape == (len(context), len(options))
     assert np.all((spoken >= 0) & (spoken < 1))
 
 
 def test_what_tells_the_options_apart_counts_and_the_rarer_the_more() -> None:
     options = [words_of("old cat"), words_of("young cat"), words_of("dog")]
-    old, young, dog = weigh(Context([said("old cat")]), frozenset(), options, EVEN)
+    old, young, dog = weigh(ReadText([said("old cat")]), frozenset(), options, EVEN)
     assert old > young > dog == 0
-    old, young, dog = weigh(Context([said("A cat, a dog.")]), frozenset(), options, EVEN)
+    old, young, dog = weigh(ReadText([said("A cat, a dog.")]), frozenset(), options, EVEN)
     assert old == pytest.approx(young)
     assert dog > old
 
 
 def test_a_kindred_word_speaks_for_an_option_but_not_as_loud_as_the_word() -> None:
     options = [words_of("apartment"), words_of("farm")]
-    ((kindred, _),) = votes(Context([said("We live in a flat.")]), options, EVEN)
-    ((same, _),) = votes(Context([said("We live in an apartment.")]), options, EVEN)
+    ((kindred, _),) = votes(ReadText([said("We live in a flat.")]), options, EVEN)
+    ((same, _),) = votes(ReadText([said("We live in an apartment.")]), options, EVEN)
     assert same > kindred > 0
-    ((deaf, _),) = votes(Context([said("We live in a flat.")]), options, replace(EVEN, kinship=0.0))
+    ((deaf, _),) = votes(ReadText([said("We live in a flat.")]), options, replace(EVEN, kinship=0.0))
     assert deaf == 0
 
 
@@ -149,7 +149,7 @@ def test_a_number_speaks_for_the_range_that_it_is_in() -> None:
     options = [words_of(name) for name in ("plot_500_1500_sqft", "plot_over_1500_sqft", "plot_under_500_sqft")]
     assert options[0].quantities == (Quantity(500, 1500, "square feet"),)
     for text, right in (("about 1,000 square feet", 0), ("nearly 2,000 square feet", 1), ("200 square feet", 2)):
-        scores = weigh(Context([said(f"My plot has {text}.")]), frozenset(), options, EVEN)
+        scores = weigh(ReadText([said(f"My plot has {text}.")]), frozenset(), options, EVEN)
         assert scores.index(max(scores)) == right
 
 

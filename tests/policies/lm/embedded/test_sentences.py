@@ -7,7 +7,7 @@ import pytest
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded.reading import read_messages
 from mnemotune.policies.lm.embedded.sentences import (
-    ASKED,
+    ASKS,
     NOBODY,
     OTHER,
     OWN,
@@ -34,7 +34,7 @@ def test_messages_are_read_as_sentences_in_order_each_with_its_voice() -> None:
         ("My sister is a vet.", NOBODY),
         ("It rained.", OTHER),
         ("Which food?", NOBODY),
-        ("Which for me?", ASKED),
+        ("Which for me?", ASKS),
         ("I would ask your sister.", NOBODY),
     ]
 

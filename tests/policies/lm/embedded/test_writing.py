@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.policies.lm.embedded.instructions import MOST_KINDS, WORDS_PER_BRIEF_NOTE, WORDS_PER_NOTE
-from mnemotune.policies.lm.embedded.writing import WORDS_IN_ONE_GO, likeness, merge_facts, write_facts, write_profile
+from mnemotune.policies.lm.embedded.writing import WORDS_PER_CALL, likeness, merge_facts, write_facts, write_profile
 
 if TYPE_CHECKING:
     from .conftest import AskFor, ConversationOf
@@ -74,13 +74,13 @@ def test_no_more_is_noted_than_can_be_written_in_one_go_and_in_the_order_of_the_
     said = [f"I own {animal} and love them." for animal in ANIMALS]
     noted = facts("", " ".join(said))
     assert 1 < len(noted) < len(said)
-    assert sum(len(note.split()) for note in noted) <= WORDS_IN_ONE_GO
+    assert sum(len(note.split()) for note in noted) <= WORDS_PER_CALL
     assert [line for line in said if any(line in note for note in noted)] == [note.split(": ")[-1] for note in noted]
 
 
 def test_a_single_note_may_be_longer_than_what_is_written_in_one_go() -> None:
     assert facts("Keep every detail.", TALL) == [TALL]
-    assert len(TALL.split()) > WORDS_IN_ONE_GO
+    assert len(TALL.split()) > WORDS_PER_CALL
 
 
 def test_a_kind_of_information_that_is_asked_for_goes_first() -> None:

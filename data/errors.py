@@ -1,0 +1,5 @@
+"""The errors that the command line explains in one message."""
+
+
+class MnemotuneError(Exception):
+    """Say what went wrong, where, and what to do. Errors of other packages derive from it to be shown so too."""
