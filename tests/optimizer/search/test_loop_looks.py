@@ -314,10 +314,10 @@ async def test_a_search_that_goes_on_after_its_last_look_takes_up_its_generation
     kit: Any, make_rig: MakeRig, storage: str
 ) -> None:
     """The last look is no candidate of the generation in which it was taken; a later one is dearer."""
-    search = searching(generations=2, candidates=3, numbers=True, proposers=("random",), seed=8)
+    search = searching(generations=2, candidates=3, numbers=True, proposers=("random",))
     pupil = {"pupil": kit.pupil(lucky=True)}
     whole = make_rig(search=search, **pupil)
-    await whole.run(kit.policy(30))
+    await whole.run(kit.policy(40))
 
     def stop(trial: Any) -> None:
         if trial.number == 4:
@@ -325,12 +325,12 @@ async def test_a_search_that_goes_on_after_its_last_look_takes_up_its_generation
 
     rig = make_rig(search=search, tell=stop, storage=storage, **pupil)
     with pytest.raises(InterruptedError):
-        await rig.run(kit.policy(30))
+        await rig.run(kit.policy(40))
     rig.tell = lambda _: None
     await rig.look_last()
     assert [trial.kind == "last_look" for trial in rig.study.trials] == [False] * 5 + [True]
     again = make_rig(search=search, storage=storage, **pupil)
-    await again.run(kit.policy(30))
+    await again.run(kit.policy(40))
     candidates = [trial for trial in again.study.trials if trial.kind != "last_look"]
     assert [trial.policy for trial in candidates] == [trial.policy for trial in whole.study.trials]
     assert [trial.generation for trial in candidates] == [0, 1, 1, 1, 2, 2, 2]
