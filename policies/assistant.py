@@ -43,12 +43,12 @@ Uses = dict[CallRole, ContextUse]
 
 
 def added(uses: Iterable[Mapping[CallRole, ContextUse]]) -> Uses:
-    """Return the sum of several uses."""
+    """Return the sum of several uses, in an order that does not depend on which call came first."""
     total: Uses = {}
     for use in uses:
         for role, more in use.items():
             total[role] = total.get(role, ContextUse()) + more
-    return total
+    return dict(sorted(total.items()))
 
 
 class Assistant:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.policies import Assistant, load_policy, open_memory, presets
-from mnemotune.policies.assistant import added
+from mnemotune.policies.assistant import ContextUse, Uses, added
 from mnemotune.policies.lm import LanguageModelError, Message, Request
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 
@@ -157,6 +157,12 @@ async def test_what_memory_shows_is_kept_within_the_tokens_and_counted_forks_inc
     assert max(use.most_tokens for use in use.values()) == max(shown)
     assert use["answer"].left_out > 0
     assert fork.context_tokens == 20
+
+
+def test_uses_are_added_in_one_order_whichever_call_came_first() -> None:
+    probed: Uses = {"probe": ContextUse(1)}
+    answered: Uses = {"answer": ContextUse(2)}
+    assert [*added([probed, answered])] == [*added([answered, probed])] == ["answer", "probe"]
 
 
 @settings(deadline=None, max_examples=40)
