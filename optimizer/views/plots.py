@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...env import Summary
 from ...env.statistics import Estimate, nan_mean
+from ...policies.files import WINDOW
 from ..proposers.numbers import standing
 from ..search.comparison import Variant
 from ..search.front import Placed, front
@@ -161,6 +162,10 @@ def variants_plot(variants: Sequence[Variant]) -> str:
             _draw_score(scores, variant.score, y, color)
             if variant.difference is not None:
                 _draw_score(differences, variant.difference, y, color)
+        window = variants[0].score.mean - variants[0].over_window.mean
+        if not math.isnan(window):
+            scores.axvline(window, color=FAINT, linewidth=0.8, linestyle="--")
+            scores.annotate(WINDOW, (window, 1), (2, 2), ("data", "axes fraction"), "offset points", color=FAINT)
         differences.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
         names = [fill(short(variant.name, 2 * LONGEST_NAME), LONGEST_NAME) for variant in variants]
         scores.set_yticks(range(len(variants)), names)

@@ -108,7 +108,7 @@ def render_report(outcome: Outcome) -> str:
         remark=embedder_remark(config),
         stand_ins=[name for name, model in config.provided.items() if model.stand_in],
         headline=_headline(outcome),
-        rows=_score_rows(test.rows, price),
+        rows=score_rows(test.rows, price),
         reworded=any(row.reworded_by_group for row in test.rows.values()),
         best_number=str(_first_of(outcome)) if trials else "",
         front=[_front_row(row) for row in outcome.front],
@@ -135,7 +135,8 @@ def render_report(outcome: Outcome) -> str:
     )
 
 
-def _score_rows(rows: Rows, price: Prices | None) -> list[tuple[str, ...]]:
+def score_rows(rows: Rows, price: Prices | None) -> list[tuple[str, ...]]:
+    """Return the cells of the sealed test's table, one row a policy."""
     return [
         (
             name,

@@ -20,7 +20,7 @@ from ..search.sealed import EVOLVED
 
 Rows = Mapping[str, Summary]
 """Evaluations by the name to show."""
-LONGEST_NAME = 13
+LONGEST_NAME = 20
 """Characters of a name that leave the figures their room in 80 columns."""
 
 
@@ -32,7 +32,7 @@ def score_table(rows: Rows, *, title: str) -> Table:
     of a talk costs where nobody asks questions.
     """
     columns = {
-        "policy": [short(name, LONGEST_NAME) for name in rows],
+        "policy": list(rows),
         "memory score": [with_interval(row.memory_score) for row in rows.values()],
         "over\nwindow": [signed(gain.mean) for gain in over_window(rows).values()],
         "other\nwords": [number(row.reworded.mean) for row in rows.values()],
@@ -45,6 +45,8 @@ def score_table(rows: Rows, *, title: str) -> Table:
     }
     optional = {"over\nwindow", "other\nwords"}
     shown = {head: column for head, column in columns.items() if head not in optional or set(column) != {"-"}}
+    longest = LONGEST_NAME - sum(len(head) // 2 for head in optional & shown.keys())
+    shown["policy"] = [short(name, longest) for name in rows]
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
     for head in shown:
         table.add_column(head, justify="left" if head in {"policy", "memory score"} else "right", no_wrap=True)

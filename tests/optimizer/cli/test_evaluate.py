@@ -73,7 +73,7 @@ def test_json_is_all_that_a_real_process_prints(start: Any, people: Path, check_
 def test_without_json_a_table_is_printed(cli: Cli, people: Path, plain: Any) -> None:
     done = cli("evaluate", "awi", "--data", people).succeeded()
     assert "8 users, model: embedded" in done.out
-    assert "policy memory score accuracy write read util. /turn /turn" in plain(done.out)
+    assert "policy memory score window racy write read util. /turn /turn" in plain(done.out)
     assert "awi" in done.out
 
 
@@ -92,7 +92,9 @@ def test_a_policy_can_be_a_yaml_or_a_json_file(cli: Cli, people: Path, keeps: Pa
 
 
 def test_equal_evaluations_are_equal_but_for_the_time_they_took(cli: Cli, people: Path, keeps: Path) -> None:
-    first, second = (cli("evaluate", keeps, "--data", people, "--json").succeeded().json for _ in range(2))
+    first, second = (
+        cli("evaluate", keeps, "--data", people, "--json", "--no-window").succeeded().json for _ in range(2)
+    )
     assert {**first, "wall_s": 0} == {**second, "wall_s": 0}
 
 
@@ -188,10 +190,12 @@ def test_what_out_says_is_what_was_printed(cli: Cli, people: Path, notes: Path, 
 
 def test_the_config_gives_rounds_and_texts(cli: Cli, people: Path, tmp_path: Path) -> None:
     texts = tmp_path / "texts.yaml"
-    texts.write_text("answer: 'Choose wisely! {query} {choices}'\n", encoding="utf-8")
+    texts.write_text(
+        "answer: 'Choose wisely! {query} {choices}'\nreply_context: 'Mine: {memories}'\n", encoding="utf-8"
+    )
     config = tmp_path / "config.yaml"
     config.write_text(f"{{rounds: {{init: 1, update: 3}}, templates: {texts}}}", encoding="utf-8")
-    one = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--json"]
+    one = ["evaluate", "awi", "--data", people, "--users", "user-1-000", "--no-window", "--json"]
     usual, longer = cli(*one).json, cli(*one, "--config", config).succeeded().json
     assert usual["key"] != longer["key"], "the policy's own prompts start from the texts too"
     assert longer["spend"]["user"]["calls"] == 2 * usual["spend"]["user"]["calls"] > 0
@@ -233,7 +237,18 @@ def test_an_endpoint_is_asked_for_everything_and_scores_as_the_model_behind_it(
     cli: Cli, people: Path, notes: Path, endpoint: Any, server: Any, check_evaluation: Any
 ) -> None:
     told = (
-        cli("evaluate", notes, "--data", people, "--config", endpoint(), "--model", "openai:tiny", "--json")
+        cli(
+            "evaluate",
+            notes,
+            "--data",
+            people,
+            "--config",
+            endpoint(),
+            "--model",
+            "openai:tiny",
+            "--no-window",
+            "--json",
+        )
         .succeeded()
         .json
     )
@@ -261,7 +276,7 @@ def test_a_second_evaluation_into_the_same_folder_is_answered_from_the_cache(
     cli: Cli, people: Path, notes: Path, endpoint: Any, server: Any, tmp_path: Path
 ) -> None:
     command = ["evaluate", notes, "--data", people, "--config", endpoint(), "--model", "openai:tiny", "--json"]
-    command += ["--out", tmp_path / "out"]
+    command += ["--no-window", "--out", tmp_path / "out"]
     first = cli(*command).succeeded().json
     asked = len(server.asked)
     assert asked == counted(first, "calls") - counted(first, "cached")

@@ -139,7 +139,7 @@ def test_trials_stand_in_columns_under_their_heading(world: World, kit: Any) -> 
     for word, told in {
         "trial": ("    0", "   12"),
         "train": (" 0.375", "     -"),
-        "policy": ("none", "not valid"),
+        "policy": ("verbatim+context", "not valid"),
     }.items():
         end = heading.index(word) + (len(word) if word != "policy" else 0)
         for line, text in zip((seed, broken), told, strict=True):

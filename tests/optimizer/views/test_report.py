@@ -6,7 +6,7 @@ import asyncio
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,15 +20,21 @@ from mnemotune.env import Summary
 from mnemotune.optimizer.config import Config, dump_config, parse_config
 from mnemotune.optimizer.search.outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest, open_test
-from mnemotune.optimizer.views.report import render_report, write_report
-from mnemotune.optimizer.views.table import cells, number, with_interval
+from mnemotune.optimizer.views.report import render_report, score_rows, write_report
+from mnemotune.optimizer.views.table import number, with_interval
 from mnemotune.policies.lm import Ledger
 from mnemotune.policies.lm.base import Spend, merged
+from mnemotune.policies.lm.prices import Prices
 
+FREE = Prices(input=0, output=0, date="2026-11-01")
 CONFIG = "{data: made up, splits: {train: 4, validation: 4, test: 12}, seed_policy: native}"
 EVIL = "</pre><script>document.title = 'stolen'</script><img src=x onerror=alert(1)> & {{ 7 * 7 }}"
 LOADS = {"src", "srcset", "data", "action", "poster", "background", "formaction"}
 VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+def cells(rows: Mapping[str, Summary]) -> list[list[str]]:
+    return [list(row) for row in score_rows(rows, FREE)]
 
 
 def settings(policy: Any, *overrides: str) -> Config:
@@ -144,8 +150,7 @@ def test_the_page_loads_and_runs_nothing(finished: Outcome, page: Page) -> None:
 def test_the_table_of_the_sealed_test_has_every_figure(finished: Outcome, page: Page) -> None:
     (table,) = [table for table in page.tables if "memory score [95% interval]" in table[0]]
     assert [row[0] for row in table[1:]] == ["native", "seed", "evolved"]
-    for row in table[1:]:
-        assert row == [*cells(row[0], finished.test.rows[row[0]]), "$0.00"]
+    assert table[1:] == cells(finished.test.rows)
 
 
 def test_the_front_is_a_table_of_policies_that_no_other_beats(finished: Outcome, page: Page) -> None:
@@ -340,7 +345,7 @@ def test_a_test_that_could_not_be_finished_says_why_and_shows_what_it_has(
     rig.study.note(TEST, SealedTest(rows, "evolved could not be tested: no calls left", done=True).as_json())
     page = read(render_report(as_outcome(rig, kit.policy())))
     assert "evolved could not be tested: no calls left" in page.words()
-    assert [*cells("seed", rows["seed"]), "$0.00"] in [row for table in page.tables for row in table]
+    assert cells(rows)[0] in [row for table in page.tables for row in table]
     assert "has not been opened yet" not in page.words(), "it has been opened, and it is over"
 
 
@@ -398,8 +403,8 @@ def test_a_browser_shows_the_headline_and_the_table(browse: Callable[..., bytes]
     page = read(browse("--dump-dom").decode())
     gain = finished.test.difference
     assert with_interval(gain) in page.words()
-    for name, row in finished.test.rows.items():
-        assert [*cells(name, row), "$0.00"] in [found for table in page.tables for found in table]
+    for row in cells(finished.test.rows):
+        assert row in [shown for table in page.tables for shown in table]
     assert len(page.named("svg")) == 5
 
 

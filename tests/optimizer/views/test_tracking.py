@@ -159,7 +159,7 @@ def test_the_study_is_the_parent_run_and_each_trial_a_child(outcome: Outcome, tr
     assert view.parent.info.run_name == "mine-001"
     assert view.parent.info.status == "FINISHED"
     assert [child.info.run_name for child in view.children] == [
-        "000 none", "001 not valid", "002 none", "003 profile+external(4,6,9)"
+        "000 verbatim+context(2,30)", "001 not valid", "002 verbatim+context(2,30)", "003 profile+external(4,6,9)"
     ]  # fmt: skip
     assert {child.data.tags[PARENT_TAG] for child in view.children} == {view.parent.info.run_id}
     assert [child.info.status for child in view.children] == ["FINISHED", "FAILED", "FINISHED", "FINISHED"]

@@ -26,7 +26,7 @@ from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.prompts import default_templates
 from running import SIZES, Screen, Stop, allowance, assert_same_study, contents, go, scores
 
-FILES = ["best_policy.yaml", "config.yaml", "report.html", "result.json", "study.db"]
+FILES = ["best_policy.yaml", "config.yaml", "deployment.yaml", "report.html", "result.json", "study.db"]
 
 
 def test_a_run_leaves_its_files_in_its_folder(finished: Outcome) -> None:
@@ -206,7 +206,7 @@ def test_the_first_line_says_who_takes_part_and_what_may_be_spent(
         == (
             "2 train, 4 validation and 3 sealed test users; at most 20,000 calls, "
             f"{reserve:,} of them kept for the sealed test; model: embedded, "
-            f"embedder: {finished.config.embedder}"
+            f"embedder: {finished.config.embedder}, no limit on the context"
         ).split()
     )
 
