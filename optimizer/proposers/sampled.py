@@ -104,8 +104,8 @@ class Gp(_Sampler):
 
 def _noise_of_a_period(trial: Trial, seed: Trial) -> float:
     """Return the variance that a single period's gain over the seed would have; NaN where one user says too little."""
-    found, periods = gains(trial, seed), sum(map(len, trial.series.values()))
-    return float(np.var(found, ddof=1)) * periods / len(found) if len(found) > 1 else math.nan
+    differences, periods = gains(trial, seed), sum(map(len, trial.series.values()))
+    return float(np.var(differences, ddof=1)) * periods / len(differences) if len(differences) > 1 else math.nan
 
 
 class Random(_Sampler):
@@ -155,5 +155,5 @@ def at_point(parent: Trial, point: Point, *, search: SearchConfig, templates: Te
     values["prompts"] = inherit(base, prompt_kinds(point["mode"], point.get("store")), templates)
     before = space.point_of(base) or {}
     changed = [f"{name} {value}" for name, value in point.items() if before.get(name) != value]
-    told = "numbers: " + (", ".join(changed) or "as they were")
-    return candidate(parent, told, values, longest_prompt=search.longest_prompt)
+    change = "numbers: " + (", ".join(changed) or "as they were")
+    return candidate(parent, change, values, longest_prompt=search.longest_prompt)

@@ -454,15 +454,7 @@ async def test_a_proposer_that_never_answers_leaves_the_numbers_to_evolve(kit: A
 
 async def test_a_policy_that_writes_evolves_its_write_prompt_too(kit: Any, make_rig: MakeRig) -> None:
     """A memory of user messages that are never evicted before the questions: what is not written is a write failure."""
-    start = MemoryPolicy.model_validate(
-        {
-            "write": {"mode": "profile"},
-            "update_every": 2,
-            "buffer_size": 0,
-            "store": "context",
-            "prompts": {"reply": kit.policy(100).prompts.reply},
-        }
-    )
+    start = kit.policy(100, mode="profile", update_every=2, buffer_size=0, store="context")
     forgetful = kit.pupil(edits=lambda text: f"Note every pet.\n{text}")
     write = forgetful._write_
     forgetful._write_ = lambda request: write(request) if "Note every pet" in request.messages[-1].content else "{}"
