@@ -17,6 +17,8 @@ from mnemotune.policies.files import load_policy
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import default_templates
 
+NAMED = (*STRATEGIES, "users_messages")
+
 
 def proposed_one_after_another(bench: Any, trials: list[Trial], *, seed: int = 0, **search: Any) -> list[Any]:
     """Let all that are left be proposed, each as the next trial."""
@@ -31,7 +33,7 @@ def proposed_one_after_another(bench: Any, trials: list[Trial], *, seed: int = 0
 def test_each_strategy_is_proposed_once_invariants_1_2(bench: Any) -> None:
     trials = [bench.trial(policy=bench.facts(top_k=7))]
     made = {found.change: found for found in proposed_one_after_another(bench, trials)}
-    assert set(made) == {f"the strategy {name}" for name in (*STRATEGIES, "users_messages")}
+    assert set(made) == {f"the strategy {name}" for name in NAMED}
     own = made["the strategy users_messages"].policy
     assert (own.label, own.write.roles) == ("verbatim+context(2,0)", "user")
     for name in STRATEGIES:
@@ -60,15 +62,15 @@ def test_what_was_tried_with_other_prompts_is_not_tried_again_invariant_2(bench:
     made = proposed_one_after_another(
         bench, [bench.trial(policy=MemoryPolicy.model_validate(strategy.model_dump() | {"prompts": own}))]
     )
-    assert {found.change for found in made} == {f"the strategy {other}" for other in STRATEGIES if other != name}
+    assert {found.change for found in made} == {f"the strategy {other}" for other in NAMED if other != name}
 
 
 @pytest.mark.parametrize(
     ("space", "left"),
     [
         ({"modes": ("facts", "profile")}, {"awe", "awi"}),
-        ({"stores": ("context",)}, {"native", "awi"}),
-        ({"top_k": (2, 5), "modes": ("verbatim", "facts")}, set()),
+        ({"stores": ("context",)}, {"native", "awi", "users_messages"}),
+        ({"top_k": (2, 5), "modes": ("verbatim", "facts")}, {"users_messages"}),
     ],
 )
 def test_what_is_outside_the_space_is_never_proposed_invariant_2(
@@ -81,4 +83,4 @@ def test_what_is_outside_the_space_is_never_proposed_invariant_2(
 def test_the_order_is_drawn(bench: Any) -> None:
     trials = [bench.trial(policy=bench.facts(top_k=7))]
     firsts = {proposed_one_after_another(bench, trials, seed=seed)[0].change for seed in range(30)}
-    assert len(firsts) == len(STRATEGIES)
+    assert len(firsts) == len(NAMED)
