@@ -9,7 +9,7 @@ from typing import Any
 
 
 def read_json(path: Path) -> Any:
-    """Return a file's JSON; None when there is none."""
+    """Return a file's JSON; None when there is no file, or it is not whole JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError, RecursionError):  # text that is not UTF-8 is a ValueError

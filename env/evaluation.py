@@ -128,10 +128,11 @@ class Evaluator:
         episodes = [_without_bounds(episode, problems.get(episode.task)) for episode in episodes]
         known = {task.id: self._bounds[task.id] for task in tasks if task.id in self._bounds}
         settled, bounds = self.track.settle(tasks, episodes, known)
+        reworded = _reworded(settled)
         return Evaluation(
             policy=policy,
             groups=score_groups(self.track, tasks, settled, bounds),
-            reworded=score_groups(self.track, tasks, _in_other_words(settled), bounds) if self.cast.reworded else (),
+            reworded=score_groups(self.track, tasks, reworded, bounds) if reworded else (),
             bounds=bounds,
             extras=self.track.extras(tasks, settled, bounds),
             compat=self.track.compat,
@@ -244,8 +245,10 @@ def score_groups(
     )
 
 
-def _in_other_words(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the episodes with the answers to reworded checks in place of the others."""
+def _reworded(episodes: Sequence[Episode]) -> list[Episode]:
+    """Return the episodes with the answers to reworded checks in place of the others; none where none was asked."""
+    if not any(stage.reworded for episode in episodes for stage in episode.stages):
+        return []
     return [
         replace(episode, stages=tuple(replace(stage, marks=stage.reworded) for stage in episode.stages))
         for episode in episodes

@@ -15,7 +15,7 @@ from ..policies.lm import EndpointDown, LanguageModel, LanguageModelError, Messa
 from ..policies.lm.base import merged
 from ..policies.memory import MemoryEvent
 from ..policies.policy import MemoryPolicy
-from .concurrency import side_by_side
+from .concurrency import both, side_by_side
 from .episode import Bounds, Episode, Event, Mark, RecordError, StageRecord, read_heard
 from .scoring import LEAST_HEADROOM
 from .track import Cast, FactPrompt, Rollout
@@ -183,10 +183,13 @@ class ReadingRollout(Generic[TaskT]):
             writes: list[MemoryEvent] = await self._assistant.memory.observe(messages)
             events += [Event(step, "observe", messages), *(Event(step, "write", write=write) for write in writes)]
         asker, checks = await self._assistant.fork(), checks_at(self._task, stage)
-        marks = await side_by_side(self._answer(asker, check, self._track.query(self._task, check)) for check in checks)
-        others = {check: self._track.reworded(self._task, check) for check in checks} if self._reworded else {}
-        reworded = await side_by_side(self._answer(asker, check, text) for check, text in others.items() if text)
-        return StageRecord(tuple(events), tuple(marks), reworded=tuple(reworded))
+        queries = [(check, self._track.query(self._task, check)) for check in checks]
+        reworded = [(check, self._track.reworded(self._task, check)) for check in checks if self._reworded]
+        marks, again = await both(
+            side_by_side(self._answer(asker, check, text) for check, text in queries),
+            side_by_side(self._answer(asker, check, text) for check, text in reworded if text is not None),
+        )
+        return StageRecord(tuple(events), tuple(marks), reworded=tuple(again))
 
     async def _answer(self, asker: Assistant, check: Check, text: str) -> Mark:
         raw = await asker.answer(text)

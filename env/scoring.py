@@ -141,10 +141,10 @@ def _score_stage(
         if not math.isnan(mark.score)
     ]
     return StageScore(
-        floor=nan_mean([check.floor for check in scored]),
-        ceiling=nan_mean([check.ceiling for check in scored]),
+        floor=nan_mean([item.floor for item in scored]),
+        ceiling=nan_mean([item.ceiling for item in scored]),
         diagnosis=_diagnose(scored),
-        unparsable=sum(not check.mark.readable for check in scored),
+        unparsable=sum(not item.mark.readable for item in scored),
         least_headroom=least_headroom,
     )
 
@@ -181,8 +181,8 @@ def _diagnose(scored: Sequence[_Scored]) -> Diagnosis:
     if not scored:
         return Diagnosis(math.nan, math.nan, math.nan, math.nan, 0)
     count = len(scored)
-    accuracy = sum(check.mark.score for check in scored) / count
-    write, read, utilisation = (sum(lost) / count for lost in zip(*(check.failures for check in scored), strict=True))
+    accuracy = sum(item.mark.score for item in scored) / count
+    write, read, utilisation = (sum(lost) / count for lost in zip(*(item.failures for item in scored), strict=True))
     return Diagnosis(accuracy, write, read, utilisation, count)
 
 

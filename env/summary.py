@@ -89,7 +89,9 @@ class Summary:
             stages={figure: tuple(evaluation.stage_means(figure)) for figure in STAGE_FIGURES},
             by_group=evaluation.by_group,
             reworded_by_group={score.group: score.memory_score for score in evaluation.reworded},
-            unparsable=sum(stage.unparsable for group in evaluation.groups for stage in group.stages),
+            unparsable=sum(
+                stage.unparsable for group in (*evaluation.groups, *evaluation.reworded) for stage in group.stages
+            ),
             unscored=evaluation.unscored,
             failed_writes=sum(write.error is not None for stage in stages for write in stage.writes),
             failed_rewrites=sum(revision.error is not None for stage in stages for revision in stage.revisions),

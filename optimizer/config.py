@@ -44,6 +44,7 @@ Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
 Choice = Annotated[tuple[Item, ...], Field(min_length=1), AfterValidator(each_once)]
 """One at least, each once."""
+CONTEXT_TOKENS: TypeAdapter[int | None] = TypeAdapter(Positive | None)
 SLOTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Choices(prompt_slots()).annotation)
 Limits = Annotated[Space, PlainValidator(Space.within), PlainSerializer(lambda space: space.limits)]
 
@@ -295,12 +296,16 @@ class Config(ModelsConfig):
     @classmethod
     def _fit_space(cls, given: Any) -> Any:
         """Let the budget bound the search where the config does not."""
-        if not isinstance(given, dict) or not isinstance(given.get("context_tokens"), int):
+        if not isinstance(given, dict):
             return given
         search = given.get("search", {})
-        if not isinstance(search, dict) or not isinstance(search.get("space", {}), dict):
+        try:
+            tokens = CONTEXT_TOKENS.validate_python(given.get("context_tokens"))
+        except ValidationError:  # the field's own check says what is wrong
             return given
-        space = limits_under(given["context_tokens"]) | search.get("space", {})
+        if tokens is None or not isinstance(search, dict) or not isinstance(search.get("space", {}), dict):
+            return given
+        space = limits_under(tokens) | search.get("space", {})
         return given | {"search": search | {"space": space}}
 
     @model_validator(mode="after")

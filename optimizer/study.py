@@ -245,10 +245,10 @@ def check_database(file: Path, *, name: str) -> None:
     """Raise StudyError when a SQLite file does not hold the study of this name; nothing is added to it."""
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)) as database:
-            names = [name for (name,) in database.execute("SELECT study_name FROM studies")]
+            stored = [row[0] for row in database.execute("SELECT study_name FROM studies")]
     except sqlite3.DatabaseError as error:
         raise StudyError(f"{file.name} holds no study ({error}); {START_ANOTHER}") from None
-    if name not in names:
+    if name not in stored:
         raise StudyError(f"{file.name} holds no study named {name!r}; {START_ANOTHER}")
 
 

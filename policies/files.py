@@ -32,6 +32,7 @@ RETIRED = {
     ("prompts", "answer"): "how a question is put belongs to the environment (the template `answer`)",
     ("read", "budget_tokens"): "one budget holds for all that memory shows: `context_tokens` of the run",
 }
+"""Fields of older versions, by part and name, and what became of each."""
 
 
 WINDOW = "window"
@@ -110,7 +111,7 @@ def without_retired(values: Any, *, where: str) -> Any:
         if isinstance(kept.get(part), dict) and name in kept[part]:
             kept[part] = dict(kept[part])
             if kept[part].pop(name) is not None:
-                warnings.warn(f"{where}: {part}.{name} is left out: {reason}", RetiredField, stacklevel=2)
+                warnings.warn(f"{where}: {part}.{name} is left out: {reason}", RetiredField, stacklevel=1)
     return kept
 
 

@@ -141,9 +141,11 @@ class Knob:
     held: Mapping[str, Any] = field(default_factory=dict)
     """What a policy holds for each choice, where not the choice itself."""
     tokens: int = 0
-    """What a small unit takes of a budget: as many as fit bound the search; 0: the budget sets no bound."""
+    """Tokens of a small unit: the budget divided by it is the upper limit of the search; 0: it sets no limit."""
+    usual: int = 0
+    """The most that a named strategy has: no budget limits the search to less."""
     shares_budget: bool = False
-    """Whether it says how the budget is divided: it is searched where a config asks for it, which needs a budget."""
+    """Whether it says how the budget is divided: it is searched where ``search.space`` names it, under a budget."""
 
     @property
     def slot(self) -> str:
@@ -157,10 +159,10 @@ class Knob:
         return self.key or self.name
 
     def limits_under(self, context_tokens: int) -> tuple[Any, ...] | None:
-        """Return to where it is searched under a budget; None where the budget changes nothing."""
+        """Return the limits of its search under a budget; None where the budget changes nothing."""
         if isinstance(self.domain, Range) and self.tokens:
             low = self.domain.limits[0]
-            return low, max(low, context_tokens // self.tokens)
+            return low, max(low, self.usual, context_tokens // self.tokens)
         return None
 
     def within(self, limits: tuple[Any, ...]) -> Knob:

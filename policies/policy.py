@@ -151,9 +151,12 @@ class MemoryPolicy(Record):
 
     @property
     def _shape(self) -> str:
-        ranges, values = {k.path: k for k in self._table if isinstance(k.domain, Range)}, self.values
-        said = [ranges[path] for path in values if path in ranges and values[path] not in (None, ranges[path].default)]
-        numbers = [f"{values[knob.path]}{knob.unit if knob.unit == '%' else ''}" for knob in said]
+        ranges = {knob.path: knob for knob in self._table if isinstance(knob.domain, Range)}
+        numbers = [
+            f"{value}%" if knob.unit == "%" else str(value)
+            for path, value in self.values.items()
+            if (knob := ranges.get(path)) is not None and value not in (None, knob.default)
+        ]
         return "+".join(filter(None, [self.write.mode, self.store])) + (f"({','.join(numbers)})" if numbers else "")
 
     @property

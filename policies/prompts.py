@@ -47,7 +47,7 @@ def render(template: str, **slots: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class TextSlots:
     """The slots of a kind of text: those that it must have, and those that it may have."""
 
     required: tuple[str, ...] = ()
@@ -71,10 +71,10 @@ class TextSet(Record):
         return self
 
     @classmethod
-    def slots(cls) -> dict[str, Slots]:
+    def slots(cls) -> dict[str, TextSlots]:
         """Return the slots of each kind."""
         return {
-            kind: next(slots for slots in field.metadata if isinstance(slots, Slots))
+            kind: next(slots for slots in field.metadata if isinstance(slots, TextSlots))
             for kind, field in cls.model_fields.items()
         }
 
@@ -115,28 +115,28 @@ class Templates(TextSet):
     bundle = "default.yaml"
     other_forms = OTHER_FORMS
 
-    user: Annotated[str, Slots(("profile", "query", "exchange", "schema"))]
-    answer: Annotated[str, Slots(("query", "choices"))]
-    answer_reworded: Annotated[str, Slots(("query", "choices"))]
+    user: Annotated[str, TextSlots(("profile", "query", "exchange", "schema"))]
+    answer: Annotated[str, TextSlots(("query", "choices"))]
+    answer_reworded: Annotated[str, TextSlots(("query", "choices"))]
     """How the sealed test also puts a question; no proposer sees it."""
-    upper_bound: Annotated[str, Slots(("query", "state", "choices"))]
-    probe: Annotated[str, Slots(("schema",))]
-    reply_context: Annotated[str, Slots(("memories",))]
-    reply_external: Annotated[str, Slots(("memories",))]
-    write_profile: Annotated[str, Slots(("memories", "conversation"))]
-    info_types: Annotated[str, Slots()]
+    upper_bound: Annotated[str, TextSlots(("query", "state", "choices"))]
+    probe: Annotated[str, TextSlots(("schema",))]
+    reply_context: Annotated[str, TextSlots(("memories",))]
+    reply_external: Annotated[str, TextSlots(("memories",))]
+    write_profile: Annotated[str, TextSlots(("memories", "conversation"))]
+    info_types: Annotated[str, TextSlots()]
     """The types of information to note: what ``{info_types}`` in a write prompt stands for."""
-    write_profile_minimal: Annotated[str, Slots(("memories", "conversation"))]
-    write_facts: Annotated[str, Slots(("conversation",))]
-    write_facts_minimal: Annotated[str, Slots(("conversation",))]
-    write_facts_medium: Annotated[str, Slots(("conversation",))]
-    merge: Annotated[str, Slots(("memories", "facts"))]
-    evolve_info_types_system: Annotated[str, Slots()]
-    evolve_info_types_guided: Annotated[str, Slots()]
-    evolve_info_types: Annotated[str, Slots(("info_types", "feedback"))]
-    evolve_prompt_system: Annotated[str, Slots()]
-    evolve_prompt: Annotated[str, Slots(("prompt", "feedback"))]
-    lost_slots: Annotated[str, Slots()]
+    write_profile_minimal: Annotated[str, TextSlots(("memories", "conversation"))]
+    write_facts: Annotated[str, TextSlots(("conversation",))]
+    write_facts_minimal: Annotated[str, TextSlots(("conversation",))]
+    write_facts_medium: Annotated[str, TextSlots(("conversation",))]
+    merge: Annotated[str, TextSlots(("memories", "facts"))]
+    evolve_info_types_system: Annotated[str, TextSlots()]
+    evolve_info_types_guided: Annotated[str, TextSlots()]
+    evolve_info_types: Annotated[str, TextSlots(("info_types", "feedback"))]
+    evolve_prompt_system: Annotated[str, TextSlots()]
+    evolve_prompt: Annotated[str, TextSlots(("prompt", "feedback"))]
+    lost_slots: Annotated[str, TextSlots()]
     """Paragraphs that are added to a rewritten prompt that lacks their slot; the one without a slot, where it does not
     speak of JSON."""
 

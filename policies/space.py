@@ -25,32 +25,33 @@ WRITING = ("verbatim", "facts", "profile")
 WRITTEN = When("mode", WRITING, "when something is written")
 EVICTED = When("mode", WRITING, "when messages are evicted from the buffer")
 NOT_WRITTEN = When("mode", ("none",), "with write.mode: none")
-WINDOW = When("none.window", ("last",), "with write.mode: none, when the latest messages are kept")
+LATEST_KEPT = When("none.window", ("last",), "with write.mode: none, when the latest messages are kept")
 FACTS = When("mode", ("facts",), "with write.mode: facts")
 PROFILE = When("mode", ("profile",), "with write.mode: profile")
 CONTEXT = When("store", ("context",), "with store: context")
 EXTERNAL = When("store", ("external",), "with store: external")
 BUFFER = Range((0, 32), least=0)
 MESSAGE_TOKENS, MEMORY_TOKENS = 25, 12
-"""What a short message and a short memory take of a budget."""
+"""About the least that messages and memories take of a budget on the bundled users with the embedded model: messages
+20 to 60 tokens, memories of a profile 12, facts 15 to 19."""
 
 KNOBS: tuple[Knob, ...] = (
     Knob("mode", "write.mode", Choices(("none", *WRITING)), key="modes",
          meaning="what becomes a memory: nothing, messages as they are, a list of facts, or a map of label to text"),
     Knob("none.window", "update_every", Choices(("all", "last")), NOT_WRITTEN, key="windows",
          held={"all": None, "last": A_ROUND}, meaning="which messages are kept word for word: all, or the latest"),
-    Knob("none.buffer_size", "buffer_size", BUFFER, WINDOW, "messages", key="buffer_size", tokens=MESSAGE_TOKENS,
-         meaning="latest messages that are kept word for word"),
+    Knob("none.buffer_size", "buffer_size", BUFFER, LATEST_KEPT, "messages", key="buffer_size",
+         tokens=MESSAGE_TOKENS, usual=4, meaning="latest messages that are kept word for word"),
     Knob("update_every", "update_every", Range((2, 16), ends=(A_ROUND,)), EVICTED, "messages", ("write",),
          meaning="messages that leave the buffer and are written down at a time"),
-    Knob("buffer_size", "buffer_size", BUFFER, WRITTEN, "messages", ("read",), tokens=MESSAGE_TOKENS,
-         meaning="latest messages that are kept word for word besides the memories"),
+    Knob("buffer_size", "buffer_size", BUFFER, WRITTEN, "messages", ("read",),
+         tokens=MESSAGE_TOKENS, usual=4, meaning="latest messages that are kept word for word besides the memories"),
     Knob("roles", "write.roles", Choices(("user", "both")), WRITTEN, "", ("write",), default="both",
          meaning="whose messages are written down"),
     Knob("store", "store", Choices(("context", "external")), WRITTEN, key="stores",
          meaning="where memories are kept: all of them in the prompt, or in an index"),
-    Knob("top_k", "top_k", Range((2, 60)), EXTERNAL, "memories", ("read",), part="retrieval", tokens=MEMORY_TOKENS,
-         meaning="memories that are brought back for each message"),
+    Knob("top_k", "top_k", Range((2, 60)), EXTERNAL, "memories", ("read",), part="retrieval",
+         tokens=MEMORY_TOKENS, usual=30, meaning="memories that are brought back for each message"),
     Knob("order", "read.order", Choices(("time", "relevance")), EXTERNAL, "", ("read",), part="retrieval",
          default="time", meaning="how the memories that are brought back are laid out"),
     Knob("buffer_share", "buffer_share", Range((0, 100), least=0, ends=(100,), log=False), WRITTEN, "%", ("read",),
@@ -84,9 +85,9 @@ def limits_under(context_tokens: int) -> dict[str, tuple[Any, ...]]:
     return {key: given for key, given in limits.items() if given is not None}
 
 
-def _without_budget() -> tuple[Knob, ...]:
-    """Return every knob; what divides a budget is not searched."""
-    return tuple(replace(knob, domain=None) if knob.shares_budget else knob for knob in every_knob())
+def _by_default(knob: Knob) -> Knob:
+    """Return a knob as it is searched where no limit names it: what divides a budget is not."""
+    return replace(knob, domain=None) if knob.shares_budget else knob
 
 
 def prompt_slots() -> tuple[str, ...]:
@@ -155,7 +156,7 @@ class Valued(Protocol):
 class Space:
     """Where a search looks: all knobs, each with the domain that is left to it."""
 
-    knobs: tuple[Knob, ...] = field(default_factory=_without_budget)
+    knobs: tuple[Knob, ...] = field(default_factory=lambda: tuple(map(_by_default, every_knob())))
 
     @classmethod
     def within(cls, limits: Any) -> Space:
@@ -168,8 +169,9 @@ class Space:
         fields: dict[str, Any] = {k.limited_by: (k.domain.annotation, None) for k in every_knob() if k.domain}
         model: type[BaseModel] = create_model("Space", __config__=ConfigDict(extra="forbid"), **fields)
         given = model.model_validate(limits).model_dump(exclude_unset=True)
-        pairs = zip(every_knob(), _without_budget(), strict=True)
-        return cls(tuple(k.within(given[k.limited_by]) if k.limited_by in given else kept for k, kept in pairs))
+        return cls(
+            tuple(k.within(given[k.limited_by]) if k.limited_by in given else _by_default(k) for k in every_knob())
+        )
 
     @property
     def limits(self) -> dict[str, tuple[Any, ...]]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from .generator import Shape, generate_scenarios
 from .scenario import Scenario
 
 
-class Size(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Size:
     """What a bundled set is made from."""
 
     users: int
     seed: int
-    shape: Shape = Shape()
+    shape: Shape = field(default_factory=Shape)
 
     def scenarios(self) -> list[Scenario]:
         """Make the set's users anew."""

@@ -142,11 +142,9 @@ class DialogueTrack:
     def _metric_json(
         self, played: Sequence[tuple[Episode, Scenario, UpperBound]], metric: Metric
     ) -> dict[str, float | None]:
-        levels_by_user = [levels(*episode, metric, compat=self.protocol.compat) for episode in played]
-        mean, scores = (
-            mean_level(levels_by_user),
-            [mean_memory_score(user, compat=self.protocol.compat) for user in levels_by_user],
-        )
+        compat = self.protocol.compat
+        by_user = [levels(episode, scenario, bound, metric, compat=compat) for episode, scenario, bound in played]
+        mean, scores = mean_level(by_user), [mean_memory_score(user, compat=compat) for user in by_user]
         unguarded = "unguarded_score" in self.compat and any(map(math.isnan, scores))
         figures = {
             "score": mean.score,

@@ -32,8 +32,10 @@ def calls_of(module: Any) -> Iterator[list[list[dict[str, str]]]]:
         return ""
 
     call, module.call_llm = module.call_llm, listen
-    yield calls
-    module.call_llm = call
+    try:
+        yield calls
+    finally:
+        module.call_llm = call
 
 
 def texts() -> dict[str, str]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from ...policies.lm.providers import model_named
 from ..config import ConfigError
 from ..models import track_of
-from ..views.table import number, people
+from ..views.table import heading, number
 
 
 def ablate_command(
@@ -63,19 +63,21 @@ def ablate_command(
     variants = compare_variants(by_variant)
     groups = len({group for searches in by_variant.values() for search in searches for group in search.by_group})
     about = {"ablation": str(config), "model": model, "groups": groups, "seeds": list(ablation.seeds)}
-    about |= {"settings": settings or [], "changes": ablation.variants}
+    about |= {"context_tokens": runs[0].config.context_tokens, "settings": settings or [], "changes": ablation.variants}
     values = write_comparison(variants, folder, about=about, stage_noun=stage_noun)
     if as_json:
         typer.echo(json.dumps(values, ensure_ascii=False))
         return
     single = len(ablation.seeds) == 1
-    seeds_told, over = ("1 seed", f"{noun}s") if single else (f"{len(ablation.seeds)} seeds", f"{noun}s and seeds")
+    counted, over = ("1 seed", f"{noun}s") if single else (f"{len(ablation.seeds)} seeds", f"{noun}s and seeds")
     console = Console()
     console.print()
-    title = f"{people(groups, noun)} that no search saw, {seeds_told}, model: {model}"
+    tokens = runs[0].config.context_tokens
+    title = f"Sealed tests, {counted}: {heading(groups, noun, model=model, context_tokens=tokens)}"
     console.print(comparison_table(variants, title=title, stage_noun=stage_noun))
     console.print(
-        f"difference: to {variants[0].name}, paired by {noun} and seed, with a 95% interval over {over}",
+        f"over window: the score less that of the newest messages that fit; difference: to {variants[0].name}, paired"
+        f" by {noun} and seed, with a 95% interval over {over}",
         highlight=False,
         markup=False,
         soft_wrap=True,

@@ -56,9 +56,13 @@ def main() -> None:
 
 
 def _remark_or(otherwise: Callable[..., None]) -> Callable[..., None]:
-    """Return what shows a field of an older version as a remark, and any other warning as Python does."""
+    """Return what shows a field of an older version as a remark, any other warning as Python does, and each once."""
+    shown: set[str] = set()
 
     def show(message: Warning | str, *details: Any, **more: Any) -> None:
+        if str(message) in shown:
+            return
+        shown.add(str(message))
         if isinstance(message, RetiredField):
             Console(stderr=True).print(escape(str(message)), style="yellow", highlight=False, soft_wrap=True)
         else:

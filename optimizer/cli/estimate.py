@@ -13,6 +13,8 @@ from rich.console import Console
 
 from ...data.task import Task
 from ...policies.assistant import ContextUse
+from ...policies.files import WINDOW, load_policy
+from ...policies.lm import Budget, Limits
 from ..config import Config, load_config
 from ..models import open_models, priced, track_of
 
@@ -29,41 +31,48 @@ def estimate_command(
     from ..search.allowance import splits_of  # imported late: Optuna takes a while that other commands do not need
     from ..search.estimate import estimate
     from ..search.rehearsal import rehearse
-    from ..views.estimate import show_estimate, show_shown
+    from ..search.shown import STAGES_WITH_ASK
+    from ..views.estimate import show_context_use, show_estimate
 
     chosen = priced(load_config(config, overrides=settings or []))
     splits = splits_of(chosen)
     console = Console(stderr=True)
     with console.status(f"playing a few policies on one train {track_of(chosen).noun} with the embedded model"):
         spending = estimate(chosen, splits, asyncio.run(rehearse(chosen, splits, clock=time.process_time)))
-    model = chosen.model if ask else "embedded"
+    model, track = chosen.model if ask else "embedded", track_of(chosen)
     with console.status(f"asking {model} how much each preset shows"):
-        shown = asyncio.run(_shown(chosen, splits.train[0].tasks[0], ask=ask))
+        uses, calls = asyncio.run(_context_uses(chosen, splits.train[0].tasks[0], ask=ask))
+    played = f"the first {STAGES_WITH_ASK} {track.stage_noun}s of one" if ask else "one"
+    source = f"{played} train {track.noun}" + (f", {calls:,} calls" if ask else "")
     if as_json:
-        tokens = {name: {"mean": round(use.mean_tokens, 1), "most": use.most_tokens} for name, use in shown.items()}
+        tokens = {name: {"mean": round(use.mean_tokens, 1), "most": use.most_tokens} for name, use in uses.items()}
         values = {
             "config": str(config),
             "model": chosen.model,
             **spending.as_json(),
-            "shown": tokens,
-            "shown_by": model,
+            "context_use": tokens,
+            "context_use_model": model,
         }
         typer.echo(json.dumps(values, ensure_ascii=False))
     else:
         show_estimate(spending, chosen, Console())
-        show_shown(shown, chosen, Console(), model=model)
+        show_context_use(uses, chosen, Console(), model=model, source=source)
 
 
-async def _shown(config: Config, task: Task, *, ask: bool) -> dict[str, ContextUse]:
+async def _context_uses(config: Config, task: Task, *, ask: bool) -> tuple[dict[str, ContextUse], int]:
+    """Return what each policy shows, and the calls that this took of a model that was to be asked."""
     from ..search.rehearsal import free_cast
     from ..search.sealed import SEED
-    from ..search.shown import ASKED_STAGES, shown_by
+    from ..search.shown import STAGES_WITH_ASK, context_use_of
 
-    policies, track = config.compared | {SEED: config.seed_policy}, track_of(config)
+    presets = {name: load_policy(name, templates=config.templates) for name in (WINDOW, "rag", "awe", "awi")}
+    policies, track = presets | config.compared | {SEED: config.seed_policy}, track_of(config)
     if not ask:
-        return await shown_by(policies, track, task, free_cast(config))
+        return await context_use_of(policies, track, task, free_cast(config)), 0
     with open_models(config, folder=None) as models:
+        metered = models.within(Budget(Limits(**config.search.budget.model_dump())))
         try:
-            return await shown_by(policies, track, task, models.cast, stages=ASKED_STAGES)
+            uses = await context_use_of(policies, track, task, metered.cast, stages=STAGES_WITH_ASK)
+            return uses, metered.ledger.total.calls
         finally:
             await models.aclose()

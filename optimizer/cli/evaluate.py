@@ -17,17 +17,15 @@ from ...env import DialogueTrack, Episode, Evaluation, Evaluator, Summary, Track
 from ...env.dialogue.interchange import write_results
 from ...env.dialogue.track import scenario_of
 from ...env.episode import write_episodes
-from ...env.statistics import Estimate
 from ...env.summary import score_json
 from ...policies.files import WINDOW, load_policy
-from ...policies.lm import Spend
 from ...policies.lm.base import merged
 from ...policies.lm.providers import model_named
 from ...policies.policy import MemoryPolicy
 from ..config import Config, ConfigError, load_config, parse_config
 from ..models import Models, embedder_remark, open_models, priced, track_of
 from ..search.cores import evaluate_all, evaluate_on, processes_for
-from ..views.table import over_window, people, score_table, unscored_note, with_interval
+from ..views.table import heading, over_window, score_table, unscored_note, with_interval
 
 ModelOption = Annotated[
     str | None, typer.Option("--model", help="`embedded`, `openai:NAME`, or what a package registers.")
@@ -39,6 +37,9 @@ EmbedderOption = Annotated[
 
 ContextTokensOption = Annotated[
     int | None, typer.Option("--context-tokens", min=1, help="Most tokens of memory before a call; without, no limit.")
+]
+WindowOption = Annotated[
+    bool, typer.Option(help="Also score the newest messages that fit, nothing written, to compare with.")
 ]
 TrackOption = Annotated[str | None, typer.Option("--track", help="`dialogue`, or what a package registers.")]
 
@@ -55,9 +56,7 @@ def evaluate_command(
     off_policy: Annotated[
         Path | None, typer.Option("--off-policy", help="Replay the talks recorded in this folder instead of talking.")
     ] = None,
-    window: Annotated[
-        bool, typer.Option(help="Also score the newest messages that fit, nothing written, to compare with.")
-    ] = True,
+    window: WindowOption = True,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed asks a real model anew.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", help="A folder for results, transcripts and the cache.")] = None,
     export: Annotated[
@@ -105,11 +104,10 @@ def evaluate_command(
     if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False))
     else:
-        limit = "" if settings.context_tokens is None else f", {settings.context_tokens:,} context tokens"
-        title = f"{people(summary.groups, kind.noun)}, model: {settings.model}{limit}"
+        tokens = settings.context_tokens
+        title = heading(summary.groups, kind.noun, model=settings.model, context_tokens=tokens)
         Console().print(score_table(rows, title=title))
-    total = merged([row.spend for row in rows.values()]).total
-    remarks = _remarks(summary, total, over_window(rows)[policy], model=settings.model, track=kind)
+    remarks = _remarks(rows, policy, model=settings.model, track=kind)
     for line in [*remarks, *([remark] if remark else [])]:
         console.print(line, style="yellow", highlight=False, markup=False)
     if not summary.groups:
@@ -144,8 +142,9 @@ def settings_of(path: Path | None, **given: str | int | None) -> Config:
     return priced(load_config(path, overrides=overrides, defaults=unused))
 
 
-def _remarks(summary: Summary, total: Spend, over: Estimate, *, model: str, track: Track) -> Iterator[str]:
-    """Say what a reader of the scores has to know; ``total`` is what all rows took."""
+def _remarks(rows: Mapping[str, Summary], policy: str, *, model: str, track: Track) -> Iterator[str]:
+    """Say what a reader of a policy's scores has to know; the other rows are what it is compared with."""
+    summary, total, over = rows[policy], merged([row.spend for row in rows.values()]).total, over_window(rows)[policy]
     longest = summary.critical_path
     if not math.isnan(over.mean):
         yield f"{summary.policy} - {WINDOW}: {with_interval(over)}, paired by {track.noun}"
@@ -171,5 +170,6 @@ def _remarks(summary: Summary, total: Spend, over: Estimate, *, model: str, trac
         yield f"{summary.failed_rewrites:,} rewritten prompts could not be read, and stayed as they were"
     if summary.oracle:
         yield "an oracle, whose prompts are told the states that will be asked for: an upper limit, nothing to ship"
-    for group, reason in summary.failures.items():
-        yield f"{track.noun} {group} failed: {reason}"
+    for name, row in rows.items():
+        for group, reason in row.failures.items():
+            yield f"{name}: {track.noun} {group} failed: {reason}"

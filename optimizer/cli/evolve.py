@@ -99,11 +99,11 @@ def show(outcome: Outcome) -> None:
     console.print(score_table(outcome.test.rows, title=f"Sealed test: {groups} {noun}s that the search never saw"))
     best = outcome.test.best_baseline
     others = {SEED: SEED, WINDOW: WINDOW} | ({} if best is None else {best: f"{best}, the best baseline here"})
-    for other, told_as in others.items():
+    for other, label in others.items():
         gain, reworded = (outcome.test.difference_from(other, reworded=way) for way in (False, True))
         if not math.isnan(gain.mean):
             also = "" if math.isnan(reworded.mean) else f"; reworded {with_interval(reworded)}"
-            difference = f"evolved - {told_as}: {with_interval(gain)}, paired by {noun}{also}"
+            difference = f"evolved - {label}: {with_interval(gain)}, paired by {noun}{also}"
             console.print(difference, highlight=False, markup=False, soft_wrap=True)
     if outcome.study.trials and outcome.study.best.number == 0:
         console.print("No candidate was accepted: the best policy is the seed policy.", style="yellow")

@@ -22,8 +22,16 @@ from ...policies.policy import MemoryPolicy
 from ..config import ConfigError
 from ..models import Models, embedder_remark, open_models, track_of
 from ..search.ranks import Ranked, rank
-from ..views.table import LONGEST_NAME, number, people, short, with_interval
-from .evaluate import ContextTokensOption, EmbedderOption, ModelOption, TrackOption, load_tasks, settings_of
+from ..views.table import LONGEST_NAME, heading, number, short, with_interval
+from .evaluate import (
+    ContextTokensOption,
+    EmbedderOption,
+    ModelOption,
+    TrackOption,
+    WindowOption,
+    load_tasks,
+    settings_of,
+)
 
 Ways = tuple[dict[str, Evaluation], dict[str, Evaluation]]
 
@@ -36,6 +44,7 @@ def ranks_command(
     model: ModelOption = None,
     embedder: EmbedderOption = None,
     config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
+    window: WindowOption = True,
     off_policy: Annotated[
         Path | None, typer.Option("--off-policy", help="Recorded talks; without, the first policy's are replayed.")
     ] = None,
@@ -47,8 +56,8 @@ def ranks_command(
         raise ConfigError("ranks: name two or more different policies, for example `mnemotune ranks native rag awi`")
     settings = settings_of(config, model=model, embedder=embedder, track=track, context_tokens=context_tokens)
     chosen = {name: load_policy(name, templates=settings.templates) for name in policies}
-    window = load_policy(WINDOW, templates=settings.templates)
-    chosen |= {} if window in chosen.values() else {WINDOW: window}
+    reference = load_policy(WINDOW, templates=settings.templates)
+    chosen |= {WINDOW: reference} if window and reference not in chosen.values() else {}
     kind = track_of(settings)
     tasks = load_tasks(kind, data, None)
     recorded = None if off_policy is None else kind.replays(off_policy)
@@ -61,6 +70,7 @@ def ranks_command(
         "data": data,
         "model": settings.model,
         "embedder": settings.embedder,
+        "context_tokens": settings.context_tokens,
         "replayed": replayed,
         "groups": len(grouped(tasks)),
     }
@@ -72,8 +82,9 @@ def ranks_command(
     if as_json:
         typer.echo(json.dumps(values, ensure_ascii=False))
     else:
-        title = f"{people(len(grouped(tasks)), kind.noun)}, model: {settings.model}; off-policy: {replayed} replayed"
-        Console().print(_table(ranked, title=title))
+        tokens = settings.context_tokens
+        title = heading(len(grouped(tasks)), kind.noun, model=settings.model, context_tokens=tokens)
+        Console().print(_table(ranked, title=f"{title}; off-policy: {replayed} replayed"))
     if result["remark"]:
         console.print(result["remark"], style="yellow", highlight=False, markup=False)
 

@@ -65,7 +65,8 @@ async def _spread_out(
     for _ in range(count):
         name = next(name for name, proposer in proposers.items() if proposer.explores and proposer.ready(seen))
         new = await _ask(name, proposers[name], seen, rng, Ledger())
-        candidates.append(new)  # a trial of which nothing is known yet:
+        candidates.append(new)
+        # a trial of which nothing is known yet
         seen.append(Trial(len(seen), 1, new.policy, new.parent, new.change, "check"))
     return candidates
 

@@ -86,7 +86,7 @@ def pick_parent(
 ) -> Trial:
     """Pick among the trials that are best for some user, the more users the likelier; the leader counts for all.
 
-    Where the picked trial is not ``fit``, another raced trial that is replaces it.
+    Where the picked trial is not ``fit``, one is drawn from the raced trials that are.
     """
     weights = Counter({number: len(users) for number, users in users_won(raced(trials)).items()})
     first = leader(trials)

@@ -29,8 +29,6 @@ GENERATIONS_BETWEEN_LOOKS = 5
 """Generations between looks on the way: each look makes the next dearer, and the leader is looked at in the end."""
 FOR_BROAD_START = 2 / 3
 """Share of the budget after the seed policy that a broad start may take, if its candidates cost as much."""
-NAMED = "known"
-"""Whose candidates are strategies that have a name."""
 
 
 @dataclass
@@ -167,13 +165,12 @@ class Loop:
         return [trial for trial in self.study.trials if trial.generation == generation and trial.kind == "candidate"]
 
     async def _screen(self, candidates: Sequence[Candidate], generation: int) -> list[Verdict]:
-        """Show the screen each new policy once; the check refuses the others, and named strategies always race."""
+        """Show the screen each new policy once; the check refuses the other candidates."""
         known = {trial.policy for trial in self.study.trials if trial.generation < generation}
         policies = dict.fromkeys(candidate.policy for candidate in candidates)
-        named = {candidate.policy for candidate in candidates if candidate.proposer == NAMED}
-        new = [policy for policy in policies if policy is not None and policy not in known | named]
+        new = [policy for policy in policies if policy is not None and policy not in known]
         verdicts = dict(zip(new, await self.screen.screen(new, self.study.trials, generation=generation), strict=True))
-        unseen = Verdict(keep=True, reason="a named strategy, or no new policy")
+        unseen = Verdict(keep=True, reason="no new policy")
         return [unseen if policy is None else verdicts.pop(policy, unseen) for policy in (c.policy for c in candidates)]
 
     async def _judge_seed(self, policy: MemoryPolicy) -> Trial:

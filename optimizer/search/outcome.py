@@ -170,7 +170,8 @@ def open_run(folder: Path) -> Outcome:
     for name in ("config.yaml", "study.db"):
         if not (folder / name).is_file():
             raise ConfigError(f"{folder}: is no run folder: it has no {name}")
-    return Outcome(folder, load_config(folder / "config.yaml"), open_study(folder))
+    study = open_study(folder)  # first: an older version's config may not be read any more, and this says why
+    return Outcome(folder, load_config(folder / "config.yaml"), study)
 
 
 def open_study(folder: Path) -> Study:

@@ -38,7 +38,7 @@ from .screen import ForecastScreen, KeepAll, Screen
 from .sealed import EVOLVED, SEED, SealedTest, open_test
 from .warnings import due_warnings
 
-FOUND_WITH = "# What the policy was found with. It holds for these: deploy it with the same.\n"
+DEPLOYMENT_HEADER = "# The policy was searched with these settings: deploy it with the same.\n"
 TALKS = "talks"
 """The folder of the recorded talks in a run's folder."""
 NOTE_EVERY_SECONDS = 1.0
@@ -105,8 +105,8 @@ def _publish(outcome: Outcome) -> None:
     best = outcome.study.best.policy if outcome.study.trials else None
     if best is not None:
         (outcome.folder / "best_policy.yaml").write_text(dump_policy(best), encoding="utf-8")
-        found_with = {name: getattr(outcome.config, name) for name in ("model", "embedder", "context_tokens")}
-        text = FOUND_WITH + dump_yaml({"policy": "best_policy.yaml", **found_with})
+        settings = {name: getattr(outcome.config, name) for name in ("model", "embedder", "context_tokens")}
+        text = DEPLOYMENT_HEADER + dump_yaml({"policy": "best_policy.yaml", **settings})
         (outcome.folder / "deployment.yaml").write_text(text, encoding="utf-8")
     result = json.dumps(outcome.as_json(), indent=2, ensure_ascii=False)
     (outcome.folder / "result.json").write_text(result + "\n", encoding="utf-8")

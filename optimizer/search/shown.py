@@ -11,11 +11,11 @@ from ...policies.assistant import ContextUse
 from ...policies.lm import LanguageModelError
 from ...policies.policy import MemoryPolicy
 
-ASKED_STAGES = 2
+STAGES_WITH_ASK = 2
 """Stages that a model behind an endpoint is asked for: enough to see how long its messages are."""
 
 
-async def shown_by(
+async def context_use_of(
     policies: Mapping[str, MemoryPolicy], track: Track, task: Task, cast: Cast, *, stages: int | None = None
 ) -> dict[str, ContextUse]:
     """Play one task under each policy without a budget; return what memory put before the replies, by name.
@@ -31,5 +31,5 @@ async def shown_by(
             await rollout.aclose()
         if episode.failure is not None:
             raise LanguageModelError(f"{name}: {episode.failure}")
-        uses[name] = sum((use for role, use in episode.uses.items() if role == "reply"), ContextUse())
+        uses[name] = episode.uses.get("reply", ContextUse())
     return uses

@@ -43,7 +43,7 @@ def markdown(variants: Sequence[Variant], *, stage_noun: str = "period") -> str:
 
 def comparison_table(variants: Sequence[Variant], *, title: str, stage_noun: str = "period") -> Table:
     """Return the comparison as a terminal's table."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
     table.add_column("variant")
     for column in _named(NARROW, stage_noun):
         table.add_column(column, justify="left" if column == "difference" else "right", no_wrap=True)

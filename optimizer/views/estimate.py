@@ -43,18 +43,23 @@ def show_estimate(spending: CostEstimate, config: Config, console: Console) -> N
         console.print(note, style="yellow", highlight=False, soft_wrap=True)
 
 
-def show_shown(shown: Mapping[str, ContextUse], config: Config, console: Console, *, model: str) -> None:
-    """Print what memory puts before a reply under each policy where nothing bounds it, so that a budget can be set."""
+def show_context_use(
+    uses: Mapping[str, ContextUse], config: Config, console: Console, *, model: str, source: str
+) -> None:
+    """Print what memory puts before a reply under each policy where nothing bounds it, so that a budget can be set.
+
+    ``source`` says what was played.
+    """
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in ("policy", "tokens, mean", "tokens, most"):
         table.add_column(column, justify="left" if column == "policy" else "right", no_wrap=True)
-    for name, use in shown.items():
+    for name, use in uses.items():
         table.add_row(Text(name), f"{use.mean_tokens:,.0f}", f"{use.most_tokens:,}")
     console.print("\nWhat memory shows before a reply where nothing bounds it", style="italic")
     console.print(table)
     limit = config.context_tokens
     bound = "set context_tokens to bound it" if limit is None else f"context_tokens bounds it at {limit:,}"
-    console.print(f"Talks of the {model} model with one train task; {bound}.", highlight=False, soft_wrap=True)
+    console.print(f"Measured with {model} on {source}; {bound}.", highlight=False, soft_wrap=True)
     if not model_named(model).remote and model_named(config.model).remote:
         note = f"Messages of {config.model} may be longer: --ask asks it, which spends calls."
         console.print(note, style="yellow", highlight=False, soft_wrap=True)

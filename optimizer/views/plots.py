@@ -16,7 +16,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from ...env import Summary
-from ...env.statistics import Estimate, nan_mean
+from ...env.statistics import Estimate, estimate_repeated, nan_mean
 from ...policies.files import WINDOW
 from ..proposers.numbers import standing
 from ..search.comparison import Variant
@@ -162,8 +162,9 @@ def variants_plot(variants: Sequence[Variant]) -> str:
             _draw_score(scores, variant.score, y, color)
             if variant.difference is not None:
                 _draw_score(differences, variant.difference, y, color)
-        window = variants[0].score.mean - variants[0].over_window.mean
-        if not math.isnan(window):
+        windows = [estimate_repeated([search.window for search in variant.searches]).mean for variant in variants]
+        window = nan_mean(windows)
+        if max(windows) - min(windows) < 1e-9:  # variants with models of their own have windows of their own
             scores.axvline(window, color=FAINT, linewidth=0.8, linestyle="--")
             scores.annotate(WINDOW, (window, 1), (2, 2), ("data", "axes fraction"), "offset points", color=FAINT)
         differences.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")

@@ -271,7 +271,7 @@ def _trial_row(trial: Trial) -> dict[str, Any]:
         "generation": trial.generation,
         "parent": "" if trial.parent is None else trial.parent,
         "policy": "not valid" if trial.policy is None else trial.policy.label,
-        "stage": trial.decided_at,
+        "decided_at": trial.decided_at,
         "accepted": trial.accepted,
         "train": number(trial.score) if trial.finished_race else "",
         "validation": number(validation),

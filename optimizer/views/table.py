@@ -22,20 +22,22 @@ Rows = Mapping[str, Summary]
 """Evaluations by the name to show."""
 LONGEST_NAME = 20
 """Characters of a name that leave the figures their room in 80 columns."""
+OPTIONAL_WIDTH = 6
+"""Characters that each optional column takes from the names."""
 
 
 def score_table(rows: Rows, *, title: str) -> Table:
     """Return a table of evaluations for a terminal of 80 columns.
 
-    The columns are the memory score with its 95% interval, how far it is over the window's and what it is when checks
-    are asked in other words, where these are known; accuracy and the three failure shares, which sum to 1; what a turn
-    of a talk costs where nobody asks questions.
+    The columns are the memory score with its 95% interval; how far it is over the window's, and what it is when checks
+    are reworded, where these are known; accuracy and the three failure shares, which sum to 1; what a turn of a talk
+    costs where nobody asks questions.
     """
     columns = {
         "policy": list(rows),
         "memory score": [with_interval(row.memory_score) for row in rows.values()],
         "over\nwindow": [signed(gain.mean) for gain in over_window(rows).values()],
-        "other\nwords": [number(row.reworded.mean) for row in rows.values()],
+        "re-\nworded": [number(row.reworded.mean) for row in rows.values()],
         "accu-\nracy": [number(row.accuracy) for row in rows.values()],
         "write": [number(row.shares["write"]) for row in rows.values()],
         "read": [number(row.shares["read"]) for row in rows.values()],
@@ -43,16 +45,24 @@ def score_table(rows: Rows, *, title: str) -> Table:
         "calls\n/turn": [cost_cells(row.per_turn)[0] for row in rows.values()],
         "tok.\n/turn": [cost_cells(row.per_turn)[1] for row in rows.values()],
     }
-    optional = {"over\nwindow", "other\nwords"}
+    optional = {"over\nwindow", "re-\nworded"}
     shown = {head: column for head, column in columns.items() if head not in optional or set(column) != {"-"}}
-    longest = LONGEST_NAME - sum(len(head) // 2 for head in optional & shown.keys())
+    longest = LONGEST_NAME - OPTIONAL_WIDTH * len(optional & shown.keys())
     shown["policy"] = [short(name, longest) for name in rows]
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0, show_edge=False
+    )
     for head in shown:
         table.add_column(head, justify="left" if head in {"policy", "memory score"} else "right", no_wrap=True)
     for name, cells in zip(rows, zip(*shown.values(), strict=True), strict=True):
         table.add_row(*map(Text, cells), style="bold" if name == EVOLVED else None)
     return table
+
+
+def heading(groups: int, noun: str, *, model: str, context_tokens: int | None) -> str:
+    """Say on how many groups a table's scores were measured, with which model and within which budget."""
+    budget = "" if context_tokens is None else f", {context_tokens:,} context tokens"
+    return f"{people(groups, noun)}, model: {model}{budget}"
 
 
 def over_window(rows: Rows) -> dict[str, Estimate]:
@@ -77,10 +87,10 @@ def unscored_note(rows: Rows, *, stage_noun: str) -> list[str]:
 
 def bound_notes(at_bounds: Mapping[str, int], *, context_tokens: int | None = None) -> list[str]:
     """Say what to do about each number of the evolved policy that lies at a bound of the search."""
-    by_budget = {} if context_tokens is None else limits_under(context_tokens)
+    by_budget = {} if context_tokens is None else {key: high for key, (_, high) in limits_under(context_tokens).items()}
     return [
         f"The evolved policy's {key} {value} is at the bound of search.space.{key}: widen it"
-        f"{', or raise context_tokens,' if key in by_budget else ','} and search again."
+        f"{', or raise context_tokens,' if by_budget.get(key) == value else ','} and search again."
         for key, value in at_bounds.items()
     ]
 

@@ -25,13 +25,14 @@ from ..search.listener import Listener
 from ..search.outcome import Outcome
 from ..search.screen import rank_correlation
 from ..study import Trial
+from .table import over_window
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 STUDY_TAG, TRIAL_TAG, PARENT_TAG = "mnemotune.study", "mnemotune.trial", "mlflow.parentRunId"
 NOTE_TAG = "mlflow.note.content"
-FILES = ("config.yaml", "best_policy.yaml", "report.html", "result.json")
+FILES = ("config.yaml", "best_policy.yaml", "deployment.yaml", "report.html", "result.json")
 """Files of the run folder that the parent run keeps as artifacts."""
 
 
@@ -127,10 +128,11 @@ class Tracker(Listener):
         self._shown.add(trial.number)
 
     def _end(self) -> None:
-        scores: dict[str, float] = {}
+        scores, over = dict[str, float](), over_window(self.outcome.test.rows)
         for name, row in self.outcome.test.rows.items():
             scores |= {f"test/{name}/memory_score": row.memory_score.mean, f"test/{name}/accuracy": row.accuracy}
             scores |= {f"test/{name}/{share}": value for share, value in row.shares.items()}
+            scores |= {f"test/{name}/reworded": row.reworded.mean, f"test/{name}/over_window": over[name].mean}
         gain = self.outcome.test.difference
         scores |= {"test/gain": gain.mean, "test/gain_low": gain.low, "test/gain_high": gain.high}
         known = self._client.get_run(self._parent).data.metrics

@@ -13,7 +13,9 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
+from pydantic import ValidationError
 
+from ...data.record import first_problem
 from .base import (
     CHARACTERS_PER_TOKEN,
     Completion,
@@ -48,7 +50,10 @@ class _OpenAI:
         ``api_key`` defaults to OPENAI_API_KEY. Raises ValueError for a wrong setting, and LanguageModelError when the
         URL or the key is missing.
         """
-        self._config = EndpointConfig.model_validate(settings)
+        try:
+            self._config = EndpointConfig.model_validate(settings)
+        except ValidationError as error:
+            raise ValueError(first_problem(error)) from None
         self._endpoint = Endpoint(name, self._config, api_key=api_key, clock=clock)
         self._prices = self._config.prices.get(name)
         self._cache = cache

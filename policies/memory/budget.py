@@ -12,8 +12,6 @@ from ..lm.base import BYTES_PER_TOKEN, Message, ToolCall
 from ..policy import MemoryPolicy
 from .protocol import Context, Item, Memory, MemoryEvent
 
-BUFFER_SHARE = 0.5
-"""Share of the tokens beside the template that the buffer gets where it and the items would both take more."""
 CUT = " [cut]"
 """The end of a text that was cut."""
 LEAST_BYTES = 32
@@ -49,7 +47,7 @@ class Budgeted:
                 f"{type(self._memory).__name__}.context returned {context.tokens} tokens, of which it may show"
                 f" {tokens}: choose items and messages that fit, for example with budget.within"
             )
-        return within(context, tokens)
+        return within(context, tokens, buffer_share=self.policy.buffer_share / 100)
 
     async def listing(self) -> list[Item]:
         """Return all memories, oldest write first."""
@@ -80,7 +78,7 @@ class Budgeted:
         await self._memory.aclose()
 
 
-def within(context: Context, tokens: int | None, *, buffer_share: float = BUFFER_SHARE) -> Context:
+def within(context: Context, tokens: int | None, *, buffer_share: float) -> Context:
     """Return as much of a context as fits into ``tokens``; None is no limit.
 
     Messages get ``buffer_share`` of what the template leaves, and each side gets what the other has no use for. The

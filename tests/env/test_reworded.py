@@ -81,14 +81,14 @@ async def test_whatever_else_is_said_and_answered_stays_the_same_invariant_2(
     preset: str, make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
 ) -> None:
     scenario = make_scenario(sessions=(4, 2, 1), changes={1: {"pet_0": "mid"}})
-    model, asked = make_model(), make_model()
+    model, rewording = make_model(), make_model()
     without = await rollout(scenario, load_policy(preset), make_cast(model))
-    episode = await rollout(scenario, load_policy(preset), replace(make_cast(asked), reworded=True))
+    episode = await rollout(scenario, load_policy(preset), replace(make_cast(rewording), reworded=True))
     assert plain(episode.stages) == list(without.stages)
     assert all(stage.reworded for stage in episode.stages)
-    rest = [request for request in asked.requests if not in_other_words(request)]
+    rest = [request for request in rewording.requests if not in_other_words(request)]
     assert Counter(rest) == Counter(model.requests)
-    assert len(asked.requests) == len(rest) + 3 * len(scenario.qas)
+    assert len(rewording.requests) == len(rest) + 3 * len(scenario.qas)
 
 
 async def test_a_question_in_other_words_sees_the_memory_of_the_same_moment_invariant_2(
@@ -110,9 +110,9 @@ async def test_a_question_that_fails_in_other_words_fails_the_episode_and_no_oth
         return '{"answer": 1}'
 
     lives = [make_scenario(user=name) for name in ("ann", "ben")]
-    found = await evaluator(replace(make_cast(make_model(answer=answer)), reworded=True)).evaluate(NATIVE, lives)
-    assert found.failures == {"ben": "the line is dead"}
-    assert [score.group for score in found.reworded] == [score.group for score in found.groups] == ["ann"]
+    result = await evaluator(replace(make_cast(make_model(answer=answer)), reworded=True)).evaluate(NATIVE, lives)
+    assert result.failures == {"ben": "the line is dead"}
+    assert [score.group for score in result.reworded] == [score.group for score in result.groups] == ["ann"]
 
 
 async def test_an_episode_takes_no_more_calls_than_are_put_aside_for_it_with_other_words(
@@ -140,12 +140,12 @@ async def test_answers_in_other_words_are_a_score_of_their_own_invariant_3(
     """Choice 1 is right throughout; 4 never is."""
     cast = make_cast(make_model(answer=wrong_in_other_words))
     without = await evaluator(cast).evaluate(NATIVE, [make_scenario()])
-    found = await evaluator(replace(cast, reworded=True)).evaluate(NATIVE, [make_scenario()])
-    assert found.groups == without.groups
+    result = await evaluator(replace(cast, reworded=True)).evaluate(NATIVE, [make_scenario()])
+    assert result.groups == without.groups
     assert without.reworded == ()
-    assert found.memory_score.mean == 1.0
-    assert [score.memory_score for score in found.reworded] == pytest.approx([-1 / 3])
-    assert [[stage.accuracy for stage in score.stages] for score in found.reworded] == [[0.0] * 3]
+    assert result.memory_score.mean == 1.0
+    assert [score.memory_score for score in result.reworded] == pytest.approx([-1 / 3])
+    assert [[stage.accuracy for stage in score.stages] for score in result.reworded] == [[0.0] * 3]
 
 
 async def test_a_summary_tells_both_scores_and_reads_back_the_same_invariant_3(
@@ -153,24 +153,24 @@ async def test_a_summary_tells_both_scores_and_reads_back_the_same_invariant_3(
 ) -> None:
     lives = [make_scenario(user=name) for name in ("ann", "ben")]
     cast = make_cast(make_model(answer=wrong_in_other_words))
-    found = Summary.of(await evaluator(replace(cast, reworded=True)).evaluate(NATIVE, lives), name="native")
-    assert found.reworded_by_group == pytest.approx({"ann": -1 / 3, "ben": -1 / 3})
-    assert found.by_group == {"ann": 1.0, "ben": 1.0}
-    assert found.reworded.mean == pytest.approx(-1 / 3)
-    told = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert told["reworded"] == pytest.approx(-1 / 3)
-    assert Summary.from_json(told) == found
+    result = Summary.of(await evaluator(replace(cast, reworded=True)).evaluate(NATIVE, lives), name="native")
+    assert result.reworded_by_group == pytest.approx({"ann": -1 / 3, "ben": -1 / 3})
+    assert result.by_group == {"ann": 1.0, "ben": 1.0}
+    assert result.reworded.mean == pytest.approx(-1 / 3)
+    values = json.loads(json.dumps(result.as_json(), allow_nan=False))
+    assert values["reworded"] == pytest.approx(-1 / 3)
+    assert Summary.from_json(values) == result
 
 
 async def test_where_nothing_was_asked_in_other_words_its_score_is_not_known(
     make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
 ) -> None:
-    found = Summary.of(await evaluator(make_cast(make_model())).evaluate(NATIVE, [make_scenario()]), name="native")
-    assert found.reworded_by_group == {}
-    assert math.isnan(found.reworded.mean)
-    told = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert (told["reworded"], told["reworded_by_group"]) == (None, {})
-    assert Summary.from_json(told).reworded_by_group == {}
+    result = Summary.of(await evaluator(make_cast(make_model())).evaluate(NATIVE, [make_scenario()]), name="native")
+    assert result.reworded_by_group == {}
+    assert math.isnan(result.reworded.mean)
+    values = json.loads(json.dumps(result.as_json(), allow_nan=False))
+    assert (values["reworded"], values["reworded_by_group"]) == (None, {})
+    assert Summary.from_json(values).reworded_by_group == {}
 
 
 async def test_guesses_leave_the_answers_in_other_words_as_they_are(
@@ -184,9 +184,9 @@ async def test_guesses_leave_the_answers_in_other_words_as_they_are(
 
     cast = make_cast(make_model(answer=unreadable), protocol=Protocol(compat=frozenset(DEFECTS)))
     without = await evaluator(cast).evaluate(NATIVE, lives)
-    found = await evaluator(replace(cast, reworded=True)).evaluate(NATIVE, lives)
-    assert found.groups == without.groups
-    for episode in found.episodes:
+    result = await evaluator(replace(cast, reworded=True)).evaluate(NATIVE, lives)
+    assert result.groups == without.groups
+    for episode in result.episodes:
         for stage in episode.stages:
             assert len(stage.reworded) == 4
             assert {mark.raw for mark in stage.reworded} == {'{"answer": 4}'}
@@ -197,7 +197,7 @@ async def test_guesses_leave_the_answers_in_other_words_as_they_are(
 
 
 class Reworded(toy.LettersTrack):
-    """Asks in other words for what was told in the first letter alone."""
+    """Asks in other words for what was changes in the first letter alone."""
 
     def reworded(self, task: toy.Letters, check: Check) -> str | None:
         if check.needs[0] != toy.THINGS[0]:
@@ -206,9 +206,9 @@ class Reworded(toy.LettersTrack):
         return render(TEXTS.answer_reworded, query=check.text, choices=choices)
 
 
-async def play(track: Any, task: toy.Letters, **told: Any) -> Episode:
+async def play(track: Any, task: toy.Letters, **changes: Any) -> Episode:
     model = EmbeddedModel()
-    playing = track.begin(task, RAG, env.Cast(model, model, LexicalEmbedder(), **told))
+    playing = track.begin(task, RAG, env.Cast(model, model, LexicalEmbedder(), **changes))
     try:
         episode: Episode = await playing.run()
     finally:
@@ -220,8 +220,12 @@ async def test_a_track_that_reads_has_no_other_words_of_itself() -> None:
     track = toy.LettersTrack(TEXTS)
     (task, *_) = track.load("letters:1:3")
     assert reworded_calls(track, task) == 0
-    one, other = await play(track, task), await play(track, task, reworded=True)
-    assert one.stages == other.stages
+    plainly, reworded = await play(track, task), await play(track, task, reworded=True)
+    assert plainly.stages == reworded.stages
+    model = EmbeddedModel()
+    cast = env.Cast(model, model, LexicalEmbedder(), reworded=True)
+    evaluation = await Evaluator(track, cast).evaluate(NATIVE, [task])
+    assert Summary.of(evaluation, name="native").reworded_by_group == {}
 
 
 async def test_a_track_that_reads_may_bring_other_words_for_some_checks_invariants_1_2() -> None:
@@ -239,6 +243,6 @@ async def test_a_track_that_reads_may_bring_other_words_for_some_checks_invarian
 async def test_its_scores_in_other_words_are_of_the_checks_that_have_some_invariant_3() -> None:
     track, model = Reworded(TEXTS), EmbeddedModel()
     cast = env.Cast(model, model, LexicalEmbedder(), reworded=True)
-    found = await Evaluator(track, cast).evaluate(NATIVE, track.load("letters:1:3"))
-    assert [score.group for score in found.reworded] == [score.group for score in found.groups]
-    assert all(not math.isnan(score.memory_score) for score in found.reworded)
+    result = await Evaluator(track, cast).evaluate(NATIVE, track.load("letters:1:3"))
+    assert [score.group for score in result.reworded] == [score.group for score in result.groups]
+    assert {stage.diagnosis.checks for score in result.reworded for stage in score.stages} == {2}

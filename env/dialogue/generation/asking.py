@@ -126,8 +126,10 @@ class Desk:
         return await self._complete(name, (Message("user", self._rendered(prompt)),), prompt, 0)
 
     def _rendered(self, prompt: GenerationPrompt) -> str:
-        every = {"language": self.plan.language, "start_date": self.plan.start_date.isoformat()}
-        return render(getattr(self.texts, prompt.kind), **every, **prompt.slots)
+        general = {"language": self.plan.language, "start_date": self.plan.start_date.isoformat()}
+        slots = self.texts.slots()[prompt.kind]
+        filled = {name: value for name, value in general.items() if name in (*slots.required, *slots.optional)}
+        return render(getattr(self.texts, prompt.kind), **filled, **prompt.slots)
 
     async def _complete(self, name: str, messages: tuple[Message, ...], prompt: GenerationPrompt, attempt: int) -> str:
         request = Request(

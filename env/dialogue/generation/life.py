@@ -47,14 +47,14 @@ class Life:
         return Counter(info for change in self.changes for info in change.updated)
 
 
-def lived(life: Life, q: int) -> list[Values]:
+def lived_variants(life: Life, q: int) -> list[Values]:
     """Return the combinations of a question's states that occur in the life, in their order, each once."""
     return list(dict.fromkeys(tuple(state[info] for info in life.drafts[q].infos) for state in life.states))
 
 
-def answered(life: Life, q: int, plan: GenerationPlan) -> list[Values]:
+def variants_to_answer(life: Life, q: int, plan: GenerationPlan) -> list[Values]:
     """Return the combinations of a question's states that get an answer: the lived ones, then fillers."""
-    in_life = lived(life, q)
+    in_life = lived_variants(life, q)
     others = [state for state in product(*(life.schema[info] for info in life.drafts[q].infos)) if state not in in_life]
     missing = min(max(0, plan.min_variants - len(in_life)), len(others))
     return [*in_life, *random.Random(f"fillers:{plan.seed}:{life.user}:{q}").sample(others, missing)]
@@ -85,8 +85,8 @@ def update_counts(life: Life, period: int, compat: Compat) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
-    """What a life sounds like: its events, its opening messages and the answers to its questions."""
+class LifeTexts:
+    """The written texts of a life: its events, its opening messages and the answers to its questions."""
 
     events: Sequence[Sequence[LifeEvent]]
     """By period; the initial one has none."""
@@ -96,7 +96,7 @@ class Texts:
     """By question, aligned with the combinations that are answered."""
 
 
-def assemble(life: Life, texts: Texts, plan: GenerationPlan, compat: Compat) -> Scenario:
+def assemble(life: Life, texts: LifeTexts, plan: GenerationPlan, compat: Compat) -> Scenario:
     """Put a scenario together. Raises ScenarioError when it is not sound."""
     states = life.states
     row = {
@@ -116,7 +116,7 @@ def assemble(life: Life, texts: Texts, plan: GenerationPlan, compat: Compat) -> 
 
 
 def _period(
-    life: Life, texts: Texts, p: int, states: Sequence[State], plan: GenerationPlan, compat: Compat
+    life: Life, texts: LifeTexts, p: int, states: Sequence[State], plan: GenerationPlan, compat: Compat
 ) -> dict[str, Any]:
     end, openings = plan.period_end(p), texts.openings[p]
     changed = life.changes[p - 1].updated if p else life.initial
@@ -143,10 +143,10 @@ def _period(
 
 
 def _question(life: Life, answers: Sequence[str], q: int, plan: GenerationPlan, compat: Compat) -> dict[str, Any]:
-    draft, in_life = life.drafts[q], lived(life, q)
+    draft, in_life = life.drafts[q], lived_variants(life, q)
     choices = [
         {"state": list(state), "answer": answer, "type": "experience" if state in in_life else "random"}
-        for state, answer in zip(answered(life, q, plan), answers, strict=True)
+        for state, answer in zip(variants_to_answer(life, q, plan), answers, strict=True)
     ]
     order = shuffled(len(choices), seed=plan.seed, user=life.user, q=q, compat=compat)
     return {

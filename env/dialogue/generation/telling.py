@@ -18,7 +18,7 @@ from .checks import (
     check_queries,
     read_number,
 )
-from .life import Life, answered
+from .life import Life, variants_to_answer
 from .plan import MOST_STATES_A_MESSAGE
 from .problems import Schema
 from .stages import as_json, braced_schema, dates, schema_lines
@@ -26,7 +26,7 @@ from .stages import as_json, braced_schema, dates, schema_lines
 
 async def answer_question(desk: Desk, life: Life, q: int) -> list[str]:
     """Stage 6, one question: an answer for each variant, which a reader tells from the others."""
-    name, draft, variants = f"answers-{q + 1:02d}", life.drafts[q], answered(life, q, desk.plan)
+    name, draft, variants = f"answers-{q + 1:02d}", life.drafts[q], variants_to_answer(life, q, desk.plan)
     check_all = partial(check_answers, variants=variants)
     kept = desk.kept(name, check_all)
     if kept is not None:

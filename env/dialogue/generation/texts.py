@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Annotated
 
-from ....policies.prompts import Slots, TextSet
+from ....policies.prompts import TextSet, TextSlots
 
 
 class GenerationTexts(TextSet):
@@ -14,27 +14,29 @@ class GenerationTexts(TextSet):
 
     bundle = "generation.yaml"
 
-    profile: Annotated[str, Slots(("persona",), ("language",))]
-    questions: Annotated[str, Slots(("profile", "questions", "states", "choices"), ("start_date", "language"))]
-    merge_schema: Annotated[str, Slots(("questions",))]
-    unify_choices: Annotated[str, Slots(("types", "choices"))]
-    initial_state: Annotated[str, Slots(("profile", "schema"), ("start_date",))]
+    profile: Annotated[str, TextSlots(("persona",), ("language",))]
+    questions: Annotated[str, TextSlots(("profile", "questions", "states", "choices"), ("start_date", "language"))]
+    merge_schema: Annotated[str, TextSlots(("questions",))]
+    unify_choices: Annotated[str, TextSlots(("types", "choices"))]
+    initial_state: Annotated[str, TextSlots(("profile", "schema"), ("start_date",))]
     update: Annotated[
         str,
-        Slots(
+        TextSlots(
             ("schema", "state", "counts", "changes", "most"),
             ("profile", "history", "period_start", "period_end", "language"),
         ),
     ]
-    events: Annotated[str, Slots(("updates",), ("profile", "summary", "period_start", "period_end", "language"))]
-    answers: Annotated[str, Slots(("question", "variants"), ("language",))]
-    check_answer: Annotated[str, Slots(("question", "state", "choices"))]
-    refine_answer: Annotated[str, Slots(("question", "answer", "state", "others", "problem"), ("language",))]
-    first_queries: Annotated[str, Slots(("state", "schema", "most"), ("profile", "start_date", "language"))]
-    update_queries: Annotated[str, Slots(("events", "schema"), ("profile", "period_start", "period_end", "language"))]
-    check_query: Annotated[str, Slots(("query", "schema"))]
-    refine_query: Annotated[str, Slots(("query", "state", "schema", "problem"), ("language",))]
-    repair: Annotated[str, Slots(("problems",))]
+    events: Annotated[str, TextSlots(("updates",), ("profile", "summary", "period_start", "period_end", "language"))]
+    answers: Annotated[str, TextSlots(("question", "variants"), ("language",))]
+    check_answer: Annotated[str, TextSlots(("question", "state", "choices"))]
+    refine_answer: Annotated[str, TextSlots(("question", "answer", "state", "others", "problem"), ("language",))]
+    first_queries: Annotated[str, TextSlots(("state", "schema", "most"), ("profile", "start_date", "language"))]
+    update_queries: Annotated[
+        str, TextSlots(("events", "schema"), ("profile", "period_start", "period_end", "language"))
+    ]
+    check_query: Annotated[str, TextSlots(("query", "schema"))]
+    refine_query: Annotated[str, TextSlots(("query", "state", "schema", "problem"), ("language",))]
+    repair: Annotated[str, TextSlots(("problems",))]
 
     @property
     def digest(self) -> str:

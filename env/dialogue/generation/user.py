@@ -11,7 +11,7 @@ from ...concurrency import Running, both, end, side_by_side, start
 from ..compat import NONE, Compat
 from .asking import Desk, Dropped
 from .checks import LifeEvent, Opening
-from .life import Life, Texts, assemble
+from .life import Life, LifeTexts, assemble
 from .stages import begin, change, describe, merge_schema, tell_events, think_of_questions
 from .telling import answer_question, first_openings, later_openings
 
@@ -50,7 +50,7 @@ def _finished(desk: Desk) -> Scenario | None:
         return None
 
 
-async def _live(desk: Desk, life: Life) -> Texts:
+async def _live(desk: Desk, life: Life) -> LifeTexts:
     """Let the periods pass, while the texts of each are written; then answer the questions."""
     periods: list[Running[tuple[list[LifeEvent], list[Opening]]]] = [start(_write(desk, life, 0))]
     try:
@@ -62,7 +62,7 @@ async def _live(desk: Desk, life: Life) -> Texts:
     except BaseException:
         await end(periods)
         raise
-    return Texts([events for events, _ in written], [openings for _, openings in written], answered)
+    return LifeTexts([events for events, _ in written], [openings for _, openings in written], answered)
 
 
 async def _unless_failed(coroutine: Coroutine[Any, Any, Any], under_way: list[Running[Any]]) -> Any:

@@ -54,7 +54,7 @@ def quality_on_rows(p_safe: Floats, rows: Sequence[Row], *, threshold: float = C
 
 def harmful_rows(rows: Sequence[Row | MemGymRow]) -> Labels:
     """Return which rows are labelled HARMFUL."""
-    return np.array([row.label in ("HARMFUL", 0) for row in rows], dtype=bool)
+    return np.array([row.harmful for row in rows], dtype=bool)
 
 
 def quality_on_memgym(p_safe: Floats, rows: Sequence[MemGymRow], *, threshold: float = COVERED) -> RewardQuality:

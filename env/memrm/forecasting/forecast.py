@@ -25,6 +25,7 @@ MOST_EPISODES = 400
 """That a forecast is fitted on."""
 
 FEATURES = len(Features._fields)
+COUNTS = [Features._fields.index(name) for name in ("words", "lines", "buffer_words")]
 """Numbers of a question that the trees see."""
 
 Index = Annotated[int, Field(ge=-1)]
@@ -91,7 +92,7 @@ class Forecast(Record):
 def feature_table(features: Sequence[Features]) -> NDArray[np.float64]:
     """Return what the trees see, a row for each question; shape ``(questions, FEATURES)``."""
     table = np.array(features, dtype=np.float64).reshape(len(features), FEATURES)
-    table[:, 3:] = np.log1p(table[:, 3:])  # words and lines
+    table[:, COUNTS] = np.log1p(table[:, COUNTS])
     return table
 
 

@@ -90,7 +90,7 @@ def read_config(path: Path) -> dict[str, object]:
 
 def check_safetensors(path: Path) -> None:
     """Raise CheckpointError unless a file is a whole safetensors file: its header must account for every byte."""
-    from safetensors import SafetensorError, safe_open  # of the extra `memrm`: ONNX graphs need it not
+    from safetensors import SafetensorError, safe_open  # of the extra `memrm`, which ONNX graphs do without
 
     try:
         safe_open(path, "numpy")

@@ -40,6 +40,11 @@ class MemGymRow(BaseModel):
     predicted_action: str = ""
     split: str = ""
 
+    @property
+    def harmful(self) -> bool:
+        """Whether the step is labelled unsafe."""
+        return self.label == 0
+
 
 def read_memgym(path: Path) -> Iterator[MemGymRow]:
     """Yield the rows of a JSON lines file. Raises RowError for a line that is none, and for an empty file."""

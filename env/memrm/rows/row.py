@@ -90,6 +90,11 @@ class Row(Record):
         return "HARMFUL" if any(fact.lost for fact in self.facts) else "SAFE"
 
     @property
+    def harmful(self) -> bool:
+        """Whether the write is labelled HARMFUL."""
+        return self.label == "HARMFUL"
+
+    @property
     def removed(self) -> list[str]:
         """The memories that are there before the write and not after it."""
         return lines_beyond(self.before, self.after)

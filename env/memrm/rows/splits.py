@@ -73,11 +73,14 @@ def language_model_of(rows: Path) -> str | None:
 
 def hold_out(*, groups: Iterable[str], policies: Iterable[str], topics: Iterable[str], seed: int) -> RowSplits:
     """Hold out a share of each, drawn by ``seed``, rounded; the result does not depend on their order."""
+    return RowSplits(
+        seed=seed,
+        groups=_drawn(groups, f"users:{seed}", share=HELD_OUT),
+        policies=_drawn(policies, f"policies:{seed}", share=HELD_OUT),
+        topics=_drawn(topics, f"topics:{seed}", share=HELD_OUT / 2),  # a row has several topics
+    )
 
-    def drawn(names: Iterable[str], kind: str, share: float = HELD_OUT) -> list[str]:
-        dealt = sorted(set(names))
-        return sorted(random.Random(f"{kind}:{seed}").sample(dealt, round(share * len(dealt))))
 
-    topics_share = HELD_OUT / 2  # a row has several topics
-    held = drawn(groups, "users"), drawn(policies, "policies"), drawn(topics, "topics", topics_share)
-    return RowSplits(seed=seed, groups=held[0], policies=held[1], topics=held[2])
+def _drawn(names: Iterable[str], seed: str, *, share: float) -> list[str]:
+    dealt = sorted(set(names))
+    return sorted(random.Random(seed).sample(dealt, round(share * len(dealt))))

@@ -92,9 +92,11 @@ def _agreement(given: Sequence[Sentence], options: Sequence[Words], reading: Rea
 
 
 def _heed(prompt: str, system: str, reading: Reading) -> Reading:
-    """Follow what the prompts say about which statements to rely on; memories that are to be used are read closely."""
-    before_the_memories, *_ = re.split(r"^- ", system, maxsplit=1, flags=re.MULTILINE)
-    instructions = f"{prompt}\n{before_the_memories}"
+    """Follow what the prompts say about which statements to rely on; memories that are to be used are read closely.
+
+    Of the system prompt, what stands before its first line with ``- `` is an instruction: from there on it is memories.
+    """
+    instructions = f"{prompt}\n{re.split(r'^- ', system, maxsplit=1, flags=re.MULTILINE)[0]}"
     return replace(
         reading,
         primacy=reading.primacy / (LATEST if _NEWEST.search(instructions) else 1.0),

@@ -17,10 +17,9 @@ WORDS_OF_A_KIND = 6
 """Words with which a kind is still described precisely."""
 WORDS_PER_NOTE = 14
 """Length of a note, in words, where the prompt says nothing about it; in full and in brief it is the next two."""
-WORDS_PER_LABEL = 4
 WORDS_PER_FULL_NOTE = 40
 WORDS_PER_BRIEF_NOTE = 7
-
+WORDS_PER_LABEL = 4
 
 _DETAIL = re.compile(
     r"\b((?:every|all|full|with|in) details?|detailed|specifics?|exact(?:ly)?|precise(?:ly)?|in full|verbatim|"

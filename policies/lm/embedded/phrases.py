@@ -5,15 +5,13 @@ from __future__ import annotations
 from importlib.resources import files
 from zlib import crc32
 
-from pydantic import BaseModel, ConfigDict
+from ....data.record import Record
 
 Lines = tuple[str, ...]
 
 
-class Facet(BaseModel):
+class Facet(Record):
     """A side of a topic. Each value is two words. No word belongs to two values, so that words tell values apart."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     values: Lines
     say: Lines
@@ -22,10 +20,8 @@ class Facet(BaseModel):
     """How advice takes it up without naming it; slots ``first`` and ``second``, the value's words."""
 
 
-class Phrases(BaseModel):
+class Phrases(Record):
     """The texts of ``phrases.json``; slots are in braces."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     facets: dict[str, Facet]
     other: Facet

@@ -63,11 +63,11 @@ def test_recorded_talks_are_replayed_to_it_too(cli: Cli, people: Path, tmp_path:
 def test_an_estimate_says_what_each_preset_shows_where_nothing_bounds_it(cli: Cli, tiny: Path) -> None:
     bounded = cli("estimate", tiny, "--set", "context_tokens=50", "--json").succeeded().json
     told = cli("estimate", tiny, "--json").succeeded().json
-    assert told["shown"] == bounded["shown"]
-    assert told["shown"].keys() >= {"window", "seed"}
-    assert all(0 <= use["mean"] <= use["most"] for use in told["shown"].values())
-    assert told["shown"]["window"]["most"] > 50
-    assert told["shown_by"] == "embedded"
+    assert told["context_use"] == bounded["context_use"]
+    assert told["context_use"].keys() >= {"window", "rag", "awe", "awi", "seed"}
+    assert all(0 <= use["mean"] <= use["most"] for use in told["context_use"].values())
+    assert told["context_use"]["window"]["most"] > 50
+    assert told["context_use_model"] == "embedded"
 
 
 def test_people_are_told_it_too_and_that_their_model_may_write_more(cli: Cli, tiny: Path, server: Any) -> None:
@@ -82,6 +82,6 @@ def test_people_are_told_it_too_and_that_their_model_may_write_more(cli: Cli, ti
 def test_the_model_at_hand_can_be_asked(cli: Cli, tiny: Path, server: Any) -> None:
     given = ["--set", "model=openai:m", "--set", f"endpoint.base_url={server.url}"]
     told = cli("estimate", tiny, *given, "--ask", "--json").succeeded().json
-    assert told["shown_by"] == "openai:m"
+    assert told["context_use_model"] == "openai:m"
     assert server.asked
-    assert told["shown"]["window"]["most"] > 0
+    assert told["context_use"]["window"]["most"] > 0

@@ -68,7 +68,7 @@ def test_a_context_within_its_tokens_takes_no_more_invariants_1_and_2(
 
 def test_without_a_limit_a_context_is_what_it_is() -> None:
     context = Context((Item("0", "x" * 10_000),), (Message("user", "y" * 10_000),), "{memories}")
-    assert within(context, None) is context
+    assert within(context, None, buffer_share=0.5) is context
     assert context.tokens == 2501 + 2500
 
 
@@ -80,14 +80,14 @@ def test_a_token_is_four_bytes_rounded_up_and_the_template_counts() -> None:
 
 def test_items_are_left_out_by_rank_and_the_others_keep_their_places() -> None:
     items = tuple(Item(name, name * 10, rank) for name, rank in (("a", 2), ("b", 0), ("c", 1)))
-    shown = within(Context(items, (), "{memories}"), 7)
+    shown = within(Context(items, (), "{memories}"), 7, buffer_share=0.5)
     assert [item.id for item in shown.items] == ["b", "c"]
     assert (shown.left_out, shown.cut) == (1, 0)
 
 
 def test_what_is_pinned_is_left_out_last_even_after_the_buffer() -> None:
     items = (Item("low", "l" * 38, 9, pinned=True), Item("high", "h" * 38, 0))
-    shown = within(Context(items, (Message("user", "m" * 40),), "{memories}"), 12)
+    shown = within(Context(items, (Message("user", "m" * 40),), "{memories}"), 12, buffer_share=0.5)
     assert [item.id for item in shown.items] == ["low"]
     assert (shown.messages, shown.left_out) == ((), 2)
 
@@ -96,7 +96,7 @@ def test_each_side_gets_what_the_other_has_no_use_for() -> None:
     items = tuple(Item(str(i), "i" * 17, i) for i in range(20))  # 5 tokens a line
     messages = tuple(Message("user", f"{i:02d}" * 10) for i in range(20))  # 5 tokens each
     for few, many in ((items[:2], messages), (items, messages[:2]), (items, messages)):
-        shown = within(Context(few, many, "{memories}"), 50)
+        shown = within(Context(few, many, "{memories}"), 50, buffer_share=0.5)
         assert 46 <= shown.tokens <= 50
         assert len(shown.items) >= min(len(few), 5)
         assert len(shown.messages) >= min(len(many), 2)
@@ -107,25 +107,25 @@ def test_a_tool_call_and_its_result_stay_or_go_together() -> None:
     talk = (Message("user", "Which?"), CALL, result("r" * 40), Message("assistant", "This one."))
     assert units_of(talk) == [talk[:1], talk[1:3], talk[3:]]
     for tokens in range(30):
-        roles = [message.role for message in within(Context(messages=talk), tokens).messages]
+        roles = [message.role for message in within(Context(messages=talk), tokens, buffer_share=0.5).messages]
         assert ("tool" in roles) == (roles.count("assistant") == 2)
 
 
 def test_a_message_that_would_not_fit_by_itself_is_cut_and_says_so() -> None:
-    shown = within(Context(messages=(Message("user", "old"), Message("user", "n" * 100))), 10)
+    shown = within(Context(messages=(Message("user", "old"), Message("user", "n" * 100))), 10, buffer_share=0.5)
     assert shown.messages == (Message("user", "n" * 34 + CUT),)
     assert (shown.left_out, shown.cut) == (1, 1)
 
 
 def test_an_item_that_would_not_fit_by_itself_is_cut_and_says_so() -> None:
-    shown = within(Context((Item("0", "猫" * 100),), (), "{memories}"), 10)
+    shown = within(Context((Item("0", "猫" * 100),), (), "{memories}"), 10, buffer_share=0.5)
     assert shown.items[0].text == "猫" * 10 + CUT
     assert (shown.left_out, shown.cut, shown.tokens) == (0, 1, 10)
 
 
 def test_arguments_that_are_cut_are_still_json() -> None:
     call = Message("assistant", "", (ToolCall("1", "write", json.dumps({"text": 'a "quote" ' * 40})),))
-    shown = within(Context(messages=(call, result("done"))), 40)
+    shown = within(Context(messages=(call, result("done"))), 40, buffer_share=0.5)
     ((cut, after),) = units_of(shown.messages)
     assert json.loads(cut.tool_calls[0].arguments)["cut"].endswith(CUT)
     assert after == result("done")
@@ -134,10 +134,10 @@ def test_arguments_that_are_cut_are_still_json() -> None:
 
 def test_a_template_that_leaves_no_room_is_cut() -> None:
     context = Context((Item("0", "a"),), (Message("user", "b"),), "Read this. " * 10 + "{memories}")
-    shown = within(context, 5)
+    shown = within(context, 5, buffer_share=0.5)
     assert [message.content for message in shown.render()] == ["Read this. Rea" + CUT]
     assert (shown.left_out, shown.cut) == (2, 1)
-    assert within(context, 0).render() == ()
+    assert within(context, 0, buffer_share=0.5).render() == ()
 
 
 class Hoarder(BuiltinMemory):

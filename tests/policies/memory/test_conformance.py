@@ -51,7 +51,7 @@ class Notebook:
     async def context(self, query, *, tokens):
         shared = [note for note in self.notes if set(query.split()) & set(note.text.split())]
         items = tuple(replace(note, rank=len(shared) - 1 - i) for i, note in enumerate(shared))
-        return within(Context(items, (), "Notes:\\n{memories}"), tokens)
+        return within(Context(items, (), "Notes:\\n{memories}"), tokens, buffer_share=0.5)
 
     async def listing(self):
         return list(self.notes)

@@ -13,7 +13,14 @@ from mnemotune.data.dialogue.scenario import UserProfile
 from mnemotune.env.dialogue.compat import NONE
 from mnemotune.env.dialogue.generation import GenerationPlan
 from mnemotune.env.dialogue.generation.checks import Draft, PeriodChange
-from mnemotune.env.dialogue.generation.life import Life, answered, lived, session_times, shuffled, update_counts
+from mnemotune.env.dialogue.generation.life import (
+    Life,
+    lived_variants,
+    session_times,
+    shuffled,
+    update_counts,
+    variants_to_answer,
+)
 
 VALUES = ("low", "mid", "high")
 INFOS = ("pet", "flat", "job", "mood")
@@ -37,18 +44,18 @@ def test_every_state_lived_has_an_answer_and_fillers_were_never_lived(
 ) -> None:
     life, plan = live(changes), GenerationPlan(seed=seed, min_variants=fewest)
     for q, draft in enumerate(life.drafts):
-        variants, in_life = answered(life, q, plan), lived(life, q)
+        variants, in_life = variants_to_answer(life, q, plan), lived_variants(life, q)
         states = [tuple(state[info] for info in draft.infos) for state in life.states]
         assert in_life == list(dict.fromkeys(states)), "in the order in which they came"
         assert variants[: len(in_life)] == in_life
         assert len(set(variants)) == len(variants) == max(fewest, len(in_life))
         assert set(variants) <= set(product(VALUES, VALUES))
-        assert variants == answered(life, q, plan)
+        assert variants == variants_to_answer(life, q, plan)
 
 
 def test_fillers_differ_between_seeds_and_users() -> None:
     drawn = {
-        tuple(answered(live([], user=user), 0, GenerationPlan(seed=seed)))
+        tuple(variants_to_answer(live([], user=user), 0, GenerationPlan(seed=seed)))
         for user in ("ann", "ben")
         for seed in range(5)
     }
