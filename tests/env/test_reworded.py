@@ -197,7 +197,7 @@ async def test_guesses_leave_the_answers_in_other_words_as_they_are(
 
 
 class Reworded(toy.LettersTrack):
-    """Asks in other words for what was changes in the first letter alone."""
+    """Asks in other words for what the first letter says alone."""
 
     def reworded(self, task: toy.Letters, check: Check) -> str | None:
         if check.needs[0] != toy.THINGS[0]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mnemotune.optimizer.config import Config, ConfigError, dump_config, load_config, parse_config
+from mnemotune.policies.files import load_policy
 from mnemotune.policies.space import limits_under
 
 LEAST = "data: base\nsplits: {train: 2, validation: 2, test: 2}\nseed_policy: awi\n"
@@ -46,3 +47,14 @@ def test_the_shipped_configs_have_a_budget_and_the_window(name: str) -> None:
     config = load_config(name)
     assert config.context_tokens == 1000
     assert config.baselines == ("window", "rag", "awe", "awi")
+
+
+@pytest.mark.parametrize("tokens", ["'500'", "500.0"])
+def test_a_budget_bounds_the_search_however_the_number_is_written(tokens: str) -> None:
+    assert parse(f"context_tokens={tokens}") == parse("context_tokens=500")
+
+
+@pytest.mark.parametrize("tokens", [1, 60, 300])
+def test_the_named_strategies_lie_within_the_space_of_every_budget(tokens: int) -> None:
+    config = parse(f"context_tokens={tokens}")
+    assert all(config.search.space.point_of(load_policy(name)) for name in ("window", "rag", "awe", "awi"))

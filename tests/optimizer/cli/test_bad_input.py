@@ -93,7 +93,6 @@ def others(told: Any) -> dict[str, float]:
         "<html>502</html>",
     ],
 )
-@pytest.mark.exhaustive("said")
 def test_answers_that_are_unparsable_or_out_of_range_are_wrong_and_counted(
     said: str, rows: list[dict[str, Any]], evaluate: Any, server: Any, whole: Any
 ) -> None:

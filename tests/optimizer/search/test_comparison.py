@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from mnemotune.env.statistics import estimate_repeated
 from mnemotune.optimizer.search.comparison import Finished, compare_variants
-from mnemotune.optimizer.views.comparison import markdown, write_comparison
+from mnemotune.optimizer.views.comparison import comparison_table, markdown, write_comparison
 
 
 def search(seed: int = 0, by_group: dict[str, float] | None = None, **values: Any) -> Finished:
@@ -85,3 +87,13 @@ def test_results_are_strict_json_beside_table_and_plot(tmp_path: Path) -> None:
     assert math.isclose(told["variants"][0]["memory_score"], 0.3)
     assert (tmp_path / "out" / "table.md").read_text(encoding="utf-8") == markdown(variants)
     assert (tmp_path / "out" / "plot.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_the_terminals_table_fits_80_columns_with_names_and_intervals_uncut() -> None:
+    named = {"everything as it is": [search()], "no prompts at all": [raised(0.1, 0)]}
+    file = io.StringIO()
+    Console(file=file, width=80).print(comparison_table(compare_variants(named), title="Sealed tests"))
+    shown = " ".join(file.getvalue().split())
+    assert "\u2026" not in shown
+    for words in ("everything", "no prompts", "0.100 [0.100, 0.100]", "+0.300", "4.0k"):
+        assert words in shown

@@ -12,6 +12,8 @@ from mnemotune.optimizer.config import parse_config
 from mnemotune.optimizer.search.outcome import Outcome
 from mnemotune.optimizer.study import Study
 from mnemotune.optimizer.views.report import render_report
+from mnemotune.optimizer.views.table import bound_notes
+from mnemotune.policies.space import limits_under
 
 CONFIG = "data: base\nsplits: {train: 2, validation: 2, test: 2}\nseed_policy: native\n"
 NOTE = "The evolved policy's buffer_size 32 is at the bound of search.space.buffer_size: widen it, and search again."
@@ -43,3 +45,10 @@ def test_a_wider_space_or_one_that_is_not_searched_has_nothing_to_report(kit: An
 
 def test_the_seed_policys_own_numbers_are_not_the_searchs(kit: Any) -> None:
     assert outcome(kit, accepted=False).at_bounds == {}
+
+
+def test_a_larger_budget_is_advised_at_the_bound_that_the_budget_sets_alone() -> None:
+    (low,) = bound_notes({"top_k": 2}, context_tokens=1000)
+    (high,) = bound_notes({"top_k": limits_under(1000)["top_k"][1]}, context_tokens=1000)
+    assert low.endswith("widen it, and search again.")
+    assert high.endswith("widen it, or raise context_tokens, and search again.")

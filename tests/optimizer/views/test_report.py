@@ -15,8 +15,11 @@ from typing import Any
 import matplotlib.image
 import pytest
 
+from mnemotune.data.resources import resource
 from mnemotune.data.task import tasks_of
 from mnemotune.env import Summary
+from mnemotune.env.cost import TurnCost
+from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.config import Config, dump_config, parse_config
 from mnemotune.optimizer.search.outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest, open_test
@@ -29,6 +32,8 @@ from mnemotune.policies.lm.prices import Prices
 FREE = Prices(input=0, output=0, date="2026-11-01")
 CONFIG = "{data: made up, splits: {train: 4, validation: 4, test: 12}, seed_policy: native}"
 EVIL = "</pre><script>document.title = 'stolen'</script><img src=x onerror=alert(1)> & {{ 7 * 7 }}"
+TEMPLATE = resource("optimizer", "views", "report.html").read_text(encoding="utf-8")
+HEADINGS = re.compile(r"<tr><th>policy</th><th class=\"text\">memory score.*?</tr>")
 LOADS = {"src", "srcset", "data", "action", "poster", "background", "formaction"}
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 
@@ -145,6 +150,52 @@ def test_the_page_loads_and_runs_nothing(finished: Outcome, page: Page) -> None:
                 assert (value or "").startswith("#"), (tag, value)
     assert not re.findall(r"url\((?!['\"]?#)", html := render_report(finished))
     assert "@import" not in html
+
+
+def test_each_figure_of_the_sealed_test_stands_under_its_heading() -> None:
+    window = Summary(policy="window", memory_score=Estimate(0.1, 0.0, 0.2, 2), by_group={"ann": 0.1, "bob": 0.1})
+    mine = Summary(
+        policy="mine",
+        memory_score=Estimate(0.4, 0.3, 0.5, 2),
+        accuracy=0.6,
+        shares={"write": 0.2, "read": 0.15, "utilisation": 0.05},
+        by_group={"ann": 0.4, "bob": 0.4},
+        reworded_by_group={"ann": 0.3, "bob": 0.4},
+        per_turn=TurnCost(1.5, 1000.0, 60.0),
+    )
+    _, row = score_rows({"window": window, "mine": mine}, FREE)
+    headings = re.findall(r"<th[^>]*>(.*?)</th>", HEADINGS.search(TEMPLATE)[0])  # type: ignore[index]
+    assert dict(zip(headings, row, strict=True)) == {
+        "policy": "mine",
+        "memory score [95% interval]": "0.400 [0.300, 0.500]",
+        "over {{ window }}": "0.300 [0.300, 0.300]",
+        "reworded": "0.350",
+        "accuracy": "0.600",
+        "write": "0.200",
+        "read": "0.150",
+        "utilisation": "0.050",
+        "calls / turn": "1.50",
+        "tokens / turn": "1,060",
+        "$ / 1,000 turns": "$0.00",
+    }
+
+
+def test_the_headline_tells_the_window_and_the_reworded_difference(make_rig: Any, kit: Any) -> None:
+    def row(name: str, score: float, reworded: float) -> Summary:
+        scores = {f"user{i}": score + i / 100 for i in range(3)}
+        again = {user: value + reworded for user, value in scores.items()}
+        return Summary(policy=name, memory_score=Estimate(score, 0.0, 1.0, 3), by_group=scores, reworded_by_group=again)
+
+    rows = {"window": row("window", 0.2, 0), "rag": row("rag", 0.3, 0)}
+    rows |= {"seed": row("seed", 0.1, 0), "evolved": row("evolved", 0.5, -0.1)}
+    rig = make_rig()
+    rig.study.append(kit.trial())
+    rig.study.note(TEST, SealedTest(rows, done=True).as_json())
+    words = read(render_report(as_outcome(rig, kit.policy()))).words()
+    assert "evolved \u2212 seed, 95% interval 0.400 [0.400, 0.400]" in words
+    assert "evolved \u2212 rag, the best baseline here 0.200 [0.200, 0.200]" in words
+    assert "evolved \u2212 window, the newest messages that fit 0.300 [0.300, 0.300]" in words
+    assert "evolved \u2212 seed when the checks are reworded 0.300 [0.300, 0.300]" in words
 
 
 def test_the_table_of_the_sealed_test_has_every_figure(finished: Outcome, page: Page) -> None:

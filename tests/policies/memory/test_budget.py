@@ -22,6 +22,7 @@ from mnemotune.policies.lm import Message, ToolCall
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import BuiltinMemory, Item
 from mnemotune.policies.memory.budget import CUT, Budgeted, ContextTooLarge, units_of, within
+from mnemotune.policies.policy import MemoryPolicy
 
 if TYPE_CHECKING:
     from ..conftest import MakeModel, MakePolicy, Pair
@@ -175,3 +176,29 @@ async def test_the_built_in_memory_divides_its_tokens_between_memories_and_buffe
     everything = await memory.context("Anything?", tokens=None)
     assert len(everything.items) == 60
     assert shown.left_out == 80 - len(shown.items) - len(shown.messages)
+
+
+async def test_a_policys_share_of_the_budget_holds_for_memories_that_know_nothing_of_it() -> None:
+    class Hoard:
+        def __init__(self, policy: MemoryPolicy) -> None:
+            self.policy = policy
+
+        async def context(self, query: str, *, tokens: int | None) -> Context:
+            items = tuple(Item(str(i), f"memory {i}", i) for i in range(200))
+            return Context(items, tuple(Message("user", f"message {i}") for i in range(200)), "{memories}")
+
+    buffers = {}
+    for share in (10, 90):
+        policy = MemoryPolicy.model_validate(
+            {
+                "write": {"mode": "verbatim"},
+                "update_every": 2,
+                "buffer_size": 4,
+                "store": "context",
+                "buffer_share": share,
+            }
+        )
+        shown = await Budgeted(Hoard(policy)).context("?", tokens=400)  # type: ignore[arg-type]
+        buffers[share] = sum(message.tokens for message in shown.messages)
+    assert buffers[10] <= 40
+    assert 350 <= buffers[90] <= 360
