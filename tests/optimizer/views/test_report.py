@@ -192,10 +192,10 @@ def test_the_headline_tells_the_window_and_the_reworded_difference(make_rig: Any
     rig.study.append(kit.trial())
     rig.study.note(TEST, SealedTest(rows, done=True).as_json())
     words = read(render_report(as_outcome(rig, kit.policy()))).words()
-    assert "evolved \u2212 seed, 95% interval 0.400 [0.400, 0.400]" in words
-    assert "evolved \u2212 rag, the best baseline here 0.200 [0.200, 0.200]" in words
-    assert "evolved \u2212 window, the newest messages that fit 0.300 [0.300, 0.300]" in words
-    assert "evolved \u2212 seed when the checks are reworded 0.300 [0.300, 0.300]" in words
+    assert "evolved \u2212 seed, 95% interval0.400 [0.400, 0.400]" in words
+    assert "evolved \u2212 rag, the best baseline here0.200 [0.200, 0.200]" in words
+    assert "evolved \u2212 window, the newest messages that fit0.300 [0.300, 0.300]" in words
+    assert "evolved \u2212 seed when the checks are reworded0.300 [0.300, 0.300]" in words
 
 
 def test_the_table_of_the_sealed_test_has_every_figure(finished: Outcome, page: Page) -> None:
