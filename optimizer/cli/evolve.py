@@ -97,6 +97,7 @@ def show(outcome: Outcome) -> None:
     noun, groups = outcome.track.noun, outcome.config.splits.test
     console.print()
     console.print(score_table(outcome.test.rows, title=f"Sealed test: {groups} {noun}s that the search never saw"))
+    console.print()
     best = outcome.test.best_baseline
     others = {SEED: SEED, WINDOW: WINDOW} | ({} if best is None else {best: f"{best}, the best baseline here"})
     for other, label in others.items():
