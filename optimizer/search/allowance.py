@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ...data import Splits, split_by_group
 from ...data.task import Task, tasks_of
@@ -62,20 +63,20 @@ class Allowance:
     @property
     def search(self) -> Limits:
         """The whole budget less the sealed test's share: all the calls that it can take, half of everything else."""
-        return _part(self.whole, without_calls=self.reserve, numerator=1, denominator=2)
+        return _part(self.whole, without_calls=self.reserve, share=Fraction(1, 2))
 
     @property
     def races(self) -> Limits:
         """The search's share less the last look's: all the calls that it can take, a fifth of everything else."""
-        return _part(self.search, without_calls=self.look, numerator=4, denominator=5)
+        return _part(self.search, without_calls=self.look, share=Fraction(4, 5))
 
 
-def _part(limits: Limits, *, without_calls: int, numerator: int, denominator: int) -> Limits:
+def _part(limits: Limits, *, without_calls: int, share: Fraction) -> Limits:
     return Limits(
         None if limits.calls is None else limits.calls - without_calls,
-        None if limits.tokens is None else limits.tokens * numerator // denominator,
-        None if limits.usd is None else limits.usd * numerator / denominator,
-        None if limits.seconds is None else limits.seconds * numerator / denominator,
+        None if limits.tokens is None else int(limits.tokens * share),
+        None if limits.usd is None else limits.usd * float(share),
+        None if limits.seconds is None else limits.seconds * float(share),
     )
 
 

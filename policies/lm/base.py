@@ -271,14 +271,19 @@ class Spend:
         """Add one finished call."""
         self.add_spend(Spend(1, int(usage.cached), usage.input_tokens, usage.output_tokens, usage.cost_usd))
 
-    def add_spend(self, other: Spend, *, times: int = 1) -> None:
-        """Add what ``other`` used; subtract it where ``times`` is -1."""
-        self.calls += times * other.calls
-        self.cached += times * other.cached
-        self.input_tokens += times * other.input_tokens
-        self.output_tokens += times * other.output_tokens
+    def add_spend(self, other: Spend) -> None:
+        """Add what ``other`` used."""
+        self.calls += other.calls
+        self.cached += other.cached
+        self.input_tokens += other.input_tokens
+        self.output_tokens += other.output_tokens
         unknown = self.cost_usd is None or other.cost_usd is None
-        self.cost_usd = None if unknown else (self.cost_usd or 0.0) + times * (other.cost_usd or 0.0)
+        self.cost_usd = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
+
+    def __neg__(self) -> Spend:
+        """Return what takes this spend away again when it is added."""
+        cost = None if self.cost_usd is None else -self.cost_usd
+        return Spend(-self.calls, -self.cached, -self.input_tokens, -self.output_tokens, cost)
 
 
 @dataclass(slots=True)
@@ -305,7 +310,7 @@ class Ledger:
         result = Ledger()
         for role, now in self.by_role.items():
             added = replace(now)
-            added.add_spend(earlier.by_role.get(role, Spend()), times=-1)
+            added.add_spend(-earlier.by_role.get(role, Spend()))
             if added.calls:
                 result.by_role[role] = added
         return result

@@ -146,7 +146,7 @@ class Budget:
         Raises BudgetExhausted when another does not fit; then the call still holds what it held.
         """
         self.count(worst)
-        self._hold(worst, times=-1)
+        self._release(worst)
         try:
             self._reserve(worst)
         except BudgetExhausted:
@@ -156,7 +156,7 @@ class Budget:
 
     def end(self, worst: Usage) -> None:
         """Give back what was reserved for a call."""
-        self._hold(worst, times=-1)
+        self._release(worst)
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_result(None)
@@ -183,9 +183,13 @@ class Budget:
             raise BudgetExhausted(problem)
         self._hold(worst)
 
-    def _hold(self, worst: Usage, *, times: int = 1) -> None:
-        self._held_tokens += times * worst.tokens
-        self._held_usd += times * (worst.cost_usd or 0.0)
+    def _hold(self, worst: Usage) -> None:
+        self._held_tokens += worst.tokens
+        self._held_usd += worst.cost_usd or 0.0
+
+    def _release(self, worst: Usage) -> None:
+        self._held_tokens -= worst.tokens
+        self._held_usd -= worst.cost_usd or 0.0
 
     def _problem(self, worst: Usage, held_tokens: int, held_usd: float) -> str:
         """Say which limit an attempt could overshoot; empty when there is none."""
