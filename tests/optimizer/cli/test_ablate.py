@@ -56,7 +56,7 @@ def test_variants_are_searched_compared_and_not_searched_again(
     studies = {path: path.stat().st_mtime_ns for path in Path("out").glob("*/study.db")}
     shown = cli("ablate", ablation, "--out", "out", "--set", "baselines=[]").succeeded()
     assert {path: path.stat().st_mtime_ns for path in Path("out").glob("*/study.db")} == studies
-    assert "3 users that no search saw, 2 seeds, model: embedded" in plain(shown.out)
+    assert "Sealed tests, 2 seeds: 3 users, model: embedded" in plain(shown.out)
     assert "difference: to search, paired by user and seed" in plain(shown.out)
     assert "4/4" in shown.err
 

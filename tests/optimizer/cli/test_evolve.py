@@ -68,7 +68,7 @@ def test_a_table_is_printed_and_where_everything_is(cli: Cli, finished: Path, pl
     )
     assert places["run"] == "runs/tiny-001"
     assert Path(places["report"]).is_file()
-    assert load_policy(done.out.split("\npolicy  ")[1].split("\n")[0])
+    assert load_policy(places["policy"])
 
 
 def printed_view(out: str) -> list[str]:

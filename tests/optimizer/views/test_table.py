@@ -69,7 +69,7 @@ def test_beside_the_window_every_policy_says_how_far_it_is_over_it_paired_by_gro
 
 
 def test_scores_of_reworded_checks_have_a_column_where_there_are_any() -> None:
-    assert columns_of({"awi": replace(ROW, reworded_by_group={"ann": 0.25}), "awe": ROW})["other\nwords"] == [
+    assert columns_of({"awi": replace(ROW, reworded_by_group={"ann": 0.25}), "awe": ROW})["re-\nworded"] == [
         "0.250",
         "-",
     ]
