@@ -27,12 +27,12 @@ from ..data.registry import Registry, UnknownPartError
 from ..data.resources import resource
 from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
 from ..env.dialogue.generation.plan import GenerationPlan, plan_values
-from ..env.dialogue.generation.texts import GenerationTexts, default_texts
+from ..env.dialogue.generation.texts import GenerationTexts
 from ..policies.files import WINDOW, dump_yaml, load_policy, policy_problems, read_policy, without_retired
 from ..policies.knob import Choices, each_once
 from ..policies.lm.providers import ModelsConfig
 from ..policies.policy import MemoryPolicy
-from ..policies.prompts import Templates, default_templates
+from ..policies.prompts import Templates
 from ..policies.space import Space, limits_under, prompt_slots
 from .objectives import OBJECTIVES, Objective
 from .proposer_kinds import PROPOSERS, ProposerKind
@@ -202,7 +202,7 @@ class SearchConfig(Record):
 class GenerationConfig(GenerationPlan):
     """New users made with ``model``; nothing else of a config but endpoint and ``compat`` matters to them."""
 
-    texts: GenerationTexts = Field(default_factory=default_texts)
+    texts: GenerationTexts = Field(default_factory=GenerationTexts.bundled)
     """A YAML file, or the texts; what it leaves out is the bundled set's."""
     budget: BudgetLimits = BudgetLimits()
 
@@ -239,7 +239,7 @@ class Config(ModelsConfig):
     """The most that memory puts before the model in one call, memories and buffer together, in tokens of 4 bytes; the
     same for every policy. None is no limit, as in AMemGym; then hoarding wins."""
     rounds: Rounds = Rounds()
-    templates: Templates = Field(default_factory=default_templates)
+    templates: Templates = Field(default_factory=Templates.bundled)
     """The environment's texts and those that policies start from: a YAML file, or the texts; what it leaves out is the
     bundled set's."""
     compat: tuple[Defect, ...] = ()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from .lm.base import CallRole, LanguageModel, Message, Request
 from .lm.client import Client, as_model
+from .memory.budget import within
 from .memory.protocol import Context, Memory, MemoryEvent
 
 
@@ -82,8 +83,9 @@ class Assistant:
         return other
 
     async def context(self, text: str) -> Context:
-        """Return what memory puts before the model for a message or a question."""
-        return await self.memory.context(text, tokens=self.context_tokens)
+        """Return what memory puts before the model for a message or a question; what is too much is cut."""
+        context = await self.memory.context(text, tokens=self.context_tokens)
+        return within(context, self.context_tokens, buffer_share=self.memory.policy.buffer_share / 100)
 
     async def reply(self, text: str) -> tuple[str, list[MemoryEvent]]:
         """Reply to the user's message and remember both; return the reply and the writes that this set off."""
@@ -92,7 +94,7 @@ class Assistant:
 
     async def respond(self, text: str) -> str:
         """Reply to the user's message; what is remembered stays as it is until ``remember``."""
-        return await self._ask(text, role="reply")
+        return await self.answer(text, role="reply")
 
     async def remember(self, text: str, reply: str) -> list[MemoryEvent]:
         """Remember the user's message and the reply to it; return the writes that this set off."""
@@ -100,11 +102,8 @@ class Assistant:
 
     async def answer(self, prompt: str, *, role: CallRole = "answer") -> str:
         """Answer a question; what is remembered stays as it is."""
-        return await self._ask(prompt, role=role)
-
-    async def _ask(self, text: str, *, role: CallRole) -> str:
-        context = await self.context(text)
+        context = await self.context(prompt)
         use = ContextUse(1, context.tokens, context.tokens, context.left_out, context.cut)
         self.uses[role] = self.uses.get(role, ContextUse()) + use
-        messages = (*context.render(), Message("user", text))
+        messages = (*context.render(), Message("user", prompt))
         return (await self.model.complete(Request(messages, role=role))).text

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, model_validator
 
 from ..data.record import Record
 from .knob import Knob, Range
-from .prompts import Templates, default_templates, missing_slots, render
+from .prompts import Templates, render
 from .space import KNOBS, REGISTERED, effective, every_knob, flat, problems
 
 WriteMode = Literal["none", "verbatim", "facts", "profile"]
@@ -203,7 +203,7 @@ class MemoryPolicy(Record):
             prompts = prompts.model_dump()
         if mode is None or not isinstance(prompts, dict):
             return given
-        templates = (info.context or {}).get("templates") or default_templates()
+        templates = (info.context or {}).get("templates") or Templates.bundled()
         initial, given = given.get("initial", "default"), {k: v for k, v in given.items() if k != "initial"}
         filled = {slot: text for slot, text in prompts.items() if text is not None}
         start = default_prompts(mode, given.get("store"), templates)
@@ -247,7 +247,7 @@ class MemoryPolicy(Record):
         faults = []
         for slot, text in self.prompts.model_dump().items():
             if text is not None and slot in self.prompt_kinds:
-                missing = missing_slots(self.prompt_kinds[slot], text)
+                missing = Templates.missing_slots(self.prompt_kinds[slot], text)
                 faults += [f"prompts.{slot}: lacks {{{name}}}" for name in missing]
         return faults
 
@@ -271,7 +271,7 @@ def prompt_kinds(mode: WriteMode, store: Store | None) -> dict[str, str]:
 
 def default_prompts(mode: WriteMode, store: Store | None, templates: Templates | None = None) -> dict[str, str]:
     """Return the text that each prompt of a policy starts from; without ``templates`` the bundled one."""
-    texts = templates or default_templates()
+    texts = templates or Templates.bundled()
     kinds = prompt_kinds(mode, store)
     return {slot: texts.starting(kind) for slot, kind in kinds.items() if hasattr(texts, kind)}
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self
 
 import yaml
@@ -15,27 +14,6 @@ from pydantic import ValidationError, model_validator
 
 from ..data.record import Record
 from ..data.resources import resource
-
-OTHER_FORMS: Mapping[str, str] = {
-    "schema": "schema_json",
-    "memories": "current_memories",
-    "feedback": "feedback_ascii",
-}
-"""Slots that may stand in for others: the same content in another form."""
-
-
-def missing_slots(kind: str, text: str) -> list[str]:
-    """Return the slots that a prompt of this kind needs and ``text`` lacks."""
-    return [slot for slot in REQUIRED_SLOTS[kind] if not has_slot(slot, text)]
-
-
-def has_slot(slot: str, text: str) -> bool:
-    """Tell whether a text has a slot, in one form or the other."""
-    return _has_slot(slot, text, OTHER_FORMS)
-
-
-def _has_slot(slot: str, text: str, other_forms: Mapping[str, str]) -> bool:
-    return any(f"{{{name}}}" in text for name in (slot, other_forms.get(slot, slot)))
 
 
 def render(template: str, **slots: str) -> str:
@@ -59,24 +37,31 @@ class TextSet(Record):
 
     bundle: ClassVar[str]
     """The bundled set's file in ``configs/templates``."""
-    other_forms: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Slots that may stand in for others."""
+    other_forms: ClassVar[Mapping[str, str]] = {}
+    """Slots that may stand in for others: the same content in another form."""
 
     @model_validator(mode="after")
     def _check_slots(self) -> Self:
-        for kind, slots in self.slots().items():
-            missing = [slot for slot in slots.required if not _has_slot(slot, getattr(self, kind), self.other_forms)]
-            if missing:
+        for kind in self.slots():
+            if missing := self.missing_slots(kind, getattr(self, kind)):
                 raise ValueError(f"{kind}: lacks {', '.join(f'{{{slot}}}' for slot in missing)}")
         return self
 
     @classmethod
-    def slots(cls) -> dict[str, TextSlots]:
+    @cache
+    def slots(cls) -> Mapping[str, TextSlots]:
         """Return the slots of each kind."""
-        return {
-            kind: next(slots for slots in field.metadata if isinstance(slots, TextSlots))
-            for kind, field in cls.model_fields.items()
-        }
+        return {kind: field.metadata[0] for kind, field in cls.model_fields.items()}
+
+    @classmethod
+    def missing_slots(cls, kind: str, text: str) -> list[str]:
+        """Return the slots that a text of this kind needs and ``text`` lacks, in one form or the other."""
+        return [slot for slot in cls.slots()[kind].required if not cls.has_slot(slot, text)]
+
+    @classmethod
+    def has_slot(cls, slot: str, text: str) -> bool:
+        """Tell whether a text has a slot, in one form or the other."""
+        return any(f"{{{name}}}" in text for name in (slot, cls.other_forms.get(slot, slot)))
 
     @classmethod
     @cache
@@ -113,7 +98,7 @@ class Templates(TextSet):
     """The environment's prompt texts, the prompts that a policy starts from, and those that rewrite prompts."""
 
     bundle = "default.yaml"
-    other_forms = OTHER_FORMS
+    other_forms = {"schema": "schema_json", "memories": "current_memories", "feedback": "feedback_ascii"}
 
     user: Annotated[str, TextSlots(("profile", "query", "exchange", "schema"))]
     answer: Annotated[str, TextSlots(("query", "choices"))]
@@ -143,12 +128,3 @@ class Templates(TextSet):
     def starting(self, kind: str) -> str:
         """Return the text that a prompt of this kind starts from, the types of information filled in."""
         return render(getattr(self, kind), info_types=self.info_types)
-
-
-REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = {kind: slots.required for kind, slots in Templates.slots().items()}
-"""By kind of prompt."""
-
-
-def default_templates() -> Templates:
-    """Return the bundled texts."""
-    return Templates.bundled()

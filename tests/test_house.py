@@ -22,7 +22,7 @@ from mnemotune.policies.files import dump_policy, load_policy, parse_policy
 from mnemotune.policies.lm import lexical
 from mnemotune.policies.lm.embedded import instructions, writing
 from mnemotune.policies.lm.embedded.reading import Reading
-from mnemotune.policies.prompts import REQUIRED_SLOTS
+from mnemotune.policies.prompts import Templates
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ("data/", "env/", "policies/", "optimizer/", "experiments/", "configs/")
@@ -157,7 +157,7 @@ def test_the_settings_of_the_readme_belong_to_a_config() -> None:
 
 def test_the_page_on_amemgym_tells_every_switch_and_every_text() -> None:
     page = (ROOT / "docs" / "amemgym.md").read_text(encoding="utf-8")
-    assert [name for name in (*DEFECTS, *REQUIRED_SLOTS) if f"`{name}`" not in page] == []
+    assert [name for name in (*DEFECTS, *Templates.slots()) if f"`{name}`" not in page] == []
 
 
 def test_the_program_of_the_readme_runs_with_the_embedded_model(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ...data.dialogue.scenario import Period, Question
 from ...policies.files import policy_problems
 from ...policies.lm import LanguageModel, Message, Request
 from ...policies.policy import Evolution, MemoryPolicy, Target
-from ...policies.prompts import Templates, has_slot, missing_slots, render
+from ...policies.prompts import Templates, render
 from ...policies.replies import ReplyError, as_text
 from ..concurrency import side_by_side
 from ..episode import Revision
@@ -157,9 +157,9 @@ def with_lost_slots(kind: str, text: str, templates: Templates) -> str:
 
     The paragraph without a slot is added to a prompt that does not speak of JSON.
     """
-    missing = missing_slots(kind, text)
+    missing = Templates.missing_slots(kind, text)
     for paragraph in templates.lost_slots.split("\n\n"):
-        held = [slot for slot in MENDABLE if has_slot(slot, paragraph)]
+        held = [slot for slot in MENDABLE if Templates.has_slot(slot, paragraph)]
         speaks_of_json = "json" in text or "JSON" in text
         if any(slot in missing for slot in held) or (not held and not speaks_of_json):
             text += f"\n\n{paragraph}"

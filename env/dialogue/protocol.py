@@ -10,7 +10,7 @@ from typing import Any
 
 from ...data.dialogue.scenario import Question, Scenario
 from ...policies.policy import MemoryPolicy
-from ...policies.prompts import Templates, default_templates, render
+from ...policies.prompts import Templates, render
 from ...policies.replies import ReplyError, read_json_object
 from .compat import NONE, Compat, parse_strictly
 
@@ -23,7 +23,7 @@ class Protocol:
     """Rounds of each session of period 0."""
     rounds_update: int = 2
     """Rounds of each later session."""
-    templates: Templates = field(default_factory=default_templates)
+    templates: Templates = field(default_factory=Templates.bundled)
     compat: Compat = NONE
     """AMemGym's defects that are reproduced."""
 

@@ -42,7 +42,7 @@ from ...policies.files import load_policy
 from ...policies.lm import Budget, Completion, LanguageModel, Limits, Metered, Request, Usage
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.lexical import LexicalEmbedder
-from ...policies.prompts import default_templates
+from ...policies.prompts import Templates
 
 USERS = 16
 """In each of train and validation, as in ``problem.yaml``."""
@@ -100,7 +100,7 @@ async def search(name: str, seed: int) -> dict[str, Any]:
     arena = Arena(splits, evaluator, seed=seed, block=config.race_block, racing=config.racing)
     study = Study(None, name="null")
     proposer = Metered(EmbeddedModel(), budget=Budget(Limits()))
-    with open_proposers(config, model=proposer, templates=default_templates(), arena=arena) as proposers:
+    with open_proposers(config, model=proposer, templates=Templates.bundled(), arena=arena) as proposers:
         loop = Loop(
             study=study,
             arena=arena,

@@ -13,7 +13,7 @@ from ...env.scoring import FailureKind
 from ...policies.knob import Knob
 from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel, Message, Request
 from ...policies.policy import MemoryPolicy
-from ...policies.prompts import REQUIRED_SLOTS
+from ...policies.prompts import Templates
 from ...policies.space import Space, nested
 from ..config import SearchConfig
 from ..study import Evidence, Trial, raced
@@ -144,7 +144,7 @@ async def improve(
 
 
 def _purpose(prompt: Knob) -> str:
-    slots = ", ".join(f"{{{name}}}" for name in REQUIRED_SLOTS[prompt.name])
+    slots = ", ".join(f"{{{name}}}" for name in Templates.slots()[prompt.name].required)
     return f"This prompt {prompt.meaning}. Its slots {slots} must stay as they are."
 
 

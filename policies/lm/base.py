@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, get_args
 
@@ -280,11 +280,6 @@ class Spend:
         unknown = self.cost_usd is None or other.cost_usd is None
         self.cost_usd = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
 
-    def __neg__(self) -> Spend:
-        """Return what takes this spend away again when it is added."""
-        cost = None if self.cost_usd is None else -self.cost_usd
-        return Spend(-self.calls, -self.cached, -self.input_tokens, -self.output_tokens, cost)
-
 
 @dataclass(slots=True)
 class Ledger:
@@ -300,20 +295,6 @@ class Ledger:
         """Add everything that ``other`` holds."""
         for role, spend in other.by_role.items():
             self.by_role.setdefault(role, Spend()).add_spend(spend)
-
-    def copy(self) -> Ledger:
-        """Return an independent copy."""
-        return merged([self])
-
-    def since(self, earlier: Ledger) -> Ledger:
-        """Return what was added after ``earlier``, a copy of this ledger, was taken."""
-        result = Ledger()
-        for role, now in self.by_role.items():
-            added = replace(now)
-            added.add_spend(-earlier.by_role.get(role, Spend()))
-            if added.calls:
-                result.by_role[role] = added
-        return result
 
     def as_json(self) -> dict[str, dict[str, float | None]]:
         """Return the spend by role as plain JSON values."""

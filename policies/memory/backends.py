@@ -8,7 +8,6 @@ from ...data.registry import Registry
 from ..lm.base import Embedder, LanguageModel
 from ..lm.client import Client, as_model
 from ..policy import BUILTIN, MemoryPolicy
-from .budget import Budgeted
 from .builtin import BuiltinMemory
 from .protocol import Memory
 
@@ -21,10 +20,9 @@ MEMORIES: Registry[Backend] = Registry("memory", "mnemotune.memories", {BUILTIN:
 def open_memory(
     policy: MemoryPolicy, model: LanguageModel | Client, embedder: Embedder, *, model_name: str | None = None
 ) -> Memory:
-    """Return an empty memory of the kind that the policy names, under it and kept within its tokens.
+    """Return an empty memory of the kind that the policy names, under it.
 
     ``model`` writes; an ``openai.AsyncOpenAI`` needs a ``model_name``. Raises UnknownPartError when nothing is
     registered under the policy's backend.
     """
-    backend = MEMORIES.get(policy.backend or BUILTIN)
-    return Budgeted(backend(policy, as_model(model, model_name), embedder))
+    return MEMORIES.get(policy.backend or BUILTIN)(policy, as_model(model, model_name), embedder)

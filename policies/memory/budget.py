@@ -4,78 +4,16 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from ..lm.base import BYTES_PER_TOKEN, Message, ToolCall
-from ..policy import MemoryPolicy
-from .protocol import Context, Item, Memory, MemoryEvent
+from .protocol import Context
 
 CUT = " [cut]"
 """The end of a text that was cut."""
 LEAST_BYTES = 32
 """A text is not cut to less than this; it is left out."""
-
-
-class ContextTooLarge(ValueError):  # noqa: N818 - what it means, not what it is
-    """A memory put more before a model than it may."""
-
-
-class Budgeted:
-    """Any memory, kept within its tokens."""
-
-    def __init__(self, memory: Memory, *, strict: bool = False) -> None:
-        """Watch over ``memory``; ``strict`` rejects what is too large instead of cutting it, for tests."""
-        self._memory = memory
-        self._strict = strict
-
-    @property
-    def policy(self) -> MemoryPolicy:
-        """The policy that it runs under."""
-        return self._memory.policy
-
-    async def observe(self, messages: Sequence[Message]) -> list[MemoryEvent]:
-        """Take in messages that were exchanged; return the writes that this set off."""
-        return await self._memory.observe(messages)
-
-    async def context(self, query: str, *, tokens: int | None) -> Context:
-        """Return what to put before ``query``, within ``tokens``. Raises ContextTooLarge when it is strict."""
-        context = await self._memory.context(query, tokens=tokens)
-        if self._strict and tokens is not None and context.tokens > tokens:
-            raise ContextTooLarge(
-                f"{type(self._memory).__name__}.context returned {context.tokens} tokens, of which it may show"
-                f" {tokens}: choose items and messages that fit, for example with budget.within"
-            )
-        return within(context, tokens, buffer_share=self.policy.buffer_share / 100)
-
-    async def listing(self) -> list[Item]:
-        """Return all memories, oldest write first."""
-        return await self._memory.listing()
-
-    async def snapshot(self) -> Any:
-        """Return everything that is remembered."""
-        return await self._memory.snapshot()
-
-    async def restore(self, state: Any) -> None:
-        """Go back to what a ``snapshot`` has returned."""
-        await self._memory.restore(state)
-
-    async def fork(self, *, memories: bool = True) -> Budgeted:
-        """Return a memory in the same state, watched over as well."""
-        return Budgeted(await self._memory.fork(memories=memories), strict=self._strict)
-
-    async def adopt(self, policy: MemoryPolicy) -> None:
-        """Go on under a rewritten policy."""
-        await self._memory.adopt(policy)
-
-    async def forget(self, what: Callable[[str], bool]) -> int:
-        """Remove the memories and messages of whose text ``what`` is true; return how many."""
-        return await self._memory.forget(what)
-
-    async def aclose(self) -> None:
-        """Release what the memory has opened."""
-        await self._memory.aclose()
 
 
 def within(context: Context, tokens: int | None, *, buffer_share: float) -> Context:

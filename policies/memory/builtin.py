@@ -12,7 +12,6 @@ from ..lm.base import Embedder, LanguageModel, Message
 from ..policy import MemoryPolicy
 from .budget import units_of, within
 from .protocol import Context, Item, MemoryEvent
-from .reading import read
 from .stores import MemoryState, VectorIndex
 from .writers import write
 
@@ -50,8 +49,16 @@ class BuiltinMemory:
 
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query`` and the buffer, as far as they fit into ``tokens``."""
-        everything = await read(self._policy, self._state, self._index, query)
-        return within(everything, tokens, buffer_share=self._policy.buffer_share / 100)
+        policy, state = self._policy, self._state
+        everything = Context((), state.buffer, policy.prompts.reply)
+        if policy.prompts.reply is not None:
+            best: Sequence[int] = range(len(state.entries))[::-1]
+            if policy.top_k is not None:
+                best = await self._index.search(query, state.lines, policy.top_k)
+            items = {i: Item(str(state.entries[i].id), state.entries[i].line, rank) for rank, i in enumerate(best)}
+            order = sorted(items) if policy.read.order == "time" else items
+            everything = replace(everything, items=tuple(items[i] for i in order))
+        return within(everything, tokens, buffer_share=policy.buffer_share / 100)
 
     async def listing(self) -> list[Item]:
         """Return all memories, oldest write first."""

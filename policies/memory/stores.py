@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..lm.base import Embedder, Message, Vectors
-from ..policy import MemoryPolicy
 
 Matrix = NDArray[np.float64]
 
@@ -98,10 +97,3 @@ def _best(similarity: Matrix, top_k: int) -> list[int]:
     rank = np.empty(len(similarity), dtype=int)
     rank[order] = np.cumsum(np.diff(-similarity[order], prepend=-np.inf) > ALIKE)
     return [int(i) for i in np.lexsort((-np.arange(len(similarity)), rank))[:top_k]]
-
-
-async def ranked(policy: MemoryPolicy, state: MemoryState, index: VectorIndex, query: str) -> list[Entry]:
-    """Return the memories that the policy's store brings back for a query, best first: of a context the newest."""
-    if policy.store == "context" or policy.top_k is None:
-        return list(reversed(state.entries))
-    return [state.entries[i] for i in await index.search(query, state.lines, policy.top_k)]

@@ -12,7 +12,7 @@ from mnemotune.env import Track
 from mnemotune.env.conformance import TrackConformance
 from mnemotune.env.dialogue.protocol import Protocol
 from mnemotune.env.dialogue.track import DialogueTrack
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 from people import write_people
 
 
@@ -42,7 +42,7 @@ class TestLetters(TrackConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def track(cls) -> Track:
-        return toy.LettersTrack(default_templates())
+        return toy.LettersTrack(Templates.bundled())
 
     @pytest.fixture(scope="class")
     @classmethod

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mnemotune.env.cost import TurnCost, turn_cost
 from mnemotune.policies.lm import CALL_ROLES, Ledger, Spend
+from mnemotune.policies.lm.base import merged
 
 LEDGER = Ledger(
     {
@@ -28,7 +29,7 @@ def test_a_turn_costs_its_reply_and_its_writes_and_nobodys_questions() -> None:
 
 
 def test_a_policy_that_rewrites_its_prompts_pays_for_it() -> None:
-    more = LEDGER.copy()
+    more = merged([LEDGER])
     more.by_role["propose"] = Spend(10, 0, 20_000, 1000, 0.0)
     assert turn_cost(more) == TurnCost(calls=2.5, input_tokens=2600.0, output_tokens=170.0)
 

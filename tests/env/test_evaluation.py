@@ -30,7 +30,7 @@ from mnemotune.policies.lm import (
     Usage,
 )
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 from staged import evaluator
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ NAN = math.nan
 NATIVE = load_policy("native")
 RAG = load_policy("rag")
 AWI = load_policy("awi")
-TEXTS = default_templates()
+TEXTS = Templates.bundled()
 
 
 def given_state(prompt: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ import toy
 from mnemotune import env
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm import Budget, BudgetExhausted, LanguageModelError, Ledger, Limits, Metered, Request
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 from staged import evaluator
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ async def test_one_failed_task_takes_its_group_along_and_no_other_invariant_1(
     stages = {"ann-0": 1, "ann-1": 1, "ben-0": 1, "ben-1": 2}
     tasks = [toy.Letters(name, name.split("-")[0], count) for name, count in stages.items()]
     model = make_model(answer=unless("ladder", says='{"answer": 1}'), upper_bound='{"answer": 1}')
-    evaluation = await env.Evaluator(toy.LettersTrack(default_templates()), make_cast(model)).evaluate(NATIVE, tasks)
+    evaluation = await env.Evaluator(toy.LettersTrack(Templates.bundled()), make_cast(model)).evaluate(NATIVE, tasks)
     assert [score.group for score in evaluation.groups] == ["ann"]
     assert evaluation.failures == {"ben": "no reply about ladder"}
     assert [episode.failure is None for episode in evaluation.episodes] == [True, True, True, False]

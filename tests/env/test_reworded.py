@@ -32,13 +32,13 @@ from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm import LanguageModelError, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.prompts import default_templates, render
+from mnemotune.policies.prompts import Templates, render
 from staged import evaluator, rollout
 
 if TYPE_CHECKING:
     from .conftest import MakeCast, MakeModel, MakeScenario
 
-TEXTS = default_templates()
+TEXTS = Templates.bundled()
 NATIVE, RAG = load_policy("native"), load_policy("rag")
 OTHER_WORDS = TEXTS.answer_reworded.split("{query}")[1].split("{choices}")[0]
 

@@ -30,7 +30,7 @@ from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm import Budget, BudgetExhausted, LanguageModelError, Limits, Metered, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import MemoryPolicy
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 from staged import evaluator, rollout
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ async def test_a_group_stops_as_a_whole_and_is_whole_when_its_longest_task_is(
     stages: int | None, reached: list[int], ended: list[str], make_cast: MakeCast
 ) -> None:
     tasks = [toy.Letters("ann-0", "ann", 1), toy.Letters("ann-1", "ann", 3), toy.Letters("ben-0", "ben", 1)]
-    known, heard = env.Evaluator(toy.LettersTrack(default_templates()), make_cast(EmbeddedModel())), list[str]()
+    known, heard = env.Evaluator(toy.LettersTrack(Templates.bundled()), make_cast(EmbeddedModel())), list[str]()
     part = await known.evaluate(AWI, tasks, stages=stages, done=lambda episode: heard.append(episode.task))
     assert [len(episode.stages) for episode in part.episodes] == reached
     assert [len(score.stages) for score in part.groups] == [reached[1], reached[2]]
@@ -283,7 +283,7 @@ async def test_a_group_stops_as_a_whole_and_is_whole_when_its_longest_task_is(
 
 
 def fresh(make_cast: MakeCast) -> env.Evaluator:
-    return env.Evaluator(toy.LettersTrack(default_templates()), make_cast(EmbeddedModel()))
+    return env.Evaluator(toy.LettersTrack(Templates.bundled()), make_cast(EmbeddedModel()))
 
 
 # Closing
@@ -314,7 +314,7 @@ class ClosingTrack(toy.LettersTrack):
 
 
 def closing(*, broken: Sequence[str] = ()) -> ClosingTrack:
-    track = ClosingTrack(default_templates())
+    track = ClosingTrack(Templates.bundled())
     object.__setattr__(track, "closed", [])
     object.__setattr__(track, "broken", set(broken))
     return track

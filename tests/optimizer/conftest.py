@@ -48,7 +48,7 @@ from mnemotune.policies.lm import (
 )
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.policy import MemoryPolicy
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 
 QUESTIONS = 4
 WHOLE = {"store": "context", "update_every": 2, "buffer_size": 30}
@@ -289,7 +289,7 @@ class Rig:
         )
 
     async def run(self, policy: MemoryPolicy) -> str:
-        templates = default_templates()
+        templates = Templates.bundled()
         with open_proposers(self.search, model=self.proposer, templates=templates, arena=self.arena) as proposers:
             made = Loop(
                 study=self.study,

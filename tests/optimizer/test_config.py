@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemotune.env.dialogue.generation import GenerationPlan
-from mnemotune.env.dialogue.generation.texts import default_texts
+from mnemotune.env.dialogue.generation.texts import GenerationTexts
 from mnemotune.optimizer.config import Config, ConfigError, default_uri, dump_config, load_config, parse_config
 from mnemotune.policies.files import RetiredField, load_policy
 from mnemotune.policies.space import Space
@@ -156,7 +156,7 @@ def test_new_users_have_numbers_texts_and_a_budget(tmp_path: Path) -> None:
     assert section is not None
     assert section.plan == GenerationPlan(questions=3)
     assert section.texts.repair == "Mend it: {problems}"
-    assert section.texts.events == default_texts().events
+    assert section.texts.events == GenerationTexts.bundled().events
     assert section.budget.usd == 2
     assert parse(LEAST).generation is None, "a search needs none, and does not write one down"
 

@@ -14,7 +14,7 @@ from mnemotune.optimizer.config import Config, ConfigError, parse_config
 from mnemotune.optimizer.models import MeteredModels, open_models, track_of
 from mnemotune.policies.lm import Budget, BudgetExhausted, LanguageModelError, Limits, Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 
 LEAST = "{data: base, splits: {train: 1, validation: 2, test: 2}, seed_policy: native}"
 LOCAL = "endpoint.base_url=http://127.0.0.1:9/v1"
@@ -167,7 +167,7 @@ def protocol_of(settings: Config) -> Protocol:
 def test_the_protocol_has_the_configs_rounds_and_the_bundled_texts() -> None:
     protocol = protocol_of(config("rounds={init: 3, update: 4}"))
     assert (protocol.rounds_init, protocol.rounds_update) == (3, 4)
-    assert protocol.templates == default_templates()
+    assert protocol.templates == Templates.bundled()
 
 
 def test_a_file_of_texts_replaces_the_texts_that_it_names(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_file_of_texts_replaces_the_texts_that_it_names(tmp_path: Path) -> Non
     file.write_text("answer: 'Choose! {query} {choices}'\n", encoding="utf-8")
     templates = protocol_of(config(f"templates={file}")).templates
     assert templates.answer == "Choose! {query} {choices}"
-    assert templates.probe == default_templates().probe
+    assert templates.probe == Templates.bundled().probe
 
 
 @pytest.mark.parametrize("text", [None, "answer: 'no slots'", "anwser: '{query} {choices}'", "[1", "- a"])

@@ -11,7 +11,7 @@ import pytest
 from mnemotune.policies import PolicyError, load_policy, presets
 from mnemotune.policies.amemgym import agent_config, is_agent_config, policy_values
 from mnemotune.policies.policy import Evolution, MemoryPolicy
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 
 MODEL = {"base_url": None, "api_key": None, "llm_model": "gpt-4.1-mini", "temperature": 0.0, "max_tokens": 8192}
 NUMBERS = {"update_bsz": 2, "local_length": 4, "top_k": 30}
@@ -133,7 +133,7 @@ def test_an_agent_starts_from_the_text_that_it_names(kind: str, start: str, text
     target = "memory_update_prompt" if kind == "awi-evolve" else "fact_extraction_prompt"
     config = evolving_config(init_prompt_type=start, targets=[target]) | {"type": kind}
     policy = load_policy(write(tmp_path / "agent.json", **config))
-    assert policy.prompts.write == getattr(default_templates(), text)
+    assert policy.prompts.write == getattr(Templates.bundled(), text)
     assert policy.evolution is not None
     assert policy.evolution.targets == ("write",)
 

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from mnemotune.policies import MemoryPolicy, PolicyError, dump_policy, load_policy
 from mnemotune.policies.files import parse_policy
 from mnemotune.policies.policy import Prompts, Write, default_prompts
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 
 SLOTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("facts", "write"): ("conversation",),
@@ -86,7 +86,7 @@ def problem(text: str) -> str:
 
 
 def test_a_policy_has_just_the_prompts_that_it_uses_and_the_bundled_texts_where_it_gives_none() -> None:
-    texts = default_templates()
+    texts = Templates.bundled()
     assert load_policy("native").prompts == Prompts()
     assert load_policy("rag").prompts == Prompts(reply=texts.reply_external)
     assert load_policy("awi").prompts == Prompts(write=texts.starting("write_profile"), reply=texts.reply_context)
@@ -104,7 +104,7 @@ def test_a_prompt_of_ones_own_stays_and_the_others_are_filled_in() -> None:
         }
     )
     assert policy.prompts.write == "Note {memories} and {conversation}."
-    assert policy.prompts.reply == default_templates().reply_context
+    assert policy.prompts.reply == Templates.bundled().reply_context
     assert policy.prompts.merge is None
 
 
@@ -343,7 +343,7 @@ def evolving(**told: Any) -> MemoryPolicy:
 
 
 def test_only_a_policy_that_rewrites_its_types_of_information_keeps_them_apart() -> None:
-    texts = default_templates()
+    texts = Templates.bundled()
     apart, inside = evolving(evolution={}).prompts, evolving().prompts
     assert (apart.write, apart.info_types) == (texts.write_profile, texts.info_types)
     assert (inside.write, inside.info_types) == (texts.starting("write_profile"), None)

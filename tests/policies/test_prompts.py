@@ -16,13 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mnemotune.policies.prompts import (
-    REQUIRED_SLOTS,
-    Templates,
-    default_templates,
-    missing_slots,
-    render,
-)
+from mnemotune.policies.prompts import Templates, render
 
 NAMES = st.text(string.ascii_lowercase, min_size=1, max_size=4)
 BRACES = st.sampled_from(["{", "}", "{{", "}}", "{}", "{0}", "{a.b}", "{a!r}", "%s", "\\1", "\\g<0>"])
@@ -62,29 +56,29 @@ def test_a_text_without_slots_is_left_as_it_is(text: str) -> None:
 
 
 def test_the_slots_that_a_text_lacks_are_listed() -> None:
-    assert missing_slots("merge", "{memories}") == ["facts"]
-    assert missing_slots("merge", "memories facts { facts }") == ["memories", "facts"]
-    assert missing_slots("write_facts", "{conversation}") == []
+    assert Templates.missing_slots("merge", "{memories}") == ["facts"]
+    assert Templates.missing_slots("merge", "memories facts { facts }") == ["memories", "facts"]
+    assert Templates.missing_slots("write_facts", "{conversation}") == []
 
 
 # The bundled texts
 
 
 def test_the_bundled_texts_have_their_slots_and_nothing_that_looks_like_another() -> None:
-    texts = default_templates()
-    assert set(type(texts).model_fields) == set(REQUIRED_SLOTS)
-    known = {slot for slots in REQUIRED_SLOTS.values() for slot in slots} | {"start_date", "current_date"}
-    for kind in REQUIRED_SLOTS:
+    texts = Templates.bundled()
+    assert set(type(texts).model_fields) == set(Templates.slots())
+    known = {slot for slots in Templates.slots().values() for slot in slots.required} | {"start_date", "current_date"}
+    for kind in Templates.slots():
         text = getattr(texts, kind)
-        assert missing_slots(kind, text) == []
+        assert Templates.missing_slots(kind, text) == []
         filled = render(text, **dict.fromkeys(known, "x"))
         assert not [name for name in known if f"{{{name}}}" in filled]
 
 
 def test_a_bundled_text_lacking_a_slot_would_be_refused() -> None:
-    texts = default_templates().model_dump()
-    for kind, slots in REQUIRED_SLOTS.items():
-        for slot in slots:
+    texts = Templates.bundled().model_dump()
+    for kind, slots in Templates.slots().items():
+        for slot in slots.required:
             damaged = texts | {kind: texts[kind].replace(f"{{{slot}}}", "")}
             with pytest.raises(ValidationError, match=rf"{kind}: lacks \{{{slot}\}}"):
                 Templates.model_validate(damaged)
@@ -98,13 +92,13 @@ def test_texts_of_ones_own_replace_the_bundled_ones_and_leave_the_others(tmp_pat
     path.write_text("answer: 'Q {query} C {choices}'", encoding="utf-8")
     texts = Templates.load(path)
     assert texts.answer == "Q {query} C {choices}"
-    assert texts == default_templates().model_copy(update={"answer": texts.answer})
+    assert texts == Templates.bundled().model_copy(update={"answer": texts.answer})
 
 
 def test_an_empty_file_is_the_bundled_texts(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("# nothing yet\n", encoding="utf-8")
-    assert Templates.load(path) == default_templates()
+    assert Templates.load(path) == Templates.bundled()
 
 
 @pytest.mark.parametrize(

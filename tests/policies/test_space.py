@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mnemotune.policies import load_policy, presets
 from mnemotune.policies.knob import Choices, Range
 from mnemotune.policies.policy import MemoryPolicy, Prompts, Read, Store, Write, WriteMode
-from mnemotune.policies.prompts import REQUIRED_SLOTS
+from mnemotune.policies.prompts import Templates
 from mnemotune.policies.space import KNOBS, Space, at_bounds, effective, flat, markdown_table, nested
 
 DOCS = Path(__file__).parents[2] / "docs" / "search.md"
@@ -58,7 +58,7 @@ def test_the_table_has_the_choices_and_the_defaults_of_a_policys_fields() -> Non
 def test_every_text_of_a_policy_has_a_row_that_says_what_it_mends() -> None:
     rows = [knob for knob in KNOBS if knob.slot]
     assert {knob.slot for knob in rows} == Prompts.model_fields.keys() - {"info_types"}
-    assert all(knob.mends and knob.name in REQUIRED_SLOTS for knob in rows)
+    assert all(knob.mends and knob.name in Templates.slots() for knob in rows)
 
 
 def test_the_table_in_the_docs_is_this_one() -> None:

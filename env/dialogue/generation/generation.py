@@ -18,7 +18,7 @@ from ..compat import NONE, Compat
 from .asking import Desk, Dropped
 from .folder import GenerationError, claim, digest, open_user
 from .plan import GenerationPlan
-from .texts import GenerationTexts, default_texts
+from .texts import GenerationTexts
 from .user import make_user
 
 USERS_AT_ONCE = 16
@@ -47,7 +47,7 @@ class GenerationSetup:
     """What users are made from, besides the model."""
 
     plan: GenerationPlan = field(default_factory=GenerationPlan)
-    texts: GenerationTexts = field(default_factory=default_texts)
+    texts: GenerationTexts = field(default_factory=GenerationTexts.bundled)
     personas: Path | None = None
     """A file; None makes people up."""
     compat: Compat = NONE

@@ -42,8 +42,3 @@ class GenerationTexts(TextSet):
     def digest(self) -> str:
         """SHA-256 of all texts."""
         return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()
-
-
-def default_texts() -> GenerationTexts:
-    """Return the bundled texts."""
-    return GenerationTexts.bundled()

@@ -10,14 +10,14 @@ from mnemotune.env.dialogue.compat import NONE
 from mnemotune.env.dialogue.protocol import Protocol, upper_bound_prompt
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm import Request
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 from staged import evaluator
 
 if TYPE_CHECKING:
     from ..conftest import MakeCast, MakeModel, MakeScenario
 
 NATIVE = load_policy("native")
-TEXTS = default_templates()
+TEXTS = Templates.bundled()
 
 
 def given_state(prompt: str) -> dict[str, str]:

@@ -25,13 +25,13 @@ from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.lm import LanguageModelError, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import Evolution
-from mnemotune.policies.prompts import default_templates, missing_slots
+from mnemotune.policies.prompts import Templates
 from staged import evaluator, rollout
 
 if TYPE_CHECKING:
     from ..conftest import MakeCast, MakeModel, MakeScenario, RunVirtually
 
-TEXTS = default_templates()
+TEXTS = Templates.bundled()
 AWI = {"write": {"mode": "profile"}, "update_every": 2, "buffer_size": 0, "store": "context"}
 AWE = {"write": {"mode": "facts"}, "update_every": 2, "buffer_size": 0, "store": "external", "top_k": 3}
 
@@ -250,7 +250,7 @@ async def test_two_prompts_are_rewritten_side_by_side(
 def test_whatever_it_says_a_mended_prompt_has_its_slots_invariant_3(kind: str, text: str) -> None:
     mended = with_lost_slots(kind, text, TEXTS)
     assert mended.startswith(text)
-    assert missing_slots(kind, mended) == []
+    assert Templates.missing_slots(kind, mended) == []
     assert "json" in mended.lower()
     assert with_lost_slots(kind, mended, TEXTS) == mended
 

@@ -14,12 +14,12 @@ from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm import Completion, LanguageModel, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 from people import short_lives
 from snapshots import assert_committed, longest
 
 FOLDER = Path(__file__).parent / "prompts"
-REWORDED = default_templates().answer_reworded.splitlines()[2]
+REWORDED = Templates.bundled().answer_reworded.splitlines()[2]
 
 
 class Noted(LanguageModel):

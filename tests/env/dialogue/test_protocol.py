@@ -22,13 +22,13 @@ from mnemotune.env.dialogue.protocol import (
     user_prompt,
 )
 from mnemotune.policies import MemoryPolicy, load_policy, presets
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 from staged import rollout
 
 if TYPE_CHECKING:
     from ..conftest import MakeCast, MakeModel, MakeScenario
 
-TEXTS = default_templates()
+TEXTS = Templates.bundled()
 
 
 def question(*answers: str, query: str = "What now?") -> Question:

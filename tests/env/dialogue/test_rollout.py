@@ -26,7 +26,7 @@ from mnemotune.policies.lm import (
     Message,
     Request,
 )
-from mnemotune.policies.prompts import default_templates, render
+from mnemotune.policies.prompts import Templates, render
 from staged import rollout
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 NATIVE = load_policy("native")
 AWI = load_policy("awi")
-TEXTS = default_templates()
+TEXTS = Templates.bundled()
 STEADY = [preset for preset in presets() if load_policy(preset).evolution is None]
 """The presets whose prompts stay as they are."""
 

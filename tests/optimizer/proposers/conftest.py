@@ -18,7 +18,7 @@ from mnemotune.optimizer.proposers.proposer import Candidate, Proposer
 from mnemotune.optimizer.search.arena import Arena
 from mnemotune.optimizer.study import Evidence, Trial
 from mnemotune.policies.policy import MemoryPolicy
-from mnemotune.policies.prompts import Templates, default_templates
+from mnemotune.policies.prompts import Templates
 
 FAILURES = tuple(
     Evidence(
@@ -72,7 +72,7 @@ class Bench:
         model = self.kit.pupil() if model is None else model
         config = SearchConfig(proposers=(name,), **search)  # type: ignore[arg-type]
         arena = arena or self.arena(model)
-        with open_proposers(config, model=model, templates=templates or default_templates(), arena=arena) as proposers:
+        with open_proposers(config, model=model, templates=templates or Templates.bundled(), arena=arena) as proposers:
             yield proposers[name]
 
     def propose(self, name: str, trials: Sequence[Trial], *, seed: int = 0, **parts: Any) -> Candidate:

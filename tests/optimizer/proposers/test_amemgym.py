@@ -20,7 +20,7 @@ from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import LanguageModelError
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import MemoryPolicy
-from mnemotune.policies.prompts import missing_slots
+from mnemotune.policies.prompts import Templates
 
 
 def thinking(text: str) -> str:
@@ -138,6 +138,6 @@ def test_the_embedded_model_makes_a_policy_with_all_slots_of_it_invariant_1(benc
     assert found.policy is not None
     text = found.policy.prompts.write
     assert text != parent.prompts.write
-    assert missing_slots(parent.prompt_kinds["write"], text) == []
+    assert Templates.missing_slots(parent.prompt_kinds["write"], text) == []
     prompts = found.policy.prompts.model_copy(update={"write": parent.prompts.write})
     assert found.policy.model_copy(update={"prompts": prompts}) == parent

@@ -23,7 +23,7 @@ from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.embedded.engineering import EngineeringTask, find_engineering_task
 from mnemotune.policies.policy import MemoryPolicy, prompt_kinds
-from mnemotune.policies.prompts import REQUIRED_SLOTS, missing_slots
+from mnemotune.policies.prompts import Templates
 from mnemotune.policies.space import Space
 
 PROMPT = "Choose well.\n{memories}"
@@ -106,7 +106,7 @@ def test_the_request_names_the_slots_that_must_stay(kit: Any, name: str) -> None
     purposes = kit.shown(pupil, "purposes")
     assert purposes.keys() == policy.prompt_kinds.keys()
     for slot, kind in policy.prompt_kinds.items():
-        assert all(f"{{{needed}}}" in purposes[slot] for needed in REQUIRED_SLOTS[kind])
+        assert all(f"{{{needed}}}" in purposes[slot] for needed in Templates.slots()[kind].required)
 
 
 # What is made of the reply
@@ -260,7 +260,7 @@ def test_the_embedded_model_as_proposer_keeps_every_slot(name: str, stage: str) 
         found = edit(EmbeddedModel(), policy, slots=slots, failures=real_failures(stage))
         assert "of no use" not in found.reason
         for slot, text in found.prompts.items():
-            assert not missing_slots(policy.prompt_kinds[slot], text)
+            assert not Templates.missing_slots(policy.prompt_kinds[slot], text)
             assert len(text) > len(policy.prompts.model_dump()[slot])
         prompts = policy.prompts.model_copy(update=dict(found.prompts))
         policy, changed = policy.model_copy(update={"prompts": prompts}), changed + len(found.prompts)

@@ -15,7 +15,7 @@ from mnemotune.optimizer.proposers.known import STRATEGIES
 from mnemotune.optimizer.study import Trial
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.policy import MemoryPolicy
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 
 NAMED = (*STRATEGIES, "users_messages")
 
@@ -50,7 +50,7 @@ def test_prompts_are_those_of_the_leader_where_they_fit_invariant_1(bench: Any) 
     made = {found.change: found for found in proposed_one_after_another(bench, trials)}
     assert {found.parent for found in made.values()} == {1}
     assert made["the strategy awe"].policy.prompts == better.prompts
-    assert made["the strategy awi"].policy.prompts.write == default_templates().starting("write_profile")
+    assert made["the strategy awi"].policy.prompts.write == Templates.bundled().starting("write_profile")
     external = [found.policy for found in made.values() if found.policy.store == "external"]
     assert {policy.prompts.reply for policy in external} == {better.prompts.reply}
 

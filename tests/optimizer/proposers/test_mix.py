@@ -32,7 +32,7 @@ from mnemotune.policies.lm import BudgetExhausted, Limits, Message, Metered, Req
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import MemoryPolicy
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 
 
 @dataclass
@@ -69,7 +69,7 @@ def proposed(
 
     async def dealt() -> list[Candidate]:
         config = SearchConfig(**search)
-        parts = {"model": model, "templates": default_templates(), "arena": bench.arena(model)}
+        parts = {"model": model, "templates": Templates.bundled(), "arena": bench.arena(model)}
         with open_proposers(config, **parts) as proposers:
             count, seed = config.candidates, config.seed
             return await propose(proposers, trials, generation=generation, count=count, seed=seed, broad=broad)

@@ -38,7 +38,7 @@ from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Metered
 from mnemotune.policies.lm.budget import Budget
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.policy import MemoryPolicy, prompt_kinds
-from mnemotune.policies.prompts import default_templates, missing_slots
+from mnemotune.policies.prompts import Templates
 
 NAN = math.nan
 NAMES = ("known", "spread", "reflective", "merge", "gp", "tpe", "random", "amemgym", "gepa")
@@ -127,7 +127,7 @@ def check(found: Candidate, trials: Sequence[Trial], search: SearchConfig) -> No
     assert found.policy.evolution is None
     assert not found.policy.oracle
     texts = found.policy.prompts.model_dump()
-    assert all(missing_slots(kind, texts[slot]) == [] for slot, kind in found.policy.prompt_kinds.items())
+    assert all(Templates.missing_slots(kind, texts[slot]) == [] for slot, kind in found.policy.prompt_kinds.items())
 
 
 # Every proposer
@@ -239,7 +239,7 @@ def test_only_the_proposers_that_are_named_and_have_something_to_change_are_open
     pupil = bench.kit.pupil()
 
     def opened(**search: Any) -> list[str]:
-        parts = {"model": pupil, "templates": default_templates(), "arena": bench.arena(pupil)}
+        parts = {"model": pupil, "templates": Templates.bundled(), "arena": bench.arena(pupil)}
         with open_proposers(SearchConfig(**search), **parts) as proposers:
             return list(proposers)
 
@@ -309,7 +309,7 @@ def test_a_trial_without_a_policy_is_no_parent(bench: Any) -> None:
 
 def test_prompts_of_the_same_kind_are_inherited_and_others_start_anew(bench: Any) -> None:
     own = bench.facts(prompts={"write": "My facts: {conversation}", "reply": "Mine: {memories}"})
-    texts = default_templates()
+    texts = Templates.bundled()
     assert inherit(own, own.prompt_kinds, texts) == {
         slot: text for slot, text in own.prompts.model_dump().items() if text is not None
     }

@@ -22,7 +22,7 @@ from mnemotune.optimizer.proposers.numbers import anywhere
 from mnemotune.optimizer.proposers.sampled import TWEAKED, highest
 from mnemotune.optimizer.study import Trial
 from mnemotune.policies.policy import MemoryPolicy
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 from mnemotune.policies.space import Space
 
 EACH = pytest.mark.parametrize("name", ["gp", "tpe", "random"])
@@ -49,7 +49,7 @@ def test_it_is_always_ready(bench: Any, name: str) -> None:
 @EACH
 def test_a_prompt_that_the_parent_has_not_is_the_one_of_the_texts_given_invariant_1(bench: Any, name: str) -> None:
     own = {"write_facts": "Mine: {conversation}", "merge": "{memories}{facts}", "reply_external": "{memories}"}
-    texts = default_templates().model_copy(update=own)
+    texts = Templates.bundled().model_copy(update=own)
     space = {"modes": ["facts"], "stores": ["external"]}
     policy = made(bench, name, [bench.trial()], templates=texts, space=space)
     assert (policy.prompts.write, policy.prompts.merge, policy.prompts.reply) == tuple(own.values())
@@ -63,14 +63,14 @@ def test_a_change_of_mode_keeps_the_prompts_that_still_fit_invariant_1(bench: An
     for seed in range(40):
         policy = made(bench, name, [bench.trial(policy=own)], seed=seed)
         modes.add(policy.write.mode)
-        replies = {"external": own.prompts.reply, "context": default_templates().reply_context, None: None}
+        replies = {"external": own.prompts.reply, "context": Templates.bundled().reply_context, None: None}
         assert policy.prompts.reply == replies[policy.store]
         if policy.write.mode == "facts" and policy.store == "external":
             assert policy.prompts == own.prompts
         elif policy.write.mode == "facts":
             assert policy.prompts.write == own.prompts.write
         elif policy.write.mode == "profile":
-            assert policy.prompts.write == default_templates().starting("write_profile")
+            assert policy.prompts.write == Templates.bundled().starting("write_profile")
         else:
             assert policy.prompts.write is None
     assert modes == {"none", "verbatim", "facts", "profile"}

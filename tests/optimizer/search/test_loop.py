@@ -35,7 +35,7 @@ from mnemotune.optimizer.study import Evidence, Trial
 from mnemotune.policies.lm import LanguageModelError, Limits, Request
 from mnemotune.policies.lm.base import merged
 from mnemotune.policies.policy import MemoryPolicy
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 from mnemotune.policies.space import Space
 
 pytestmark = pytest.mark.usefixtures("early_looks")
@@ -445,7 +445,7 @@ async def test_a_proposer_that_never_answers_leaves_the_numbers_to_evolve(kit: A
     assert await rig.run(kit.policy(20)) == "all 3 generations are done"
     rig.check()
     assert any(trial.decided_at in {"race", "validate"} for trial in rig.study.trials)
-    texts, own = default_templates(), kit.policy(20).prompts.reply
+    texts, own = Templates.bundled(), kit.policy(20).prompts.reply
     known = {None: {None}, "external": {texts.reply_external}, "context": {own, texts.reply_context}}
     policies = [trial.policy for trial in rig.study.trials if trial.policy is not None]
     assert all(policy.prompts.reply in known[policy.store] for policy in policies)
@@ -464,7 +464,7 @@ async def test_a_policy_that_writes_evolves_its_write_prompt_too(kit: Any, make_
     trial = rig.study.trials[1]
     assert trial.change.startswith("write prompt:")
     assert trial.accepted
-    assert trial.policy.prompts.write == "Note every pet.\n" + default_templates().starting("write_profile")
+    assert trial.policy.prompts.write == "Note every pet.\n" + Templates.bundled().starting("write_profile")
 
 
 async def test_a_trial_counts_the_periods_that_its_race_and_its_look_ran(kit: Any, make_rig: MakeRig) -> None:

@@ -24,7 +24,7 @@ from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.lm.openai import OpenAIModel
 from mnemotune.policies.lm.providers import open_embedder
 from mnemotune.policies.lm.serving import Served, listening
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 
 TALK: list[Any] = [
     {"role": "system", "content": "Be kind."},
@@ -284,7 +284,7 @@ async def evaluated(model: LanguageModel, preset: str, embedder: Embedder | None
     (life,) = generate_scenarios(users=1, seed=1)
     short = life.model_copy(update={"periods": life.periods[:2], "qas": life.qas[:3]})
     cast = Cast(model, model, embedder or LexicalEmbedder())
-    return await Evaluator(DialogueTrack(Protocol(1, 1, default_templates())), cast).evaluate(
+    return await Evaluator(DialogueTrack(Protocol(1, 1, Templates.bundled())), cast).evaluate(
         load_policy(preset), [short]
     )
 

@@ -10,6 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.policies import Context, open_memory
-from mnemotune.policies.lm import Message, ToolCall
+from mnemotune.policies import Assistant, Context, open_memory
+from mnemotune.policies.lm import LanguageModel, Message, ToolCall
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import BuiltinMemory, Item
-from mnemotune.policies.memory.budget import CUT, Budgeted, ContextTooLarge, units_of, within
+from mnemotune.policies.memory.budget import CUT, units_of, within
+from mnemotune.policies.memory.conformance import MemoryConformance, Scribe
 from mnemotune.policies.policy import MemoryPolicy
 
 if TYPE_CHECKING:
@@ -148,18 +150,23 @@ class Hoarder(BuiltinMemory):
         return await super().context(query, tokens=None)
 
 
-async def test_a_memory_that_shows_too_much_is_rejected_in_a_test_and_cut_in_a_run(
+def test_a_memory_that_shows_too_much_is_rejected_by_the_tests_that_ship(make_policy: MakePolicy) -> None:
+    def make(model: LanguageModel) -> Hoarder:
+        return Hoarder(make_policy("verbatim"), model, LexicalEmbedder())
+
+    with pytest.raises(AssertionError, match="choose items and messages that fit"):
+        asyncio.run(MemoryConformance().test_a_context_takes_at_most_its_tokens(make, Scribe()))
+
+
+async def test_a_memory_that_shows_too_much_is_cut_in_a_run(
     make_model: MakeModel, make_policy: MakePolicy, pair: Pair
 ) -> None:
     hoarder = Hoarder(make_policy("verbatim"), make_model(), LexicalEmbedder())
     await hoarder.observe(pair("x" * 4000))
-    strict = Budgeted(hoarder, strict=True)
-    assert (await strict.context("q", tokens=None)).tokens > 1000
-    with pytest.raises(ContextTooLarge, match=r"Hoarder.context returned 1004 tokens, of which it may show 100:"):
-        await strict.context("q", tokens=100)
-    with pytest.raises(ContextTooLarge):
-        await (await strict.fork()).context("q", tokens=100)
-    assert 50 < (await (await Budgeted(hoarder).fork()).context("q", tokens=100)).tokens <= 100
+    assert (await Assistant(make_model(), hoarder).context("q")).tokens > 1000
+    assistant = Assistant(make_model(), hoarder, context_tokens=100)
+    assert 50 < (await assistant.context("q")).tokens <= 100
+    assert 50 < (await (await assistant.fork()).context("q")).tokens <= 100
 
 
 async def test_the_built_in_memory_divides_its_tokens_between_memories_and_buffer(
@@ -178,7 +185,7 @@ async def test_the_built_in_memory_divides_its_tokens_between_memories_and_buffe
     assert shown.left_out == 80 - len(shown.items) - len(shown.messages)
 
 
-async def test_a_policys_share_of_the_budget_holds_for_memories_that_know_nothing_of_it() -> None:
+async def test_a_policys_share_of_the_budget_holds_for_memories_that_know_nothing_of_it(make_model: MakeModel) -> None:
     class Hoard:
         def __init__(self, policy: MemoryPolicy) -> None:
             self.policy = policy
@@ -198,7 +205,7 @@ async def test_a_policys_share_of_the_budget_holds_for_memories_that_know_nothin
                 "buffer_share": share,
             }
         )
-        shown = await Budgeted(Hoard(policy)).context("?", tokens=400)  # type: ignore[arg-type]
+        shown = await Assistant(make_model(), Hoard(policy), context_tokens=400).context("?")  # type: ignore[arg-type]
         buffers[share] = sum(message.tokens for message in shown.messages)
     assert buffers[10] <= 40
     assert 350 <= buffers[90] <= 360

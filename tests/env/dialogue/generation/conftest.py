@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from mnemotune.env.dialogue.generation import Generated, GenerationPlan, GenerationSetup, GenerationTexts, generate
-from mnemotune.env.dialogue.generation.texts import default_texts
 from mnemotune.policies.lm import Completion, LanguageModel, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel
 
@@ -61,7 +60,9 @@ class Author(LanguageModel):
         return [request for request in self.requests if kind_of(request) == kind]
 
 
-TAGGED = GenerationTexts(**{kind: f"[{kind}]\n{getattr(default_texts(), kind)}" for kind in GenerationTexts.slots()})
+TAGGED = GenerationTexts(
+    **{kind: f"[{kind}]\n{getattr(GenerationTexts.bundled(), kind)}" for kind in GenerationTexts.slots()}
+)
 PLAN = GenerationPlan(users=2, questions=3, periods=2, changes_per_period=2, refinements=3)
 
 

@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from mnemotune.data.resources import resource
-from mnemotune.env.dialogue.generation.texts import GenerationTexts, default_texts
+from mnemotune.env.dialogue.generation.texts import GenerationTexts
 
 SLOTS = GenerationTexts.slots()
 
 
 def test_the_bundled_texts_use_the_slots_that_there_are_and_all_of_them() -> None:
-    texts = default_texts().model_dump()
+    texts = GenerationTexts.bundled().model_dump()
     assert texts.keys() == SLOTS.keys()
     for kind, text in texts.items():
         used = set(re.findall(r"\{([a-z_]+)\}", text))
@@ -23,7 +23,7 @@ def test_the_bundled_texts_use_the_slots_that_there_are_and_all_of_them() -> Non
 
 
 def test_every_bundled_text_but_the_repair_says_which_json_is_wanted() -> None:
-    for kind, text in default_texts().model_dump().items():
+    for kind, text in GenerationTexts.bundled().model_dump().items():
         if kind != "repair":
             assert "JSON" in text
             assert text.rstrip().splitlines()[-1].startswith("{")
@@ -34,8 +34,8 @@ def test_a_file_replaces_the_texts_that_it_names(tmp_path: Path) -> None:
     path.write_text("repair: 'Mend this: {problems} {\"a\": 1}'", encoding="utf-8")
     texts = GenerationTexts.load(path)
     assert texts.repair == 'Mend this: {problems} {"a": 1}'
-    assert texts.events == default_texts().events
-    assert texts.digest != default_texts().digest
+    assert texts.events == GenerationTexts.bundled().events
+    assert texts.digest != GenerationTexts.bundled().digest
 
 
 @pytest.mark.parametrize("kind", SLOTS)

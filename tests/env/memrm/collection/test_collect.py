@@ -15,7 +15,7 @@ from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.policy import MemoryPolicy
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 
 TASK = toy.Letters("letters-0", "writer-0", 6)
 
@@ -30,7 +30,7 @@ def episodes() -> list[CollectedEpisode]:
 
     cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder())
     policies = {p.key: p for p in (policy("rag"), policy("awi"), load_policy("native"))}
-    return asyncio.run(collect(toy.LettersTrack(default_templates()), TASK, policies, cast, seed=0))
+    return asyncio.run(collect(toy.LettersTrack(Templates.bundled()), TASK, policies, cast, seed=0))
 
 
 def test_rows_name_groups_tasks_and_stages_invariant_1(episodes: list[CollectedEpisode]) -> None:

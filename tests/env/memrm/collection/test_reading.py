@@ -13,7 +13,7 @@ from mnemotune.env import DialogueTrack
 from mnemotune.env.memrm.collection.reading import FactReader
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 
 Run = Callable[..., tuple[str, float]]
 
@@ -57,6 +57,6 @@ def test_a_reply_is_kept(life: Scenario, run_virtually: Run) -> None:
 
 async def test_a_fact_for_which_a_track_has_no_prompt_is_not_known() -> None:
     task = toy.Letters("letters", "writer", 1)
-    reader = FactReader(toy.LettersTrack(default_templates()), task, EmbeddedModel())
+    reader = FactReader(toy.LettersTrack(Templates.bundled()), task, EmbeddedModel())
     unneeded = Fact("piano", "piano", "things", "I keep my piano in the attic.", 0)
     assert await reader.from_messages(unneeded, [Message("user", unneeded.text)]) == "no"

@@ -23,7 +23,7 @@ from mnemotune.optimizer.search.outcome import Outcome
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.prompts import default_templates
+from mnemotune.policies.prompts import Templates
 from running import SIZES, Screen, Stop, allowance, assert_same_study, contents, go, scores
 
 FILES = ["best_policy.yaml", "config.yaml", "deployment.yaml", "report.html", "result.json", "study.db"]
@@ -112,7 +112,7 @@ def test_no_text_of_the_sealed_test_is_read_by_the_search_invariant_2(
 def test_what_the_sealed_test_asks_in_other_words_is_in_no_request_of_the_search(
     configured: Callable[..., Config], runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other_words = default_templates().answer_reworded.split("{query}")[1].split("{choices}")[0].strip()
+    other_words = Templates.bundled().answer_reworded.split("{query}")[1].split("{choices}")[0].strip()
     screen, complete = Screen(), EmbeddedModel.complete
     roles: dict[bool, Counter[str]] = {False: Counter(), True: Counter()}
     asked: Counter[bool] = Counter()

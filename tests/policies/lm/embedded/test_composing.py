@@ -19,19 +19,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemotune.env.dialogue.generation.checks import giveaways
-from mnemotune.env.dialogue.generation.texts import GenerationTexts, default_texts
+from mnemotune.env.dialogue.generation.texts import GenerationTexts
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded.composing import compose
 from mnemotune.policies.lm.embedded.phrases import PHRASES
 from mnemotune.policies.lm.embedded.reading import Reading
-from mnemotune.policies.prompts import REQUIRED_SLOTS as OTHER_KINDS
-from mnemotune.policies.prompts import default_templates, render
+from mnemotune.policies.prompts import Templates, render
 from mnemotune.policies.text import stems
 
 if TYPE_CHECKING:
     from .conftest import AskFor
 
-TEXTS = default_texts()
+TEXTS = GenerationTexts.bundled()
 PROFILE = "name: Ann Lee\noccupation: baker\nhobbies_and_interests: chess, rose growing"
 
 
@@ -113,10 +112,10 @@ def test_after_a_reply_that_could_not_be_used_it_composes_again_in_other_words()
     assert len(again | {said}) > 2
 
 
-@pytest.mark.parametrize("kind", OTHER_KINDS)
+@pytest.mark.parametrize("kind", Templates.slots())
 def test_prompts_of_other_kinds_are_not_taken_for_its_own(kind: str) -> None:
     """3."""
-    text = getattr(default_templates(), kind)
+    text = getattr(Templates.bundled(), kind)
     assert compose([Message("user", text)], Reading()) is None
     assert compose([Message("system", TEXTS.questions), Message("user", text)], Reading()) is None
 

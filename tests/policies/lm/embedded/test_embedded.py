@@ -31,13 +31,13 @@ from mnemotune.env.dialogue.protocol import (
 )
 from mnemotune.policies.lm import CALL_ROLES, Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.prompts import default_templates, render
+from mnemotune.policies.prompts import Templates, render
 from mnemotune.policies.replies import read_json_object
 
 if TYPE_CHECKING:
     from .conftest import Ask, AskFor, ConversationOf
 
-TEXTS = default_templates()
+TEXTS = Templates.bundled()
 SAMPLE = Path(__file__).parents[5] / "shared" / "data" / "amemgym_sample.json"
 QUESTION = "Which food?\n\nChoose.\n1: Less of it for the cat.\n2: More of it for the dog."
 

@@ -30,7 +30,7 @@ from mnemotune.policies.lm.embedded.engineering import (
     find_engineering_task,
     improve,
 )
-from mnemotune.policies.prompts import REQUIRED_SLOTS, default_templates, missing_slots
+from mnemotune.policies.prompts import Templates
 
 if TYPE_CHECKING:
     from .conftest import AskFor, EngineeringPrompt
@@ -128,7 +128,7 @@ def test_a_prompt_that_says_respond_with_is_read_to_its_end(engineering_prompt: 
 def test_the_reply_is_an_analysis_the_prompts_and_the_numbers(
     ask_for_json: AskFor, engineering_prompt: EngineeringPrompt
 ) -> None:
-    prompts = {"write": default_templates().write_facts, "reply": f"{NEWEST}\n{OWN_WORDS}\nMemories: {{memories}}"}
+    prompts = {"write": Templates.bundled().write_facts, "reply": f"{NEWEST}\n{OWN_WORDS}\nMemories: {{memories}}"}
     reply = ask_for_json(engineering_prompt(prompts, [CUT_SHORT], {"update_every": "8 (2 to 16)"}))
     assert list(reply) == ["analysis", "improved_prompts", "improved_numbers"]
     assert reply["analysis"].startswith("Added: ")
@@ -138,22 +138,22 @@ def test_the_reply_is_an_analysis_the_prompts_and_the_numbers(
 
 
 def test_a_note_that_was_cut_short_asks_for_full_statements() -> None:
-    assert IN_FULL in improved(default_templates().write_facts, CUT_SHORT)
-    assert IN_FULL not in improved(default_templates().write_facts, NOTHING_HELD)
+    assert IN_FULL in improved(Templates.bundled().write_facts, CUT_SHORT)
+    assert IN_FULL not in improved(Templates.bundled().write_facts, NOTHING_HELD)
 
 
 def test_a_note_about_somebody_else_asks_for_the_users_own_doings() -> None:
-    assert OWN_ONLY in improved(default_templates().write_facts, CUT_SHORT)
+    assert OWN_ONLY in improved(Templates.bundled().write_facts, CUT_SHORT)
     about_the_user = CUT_SHORT.replace("- neighbour: The neighbour has roses.\n", "")
-    assert OWN_ONLY not in improved(default_templates().write_facts, about_the_user)
+    assert OWN_ONLY not in improved(Templates.bundled().write_facts, about_the_user)
 
 
 def test_an_empty_memory_says_nothing_about_other_people() -> None:
-    assert OWN_ONLY not in improved(default_templates().write_facts, NOTHING_HELD)
+    assert OWN_ONLY not in improved(Templates.bundled().write_facts, NOTHING_HELD)
 
 
 def test_what_was_not_noted_becomes_a_kind_that_others_have_as_well() -> None:
-    edited = improved(default_templates().starting("write_profile"), NOTHING_HELD)
+    edited = improved(Templates.bundled().starting("write_profile"), NOTHING_HELD)
     lines = edited.split("\n")
     bullets = [line for line in lines if line.startswith("- ")]
     assert 1 <= len(bullets) <= MOST_EDITS
@@ -162,7 +162,7 @@ def test_what_was_not_noted_becomes_a_kind_that_others_have_as_well() -> None:
 
 
 def test_a_kind_that_is_asked_for_is_not_asked_for_again() -> None:
-    prompt = default_templates().starting("write_profile")
+    prompt = Templates.bundled().starting("write_profile")
     once = improved(prompt, NOTHING_HELD)
     kinds = [line for line in once.split("\n") if line.startswith("- ")]
     twice = improved(once, NOTHING_HELD)
@@ -173,7 +173,7 @@ def test_a_kind_that_is_asked_for_is_not_asked_for_again() -> None:
 def test_words_of_no_known_kind_become_one_in_the_users_words() -> None:
     said = "My zorple flarns quibbly gromps."
     strange = f'Stage: write\nQuestion: Which gromp?\nThe user said: "{said}"\nMemory held:\nnothing'
-    edited = improved(default_templates().starting("write_profile"), strange)
+    edited = improved(Templates.bundled().starting("write_profile"), strange)
     (bullet,) = (line for line in edited.split("\n") if line.startswith("- "))
     assert bullet.startswith("- gromps")
     assert "zorple" in bullet
@@ -184,38 +184,38 @@ def test_a_label_that_holds_something_else_asks_for_labels_of_their_own() -> Non
         'Stage: read\nQuestion: Which seeds?\nThe user said: "I watch birds from my kitchen window."\n'
         "Memory held:\n- bird: I paint what I see."
     )
-    assert SEPARATE in improved(default_templates().starting("write_profile"), displaced)
+    assert SEPARATE in improved(Templates.bundled().starting("write_profile"), displaced)
     kept = displaced.replace("I paint what I see.", "I watch birds from my kitchen window.")
-    assert SEPARATE not in improved(default_templates().starting("write_profile"), kept)
-    assert SEPARATE not in improved(default_templates().write_facts, displaced), "facts have no labels"
+    assert SEPARATE not in improved(Templates.bundled().starting("write_profile"), kept)
+    assert SEPARATE not in improved(Templates.bundled().write_facts, displaced), "facts have no labels"
 
 
 def test_a_merge_prompt_learns_to_replace_and_a_reply_prompt_to_rely_on_the_newest_and_the_users_own_words() -> None:
-    assert REPLACE in improved(default_templates().merge, CUT_SHORT)
-    edited = improved(default_templates().reply_context, HELD)
+    assert REPLACE in improved(Templates.bundled().merge, CUT_SHORT)
+    edited = improved(Templates.bundled().reply_context, HELD)
     assert NEWEST in edited
     assert OWN_WORDS in edited
     assert edited.index(NEWEST) < edited.index("{memories}")
 
 
 def test_without_failures_there_is_nothing_to_add() -> None:
-    prompts = {"write": default_templates().write_facts}
+    prompts = {"write": Templates.bundled().write_facts}
     reply = json.loads(improve(EngineeringTask(prompts, {"top_k": "2 (2 to 60)"}, ())))
     assert reply == {"analysis": "Nothing to add.", "improved_prompts": {}, "improved_numbers": {}}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bundled_prompts_keep_their_slots_and_lines_invariants_1_2(kind: str) -> None:
-    prompt = getattr(default_templates(), kind)
+    prompt = getattr(Templates.bundled(), kind)
     edited = improved(prompt, CUT_SHORT, NOTHING_HELD)
-    assert missing_slots(kind, edited) == []
+    assert Templates.missing_slots(kind, edited) == []
     assert is_kept(prompt, edited)
     assert len(edited.split("\n")) <= len(prompt.split("\n")) + MOST_EDITS
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_failures_again_add_nothing_new_in_the_end_invariant_2(kind: str) -> None:
-    prompt = getattr(default_templates(), kind)
+    prompt = getattr(Templates.bundled(), kind)
     for _ in range(5):
         before, prompt = prompt, improved(prompt, CUT_SHORT, NOTHING_HELD)
     assert prompt == before
@@ -223,7 +223,7 @@ def test_the_same_failures_again_add_nothing_new_in_the_end_invariant_2(kind: st
 
 
 def test_the_edits_of_all_prompts_together_are_few_invariant_2() -> None:
-    prompts = {kind: getattr(default_templates(), kind) for kind in KINDS}
+    prompts = {kind: getattr(Templates.bundled(), kind) for kind in KINDS}
     edited = json.loads(improve(EngineeringTask(prompts, {}, (CUT_SHORT, NOTHING_HELD))))["improved_prompts"]
     assert edited
     assert sum(len(text.split("\n")) - len(prompts[kind].split("\n")) for kind, text in edited.items()) == MOST_EDITS
@@ -231,7 +231,7 @@ def test_the_edits_of_all_prompts_together_are_few_invariant_2() -> None:
 
 def test_only_the_first_failures_are_read() -> None:
     failures = [NOTHING_HELD] * MOST_FAILURES
-    prompt = default_templates().write_facts
+    prompt = Templates.bundled().write_facts
     assert improved(prompt, *failures, CUT_SHORT) == improved(prompt, *failures)
 
 
@@ -250,11 +250,11 @@ PIECES = st.sampled_from(
 def test_no_line_and_no_slot_of_any_prompt_is_lost_invariants_1_2(
     kind: str, pieces: list[str], failures: list[str], data: st.DataObject
 ) -> None:
-    slots = [f"{{{slot}}}" for slot in REQUIRED_SLOTS[kind]]
+    slots = [f"{{{slot}}}" for slot in Templates.slots()[kind].required]
     prompt = "".join(data.draw(st.permutations([*pieces, *slots])))
     edited = improved(prompt, *failures)
     assert is_kept(prompt, edited)
-    assert missing_slots(kind, edited) == []
+    assert Templates.missing_slots(kind, edited) == []
     assert len(edited.split("\n")) <= len(prompt.split("\n")) + MOST_EDITS
 
 

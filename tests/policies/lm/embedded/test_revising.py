@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemotune.policies.lm.embedded.revising import MOST_ADDED, MOST_QUESTIONS
-from mnemotune.policies.prompts import default_templates, render
+from mnemotune.policies.prompts import Templates, render
 from mnemotune.policies.replies import read_json_object
 
 if TYPE_CHECKING:
     from .conftest import AskFor
 
-TEXTS = default_templates()
+TEXTS = Templates.bundled()
 TYPES = "1. Tastes\n2. Work"
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mnemotune.policies.lm import Message
-from mnemotune.policies.prompts import default_templates, render
+from mnemotune.policies.prompts import Templates, render
 
 if TYPE_CHECKING:
     from .conftest import Ask
@@ -54,7 +54,7 @@ def test_the_assistant_does_not_bring_back_its_own_words(ask: Ask) -> None:
 
 def test_memories_in_the_system_prompt_are_brought_back(ask: Ask) -> None:
     memories = Message(
-        "system", render(default_templates().reply_context, memories="- I own an old cat.\n- I bake bread.")
+        "system", render(Templates.bundled().reply_context, memories="- I own an old cat.\n- I bake bread.")
     )
     assert "you own an old cat" in ask(memories, "What does a cat eat?")
 
