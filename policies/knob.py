@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
@@ -157,17 +157,6 @@ class Knob:
     def limited_by(self) -> str:
         """Its key in ``search.space``."""
         return self.key or self.name
-
-    def limits_under(self, context_tokens: int) -> tuple[Any, ...] | None:
-        """Return the limits of its search under a budget; None where the budget changes nothing."""
-        if isinstance(self.domain, Range) and self.tokens:
-            low = self.domain.limits[0]
-            return low, max(low, self.usual, context_tokens // self.tokens)
-        return None
-
-    def within(self, limits: tuple[Any, ...]) -> Knob:
-        """Return the knob with other limits to where it is searched."""
-        return self if self.domain is None else replace(self, domain=replace(self.domain, limits=limits))
 
     def has_effect(self, point: Point) -> bool:
         """Tell whether it has an effect where the knobs above it in the table have these values."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationInfo, model_validator
@@ -127,14 +127,10 @@ class MemoryPolicy(Record):
     @property
     def key(self) -> str:
         """The first 12 hex digits of the hash of the canonical JSON."""
-        values = self.model_dump(mode="json")
-        for name in ("evolution", "backend"):
-            if values[name] is None:
-                del values[name]
+        added = {"evolution": self.evolution, "backend": self.backend, "knobs": self.knobs.values}
+        values = self.model_dump(mode="json", exclude={name for name, value in added.items() if not value})
         if self.prompts.info_types is None:
             del values["prompts"]["info_types"]
-        if not self.knobs.values:
-            del values["knobs"]
         canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
@@ -182,8 +178,8 @@ class MemoryPolicy(Record):
         """Return an oracle's policy with the hints of a task filled in by slot; any other as it is."""
         if not self.oracle:
             return self
-        texts = {slot: getattr(self.prompts, slot) for slot in ("write", "info_types")}
-        filled = {slot: text if text is None else render(text, **hints) for slot, text in texts.items()}
+        texts = self.prompts.model_dump(include={"write", "info_types"}, exclude_none=True)
+        filled = {slot: render(text, **hints) for slot, text in texts.items()}
         return self.model_copy(update={"prompts": self.prompts.model_copy(update=filled)})
 
     @property
@@ -221,46 +217,43 @@ class MemoryPolicy(Record):
             raise ValueError("; ".join(faults))
         return self
 
-    def _buffered(self) -> list[str]:
-        """Return what is wrong with the two numbers of the buffer, which only go together."""
+    def _buffered(self) -> Iterator[str]:
+        """Yield what is wrong with the two numbers of the buffer, which only go together."""
         written, sized, paced = self.write.mode != "none", self.buffer_size is not None, self.update_every is not None
-        faults = ["buffer_size: needed when something is written"] if written and not sized else []
+        if written and not sized:
+            yield "buffer_size: needed when something is written"
         if (written or sized) and not paced:
-            faults.append("update_every: needed when messages are evicted from the buffer")
+            yield "update_every: needed when messages are evicted from the buffer"
         if paced and not (written or sized):
-            faults.append("update_every: has no effect when all messages are kept; leave it out")
-        return faults
+            yield "update_every: has no effect when all messages are kept; leave it out"
 
-    def _without_place(self) -> list[str]:
-        """Return what is wrong with the parts of other packages, and with types of information that nothing holds."""
-        faults = ["backend: has no effect with the built-in memory; leave it out"] if self.backend == BUILTIN else []
+    def _without_place(self) -> Iterator[str]:
+        """Yield what is wrong with the parts of other packages, and with types of information that nothing holds."""
+        if self.backend == BUILTIN:
+            yield "backend: has no effect with the built-in memory; leave it out"
         for name, value in self.knobs.values.items():
             if name not in REGISTERED.names:
-                faults.append(f"knobs.{name}: no such knob; install or register what brings it")
+                yield f"knobs.{name}: no such knob; install or register what brings it"
             elif (domain := REGISTERED.get(name).domain) is not None and not domain.allows(value):
-                faults.append(f"knobs.{name}: {value!r} is not allowed; it is searched among {domain}")
+                yield f"knobs.{name}: {value!r} is not allowed; it is searched among {domain}"
         if self.prompts.info_types is not None and "{info_types}" not in (self.prompts.write or ""):
-            faults.append("prompts.info_types: has no effect unless prompts.write holds {info_types}")
-        return faults
+            yield "prompts.info_types: has no effect unless prompts.write holds {info_types}"
 
-    def _slots(self) -> list[str]:
-        faults = []
-        for slot, text in self.prompts.model_dump().items():
-            if text is not None and slot in self.prompt_kinds:
-                missing = Templates.missing_slots(self.prompt_kinds[slot], text)
-                faults += [f"prompts.{slot}: lacks {{{name}}}" for name in missing]
-        return faults
+    def _slots(self) -> Iterator[str]:
+        for slot, kind in self.prompt_kinds.items():
+            text = getattr(self.prompts, slot)
+            missing = [] if text is None else Templates.missing_slots(kind, text)
+            yield from (f"prompts.{slot}: lacks {{{name}}}" for name in missing)
 
-    def _evolving(self) -> list[str]:
+    def _evolving(self) -> Iterator[str]:
         if self.evolution is None:
-            return []
+            return
         targets, there = self.evolution.targets, self.prompts.model_dump()
-        faults = [f"evolution.targets: the policy has no prompt {t!r}" for t in targets if there[t] is None]
+        yield from (f"evolution.targets: the policy has no prompt {t!r}" for t in targets if there[t] is None)
         if len(set(targets)) < len(targets) or {"info_types", "write"} <= set(targets):
-            faults.append("evolution.targets: name each prompt once, and info_types or write, whose part they are")
+            yield "evolution.targets: name each prompt once, and info_types or write, whose part they are"
         if self.evolution.guided and "info_types" not in targets:
-            faults.append("evolution.guided: has no effect unless info_types are rewritten; leave it out")
-        return faults
+            yield "evolution.guided: has no effect unless info_types are rewritten; leave it out"
 
 
 def prompt_kinds(mode: WriteMode, store: Store | None) -> dict[str, str]:
@@ -282,11 +275,10 @@ def _initial_write(mode: str, initial: Any, filled: Collection[str], templates: 
         return {}
     if "write" in filled:
         raise ValueError("initial: has no effect beside prompts.write; leave one of them out")
-    text = getattr(templates, f"write_{mode}_{initial}", None)
-    if initial not in INITIAL or text is None:
-        there = [name for name in INITIAL if name == "default" or hasattr(templates, f"write_{mode}_{name}")]
+    there = [name for name in INITIAL if name == "default" or hasattr(templates, f"write_{mode}_{name}")]
+    if initial not in there:
         raise ValueError(f"initial: write.mode: {mode} can start from {', '.join(there)}, not from {initial!r}")
-    return {"write": text}
+    return {"write": getattr(templates, f"write_{mode}_{initial}")}
 
 
 def _with_info_types(prompts: dict[str, Any], default: str, *, apart: bool) -> dict[str, Any]:

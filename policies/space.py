@@ -79,15 +79,21 @@ def every_knob() -> tuple[Knob, ...]:
     return (*KNOBS, *map(REGISTERED.get, REGISTERED.names))
 
 
-def limits_under(context_tokens: int) -> dict[str, tuple[Any, ...]]:
+def limits_under(context_tokens: int) -> dict[str, tuple[int, int]]:
     """Return the limits that a budget sets to the search, by the knobs' keys: beyond them nothing more would fit."""
-    limits = {knob.limited_by: knob.limits_under(context_tokens) for knob in every_knob()}
-    return {key: given for key, given in limits.items() if given is not None}
+    limits: dict[str, tuple[int, int]] = {}
+    for knob in every_knob():
+        if isinstance(knob.domain, Range) and knob.tokens:
+            low = knob.domain.limits[0]
+            limits[knob.limited_by] = low, max(low, knob.usual, context_tokens // knob.tokens)
+    return limits
 
 
-def _by_default(knob: Knob) -> Knob:
-    """Return a knob as it is searched where no limit names it: what divides a budget is not."""
-    return replace(knob, domain=None) if knob.shares_budget else knob
+def _limited(knob: Knob, limits: tuple[Any, ...] | None = None) -> Knob:
+    """Return a knob as it is searched within limits; where none name it, what divides a budget is not searched."""
+    if knob.domain is None or limits is None:
+        return replace(knob, domain=None) if knob.shares_budget else knob
+    return replace(knob, domain=replace(knob.domain, limits=limits))
 
 
 def prompt_slots() -> tuple[str, ...]:
@@ -156,7 +162,7 @@ class Valued(Protocol):
 class Space:
     """Where a search looks: all knobs, each with the domain that is left to it."""
 
-    knobs: tuple[Knob, ...] = field(default_factory=lambda: tuple(map(_by_default, every_knob())))
+    knobs: tuple[Knob, ...] = field(default_factory=lambda: tuple(map(_limited, every_knob())))
 
     @classmethod
     def within(cls, limits: Any) -> Space:
@@ -169,9 +175,7 @@ class Space:
         fields: dict[str, Any] = {k.limited_by: (k.domain.annotation, None) for k in every_knob() if k.domain}
         model: type[BaseModel] = create_model("Space", __config__=ConfigDict(extra="forbid"), **fields)
         given = model.model_validate(limits).model_dump(exclude_unset=True)
-        return cls(
-            tuple(k.within(given[k.limited_by]) if k.limited_by in given else _by_default(k) for k in every_knob())
-        )
+        return cls(tuple(_limited(knob, given.get(knob.limited_by)) for knob in every_knob()))
 
     @property
     def limits(self) -> dict[str, tuple[Any, ...]]:

@@ -27,6 +27,7 @@ from .base import (
 )
 
 AnswerT = TypeVar("AnswerT", Completion, Embedding)
+_account: ContextVar[Ledger | None] = ContextVar("account", default=None)
 
 SECONDS_WRITTEN_AHEAD = 5.0
 
@@ -98,7 +99,8 @@ class Budget:
         self._held_usd = 0.0
         self._write_ahead = write_ahead
         self._written = Consumed(-1)
-        self._waiting: list[asyncio.Future[None]] = []
+        self._ended = asyncio.Event()
+        """A call under way has ended; the next end is another event."""
 
     @property
     def seconds(self) -> float:
@@ -117,23 +119,11 @@ class Budget:
 
     def admit(self, worst: Usage) -> None:
         """Reserve a call's worst case. Raises BudgetExhausted, naming the limit, when it does not fit."""
-        limit = self.limits.calls
-        if limit is not None and self.calls + 1 > limit:
-            raise BudgetExhausted(f"the budget of {limit:,} calls is spent")
-        self._reserve(worst)
+        self._check(worst, calls=1)
         self.calls += 1
+        self._held_tokens += worst.tokens
+        self._held_usd += worst.cost_usd or 0.0
         self.cover()
-
-    def fits_later(self, worst: Usage) -> bool:
-        """Tell whether a call that does not fit now would fit if the calls under way used nothing."""
-        limit = self.limits.calls
-        return (limit is None or self.calls + 1 <= limit) and not self._problem(worst, 0, 0.0)
-
-    async def settled(self) -> None:
-        """Wait until a call under way has ended."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
-        await waiter
 
     def count(self, usage: Usage) -> None:
         """Count what a call under way has taken."""
@@ -146,21 +136,46 @@ class Budget:
         Raises BudgetExhausted when another does not fit; then the call still holds what it held.
         """
         self.count(worst)
-        self._release(worst)
-        try:
-            self._reserve(worst)
-        except BudgetExhausted:
-            self._hold(worst)
-            raise
+        self._check(Usage(0, 0), calls=0)
         self.cover()
 
     def end(self, worst: Usage) -> None:
         """Give back what was reserved for a call."""
-        self._release(worst)
-        for waiter in self._waiting:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiting.clear()
+        self._held_tokens -= worst.tokens
+        self._held_usd -= worst.cost_usd or 0.0
+        self._ended.set()
+        self._ended = asyncio.Event()
+
+    async def spend(
+        self, role: CallRole, worst: Usage, call: Callable[[Callable[[], None]], Awaitable[AnswerT]]
+    ) -> AnswerT:
+        """Make a call as soon as it fits: calls under way mostly give back some of what they hold.
+
+        ``call`` gets a function to be called for each unanswered attempt. Raises BudgetExhausted when it cannot fit,
+        and when time is up meanwhile.
+        """
+        while self._problem(worst) and not self._problem(worst, under_way=False):
+            await self._ended.wait()
+        self.admit(worst)
+        limit = asyncio.timeout(self.seconds_left)
+        try:
+            async with limit:
+                answer = await call(lambda: self.try_again(worst))
+            usage = answer.usage or worst
+            self.count(usage)
+            account = _account.get()
+            if account is not None:
+                account.add(role, usage)
+            return answer
+        except (asyncio.CancelledError, TimeoutError) as error:
+            if isinstance(error, TimeoutError) and not limit.expired():
+                raise
+            self.count(worst)
+            if limit.expired():
+                raise BudgetExhausted(f"the budget of {self.limits.seconds:.0f} seconds is spent") from None
+            raise
+        finally:
+            self.end(worst)
 
     def cover(self) -> None:
         """Write down ahead what can be gone soon, unless what was written suffices."""
@@ -177,23 +192,19 @@ class Budget:
             self._written = _ahead_of(now, self.limits)
             self._write_ahead(self._written)
 
-    def _reserve(self, worst: Usage) -> None:
-        problem = self._problem(worst, self._held_tokens, self._held_usd)
+    def _check(self, worst: Usage, *, calls: int) -> None:
+        problem = self._problem(worst, calls=calls)
         if problem:
             raise BudgetExhausted(problem)
-        self._hold(worst)
 
-    def _hold(self, worst: Usage) -> None:
-        self._held_tokens += worst.tokens
-        self._held_usd += worst.cost_usd or 0.0
+    def _problem(self, worst: Usage, *, calls: int = 1, under_way: bool = True) -> str:
+        """Say which limit so much more could overshoot; empty when there is none.
 
-    def _release(self, worst: Usage) -> None:
-        self._held_tokens -= worst.tokens
-        self._held_usd -= worst.cost_usd or 0.0
-
-    def _problem(self, worst: Usage, held_tokens: int, held_usd: float) -> str:
-        """Say which limit an attempt could overshoot; empty when there is none."""
-        limits = self.limits
+        Without ``under_way`` nothing is held back for the calls under way.
+        """
+        limits, held_tokens, held_usd = self.limits, self._held_tokens * under_way, self._held_usd * under_way
+        if limits.calls is not None and self.calls + calls > limits.calls:
+            return f"the budget of {limits.calls:,} calls is spent"
         if limits.tokens is not None and self.tokens + held_tokens + worst.tokens > limits.tokens:
             return f"the next call could overshoot the budget of {limits.tokens:,} tokens"
         if limits.usd is not None:
@@ -214,9 +225,6 @@ def _ahead_of(now: Consumed, limits: Limits) -> Consumed:
         None if now.usd is None else now.usd + (limits.usd or 100.0) / 200,
         now.seconds + SECONDS_WRITTEN_AHEAD,
     )
-
-
-_account: ContextVar[Ledger | None] = ContextVar("account", default=None)
 
 
 @contextmanager
@@ -248,8 +256,7 @@ class Metered(Wrapper):
         if self.budget is None:
             completion = await self.model.complete(request)
         else:
-            completion = await _within(
-                self.budget,
+            completion = await self.budget.spend(
                 request.role,
                 self.model.worst_case(request),
                 lambda unanswered: self.model.complete(replace(request, unanswered=unanswered)),
@@ -291,46 +298,9 @@ class MeteredEmbedder(Embedder):
         if self.budget is None or worst is None:
             embedding = await self.embedder.embed(texts, unanswered=unanswered)
         else:
-            embedding = await _within(
-                self.budget, "embed", worst, lambda unanswered: self.embedder.embed(texts, unanswered=unanswered)
+            embedding = await self.budget.spend(
+                "embed", worst, lambda unanswered: self.embedder.embed(texts, unanswered=unanswered)
             )
         if embedding.usage is not None:
             self.ledger.add("embed", embedding.usage)
         return embedding
-
-
-async def _within(
-    budget: Budget, role: CallRole, worst: Usage, call: Callable[[Callable[[], None]], Awaitable[AnswerT]]
-) -> AnswerT:
-    """Make a call once the budget admits it. ``call`` gets a function to be called for each unanswered attempt."""
-    await _admission(budget, worst)
-    limit = asyncio.timeout(budget.seconds_left)
-    try:
-        async with limit:
-            answer = await call(lambda: budget.try_again(worst))
-        usage = answer.usage or worst
-        budget.count(usage)
-        account = _account.get()
-        if account is not None:
-            account.add(role, usage)
-        return answer
-    except (asyncio.CancelledError, TimeoutError) as error:
-        if isinstance(error, TimeoutError) and not limit.expired():
-            raise
-        budget.count(worst)
-        if limit.expired():
-            raise BudgetExhausted(f"the budget of {budget.limits.seconds:.0f} seconds is spent") from None
-        raise
-    finally:
-        budget.end(worst)
-
-
-async def _admission(budget: Budget, worst: Usage) -> None:
-    """Admit a call as soon as it fits: calls under way mostly give back some of what they hold."""
-    while True:
-        try:
-            return budget.admit(worst)
-        except BudgetExhausted:
-            if not budget.fits_later(worst):
-                raise
-        await budget.settled()
