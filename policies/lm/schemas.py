@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from contextlib import suppress
 from typing import Any
 
 from ..replies import as_text
@@ -48,25 +48,22 @@ class _Form:
     def __init__(self, said: object, root: Mapping[str, Any], heard: str) -> None:
         self.said = said
         self.root = root
-        self.heard = heard
+        self.words = frozenset(stems(heard))
+        number = _NUMBER.search(heard)
+        self.heard_number = float(number[0]) if number else 0.0
         self.left = MOST_VALUES
         self.open: list[str] = []
         """References on the way from the root to here."""
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        return frozenset(stems(self.heard))
-
-    @cached_property
-    def heard_number(self) -> float:
-        match = _NUMBER.search(self.heard)
-        return float(match[0]) if match else 0.0
 
     def value(self, said: object, schema: Mapping[str, Any]) -> Any:
         self.left -= 1
         if self.left < 0:
             raise SchemaError(f"it asks for more than {MOST_VALUES:,} values")
-        self.check(schema)
+        for key in sorted(schema.keys() - _READ - _WITHOUT_EFFECT):
+            raise SchemaError(f"{key!r} is not supported")
+        for key in _ALONE:
+            if key in schema and len(schema.keys() & _READ) > 1:
+                raise SchemaError(f"{key!r} must stand alone")
         if "$ref" in schema:
             return self.referred(said, schema["$ref"])
         if "anyOf" in schema:
@@ -74,14 +71,20 @@ class _Form:
         if "const" in schema or "enum" in schema:
             return self.nearest(said, schema["enum"] if "enum" in schema else [schema["const"]])
         kinds = schema.get("type", "object" if "properties" in schema else "string")
-        return self.typed(said, schema, kinds if isinstance(kinds, str) else kinds[0])
-
-    def check(self, schema: Mapping[str, Any]) -> None:
-        for key in sorted(schema.keys() - _READ - _WITHOUT_EFFECT):
-            raise SchemaError(f"{key!r} is not supported")
-        for key in _ALONE:
-            if key in schema and len(schema.keys() & _READ) > 1:
-                raise SchemaError(f"{key!r} must stand alone")
+        match kind := kinds if isinstance(kinds, str) else kinds[0]:
+            case "object":
+                return self.fields(said, schema)
+            case "array":
+                return self.items(said, schema)
+            case "string":
+                return said if isinstance(said, str) else as_text(said)
+            case "integer" | "number":
+                return self.number(said, schema, whole=kind == "integer")
+            case "boolean":
+                return said is True
+            case "null":
+                return None
+        raise SchemaError(f"there is no type {kind!r}")
 
     def referred(self, said: object, place: str) -> Any:
         if place in self.open:
@@ -98,31 +101,13 @@ class _Form:
     def first(self, said: object, schemas: Sequence[Mapping[str, Any]]) -> Any:
         """Return a value of the first schema that has one: what holds itself mostly may be null instead."""
         for schema in schemas[:-1]:
-            try:
+            with suppress(SchemaError):
                 return self.value(said, schema)
-            except SchemaError:
-                continue
         return self.value(said, schemas[-1])
 
     def nearest(self, said: object, options: Sequence[object]) -> object:
         same = [option for option in options if option == said]
         return same[0] if same else max(options, key=lambda option: len(self.words & {*stems(as_text(option))}))
-
-    def typed(self, said: object, schema: Mapping[str, Any], kind: str) -> Any:
-        match kind:
-            case "object":
-                return self.fields(said, schema)
-            case "array":
-                return self.items(said, schema)
-            case "string":
-                return said if isinstance(said, str) else as_text(said)
-            case "integer" | "number":
-                return self.number(said, schema, whole=kind == "integer")
-            case "boolean":
-                return said is True
-            case "null":
-                return None
-        raise SchemaError(f"there is no type {kind!r}")
 
     def fields(self, said: object, schema: Mapping[str, Any]) -> dict[str, Any]:
         given = said if isinstance(said, dict) else {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..base import Message
+from .blocks import fenced, value_of
 from .reading import Reading, ReadText, foremost, read_messages, weigh
 from .sentences import Sentence, Words, read_state_lines, words_of
 
@@ -44,14 +44,8 @@ def find_choices(text: str) -> MultipleChoice | None:
 
 def find_schema(text: str) -> dict[str, tuple[str, ...]]:
     """Find lines ``"key": ["choice", ...]``; empty when there are none."""
-    schema = {}
-    for match in _PROBE_LINE.finditer(text):
-        try:
-            choices = json.loads(match[2])
-        except (ValueError, RecursionError):
-            continue
-        schema[match[1]] = tuple(str(choice) for choice in choices)
-    return schema
+    lines = ((name, value_of(choices)) for name, choices in _PROBE_LINE.findall(text))
+    return {name: tuple(map(str, choices)) for name, choices in lines if choices is not None}
 
 
 def answer_choices(choices: MultipleChoice, history: Sequence[Message], reading: Reading) -> str:
@@ -64,7 +58,7 @@ def answer_choices(choices: MultipleChoice, history: Sequence[Message], reading:
         cue = _cue(_question_only(choices.query), words)
         system = "\n".join(m.content for m in history[:1] if m.role == "system")
         scores = weigh(read_messages(history), cue, words, _heed(choices.query, system, reading))
-    return _fenced({"answer": foremost(scores) + 1})
+    return fenced({"answer": foremost(scores) + 1})
 
 
 def fill_probe(schema: dict[str, tuple[str, ...]], text: str, history: Sequence[Message], reading: Reading) -> str:
@@ -73,7 +67,7 @@ def fill_probe(schema: dict[str, tuple[str, ...]], text: str, history: Sequence[
     for key, values in schema.items():
         words = [words_of(value) for value in values]
         chosen[key] = values[foremost(weigh(context, _cue(f"{query} {key}", words), words, reading))]
-    return _fenced(chosen)
+    return fenced(chosen)
 
 
 def _cue(text: str, options: Sequence[Words]) -> frozenset[str]:
@@ -108,7 +102,3 @@ def _heed(prompt: str, system: str, reading: Reading) -> Reading:
 def _question_only(text: str) -> str:
     """Return a prompt's first paragraph: what the user asks, without the instructions that follow."""
     return text.strip().split("\n\n", 1)[0]
-
-
-def _fenced(value: object) -> str:
-    return f"```json\n{json.dumps(value, ensure_ascii=False)}\n```"

@@ -26,6 +26,19 @@ def json_blocks(text: str) -> Iterator[tuple[str, Any]]:
         yield text[match.end() : position], value
 
 
+def value_of(text: str) -> Any:
+    """Return what a JSON text holds; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def fenced(value: object) -> str:
+    """Return a value as a fenced block of JSON."""
+    return f"```json\n{json.dumps(value, ensure_ascii=False)}\n```"
+
+
 def texts_in(value: Any) -> dict[str, str]:
     """Return the names and values of a JSON object as texts; nothing of any other value."""
     return {str(name): str(inner) for name, inner in value.items()} if isinstance(value, dict) else {}

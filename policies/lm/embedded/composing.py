@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...text import sentences, stems
@@ -62,13 +62,13 @@ def _questions(text: str, salt: str) -> dict[str, Any]:
     wanted = _number_in(text, r"(\d+) different questions", most=100)
     states = _number_in(text, r"(\d+) info types", most=len(PHRASES.facets))
     choices = _number_in(text, r"(\d+) choices", most=20)
-    topics = list(_topics(text))
+    topics = _topics(text)
     names = sorted(PHRASES.facets, key=lambda name: hashed(name, text))
     questions = []
     for q in range(wanted):
         topic = topics[q % len(topics)]
         facets = [names[(q * states + i) % len(names)] for i in range(states)]
-        keys = {_key(topic, facet): facet for facet in facets}
+        keys = {f"{re.sub('[^a-z]+', '_', topic)}_{facet}": facet for facet in facets}
         infos = [{"info_type": key, "info_choices": _values(facet, key, choices)} for key, facet in keys.items()]
         question = PHRASES.questions[(q + hashed(text)) % len(PHRASES.questions)]
         questions.append({"question": question.replace("{topic}", topic), "required_info": infos})
@@ -183,24 +183,16 @@ _FORMS: Mapping[str, Callable[[str, str], object]] = {
 """What the reply's form in a prompt asks for."""
 
 
-def _topics(profile: str) -> Iterator[str]:
-    """Yield what the profile names first, each in a few words and once."""
+def _topics(profile: str) -> list[str]:
+    """Return what the profile names first, each in a few words and once."""
     named = [
         f"{part} work" if field == "occupation" else part
         for field, given in _FIELD.findall(profile)
         for part in given.split(",")
         if part.strip() != "N/A"
     ]
-    seen = set()
-    for part in (*named, *PHRASES.topics):
-        topic = " ".join(word.lower() for word in _WORDS.findall(part)[:4])
-        if stems(topic) and topic not in seen:
-            seen.add(topic)
-            yield topic
-
-
-def _key(topic: str, facet: str) -> str:
-    return f"{re.sub('[^a-z]+', '_', topic)}_{facet}"
+    topics = (" ".join(_WORDS.findall(part)[:4]).lower() for part in (*named, *PHRASES.topics))
+    return list(dict.fromkeys(topic for topic in topics if stems(topic)))
 
 
 def _values(name: str, key: str, count: int) -> list[str]:

@@ -7,10 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ...text import sentences, stem, stems
-from .blocks import ITEM, WORD, items_in, texts_in
+from .blocks import ITEM, WORD, items_in, texts_in, value_of
 from .lexicon import examples, family, kin
 from .sentences import about_self
 
@@ -56,17 +55,10 @@ def find_engineering_task(text: str) -> EngineeringTask | None:
     sections = {match[1]: match[2].strip() for match in _SECTION.finditer(text)}
     if not {"current_prompts", "failures"} <= sections.keys():
         return None
-    prompts, numbers = (texts_in(_value(sections.get(name, ""))) for name in ("current_prompts", "current_numbers"))
-    failures = _value(sections["failures"])
+    prompts, numbers = (texts_in(value_of(sections.get(name, ""))) for name in ("current_prompts", "current_numbers"))
+    failures = value_of(sections["failures"])
     listed = failures if isinstance(failures, list) else [sections["failures"]]
     return EngineeringTask(prompts, numbers, tuple(map(str, listed)))
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def improve(task: EngineeringTask) -> str:
@@ -163,25 +155,24 @@ def _is_displaced(said: str, held: Sequence[str]) -> bool:
 
 def _missing_kinds(prompt: str, failures: Sequence[str]) -> Iterator[str]:
     """Name the kinds of information that failures were about and the prompt does not ask for, frequent ones first."""
-    present = _families(" ".join(items_in(prompt)))
     own = [text for failure in failures for text in _said(failure) if about_self(text)]
+    present = _families(" ".join(items_in(prompt)))
     missing = Counter(name for text in own for name in _families(text) - present)
     for name, _ in sorted(missing.items(), key=lambda item: (-item[1], item[0])):
         words = [word.lower() for text in own for word in WORD.findall(text) if name in _families(word)]
         yield f"{name}: {', '.join(list(dict.fromkeys([*words, *examples(name)]))[:WORDS_PER_KIND])}"
     if not missing:
-        yield from _in_the_users_words(prompt, failures)
+        yield from _in_the_users_words(prompt, failures, own)
 
 
 def _families(text: str) -> set[str]:
     return {family(group) for group in kin(text)}
 
 
-def _in_the_users_words(prompt: str, failures: Sequence[str]) -> Iterator[str]:
+def _in_the_users_words(prompt: str, failures: Sequence[str], own: Sequence[str]) -> Iterator[str]:
     questions = [line for failure in failures for line in _QUESTION.findall(failure)]
     wanted = frozenset(word for line in questions for word in stems(line))
     present = frozenset(word for line in items_in(prompt) for word in stems(line))
-    own = [text for failure in failures for text in _said(failure) if about_self(text)]
     words = [word.lower() for text in own for word in WORD.findall(text) if stems(word)]
     fresh = [word for word in dict.fromkeys(words) if stem(word) not in present]
     if len(fresh) >= 3:
@@ -194,14 +185,10 @@ def _insert(prompt: str, edit: str) -> str:
     lines = prompt.split("\n")
     bullets = [i for i, line in enumerate(lines) if ITEM.match(line)]
     slots = [i for i, line in enumerate(lines) if re.search(r"\{\w+\}", line)]
+    place = slots[0] if slots else len(lines)
     if edit.startswith("- ") and bullets:
         place = bullets[-1] + 1
-    else:
-        place = _paragraph_start(lines, slots[0]) if slots else len(lines)
+    elif slots:
+        while place > 0 and lines[place - 1].strip():
+            place -= 1
     return "\n".join([*lines[:place], edit, *lines[place:]])
-
-
-def _paragraph_start(lines: Sequence[str], line: int) -> int:
-    while line > 0 and lines[line - 1].strip():
-        line -= 1
-    return line

@@ -27,18 +27,6 @@ _DETAIL = re.compile(
     re.IGNORECASE,
 )
 _BRIEF = re.compile(r"\b(brief|briefly|short|concise|terse|keywords?)\b", re.IGNORECASE)
-_OWN = re.compile(
-    r"\b(only about the user|user's own|users? themselves|about themselves|not (?:about )?other people)\b",
-    re.IGNORECASE,
-)
-_DATES = re.compile(r"\b(keep|note|with|include|add)\b[^.\n]*\b(dates?|when it was said)\b", re.IGNORECASE)
-_REPLACES = re.compile(r"\b(same matter|same subject)\b[^.\n]*\breplaces?\b", re.IGNORECASE)
-_SEPARATE = re.compile(
-    r"\b(?:own|separate|specific|distinct|different) labels?\b|\blabels? of (?:its|their) own\b", re.I
-)
-_APPENDS = re.compile(
-    r"\b(never (?:overwrite|replace)|keep (?:the )?(?:old|earlier)|do not (?:overwrite|replace))\b", re.I
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +43,9 @@ class Kind:
         return shared / (shared + breadth)
 
 
-def _whether(pattern: re.Pattern[str]) -> cached_property[bool]:
+def _whether(pattern: str) -> cached_property[bool]:
     """Return a property of instructions: whether their prose matches."""
-    return cached_property(lambda instructions: pattern.search(instructions.prose) is not None)
+    return cached_property(lambda instructions: re.search(pattern, instructions.prose, re.IGNORECASE) is not None)
 
 
 @dataclass(frozen=True)
@@ -90,25 +78,24 @@ class Instructions:
             return WORDS_PER_FULL_NOTE
         return WORDS_PER_BRIEF_NOTE if _BRIEF.search(self.prose) else WORDS_PER_NOTE
 
-    own_only = _whether(_OWN)
+    own_only = _whether(
+        r"\b(only about the user|user's own|users? themselves|about themselves|not (?:about )?other people)\b"
+    )
     """Whether other people's doings are to be left out."""
-    dated = _whether(_DATES)
+    dated = _whether(r"\b(keep|note|with|include|add)\b[^.\n]*\b(dates?|when it was said)\b")
     """Whether each note is to carry the day on which it was said."""
-    replaces = _whether(_REPLACES)
+    replaces = _whether(r"\b(same matter|same subject)\b[^.\n]*\breplaces?\b")
     """Whether news of a matter are to replace what was known of it, even where the words differ more."""
-    appends = _whether(_APPENDS)
+    appends = _whether(r"\b(never (?:overwrite|replace)|keep (?:the )?(?:old|earlier)|do not (?:overwrite|replace))\b")
     """Whether what is known is to be kept beside the news."""
-    separate = _whether(_SEPARATE)
+    separate = _whether(r"\b(?:own|separate|specific|distinct|different) labels?\b|\blabels? of (?:its|their) own\b")
     """Whether each matter is to have a label of its own."""
 
     def kind_of(self, said: Words) -> tuple[Kind | None, float]:
         """Return the kind that fits best and how well, in [0, 1]; many kinds blur each other."""
-        best, fit = None, 0.0
-        for kind in self.kinds:
-            match = kind.fit(said)
-            if match > fit:
-                best, fit = kind, match
-        return best, fit * self.care
+        fits = [kind.fit(said) for kind in self.kinds]
+        best = max(fits, default=0.0)
+        return self.kinds[fits.index(best)] if best else None, best * self.care
 
 
 @lru_cache(maxsize=256)

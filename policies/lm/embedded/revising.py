@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...text import stem, stems
-from .blocks import ITEM, WORD
+from .blocks import ITEM, WORD, fenced
 
 MOST_QUESTIONS = 4
 """Questions that the model reads."""
@@ -65,7 +64,7 @@ def revise(task: RevisionTask) -> str:
             known.update(stem(word.lower()) for word in fresh)
     text = _with_items(task.present, added)
     changes = [f"added: {item}" for item in added]
-    return f"```json\n{json.dumps({task.wanted: text, 'changes': changes}, ensure_ascii=False)}\n```"
+    return fenced({task.wanted: text, "changes": changes})
 
 
 def _is_feedback(value: Any) -> bool:
@@ -83,7 +82,7 @@ def _words_of_questions(questions: Sequence[Mapping[str, Any]]) -> Iterator[list
     """Yield the words of questions and of the right answers that are given; questions answered wrongly come first."""
     ranked = sorted(questions, key=lambda item: item.get("ground_truth", "") == item.get("assistant_response"))
     for item in ranked[:MOST_QUESTIONS]:
-        text = str(item["question"]) if "question" in item else ""
+        text = str(item.get("question", ""))
         choices = dict(_CHOICE.findall(text))
         words = " ".join([*_QUESTION.findall(text), choices.get(str(item.get("ground_truth")), "")])
         yield [word.lower() for word in WORD.findall(words) if stems(word)]
