@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .data import Scenario, load_scenarios, split_by_group
     from .env import Cast, DialogueTrack, Episode, Evaluation, Evaluator, Protocol, Track, rollout
-    from .policies import Assistant, Memory, MemoryEvent, MemoryPolicy, dump_policy, load_policy, open_memory, presets
+    from .policies import Assistant, MemoryPolicy, dump_policy, load_policy, presets
     from .policies.lm.embedded import EmbeddedModel
     from .policies.lm.lexical import LexicalEmbedder
     from .policies.lm.openai import OpenAIModel
     from .policies.lm.providers import open_embedder
+    from .policies.memory import Memory, MemoryEvent, open_memory
 
 __version__ = version("mnemotune")
 

@@ -206,20 +206,15 @@ class ModelsConfig(Record):
         """Whether a copy of all of them in a process on each core is worth while."""
         return all(model.per_core for model in self.provided.values()) and self.provided_embedder.per_core
 
-    @field_validator("model", "user_model", "proposer_model")
-    @classmethod
-    def _check_model(cls, given: str | None) -> str | None:
-        if given is not None:
-            model_named(given)
-        return given
-
     @field_validator("embedder", mode="before")
     @classmethod
     def _choose_embedder(cls, given: object, info: ValidationInfo) -> object:
         return default_embedder(info.data["model"]) if given is None and "model" in info.data else given
 
-    @field_validator("embedder")
+    @field_validator("model", "user_model", "proposer_model", "embedder")
     @classmethod
-    def _check_embedder(cls, given: str) -> str:
-        embedder_named(given)
+    def _check_name(cls, given: str | None, info: ValidationInfo) -> str | None:
+        named: Callable[[str], object] = embedder_named if info.field_name == "embedder" else model_named
+        if given is not None:
+            named(given)
         return given

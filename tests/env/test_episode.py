@@ -35,9 +35,10 @@ from mnemotune.env.episode import (
     read_heard,
     write_episodes,
 )
-from mnemotune.policies import MemoryEvent, load_policy, presets
+from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm import LanguageModelError, Ledger, Message, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.memory import MemoryEvent
 from staged import rollout
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.policies import Assistant, load_policy, open_memory, presets
+from mnemotune.policies import Assistant, load_policy, presets
 from mnemotune.policies.assistant import ContextUse, Uses, added
 from mnemotune.policies.lm import LanguageModelError, Message, Request
 from mnemotune.policies.lm.lexical import LexicalEmbedder
+from mnemotune.policies.memory import open_memory
 
 if TYPE_CHECKING:
     from .conftest import MakeModel, MakePolicy, ScriptedModel

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from mnemotune.policies import Memory, MemoryEvent
 from mnemotune.policies.lm import Message
+from mnemotune.policies.memory import Memory, MemoryEvent
 
 
 def facts(*texts: Any) -> str:

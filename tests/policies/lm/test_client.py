@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import openai
 import pytest
 
-from mnemotune.policies import Assistant, load_policy, open_memory
+from mnemotune.policies import Assistant, load_policy
 from mnemotune.policies.lm import EndpointDown, LanguageModelError, Message, Request, ToolCall
 from mnemotune.policies.lm.client import ClientModel, as_model
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
+from mnemotune.policies.memory import open_memory
 
 if TYPE_CHECKING:
     from .conftest import ScriptedServer

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.policies import Assistant, Context, open_memory
+from mnemotune.policies import Assistant
 from mnemotune.policies.lm import LanguageModel, Message, ToolCall
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.memory import BuiltinMemory, Item
+from mnemotune.policies.memory import BuiltinMemory, Context, Item, open_memory
 from mnemotune.policies.memory.budget import CUT, units_of, within
 from mnemotune.policies.memory.conformance import MemoryConformance, Scribe
 from mnemotune.policies.policy import MemoryPolicy

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.policies import MemoryState, load_policy, open_memory
+from mnemotune.policies import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, ToolCall, Usage
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.memory import BuiltinMemory
+from mnemotune.policies.memory import BuiltinMemory, MemoryState, open_memory
 from remembering import lines, observe_all, shown
 
 if TYPE_CHECKING:

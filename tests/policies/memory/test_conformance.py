@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mnemotune.policies import PolicyError, load_policy, open_memory
+from mnemotune.policies import PolicyError, load_policy
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.memory import MEMORIES, BuiltinMemory
+from mnemotune.policies.memory import MEMORIES, BuiltinMemory, open_memory
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe, talk
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mnemotune.policies import open_memory
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.lexical import LexicalEmbedder
+from mnemotune.policies.memory import open_memory
 from remembering import facts, observe_all, shown, steps
 
 if TYPE_CHECKING:
