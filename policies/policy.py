@@ -207,7 +207,10 @@ class MemoryPolicy(Record):
         apart = _evolves_info_types(given.get("evolution"))
         if (apart or "info_types" in filled) and "write" not in filled:
             whole["write"] = getattr(templates, prompt_kinds(mode, given.get("store")).get("write", ""), None)
-        return {**given, "prompts": _with_info_types(whole, templates.info_types, apart=apart)}
+        write, types = whole.get("write"), whole.get("info_types", templates.info_types)
+        if isinstance(write, str) and isinstance(types, str) and "{info_types}" in write:
+            whole |= {"info_types": types} if apart else {"write": render(write, info_types=types), "info_types": None}
+        return {**given, "prompts": whole}
 
     @model_validator(mode="after")
     def _check(self) -> MemoryPolicy:
@@ -266,7 +269,7 @@ def default_prompts(mode: WriteMode, store: Store | None, templates: Templates |
     """Return the text that each prompt of a policy starts from; without ``templates`` the bundled one."""
     texts = templates or Templates.bundled()
     kinds = prompt_kinds(mode, store)
-    return {slot: texts.starting(kind) for slot, kind in kinds.items() if hasattr(texts, kind)}
+    return {slot: texts.starting(kind) for slot, kind in kinds.items()}
 
 
 def _initial_write(mode: str, initial: Any, filled: Collection[str], templates: Templates) -> dict[str, str]:
@@ -279,16 +282,6 @@ def _initial_write(mode: str, initial: Any, filled: Collection[str], templates: 
     if initial not in there:
         raise ValueError(f"initial: write.mode: {mode} can start from {', '.join(there)}, not from {initial!r}")
     return {"write": getattr(templates, f"write_{mode}_{initial}")}
-
-
-def _with_info_types(prompts: dict[str, Any], default: str, *, apart: bool) -> dict[str, Any]:
-    """Put the types of information into the write prompt, or keep them ``apart`` where they are rewritten."""
-    write, types = prompts.get("write"), prompts.get("info_types", default)
-    if not isinstance(write, str) or not isinstance(types, str) or "{info_types}" not in write:
-        return prompts
-    if apart:
-        return {**prompts, "info_types": types}
-    return {**prompts, "write": render(write, info_types=types)} | {"info_types": None}
 
 
 def _evolves_info_types(evolution: Any) -> bool:

@@ -155,7 +155,6 @@ class Valued(Protocol):
     @property
     def values(self) -> Values:
         """What it says, by path."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,6 @@ class LanguageModel(Protocol):
     @property
     def name(self) -> str:
         """What reports call the model."""
-        ...
 
     def worst_case(self, request: Request) -> Usage:
         """Return the most that one attempt at ``request`` can take; nothing in dollars, unless a model knows better."""
@@ -179,7 +178,6 @@ class LanguageModel(Protocol):
 
         The error is EndpointDown when no other request would fare better.
         """
-        ...
 
     async def aclose(self) -> None:
         """Release connections and files, where there are any."""
@@ -223,7 +221,6 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """What reports call the embedder."""
-        ...
 
     def worst_case(self, texts: Sequence[str]) -> Usage | None:
         """Return the most that one attempt at ``texts`` can take; None where no endpoint is asked."""
@@ -234,7 +231,6 @@ class Embedder(Protocol):
 
         ``unanswered`` is called as a request's is. Up to MOST_TEXTS texts are one call.
         """
-        ...
 
     async def aclose(self) -> None:
         """Release connections and files, where there are any."""

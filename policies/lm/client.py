@@ -16,7 +16,6 @@ class Client(Protocol):
     @property
     def chat(self) -> Any:
         """What chat completions are asked of."""
-        ...
 
 
 class ClientModel(LanguageModel):

@@ -55,30 +55,23 @@ class FastEmbedder(Embedder):
 
 def _load(name: str) -> Any:
     from fastembed import TextEmbedding
+    from fastembed.common.model_description import ModelSource, PoolingType
 
     folder = Path(name).expanduser().resolve()
     if not folder.is_dir():
         return TextEmbedding(name)
     if all(description["model"] != name for description in TextEmbedding.list_supported_models()):
-        _describe(folder, name)
+        file = next((file for file in MODEL_FILES if (folder / file).is_file()), None)
+        if file is None:
+            raise FileNotFoundError(f"the folder has no {MODEL_FILES[0]}")
+        pooling = folder / "1_Pooling" / "config.json"
+        first = pooling.is_file() and json.loads(pooling.read_text(encoding="utf-8")).get("pooling_mode_cls_token")
+        TextEmbedding.add_custom_model(
+            model=name,
+            pooling=PoolingType.CLS if first else PoolingType.MEAN,
+            normalization=True,
+            sources=ModelSource(url=folder.as_uri()),
+            dim=1,  # fastembed asks for it and has no use for it
+            model_file=file,
+        )
     return TextEmbedding(name, specific_model_path=str(folder))
-
-
-def _describe(folder: Path, name: str) -> None:
-    """Tell fastembed of the model in a folder."""
-    from fastembed import TextEmbedding
-    from fastembed.common.model_description import ModelSource, PoolingType
-
-    file = next((file for file in MODEL_FILES if (folder / file).is_file()), None)
-    if file is None:
-        raise FileNotFoundError(f"the folder has no {MODEL_FILES[0]}")
-    pooling = folder / "1_Pooling" / "config.json"
-    first = pooling.is_file() and json.loads(pooling.read_text(encoding="utf-8")).get("pooling_mode_cls_token")
-    TextEmbedding.add_custom_model(
-        model=name,
-        pooling=PoolingType.CLS if first else PoolingType.MEAN,
-        normalization=True,
-        sources=ModelSource(url=folder.as_uri()),
-        dim=1,  # fastembed asks for it and has no use for it
-        model_file=file,
-    )

@@ -82,46 +82,36 @@ class Memory(Protocol):
     @property
     def policy(self) -> MemoryPolicy:
         """The policy that it runs under."""
-        ...
 
     async def observe(self, messages: Sequence[Message]) -> list[MemoryEvent]:
         """Take in messages that were exchanged; return the writes that this set off, oldest first."""
-        ...
 
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return what to put before ``query``, which changes nothing that is remembered.
 
         Rendered, it takes at most ``tokens`` of 4 bytes; None is no limit.
         """
-        ...
 
     async def listing(self) -> list[Item]:
         """Return all memories, oldest write first; the buffer's messages are none."""
-        ...
 
     async def snapshot(self) -> Any:
         """Return everything that is remembered, as a value that never changes."""
-        ...
 
     async def restore(self, state: Any) -> None:
         """Go back to what a ``snapshot``, also another memory's under an equal policy, has returned."""
-        ...
 
     async def fork(self, *, memories: bool = True) -> Memory:
         """Return a memory in the same state that goes its own way from here; without ``memories`` the buffer alone."""
-        ...
 
     async def adopt(self, policy: MemoryPolicy) -> None:
         """Go on under a rewritten policy; what is remembered stays."""
-        ...
 
     async def forget(self, what: Callable[[str], bool]) -> int:
         """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many.
 
         A tool call and its results go together. Nothing of them comes back, except by restoring an earlier snapshot.
         """
-        ...
 
     async def aclose(self) -> None:
         """Release what this memory has opened; the language model and the embedder belong to the caller."""
-        ...
