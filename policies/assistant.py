@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 
 from .lm.base import CallRole, LanguageModel, Message, Request
@@ -77,9 +78,8 @@ class Assistant:
 
         Without ``memories`` it has only the messages that are not written yet. What both use is counted together.
         """
-        memory = await self.memory.fork(memories=memories)
-        other = Assistant(self.model, memory, context_tokens=self.context_tokens)
-        other.uses = self.uses
+        other = copy(self)
+        other.memory = await self.memory.fork(memories=memories)
         return other
 
     async def context(self, text: str) -> Context:

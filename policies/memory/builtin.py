@@ -105,9 +105,8 @@ class BuiltinMemory:
         policy, state = self._policy, self._state
         if policy.buffer_size is None or policy.update_every is None:
             return []
-        if len(state.buffer) < policy.update_every + policy.buffer_size:
-            return []
-        count = _whole_units(state.buffer, policy.update_every)
+        full = len(state.buffer) >= policy.update_every + policy.buffer_size
+        count = _whole_units(state.buffer, policy.update_every) if full else 0
         if not count:
             return []
         evicted, after = state.buffer[:count], replace(state, buffer=state.buffer[count:])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..base import Message
 from .quantities import Quantity
-from .sentences import NO_CODE, Codes, Sentence, Words, codes_of, codes_of_all, message_sentences
+from .sentences import NO_CODE, Codes, Sentence, Words, codes_of, message_sentences
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ class ReadText:
         codes = [sentence.said.codes for sentence in sentences]
         self.owners = np.repeat(np.arange(len(codes)), [len(code) for code in codes])
         """The sentence of each word, of shape (words,)."""
-        every = np.concatenate(codes) if codes else codes_of(())
+        every = np.concatenate([codes_of(frozenset()), *codes])
         self.codes, self.words = np.unique(every, return_inverse=True)
         """The different words, and which of them each word is, of shape (words,)."""
         self._codes_and_end = np.append(self.codes, NO_CODE)
@@ -141,7 +141,7 @@ def attend(context: ReadText, cue: frozenset[str], reading: Reading) -> Floats:
     """Return each sentence's share of attention, aligned with the context's; the shares sum to 1."""
     if not len(context):
         return np.zeros(0)
-    codes = codes_of_all(cue)
+    codes = codes_of(cue)
     known, there = context.find(codes)
     shared = context.sums(known * context.worth**2)
     unknown = codes[~there]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import blake2b
@@ -18,15 +18,13 @@ from .quantities import Quantity, levels, quantities
 Codes = NDArray[np.int64]
 
 
-def codes_of(words: Iterable[str]) -> Codes:
-    """Return a number for each word, in the order of the words; odd where it names a group of kindred words."""
-    return np.array([_code(word) for word in words], dtype=np.int64)
-
-
 @lru_cache(maxsize=1 << 13)
-def codes_of_all(words: frozenset[str]) -> Codes:
-    """Return the numbers of words in the words' order, read-only: sums over them are the same in every process."""
-    codes = codes_of(sorted(words))
+def codes_of(words: frozenset[str]) -> Codes:
+    """Return a number for each word, in the words' order, read-only: sums over them are the same in every process.
+
+    It is odd where the word names a group of kindred words.
+    """
+    codes = np.array([_code(word) for word in sorted(words)], dtype=np.int64)
     codes.flags.writeable = False
     return codes
 
@@ -54,7 +52,7 @@ class Words:
     @cached_property
     def codes(self) -> Codes:
         """The numbers of its words, in the words' order."""
-        return codes_of_all(self.all)
+        return codes_of(self.all)
 
     @cached_property
     def all(self) -> frozenset[str]:
