@@ -155,6 +155,11 @@ class Completion:
     usage: Usage
 
 
+def estimated_tokens(*texts: str) -> int:
+    """Return how many tokens texts have together, for where no tokenizer counts."""
+    return -(-sum(map(len, texts)) // CHARACTERS_PER_TOKEN)
+
+
 def most_input_tokens(messages: Sequence[Message]) -> int:
     """Return how many tokens any tokenizer and chat template can make of ``messages``: at most one a byte."""
     said = sum(message.size for message in messages)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import math
 from typing import Any, Protocol, runtime_checkable
 
-from .base import CHARACTERS_PER_TOKEN, Completion, EndpointDown, LanguageModel, LanguageModelError, Request, Usage
+from .base import Completion, EndpointDown, LanguageModel, LanguageModelError, Request, Usage, estimated_tokens
 
 
 @runtime_checkable
@@ -59,9 +58,7 @@ class ClientModel(LanguageModel):
         """Return the server's count, or an estimate where it gives none."""
         if counted is not None:
             return Usage(counted.prompt_tokens, counted.completion_tokens, None)
-        size_in = sum(len(message.text) for message in request.messages)
-        given, said = (math.ceil(size / CHARACTERS_PER_TOKEN) for size in (size_in, len(text)))
-        return Usage(given, said, None)
+        return Usage(estimated_tokens(*(m.text for m in request.messages)), estimated_tokens(text), None)
 
 
 def as_model(given: LanguageModel | Client, name: str | None = None) -> LanguageModel:

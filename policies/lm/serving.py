@@ -13,8 +13,8 @@ from uuid import uuid4
 import numpy as np
 from aiohttp import web
 
-from .base import Embedder, LanguageModel, LanguageModelError, Request, Usage, to_json
-from .wire import ApiError, Chat, Embeddings, Json, Reply, read_request, tokens
+from .base import Embedder, LanguageModel, LanguageModelError, Request, Usage, estimated_tokens, to_json
+from .wire import ApiError, Chat, Embeddings, Json, Reply, read_request
 
 GRACE_SECONDS = 5.0
 """What requests that have arrived are given to finish when the server ends."""
@@ -115,7 +115,7 @@ class _Api:
         completion = await model.complete(Request(body.conversation, role="reply", json_mode=body.json_mode))
         text, finish = body.shaped(completion.text)
         n = body.n or 1
-        usage = Usage(completion.usage.input_tokens, tokens(text) * n)
+        usage = Usage(completion.usage.input_tokens, estimated_tokens(text) * n)
         reply = Reply(f"chatcmpl-{uuid4().hex}", int(self.served.clock()), model.name, text, finish, n, usage)
         if not body.stream:
             return web.json_response(reply.whole())
@@ -132,7 +132,7 @@ class _Api:
         coded = body.encoding_format == "base64"
         vectors = [base64.b64encode(row.tobytes()).decode() if coded else row.tolist() for row in rows]
         data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)]
-        tokens_in = sum(map(tokens, body.input))
+        tokens_in = sum(map(estimated_tokens, body.input))
         usage = {"prompt_tokens": tokens_in, "total_tokens": tokens_in}
         return web.json_response({"object": "list", "data": data, "model": name, "usage": usage})
 

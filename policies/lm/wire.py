@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from ..replies import ReplyError, read_json_object
-from .base import CHARACTERS_PER_TOKEN, Message, Usage
+from .base import CHARACTERS_PER_TOKEN, Message, Usage, estimated_tokens
 from .schemas import SchemaError, fit
 
 MOST_CHOICES = 16
@@ -151,7 +151,7 @@ class Chat(_Body):
         for stop in self.stop or ():
             text = text.split(stop, 1)[0]
         longest = self.max_completion_tokens or self.max_tokens
-        if longest is not None and tokens(text) > longest:
+        if longest is not None and estimated_tokens(text) > longest:
             return text[: longest * CHARACTERS_PER_TOKEN], "length"
         return text, "stop"
 
@@ -179,11 +179,6 @@ class Embeddings(_Body):
     input: Annotated[list[str], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS), BeforeValidator(_listed)]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: int | None = None
-
-
-def tokens(text: str) -> int:
-    """Return how many tokens a text counts as."""
-    return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,16 +25,11 @@ class BuiltinMemory:
 
     def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
         """Start empty."""
-        self._policy = policy
+        self.policy = policy
         self._model = model
         self._index = VectorIndex(embedder)
         self._state = MemoryState()
         self._changing = asyncio.Lock()
-
-    @property
-    def policy(self) -> MemoryPolicy:
-        """The policy that it runs under."""
-        return self._policy
 
     async def observe(self, messages: Sequence[Message]) -> list[MemoryEvent]:
         """Take in messages that were exchanged; return the writes that this set off, none or one."""
@@ -49,7 +44,7 @@ class BuiltinMemory:
 
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query`` and the buffer, as far as they fit into ``tokens``."""
-        policy, state = self._policy, self._state
+        policy, state = self.policy, self._state
         everything = Context((), state.buffer, policy.prompts.reply)
         if policy.prompts.reply is not None:
             best: Sequence[int] = range(len(state.entries))[::-1]
@@ -85,7 +80,7 @@ class BuiltinMemory:
     async def adopt(self, policy: MemoryPolicy) -> None:
         """Go on under a rewritten policy; what is remembered stays."""
         async with self._changing:
-            self._policy = policy
+            self.policy = policy
 
     async def forget(self, what: Callable[[str], bool]) -> int:
         """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many."""
@@ -102,7 +97,7 @@ class BuiltinMemory:
         """There is nothing to close."""
 
     async def _evict(self) -> list[MemoryEvent]:
-        policy, state = self._policy, self._state
+        policy, state = self.policy, self._state
         if policy.buffer_size is None or policy.update_every is None:
             return []
         full = len(state.buffer) >= policy.update_every + policy.buffer_size

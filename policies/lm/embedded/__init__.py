@@ -6,7 +6,7 @@ It is for quick starts, tests and optimizer research, not a stand-in for a real 
 
 from __future__ import annotations
 
-from ..base import CHARACTERS_PER_TOKEN, Completion, LanguageModel, Request, Usage
+from ..base import Completion, LanguageModel, Request, Usage, estimated_tokens
 from .reading import Reading
 from .tasks import read_and_reply
 
@@ -23,5 +23,5 @@ class EmbeddedModel(LanguageModel):
     async def complete(self, request: Request) -> Completion:
         """Return what the model makes of the request's messages, and of nothing else."""
         text = read_and_reply(request.messages, self._reading)
-        taken = sum(len(m.content) for m in request.messages)
-        return Completion(text, Usage(-(-taken // CHARACTERS_PER_TOKEN), -(-len(text) // CHARACTERS_PER_TOKEN)))
+        usage = Usage(estimated_tokens(*(m.content for m in request.messages)), estimated_tokens(text))
+        return Completion(text, usage)
