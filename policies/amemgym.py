@@ -14,6 +14,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
     "awe": {"write": {"mode": "facts"}, "store": "external"},
 }
 """What each of its agents is as a policy."""
+NUMBERS = {"update_bsz": "update_every", "local_length": "buffer_size", "top_k": "top_k"}
 ORACLE = "awi-hack"
 EVOLVING: Mapping[str, str] = {"awi-evolve": "awi", "rag-evolve": "awe", "mem0-evolution": "awe"}
 """Its agents that rewrite their own prompts, and what they are otherwise."""
@@ -50,8 +51,7 @@ def policy_values(config: Mapping[str, Any]) -> dict[str, Any]:
     given = config.get("agent_config")
     if not isinstance(given, Mapping):
         raise ValueError("agent_config: missing")
-    names = {"update_bsz": "update_every", "local_length": "buffer_size"}
-    names |= {"top_k": "top_k"} if KINDS[kind]["store"] == "external" else {}
+    names = {name: ours for name, ours in NUMBERS.items() if name != "top_k" or KINDS[kind]["store"] == "external"}
     missing = [name for name in names if name not in given]
     if missing:
         raise ValueError(f"agent_config: lacks {', '.join(missing)}")
@@ -90,7 +90,7 @@ def agent_config(policy: MemoryPolicy, *, name: str, model: str) -> dict[str, An
     """Return the agent config that is nearest to a policy; its prompts and other numbers have no place there."""
     shape = {"write": {"mode": policy.write.mode}} | ({"store": policy.store} if policy.store else {})
     kind = next((kind for kind, known in KINDS.items() if known == shape), policy.label)
-    numbers = {"update_bsz": policy.update_every, "local_length": policy.buffer_size, "top_k": policy.top_k}
+    numbers = {theirs: getattr(policy, ours) for theirs, ours in NUMBERS.items()}
     numbers |= {"enable_llm_mem_policy": policy.write.mode == "facts"} if policy.store == "external" else {}
     evolving = _evolution_config(policy)
     if evolving:
@@ -112,8 +112,8 @@ def _evolution_config(policy: MemoryPolicy) -> dict[str, Any]:
     if evolution is None:
         return {}
     profile = policy.write.mode == "profile"
-    feedback = ["vanilla_question_only" if evolution.feedback == "question_only" else "vanilla"]
-    feedback += ["with_answer"] * evolution.ground_truth + ["with_exposed_states"] * evolution.exposed_states
+    given = evolution.model_dump()
+    feedback = [name for name, said in FEEDBACK.items() if said.items() <= given.items()]
     names = {"merge": "update_memory_prompt"}
     targets = [names.get(t, "memory_update_prompt" if profile else "fact_extraction_prompt") for t in evolution.targets]
     by_types = "guided_info_type" if evolution.guided else "info_type"

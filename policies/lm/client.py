@@ -51,14 +51,11 @@ class ClientModel(LanguageModel):
             raise (EndpointDown if down else LanguageModelError)(f"model {self._name}: {error}") from error
         if not reply.choices:
             raise LanguageModelError(f"model {self._name}: the reply holds no choice")
-        text = reply.choices[0].message.content or ""
-        return Completion(text, self._usage(request, text, reply.usage))
-
-    def _usage(self, request: Request, text: str, counted: Any) -> Usage:
-        """Return the server's count, or an estimate where it gives none."""
+        text, counted = reply.choices[0].message.content or "", reply.usage
         if counted is not None:
-            return Usage(counted.prompt_tokens, counted.completion_tokens, None)
-        return Usage(estimated_tokens(*(m.text for m in request.messages)), estimated_tokens(text), None)
+            return Completion(text, Usage(counted.prompt_tokens, counted.completion_tokens, None))
+        input_tokens = estimated_tokens(*(message.text for message in request.messages))
+        return Completion(text, Usage(input_tokens, estimated_tokens(text), None))
 
 
 def as_model(given: LanguageModel | Client, name: str | None = None) -> LanguageModel:

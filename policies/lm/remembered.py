@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 from .base import Completion, LanguageModel, Ledger, Request, Wrapper, to_json
 from .cache import ResponseCache, cache_key
@@ -26,7 +25,9 @@ class Remembered(Wrapper):
 
     async def complete(self, request: Request) -> Completion:
         """Return the reply that is known, or ask the inner model."""
-        key = cache_key(self._where, request.repeat, _body(request))
+        settings = to_json([request.json_mode, request.temperature, request.max_tokens])
+        body = [settings, *(message.encoded for message in request.messages)]
+        key = cache_key(self._where, request.repeat, body)
         known = self._cache.get(key)
         if known is not None:
             self.ledger.add(request.role, known.usage)
@@ -56,10 +57,3 @@ class Remembered(Wrapper):
         del self._under_way[key]
         if not done.cancelled():
             done.exception()  # else asyncio complains of an error that no caller waits for
-
-
-def _body(request: Request) -> Iterator[bytes]:
-    """Return everything that a reply depends on, piece by piece."""
-    yield to_json([request.json_mode, request.temperature, request.max_tokens])
-    for message in request.messages:
-        yield message.encoded

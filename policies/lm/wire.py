@@ -88,10 +88,6 @@ class _Message(_Body):
     function_call: _Refused = None
     audio: _Refused = None
 
-    def as_message(self) -> Message:
-        text = "".join(part.text for part in self.content)
-        return Message("system" if self.role == "developer" else self.role, text)
-
 
 class _Named(_Body):
     form: Annotated[Json, Field(alias="schema")]
@@ -138,7 +134,9 @@ class Chat(_Body):
     @property
     def conversation(self) -> tuple[Message, ...]:
         """The messages."""
-        return tuple(message.as_message() for message in self.messages)
+        texts = ("".join(part.text for part in message.content) for message in self.messages)
+        roles = ("system" if message.role == "developer" else message.role for message in self.messages)
+        return tuple(map(Message, roles, texts))
 
     @property
     def json_mode(self) -> bool:
