@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, PlainValidator, TypeAdapter
 
 from ..policies.assistant import ContextUse, added
 from ..policies.lm import CallRole, Ledger, Spend
@@ -22,6 +24,26 @@ STAGE_FIGURES = ("accuracy", "memory_score", *FAILURE_KINDS)
 UNSCORED = Estimate(math.nan, math.nan, math.nan, 0)
 
 
+def json_number(value: float) -> float | None:
+    """Return a figure with six digits; None, JSON's null, for NaN."""
+    return None if math.isnan(value) else round(value, 6)
+
+
+def from_json_number(value: float | None) -> float:
+    """Read what ``json_number`` gave."""
+    return math.nan if value is None else value
+
+
+def _chain_json(chain: Chain) -> dict[str, Any]:
+    return {"seconds": json_number(chain.seconds), "calls": chain.calls}
+
+
+LedgerField = Annotated[
+    Ledger, PlainValidator(Ledger.from_json), PlainSerializer(Ledger.as_json, return_type=dict[str, Any])
+]
+Figure = Annotated[float, BeforeValidator(from_json_number), PlainSerializer(json_number)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """The figures of one policy's evaluation; scores are higher the better, and NaN where nothing was scored.
@@ -36,21 +58,21 @@ class Summary:
     """Whether the policy knows what will be asked: an upper limit, nothing to ship."""
     compat: tuple[str, ...] = ()
     """Defects of the reference that are reproduced, by name."""
-    accuracy: float = math.nan
+    accuracy: Figure = math.nan
     """Mean over groups and stages, in [0, 1]; so are ``floor`` and ``ceiling``."""
-    floor: float = math.nan
+    floor: Figure = math.nan
     """Accuracy without any memory; the dialogue's is chance."""
-    ceiling: float = math.nan
+    ceiling: Figure = math.nan
     """Accuracy with exactly what is needed; the dialogue's is the upper bound."""
     memory_score: Estimate = UNSCORED
     """Mean over groups, 0 at the floor and 1 at the ceiling."""
-    shares: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(FAILURE_KINDS, math.nan))
+    shares: Mapping[str, Figure] = field(default_factory=lambda: dict.fromkeys(FAILURE_KINDS, math.nan))
     """Of all answers, those lost in each kind of failure; with accuracy they sum to 1."""
-    stages: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: dict.fromkeys(STAGE_FIGURES, ()))
+    stages: Mapping[str, tuple[Figure, ...]] = field(default_factory=lambda: dict.fromkeys(STAGE_FIGURES, ()))
     """``STAGE_FIGURES`` at each stage, means over groups."""
-    by_group: Mapping[str, float] = field(default_factory=dict)
+    by_group: Mapping[str, Figure] = field(default_factory=dict)
     """Memory score of each group whose episode is complete."""
-    reworded_by_group: Mapping[str, float] = field(default_factory=dict)
+    reworded_by_group: Mapping[str, Figure] = field(default_factory=dict)
     """The same when each check is asked in other words; empty where nothing was asked so."""
     unscored: int = 0
     """Stages of groups whose ceiling is hardly above the floor, so that they have no memory score."""
@@ -60,13 +82,13 @@ class Summary:
     """Writes that could not be read, and left memory as it was."""
     failed_rewrites: int = 0
     """Prompts rewritten by the policy itself that could not be read, and stayed as they were."""
-    spend: Ledger = field(default_factory=Ledger)
-    per_turn: TurnCost | None = None
+    spend: LedgerField = field(default_factory=Ledger)
+    per_turn: Annotated[TurnCost, PlainSerializer(TurnCost.as_json)] | None = None
     """None where nobody replied, as in replayed talks."""
     context: Mapping[CallRole, ContextUse] = field(default_factory=dict)
     """What memory put before the model, by what the calls were for."""
-    wall_s: float = 0.0
-    critical_path: Chain = NO_CALLS
+    wall_s: Figure = 0.0
+    critical_path: Annotated[Chain, PlainSerializer(_chain_json)] = NO_CALLS
     failures: Mapping[str, str] = field(default_factory=dict)
     """Why episodes failed, by group; these have no score."""
     extras: Mapping[str, Any] = field(default_factory=dict)
@@ -122,81 +144,24 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values: NaN is null, figures have six digits."""
-        return {
-            "policy": self.policy,
-            "key": self.key,
-            "oracle": self.oracle,
-            "compat": list(self.compat),
-            "groups": self.groups,
-            "accuracy": json_number(self.accuracy),
-            "floor": json_number(self.floor),
-            "ceiling": json_number(self.ceiling),
-            **score_json(self.memory_score),
-            "shares": {share: json_number(value) for share, value in self.shares.items()},
-            "stages": {figure: [json_number(value) for value in series] for figure, series in self.stages.items()},
-            "by_group": {group: json_number(value) for group, value in self.by_group.items()},
-            "reworded": json_number(self.reworded.mean),
-            "reworded_by_group": {group: json_number(value) for group, value in self.reworded_by_group.items()},
-            "unscored": self.unscored,
-            "unparsable": self.unparsable,
-            "failed_writes": self.failed_writes,
-            "failed_rewrites": self.failed_rewrites,
-            "spend": self.spend.as_json(),
-            "per_turn": None if self.per_turn is None else self.per_turn.as_json(),
-            "cost_usd": self.spend.total.cost_usd,
-            "context": {role: asdict(use) for role, use in self.context.items()},
-            "wall_s": json_number(self.wall_s),
-            "critical_path": {"seconds": json_number(self.critical_path.seconds), "calls": self.critical_path.calls},
-            "failures": dict(self.failures),
-            "extras": dict(self.extras),
-        }
+        values: dict[str, Any] = _SUMMARY.dump_python(self, mode="json", exclude={"memory_score"})
+        cost, reworded = self.spend.total.cost_usd, json_number(self.reworded.mean)
+        return values | score_json(self.memory_score) | {"groups": self.groups, "reworded": reworded, "cost_usd": cost}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Summary:
         """Read what ``as_json`` gave."""
-        by_group = {group: from_json_number(value) for group, value in values["by_group"].items()}
         mean, low, high = map(from_json_number, (values["memory_score"], *values["interval"]))
-        known = sum(not math.isnan(value) for value in by_group.values())
-        return cls(
-            policy=values["policy"],
-            key=values["key"],
-            oracle=values["oracle"],
-            compat=tuple(values["compat"]),
-            accuracy=from_json_number(values["accuracy"]),
-            floor=from_json_number(values["floor"]),
-            ceiling=from_json_number(values["ceiling"]),
-            memory_score=Estimate(mean, low, high, known),
-            shares={share: from_json_number(value) for share, value in values["shares"].items()},
-            stages={figure: tuple(map(from_json_number, series)) for figure, series in values["stages"].items()},
-            by_group=by_group,
-            reworded_by_group={g: from_json_number(v) for g, v in values["reworded_by_group"].items()},
-            unscored=values["unscored"],
-            unparsable=values["unparsable"],
-            failed_writes=values["failed_writes"],
-            failed_rewrites=values["failed_rewrites"],
-            spend=Ledger.from_json(values["spend"]),
-            per_turn=None if values["per_turn"] is None else TurnCost(**values["per_turn"]),
-            context={role: ContextUse(**use) for role, use in values["context"].items()},
-            wall_s=values["wall_s"],
-            critical_path=Chain(**values["critical_path"]),
-            failures=values["failures"],
-            extras=values["extras"],
-        )
+        known = sum(value is not None for value in values["by_group"].values())
+        return _SUMMARY.validate_python({**values, "memory_score": Estimate(mean, low, high, known)})
 
 
-def json_number(value: float) -> float | None:
-    """Return a figure with six digits; None, JSON's null, for NaN."""
-    return None if math.isnan(value) else round(value, 6)
+_SUMMARY = TypeAdapter(Summary)
 
 
 def score_json(score: Estimate) -> dict[str, Any]:
     """Return a memory score and its interval as plain JSON values."""
     return {"memory_score": json_number(score.mean), "interval": [json_number(score.low), json_number(score.high)]}
-
-
-def from_json_number(value: float | None) -> float:
-    """Read what ``json_number`` gave."""
-    return math.nan if value is None else value
 
 
 def _as_counted(evaluation: Evaluation) -> Ledger:
