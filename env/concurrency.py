@@ -48,13 +48,8 @@ async def side_by_side(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) -> tuple[T, U]:
     """Return both results; when one raises, end the other and raise that."""
-    first_child, second_child = start(first), start(second)
-    try:
-        first_result, second_result = await asyncio.gather(first_child.task, second_child.task)
-    except BaseException:
-        await end([first_child, second_child])
-        raise
-    join(first_child.context, second_child.context)
+    several: list[Coroutine[Any, Any, Any]] = [first, second]
+    first_result, second_result = await side_by_side(several)
     return first_result, second_result
 
 

@@ -195,7 +195,3 @@ async def _play(track: Track, task: Task, policy: MemoryPolicy, cast: Cast) -> E
         return await rollout.run()
     finally:
         await rollout.aclose()
-
-
-def _comparable(episode: Episode) -> object:
-    return json.dumps(episode.as_json(), sort_keys=True)

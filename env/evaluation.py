@@ -73,7 +73,7 @@ class Evaluation:
 
     def stage_means(self, name: str) -> list[float]:
         """Return the mean over groups for each stage; ``name`` as in ``mean``, or ``memory_score``."""
-        return by_stage({score.group: score for score in self.groups}, name)
+        return by_stage(self.groups, name)
 
 
 def mean_over_groups(groups: Sequence[GroupScore], scores: Sequence[float]) -> Estimate:
@@ -125,7 +125,12 @@ class Evaluator:
         episodes, (problems, ledger) = await both(
             self._run(policy, tasks, rollouts, stages, done), self._find_bounds(tasks)
         )
-        episodes = [_without_bounds(episode, problems.get(episode.task)) for episode in episodes]
+        episodes = [
+            replace(episode, failure=f"bounds: {problems[episode.task]}")
+            if episode.failure is None and episode.task in problems
+            else episode
+            for episode in episodes
+        ]
         known = {task.id: self._bounds[task.id] for task in tasks if task.id in self._bounds}
         settled, bounds = self.track.settle(tasks, episodes, known)
         reworded = _reworded(settled)
@@ -160,7 +165,9 @@ class Evaluator:
     ) -> list[Rollout]:
         rollouts: list[Rollout] = []
         for task in tasks:
-            replay = None if replays is None else _replay_of(task, replays)
+            if replays is not None and task.id not in replays:
+                raise RecordError(f"{task.id}: no episode is recorded; there are {len(replays)} others")
+            replay = None if replays is None else replays[task.id]
             under_way = self._under_way.get((policy.key, task.id))
             after = rollouts[-1] if rollouts else None
             rollouts.append(under_way or self.track.begin(task, policy, self.cast, replay=replay, after=after))
@@ -208,15 +215,11 @@ class Evaluator:
         async with self._finding:
             model = Metered(self.cast.assistant)
             new = [task for task in tasks if task.id not in self._bounds]
-            problems: dict[str, LanguageModelError] = {}
-            bounds_or_errors = await side_by_side(
-                self._find_bounds_of(task, replace(self.cast, assistant=model)) for task in new
-            )
-            for task, bounds in zip(new, bounds_or_errors, strict=True):
-                if isinstance(bounds, LanguageModelError):
-                    problems[task.id] = bounds
-                else:
-                    self._bounds[task.id] = bounds
+            cast = replace(self.cast, assistant=model)
+            found = await side_by_side(self._find_bounds_of(task, cast) for task in new)
+            by_task = {task.id: bounds for task, bounds in zip(new, found, strict=True)}
+            self._bounds |= {task: bounds for task, bounds in by_task.items() if isinstance(bounds, Bounds)}
+            problems = {task: error for task, error in by_task.items() if isinstance(error, LanguageModelError)}
             return problems, model.ledger
 
     async def _find_bounds_of(self, task: Task, cast: Cast) -> Bounds | LanguageModelError:
@@ -253,16 +256,3 @@ def _reworded(episodes: Sequence[Episode]) -> list[Episode]:
         replace(episode, stages=tuple(replace(stage, marks=stage.reworded) for stage in episode.stages))
         for episode in episodes
     ]
-
-
-def _replay_of(task: Task, replays: Mapping[str, Episode]) -> Episode:
-    if task.id not in replays:
-        raise RecordError(f"{task.id}: no episode is recorded; there are {len(replays)} others")
-    return replays[task.id]
-
-
-def _without_bounds(episode: Episode, problem: LanguageModelError | None) -> Episode:
-    """Return the episode as failed when its bounds could not be found."""
-    if problem is None or episode.failure is not None:
-        return episode
-    return replace(episode, failure=f"bounds: {problem}")

@@ -7,20 +7,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from ..data.task import Check, Fact, Task, checks_at
 from ..policies.assistant import Assistant
-from ..policies.lm import EndpointDown, LanguageModel, LanguageModelError, Message, Metered, MeteredEmbedder, Request
-from ..policies.lm.base import merged
+from ..policies.lm import LanguageModel, Message, Request
 from ..policies.memory import MemoryEvent
 from ..policies.policy import MemoryPolicy
 from .concurrency import both, side_by_side
 from .episode import Bounds, Episode, Event, Mark, RecordError, StageRecord, read_heard
+from .rollout import AssistantRollout, TaskT
 from .scoring import LEAST_HEADROOM
 from .track import Cast, FactPrompt, Rollout
-
-TaskT = TypeVar("TaskT", bound=Task)
 
 
 class ReadingTrack(ABC, Generic[TaskT]):
@@ -141,50 +139,27 @@ class ReadingTrack(ABC, Generic[TaskT]):
         return {}
 
 
-class ReadingRollout(Generic[TaskT]):
+class ReadingRollout(AssistantRollout[TaskT]):
     """One episode under way."""
 
     def __init__(self, track: ReadingTrack[TaskT], task: TaskT, policy: MemoryPolicy, cast: Cast) -> None:
         """Begin with the first stage."""
-        self._track, self._task, self._policy = track, task, policy
-        self._model, self._embedder = Metered(cast.assistant), MeteredEmbedder(cast.embedder)
-        self._reworded = cast.reworded
-        own = policy.with_hints(track.hints(task))
-        self._assistant = cast.assistant_under(own, self._model, self._embedder)
-        self._records: list[StageRecord] = []
-        self._failure: str | None = None
+        super().__init__(task, policy, cast, track.hints(task))
+        self._track = track
 
-    async def run(self, stages: int | None = None) -> Episode:
-        """Go on until this many stages are over, as ``Rollout`` has it."""
-        end = self._task.stages if stages is None else min(stages, self._task.stages)
-        try:
-            while self._failure is None and len(self._records) < end:
-                self._records.append(await self._stage(len(self._records)))
-        except EndpointDown:
-            raise
-        except LanguageModelError as error:
-            self._failure = str(error)
-        return Episode(
-            self._task.id,
-            self._policy.key,
-            tuple(self._records),
-            merged([self._model.ledger, self._embedder.ledger]),
-            self._failure,
-            dict(self._assistant.uses),
-        )
-
-    async def aclose(self) -> None:
-        """Release the memory."""
-        await self._assistant.memory.aclose()
+    async def go_on(self, end: int) -> None:
+        """Let memory hear a stage, and ask what it remembers, until ``end`` of them are over."""
+        while len(self.records) < end:
+            self.records.append(await self._stage(len(self.records)))
 
     async def _stage(self, stage: int) -> StageRecord:
         events: list[Event] = []
-        for step, messages in enumerate(self._track.heard(self._task, stage)):
-            writes: list[MemoryEvent] = await self._assistant.memory.observe(messages)
+        for step, messages in enumerate(self._track.heard(self.task, stage)):
+            writes: list[MemoryEvent] = await self.assistant.memory.observe(messages)
             events += [Event(step, "observe", messages), *(Event(step, "write", write=write) for write in writes)]
-        asker, checks = await self._assistant.fork(), checks_at(self._task, stage)
-        queries = [(check, self._track.query(self._task, check)) for check in checks]
-        reworded = [(check, self._track.reworded(self._task, check)) for check in checks if self._reworded]
+        asker, checks = await self.assistant.fork(), checks_at(self.task, stage)
+        queries = [(check, self._track.query(self.task, check)) for check in checks]
+        reworded = [(check, self._track.reworded(self.task, check)) for check in checks if self.reworded]
         marks, again = await both(
             side_by_side(self._answer(asker, check, text) for check, text in queries),
             side_by_side(self._answer(asker, check, text) for check, text in reworded if text is not None),
@@ -193,5 +168,5 @@ class ReadingRollout(Generic[TaskT]):
 
     async def _answer(self, asker: Assistant, check: Check, text: str) -> Mark:
         raw = await asker.answer(text)
-        mark = self._track.mark(self._task, check, raw)
-        return replace(mark, recalled=self._track.recalled(self._task, check, mark))
+        mark = self._track.mark(self.task, check, raw)
+        return replace(mark, recalled=self._track.recalled(self.task, check, mark))

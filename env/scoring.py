@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -186,12 +186,11 @@ def _diagnose(scored: Sequence[_Scored]) -> Diagnosis:
     return Diagnosis(accuracy, write, read, utilisation, count)
 
 
-def by_stage(scores: Mapping[str, GroupScore], name: str) -> list[float]:
+def by_stage(scores: Sequence[GroupScore], name: str) -> list[float]:
     """Return the mean over groups of a stage's figure, for each stage."""
-    longest = max((len(score.stages) for score in scores.values()), default=0)
+    longest = max((len(score.stages) for score in scores), default=0)
     return [
-        nan_mean([value_of(score.stages[s], name) for score in scores.values() if s < len(score.stages)])
-        for s in range(longest)
+        nan_mean([value_of(score.stages[s], name) for score in scores if s < len(score.stages)]) for s in range(longest)
     ]
 
 

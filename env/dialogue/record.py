@@ -81,11 +81,7 @@ class PeriodRecord(StageRecord):
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         answers = [asdict(answer) | {"score": None if answer.gold is None else answer.score} for answer in self.answers]
-        probes = [
-            {"raw": p.raw, "values": None if p.values is None else dict(p.values), "right": dict(p.right)}
-            for p in self.probes
-        ]
-        return StageRecord.as_json(self) | {"answers": answers, "probes": probes}
+        return StageRecord.as_json(self) | {"answers": answers, "probes": [asdict(probe) for probe in self.probes]}
 
 
 @dataclass(frozen=True, slots=True)

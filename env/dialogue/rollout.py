@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from ...data.dialogue.scenario import Period, Question, Scenario
 from ...policies.assistant import Assistant
-from ...policies.lm import EndpointDown, LanguageModelError, Ledger, Message, Metered, MeteredEmbedder, Request
-from ...policies.lm.base import merged
+from ...policies.lm import Message, Request
 from ...policies.memory import MemoryEvent
 from ...policies.policy import MemoryPolicy
-from ..concurrency import Running, both, end, side_by_side, start
+from ..concurrency import Running, both, side_by_side, start
+from ..concurrency import end as end_all
 from ..episode import Episode, Event, Revision, StageRecord
+from ..rollout import AssistantRollout
 from ..track import Cast
 from .compat import guess_answers
 from .evolution import Exam, rewrite
@@ -27,21 +28,24 @@ from .protocol import (
     schema_hints,
     user_prompt,
 )
-from .record import Answer, PeriodRecord, Probe, Turn, answer_of, record_period
+from .record import Answer, Probe, Turn, answer_of, record_period
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Questioning:
     """A period's questions and probes, under way on a copy of the memory."""
 
+    events: tuple[Event, ...]
+    """Of the talk before."""
     assistant: Assistant
     answers: Running[tuple[Answer, ...]]
     probes: Running[tuple[Probe, ...]]
     reworded: Running[tuple[Answer, ...]]
     """Answers to the same questions in other words; none where they are not asked."""
+    revisions: tuple[Revision, ...] = ()
 
 
-class DialogueRollout:
+class DialogueRollout(AssistantRollout[Scenario]):
     """One episode under way, which can stop after any period and go on later.
 
     Off-policy, where there is a ``replay``: the assistant listens, and is questioned all the same. A period's
@@ -60,81 +64,34 @@ class DialogueRollout:
         guesses: random.Random | None = None,
     ) -> None:
         """Begin with the first period."""
-        self.replay = replay
-        self.guesses = guesses
-        self.scenario = scenario
-        self.policy = policy
-        self.protocol = protocol
-        self.model = Metered(cast.assistant)
-        self.user = Metered(cast.user)
-        self.embedder = MeteredEmbedder(cast.embedder)
-        own = policy.with_hints(schema_hints(scenario))
-        self.assistant = cast.assistant_under(own, self.model, self.embedder)
-        self._reworded = cast.reworded
-        self._records: list[PeriodRecord] = []
-        self._failure: str | None = None
+        super().__init__(scenario, policy, cast, schema_hints(scenario))
+        self.scenario, self.protocol = scenario, protocol
+        self.replay, self.guesses = replay, guesses
 
-    async def run(self, stages: int | None = None) -> Episode:
-        """Go on until this many periods are over, or all where there are fewer; return the episode so far.
-
-        A language model that fails for good ends the episode: its ``failure`` says why, and what was recorded until
-        then is kept. Raises BudgetExhausted when the budget ends it.
-        """
-        if self._failure is None:
-            whole = len(self.scenario.periods)
-            await self._go_on(whole if stages is None else min(stages, whole))
-        uses = dict(self.assistant.uses)
-        return Episode(self.scenario.id, self.policy.key, tuple(self._records), self._ledger(), self._failure, uses)
-
-    async def aclose(self) -> None:
-        """Release the memory."""
-        await self.assistant.memory.aclose()
-
-    async def _go_on(self, end: int) -> None:
-        talks: list[tuple[Event, ...]] = []
+    async def go_on(self, end: int) -> None:
+        """Talk and question until ``end`` periods are over; where a talk fails, the periods before are recorded."""
         exams: list[_Questioning] = []
-        revisions: list[tuple[Revision, ...]] = []
-        failures: list[str] = []
         try:
-            for p in range(len(self._records), end):
-                period = self.scenario.periods[p]
-                talks.append(
-                    await (self._talk(p, period) if self.replay is None else self._listen(self.replay.stages[p]))
+            with self.noting_failure():
+                for p in range(len(self.records), end):
+                    period = self.scenario.periods[p]
+                    talk = self._talk(p, period) if self.replay is None else self._listen(self.replay.stages[p])
+                    exams.append(await self._question(period, await talk))
+                    if self.policy.evolution is not None and self.protocol.evolves_after(p, self.scenario):
+                        exams[-1].revisions = await self._evolve(period, exams[-1])
+            for exam in exams:
+                record = record_period(
+                    self.scenario,
+                    len(self.records),
+                    events=exam.events,
+                    answers=await exam.answers.result(),
+                    probes=await exam.probes.result(),
+                    reworded=await exam.reworded.result(),
+                    revisions=exam.revisions,
                 )
-                exams.append(await self._question(period))
-                evolves = self.policy.evolution is not None and self.protocol.evolves_after(p, self.scenario)
-                revisions.append(await self._evolve(period, exams[-1]) if evolves else ())
-        except BaseException as error:
-            if not _ends_one_episode(error):
-                await _end(exams)
-                raise
-            failures.append(str(error))
-            revisions += [()] * (len(exams) - len(revisions))
-        try:
-            for events, exam, revised in zip(talks, exams, revisions, strict=True):
-                answers, probes = await exam.answers.result(), await exam.probes.result()
-                reworded = await exam.reworded.result()
-                self._records.append(
-                    record_period(
-                        self.scenario,
-                        len(self._records),
-                        events=events,
-                        answers=answers,
-                        probes=probes,
-                        reworded=reworded,
-                        revisions=revised,
-                    )
-                )
-        except LanguageModelError as error:
-            if not _ends_one_episode(error):
-                raise
-            failures.insert(0, str(error))
+                self.records.append(record)
         finally:
-            await _end(exams)
-        self._failure = failures[0] if failures else None
-
-    def _ledger(self) -> Ledger:
-        return merged([self.model.ledger, self.user.ledger, self.embedder.ledger])
+            await end_all([running for exam in exams for running in (exam.answers, exam.probes, exam.reworded)])
 
     async def _talk(self, p: int, period: Period) -> tuple[Event, ...]:
         events: list[Event] = []
@@ -164,9 +121,10 @@ class DialogueRollout:
         completion = await self.user.complete(Request((Message("user", prompt),), role="user", temperature=0.2))
         return completion.text.strip()
 
-    async def _question(self, period: Period) -> _Questioning:
+    async def _question(self, period: Period, events: tuple[Event, ...]) -> _Questioning:
         assistant = await self.assistant.fork()
         return _Questioning(
+            events,
             assistant,
             start(self._answers(period, assistant)),
             start(self._probes(period, assistant)),
@@ -179,7 +137,7 @@ class DialogueRollout:
         return tuple(answers) if self.guesses is None else guess_answers(answers, questions, self.guesses)
 
     async def _answers_reworded(self, period: Period, assistant: Assistant) -> tuple[Answer, ...]:
-        questions, template = self.scenario.qas if self._reworded else (), self.protocol.templates.answer_reworded
+        questions, template = self.scenario.qas if self.reworded else (), self.protocol.templates.answer_reworded
         return tuple(await side_by_side(self._answer(question, period, assistant, template) for question in questions))
 
     async def _probes(self, period: Period, assistant: Assistant) -> tuple[Probe, ...]:
@@ -228,13 +186,3 @@ async def rollout(
 
 def _written(step: int, writes: Sequence[MemoryEvent]) -> list[Event]:
     return [Event(step, "write", write=write) for write in writes]
-
-
-async def _end(exams: Sequence[_Questioning]) -> None:
-    """Cancel what is under way and wait until it is gone."""
-    await end([running for exam in exams for running in (exam.answers, exam.probes, exam.reworded)])
-
-
-def _ends_one_episode(error: BaseException) -> bool:
-    """Tell a failed call, which is data, from the end of everything."""
-    return isinstance(error, LanguageModelError) and not isinstance(error, EndpointDown)

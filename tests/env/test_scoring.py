@@ -224,13 +224,13 @@ def test_a_reply_that_cannot_be_read_is_counted() -> None:
 
 
 def test_means_by_stage_are_over_the_groups_that_have_it() -> None:
-    scores = {
-        "ann": GroupScore("ann", (stage_score(0.5, 0.25, 0.75), stage_score(0.7, 0.25, 1.0))),
-        "ben": GroupScore("ben", (stage_score(0.2, 0.2, 0.6),)),
-    }
+    scores = [
+        GroupScore("ann", (stage_score(0.5, 0.25, 0.75), stage_score(0.7, 0.25, 1.0))),
+        GroupScore("ben", (stage_score(0.2, 0.2, 0.6),)),
+    ]
     assert by_stage(scores, "accuracy") == pytest.approx([0.35, 0.7])
     assert by_stage(scores, "memory_score") == pytest.approx([0.25, 0.6])
-    assert by_stage({}, "write") == []
+    assert by_stage([], "write") == []
 
 
 def test_a_stages_figures_have_names() -> None:

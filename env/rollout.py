@@ -1,0 +1,57 @@
+"""What every track's rollouts share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from ..data.task import Task
+from ..policies.lm import EndpointDown, LanguageModelError, Metered, MeteredEmbedder
+from ..policies.lm.base import merged
+from ..policies.policy import MemoryPolicy
+from .episode import Episode, StageRecord
+from .track import Cast
+
+TaskT = TypeVar("TaskT", bound=Task)
+
+
+class AssistantRollout(ABC, Generic[TaskT]):
+    """One episode under way: an assistant under a policy, whose calls are counted, and what was recorded so far."""
+
+    def __init__(self, task: TaskT, policy: MemoryPolicy, cast: Cast, hints: Mapping[str, str]) -> None:
+        """Begin with the first stage."""
+        self.task, self.policy, self.reworded = task, policy, cast.reworded
+        self.model, self.user = Metered(cast.assistant), Metered(cast.user)
+        self.embedder = MeteredEmbedder(cast.embedder)
+        self.assistant = cast.assistant_under(policy.with_hints(hints), self.model, self.embedder)
+        self.records: list[StageRecord] = []
+        self._failure: str | None = None
+
+    async def run(self, stages: int | None = None) -> Episode:
+        """Go on until this many stages are over, as ``Rollout`` has it."""
+        if self._failure is None:
+            with self.noting_failure():
+                await self.go_on(self.task.stages if stages is None else min(stages, self.task.stages))
+        ledger = merged([self.model.ledger, self.user.ledger, self.embedder.ledger])
+        uses = dict(self.assistant.uses)
+        return Episode(self.task.id, self.policy.key, tuple(self.records), ledger, self._failure, uses)
+
+    @abstractmethod
+    async def go_on(self, end: int) -> None:
+        """Record stages until ``end`` of them are over."""
+
+    @contextmanager
+    def noting_failure(self) -> Iterator[None]:
+        """Note a call that fails for good as what ended the episode; what ends everything is raised."""
+        try:
+            yield
+        except EndpointDown:
+            raise
+        except LanguageModelError as error:
+            self._failure = str(error)
+
+    async def aclose(self) -> None:
+        """Release the memory."""
+        await self.assistant.memory.aclose()
