@@ -9,6 +9,7 @@ from typing import Any
 
 from ....policies.policy import MemoryPolicy
 from ...statistics import nan_mean
+from ...summary import json_number
 from ..rows.row import Row
 from ..rows.splits import RowSplits
 from .collect import CollectedEpisode
@@ -69,7 +70,7 @@ def data_card(
                 "name": name,
                 "kind": what,
                 "label": policy.label,
-                "memory_score": _number(nan_mean([e.memory_score for e in episodes if e.policy == key])),
+                "memory_score": json_number(nan_mean([e.memory_score for e in episodes if e.policy == key])),
                 "tasks": sum(e.policy == key and e.failure is None for e in episodes),
                 **_balance([row for row in rows if row.policy == key]),
                 "policy": policy.model_dump(mode="json", exclude_none=True),
@@ -118,7 +119,3 @@ def _lengths(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
 def _spread(sizes: Sequence[int]) -> dict[str, int]:
     last = len(sizes) - 1
     return {"median": sizes[last // 2], "p95": sizes[math.ceil(0.95 * last)], "most": sizes[-1]}
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 6)

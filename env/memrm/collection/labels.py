@@ -76,7 +76,9 @@ class Labeller:
         nothing is said of the fact, and the write is left out unless another fact is lost for certain.
         """
         writes = self._writes(episode)
-        chosen = writes if most is None or len(writes) <= most else _drawn(writes, most, rng)
+        chosen = writes
+        if most is not None and len(writes) > most:
+            chosen = sorted(rng.sample(writes, most), key=lambda write: write.number)
         async with self._lock:  # episodes are labelled in turn, so that the calls of each are known
             before = self._reader.calls
             labels = await side_by_side(self._labels(write) for write in chosen)
@@ -169,7 +171,3 @@ class Labeller:
 
 def _only(tells: Sequence[bool]) -> int | None:
     return tells.index(True) if sum(tells) == 1 else None
-
-
-def _drawn(writes: Sequence[_Write], most: int, rng: random.Random) -> list[_Write]:
-    return sorted(rng.sample(list(writes), most), key=lambda write: write.number)

@@ -16,11 +16,6 @@ PENALTY = 1.0
 """On the squared weights of the regression, beside the summed loss."""
 
 
-def majority(events: Sequence[MemoryEvent]) -> Floats:
-    """Return the same for all."""
-    return np.zeros(len(events))
-
-
 def length_ratio(events: Sequence[MemoryEvent]) -> Floats:
     """Return the new memory's characters per character of the old memory and the messages."""
     return np.array([_size(e.after) / max(1, _size(e.before) + _size(_said(e))) for e in events])

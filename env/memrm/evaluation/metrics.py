@@ -61,19 +61,15 @@ def is_covered(p_safe: Floats, threshold: float) -> NDArray[np.bool_]:
     return (p_safe >= threshold) | (p_safe <= 1 - threshold)
 
 
-def coverage(threshold: float) -> Metric:
-    """Return the metric: the share of writes with a sure score, in [0, 1]."""
-    return lambda p_safe, _: float(is_covered(p_safe, threshold).mean()) if len(p_safe) else math.nan
+def coverage(p_safe: Floats, harmful: Labels, *, threshold: float) -> float:
+    """Return the share of writes with a sure score, in [0, 1]; NaN of nothing."""
+    return float(is_covered(p_safe, threshold).mean()) if len(p_safe) else math.nan
 
 
-def accuracy_covered(threshold: float) -> Metric:
-    """Return the metric: accuracy among the writes with a sure score, in [0, 1]; NaN where there are none."""
-
-    def metric(p_safe: Floats, harmful: Labels) -> float:
-        sure = is_covered(p_safe, threshold)
-        return float(((p_safe < 0.5) == harmful)[sure].mean()) if sure.any() else math.nan
-
-    return metric
+def accuracy_covered(p_safe: Floats, harmful: Labels, *, threshold: float) -> float:
+    """Return the accuracy among the writes with a sure score, in [0, 1]; NaN where there are none."""
+    sure = is_covered(p_safe, threshold)
+    return float(((p_safe < 0.5) == harmful)[sure].mean()) if sure.any() else math.nan
 
 
 def bootstrap_samples(clusters: Sequence[str]) -> list[NDArray[np.intp]]:

@@ -44,7 +44,6 @@ def quality_on_rows(p_safe: Floats, rows: Sequence[Row], *, threshold: float = C
     events, groups = [row.event for row in kept], [row.group for row in kept]
     harmful = harmful_rows(kept)
     rivals = {
-        "majority": baselines.majority(events),
         "length ratio": baselines.length_ratio(events),
         "lexical overlap": baselines.lexical_overlap(events),
         "logistic regression": baselines.logistic_regression(events, harmful, groups),
@@ -64,7 +63,6 @@ def quality_on_memgym(p_safe: Floats, rows: Sequence[MemGymRow], *, threshold: f
     clusters = [row.trajectory_id or str(i) for i, row in enumerate(kept)]
     equal = [row.recorded_action.strip() == row.predicted_action.strip() for row in kept]
     rivals = {
-        "majority": np.zeros(len(kept)),
         "equal actions": np.array(equal, dtype=float),
         "perturbation": _by_name([row.perturbation for row in kept], harmful),
     }
@@ -95,9 +93,10 @@ def _quality(
         "ece": metrics.expected_calibration_error,
         "f1_safe": partial(metrics.f1, of_harmful=False),
         "f1_harmful": partial(metrics.f1, of_harmful=True),
-        "coverage": metrics.coverage(threshold),
-        "accuracy_covered": metrics.accuracy_covered(threshold),
+        "coverage": partial(metrics.coverage, threshold=threshold),
+        "accuracy_covered": partial(metrics.accuracy_covered, threshold=threshold),
     }
+    rivals = {"majority": np.zeros(len(p_safe)), **rivals}
     aurocs = {name: auroc(scores, harmful) for name, scores in rivals.items()}
     best = max(aurocs, key=lambda name: -math.inf if math.isnan(aurocs[name]) else aurocs[name])
     samples = metrics.bootstrap_samples(clusters)

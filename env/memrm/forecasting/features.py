@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -11,8 +11,6 @@ from ....policies.lm import Message
 from ....policies.memory import MemoryEvent
 from ..model.scoring import RewardModel
 from ..rows.retrievals import Retrieval
-
-ProbabilityOf = dict[MemoryEvent, float]
 
 
 class Features(NamedTuple):
@@ -33,13 +31,17 @@ class Features(NamedTuple):
 def features_of(retrievals: Sequence[Retrieval], reward: RewardModel) -> list[Features]:
     """Return the features of each retrieval; questions that need nothing known so far are left out."""
     needing = [retrieval for retrieval in retrievals if retrieval.needs]
-    events = list(dict.fromkeys(event for retrieval in needing for event in _events(retrieval)))
+    texts = ((r, text) for r in needing for text in chain.from_iterable(r.needs) if text not in r.buffered)
+    events = list(dict.fromkeys(_event(text, retrieval) for retrieval, text in texts))
     probability = dict(zip(events, reward.score(events).tolist(), strict=True))
     return [_features(retrieval, probability) for retrieval in needing]
 
 
-def _features(retrieval: Retrieval, probability: ProbabilityOf) -> Features:
-    present = [[_present(text, retrieval, probability) for text in texts] for texts in retrieval.needs]
+def _features(retrieval: Retrieval, probability: Mapping[MemoryEvent, float]) -> Features:
+    def is_there(text: str) -> float:
+        return 1.0 if text in retrieval.buffered else probability[_event(text, retrieval)]
+
+    present = [list(map(is_there, texts)) for texts in retrieval.needs]
     return Features(
         present=math.prod(newest for *_, newest in present),
         outdated=math.fsum(max(older, default=0.0) for *older, _ in present),
@@ -48,15 +50,6 @@ def _features(retrieval: Retrieval, probability: ProbabilityOf) -> Features:
         lines=len(retrieval.lines),
         buffer_words=retrieval.buffer_words,
     )
-
-
-def _present(text: str, retrieval: Retrieval, probability: ProbabilityOf) -> float:
-    return 1.0 if text in retrieval.buffered else probability[_event(text, retrieval)]
-
-
-def _events(retrieval: Retrieval) -> Iterator[MemoryEvent]:
-    texts = chain.from_iterable(retrieval.needs)
-    return (_event(text, retrieval) for text in texts if text not in retrieval.buffered)
 
 
 def _event(text: str, retrieval: Retrieval) -> MemoryEvent:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, ValidationError
+from tokenizers import Tokenizer
 
 from ....data.errors import MnemotuneError
 from ....data.record import Record, first_problem
 from .render import TEMPLATE
-from .tokens import Tokens, load_tokens
+from .tokens import Tokens
 
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
 CARD, ONNX = "memrm.json", "model.onnx"
@@ -69,12 +70,13 @@ def read_model_card(folder: Path) -> ModelCard:
     return card
 
 
-def read_tokens(folder: Path) -> Tokens:
-    """Read ``tokenizer.json``. Raises CheckpointError when it cannot be used."""
+def read_tokens(path: Path) -> Tokens:
+    """Read a ``tokenizer.json``. Raises CheckpointError when it cannot be used."""
     try:
-        return load_tokens(folder / TOKENIZER)
-    except ValueError as error:
-        raise CheckpointError(str(error)) from None
+        return Tokens(Tokenizer.from_file(str(path)))
+    except Exception as error:  # noqa: BLE001 - tokenizers raises plain Exception
+        problem = str(error) if isinstance(error, ValueError) else f"is not a tokenizer: {error}"
+        raise CheckpointError(f"{path}: {problem}") from None
 
 
 def read_config(path: Path) -> dict[str, object]:

@@ -13,10 +13,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..rows.row import Row, read_records, write_rows
-from .checkpoint import CheckpointError, ModelCard
+from .checkpoint import TOKENIZER, CheckpointError, ModelCard, read_tokens
 from .render import whole_prompt
 from .scoring import MemRM, Scores
-from .tokens import Ids, load_tokens
+from .tokens import Ids
 
 ADAPTER_FOLDER = "checkpoint-500"
 """Where the published repository keeps its adapter."""
@@ -82,25 +82,21 @@ def load_memgym(folder: Path, *, base: str | None = None, window: int = WINDOW) 
     place = inner if inner.is_dir() else folder
     model = load_adapter(place, base=base)
     named = base or str(model.peft_config["default"].base_model_name_or_path)
-    try:
-        tokens = load_tokens(_tokenizer_of(place, named))
-    except ValueError as error:
-        raise CheckpointError(str(error)) from None
-    card = ModelCard(window=window)
-    return MemRM(TransformersRunner(model, (tokens.safe, tokens.harmful)), tokens, card)
+    tokens = read_tokens(_tokenizer_of(place, named))
+    return MemRM(TransformersRunner(model, (tokens.safe, tokens.harmful)), tokens, ModelCard(window=window))
 
 
 def _tokenizer_of(place: Path, base: str) -> Path:
     for folder in (place, place.parent, Path(base)):
-        if (folder / "tokenizer.json").is_file():
-            return folder / "tokenizer.json"
+        if (folder / TOKENIZER).is_file():
+            return folder / TOKENIZER
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(hf_hub_download(base, "tokenizer.json"))
+        return Path(hf_hub_download(base, TOKENIZER))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise CheckpointError(f"{place}: has no tokenizer.json, and {base!r} none to be had: {error}") from None
+        raise CheckpointError(f"{place}: has no {TOKENIZER}, and {base!r} none to be had: {error}") from None
 
 
 def write_memgym(path: Path, rows: Iterable[Row]) -> None:

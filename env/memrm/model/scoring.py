@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....policies.memory import MemoryEvent
-from .checkpoint import ONNX, CheckpointError, ModelCard, read_model_card, read_tokens
+from .checkpoint import ONNX, TOKENIZER, CheckpointError, ModelCard, read_model_card, read_tokens
 from .render import statements, unreadable
 from .runner import Logits, Runner, padded
 from .tokens import Ids, Tokens
@@ -183,7 +183,7 @@ def load_memrm(checkpoint: Path | str = "tiny", *, torch: bool = False) -> MemRM
     ONNX runs it where the folder has it, unless ``torch`` is asked for. Raises CheckpointError when it cannot be used.
     """
     folder = folder_of(checkpoint)
-    card, tokens = read_model_card(folder), read_tokens(folder)
+    card, tokens = read_model_card(folder), read_tokens(folder / TOKENIZER)
     if (folder / ONNX).is_file() and not torch:
         from .onnx_runner import OnnxRunner  # imported late: onnxruntime takes a while
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -76,15 +75,3 @@ def train_tokens(texts: Iterable[str], *, size: int) -> Tokens:
     )
     tokenizer.train_from_iterator([*texts, answers], trainer)
     return Tokens(tokenizer)
-
-
-def load_tokens(path: Path) -> Tokens:
-    """Load ``tokenizer.json``. Raises ValueError when it cannot be used."""
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # noqa: BLE001 - tokenizers raises plain Exception
-        raise ValueError(f"{path}: is not a tokenizer: {error}") from None
-    try:
-        return Tokens(tokenizer)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None

@@ -92,13 +92,7 @@ def retrieval_log(
     ]
     score = None if math.isnan(memory_score) else memory_score
     return RetrievalLog(
-        group=task.group,
-        task=task.id,
-        policy=policy,
-        memory_score=score,
-        messages=messages,
-        lines=lines,
-        checks=rows,
+        group=task.group, task=task.id, policy=policy, memory_score=score, messages=messages, lines=lines, checks=rows
     )
 
 

@@ -25,13 +25,14 @@ from ..model.checkpoint import (
     CheckpointError,
     ModelCard,
     check_safetensors,
+    read_tokens,
     write_model_card,
 )
 from ..model.export import export_onnx
 from ..model.qwen3 import Qwen3, Qwen3Config
 from ..model.runner import padded
 from ..model.scoring import MemRM, batched, fit_calibration
-from ..model.tokens import Tokens, load_tokens, train_tokens
+from ..model.tokens import Tokens, train_tokens
 from ..model.torch_runner import TorchRunner
 from ..rows.row import Row
 from .examples import Example, Examples, card_before_calibration
@@ -134,7 +135,7 @@ def train_scratch(recipe: TrainingRecipe, examples: Examples, out: Path, *, resu
     out.mkdir(parents=True, exist_ok=True)
     goes_on = resume and (out / STATE).is_file()
     if goes_on:
-        tokens = load_tokens(out / TOKENIZER)
+        tokens = read_tokens(out / TOKENIZER)
     else:
         tokens = train_tokens((example.prompt.text for example in examples.train), size=spec.vocabulary)
         tokens.tokenizer.save(str(out / TOKENIZER))

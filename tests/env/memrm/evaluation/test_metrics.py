@@ -69,9 +69,9 @@ def test_f1_weighs_hits_against_misses_and_false_alarms() -> None:
 
 def test_coverage_counts_sure_scores_on_both_sides() -> None:
     p_safe, harmful = np.array([0.88, 0.12, 0.5, 0.95]), np.array([False, True, True, True])
-    assert coverage(0.88)(p_safe, harmful) == 0.75
-    assert accuracy_covered(0.88)(p_safe, harmful) == pytest.approx(2 / 3)
-    assert math.isnan(accuracy_covered(0.99)(p_safe, harmful))
+    assert coverage(p_safe, harmful, threshold=0.88) == 0.75
+    assert accuracy_covered(p_safe, harmful, threshold=0.88) == pytest.approx(2 / 3)
+    assert math.isnan(accuracy_covered(p_safe, harmful, threshold=0.99))
 
 
 def test_a_bootstrap_draws_whole_clusters() -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models
 
+from mnemotune.env.memrm.model.checkpoint import read_tokens
 from mnemotune.env.memrm.model.render import Prompt
-from mnemotune.env.memrm.model.tokens import Tokens, load_tokens, train_tokens
+from mnemotune.env.memrm.model.tokens import Tokens, train_tokens
 
 TEXTS = ["I moved to the coast.\nAnswer:", "Who said <pad> or Y?\nAnswer:"] * 5
 
@@ -40,7 +41,7 @@ def test_the_parts_are_tokenised_apart() -> None:
 def test_a_saved_tokenizer_is_the_same(tmp_path: Path) -> None:
     tokens = train_tokens(TEXTS, size=300)
     tokens.tokenizer.save(str(tmp_path / "tokenizer.json"))
-    assert load_tokens(tmp_path / "tokenizer.json").safe == tokens.safe
+    assert read_tokens(tmp_path / "tokenizer.json").safe == tokens.safe
 
 
 def test_a_tokenizer_without_the_answers_is_refused() -> None:
@@ -52,4 +53,4 @@ def test_what_is_no_tokenizer_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_text("{}")
     with pytest.raises(ValueError, match=r"tokenizer\.json: is not a tokenizer"):
-        load_tokens(path)
+        read_tokens(path)
