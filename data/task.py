@@ -55,27 +55,22 @@ class Task(Protocol):
     @property
     def id(self) -> str:
         """Distinct among all tasks of a run."""
-        ...
 
     @property
     def group(self) -> str:
         """The unit of splits, pairing and intervals: what tasks of one group share, they can leak to each other."""
-        ...
 
     @property
     def stages(self) -> int:
         """How many stages it has, at least 1; checks are asked at the end of each."""
-        ...
 
     @property
     def facts(self) -> Mapping[str, Fact]:
         """What has to be remembered, by id."""
-        ...
 
     @property
     def checks(self) -> Mapping[str, Check]:
         """What is asked, by id, in the order of stages."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,9 @@ class Rollout(Protocol):
         What fails for good ends the episode: its ``failure`` says why, and what was recorded until then is kept.
         Raises BudgetExhausted when the budget ends it, and EndpointDown when no call gets through.
         """
-        ...
 
     async def aclose(self) -> None:
         """Release what the episode holds; also when it is left before its end."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +62,28 @@ class Track(Protocol):
     @property
     def name(self) -> str:
         """What configs and commands call it."""
-        ...
 
     @property
     def noun(self) -> str:
         """What messages and tables call a group: a user, a customer, a repository."""
-        ...
 
     @property
     def stage_noun(self) -> str:
         """What messages and tables call a stage: a period, a step."""
-        ...
 
     @property
     def least_headroom(self) -> float | None:
         """Ceiling less floor below which a stage is unscored; None scores whatever is not zero, without a guard."""
-        ...
 
     @property
     def compat(self) -> AbstractSet[str]:
         """The defects of a reference implementation that are reproduced, by name; mostly none."""
-        ...
 
     def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
         """Return the tasks that a source names, those of ``groups`` where given; the same each time.
 
         Raises TaskError naming the source, the task and the field at fault.
         """
-        ...
 
     def begin(
         self,
@@ -107,62 +99,49 @@ class Track(Protocol):
         Where ``replay`` is given, memory hears what was heard there, instead of acting itself. ``after`` is the episode
         before, where they run one after another. Raises RecordError where ``replay`` is of another task.
         """
-        ...
 
     def in_turn(self, policy: MemoryPolicy) -> bool:
         """Tell whether episodes of a policy must run one after another, as each goes on where the last one ended."""
-        ...
 
     async def bounds(self, task: Task, cast: Cast) -> Bounds:
         """Find the floor and the ceiling of each check. Raises LanguageModelError when they cannot be had."""
-        ...
 
     def settle(
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
     ) -> tuple[Sequence[Episode], Mapping[str, Bounds]]:
         """Return episodes and bounds, by task, after all that depends on several of them together."""
-        ...
 
     def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
         """Return the most calls that one episode can take, those for its bounds left out."""
-        ...
 
     def bound_calls(self, task: Task) -> int:
         """Return the calls that a task's bounds take."""
-        ...
 
     def query(self, task: Task, check: Check) -> str:
         """Return how a check is put to the assistant, before which memory brings back what it can."""
-        ...
 
     def reworded(self, task: Task, check: Check) -> str | None:
         """Return how the sealed test also puts a check, which no proposer has seen; None where there is no such way."""
-        ...
 
     def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
         """Describe a failure, so that a proposer can learn from it: what was asked, what memory had met and held."""
-        ...
 
     def fact_prompts(self, task: Task, fact: Fact) -> Iterable[FactPrompt]:
         """Return the prompts that show whether a model knows a fact: in all of them, or else it is not certain.
 
         They need no memory: what the model is to read comes before each.
         """
-        ...
 
     def hints(self, task: Task) -> Mapping[str, str]:
         """Return what an oracle policy is told of the checks to come, by slot of its prompts."""
-        ...
 
     def replays(self, folder: Path) -> Mapping[str, Episode]:
         """Read recorded episodes, to be replayed, by task. Raises RecordError when there are none."""
-        ...
 
     def extras(
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
     ) -> Mapping[str, Any]:
         """Return further figures of an evaluation as JSON values; mostly none. Arguments are those of ``settle``."""
-        ...
 
 
 def most_calls(track: Track, tasks: Iterable[Task], policies: Iterable[MemoryPolicy], *, reworded: bool = False) -> int:

@@ -11,14 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..data.json_files import write_json
-from ..env.dialogue.generation import (
-    Generated,
-    GenerationProgress,
-    GenerationSetup,
-    expected_user_calls,
-    generate,
-    most_user_calls,
-)
+from ..env.dialogue.generation.generation import Generated, GenerationProgress, GenerationSetup, generate
+from ..env.dialogue.generation.plan import expected_user_calls, most_user_calls
 from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits, Metered
 from ..policies.lm.base import merged
 from ..policies.lm.cache import ResponseCache

@@ -14,7 +14,7 @@ import yaml
 from typer.testing import CliRunner
 
 from mnemotune.env.dialogue.compat import DEFECTS
-from mnemotune.env.dialogue.generation import GenerationPlan
+from mnemotune.env.dialogue.generation.plan import GenerationPlan
 from mnemotune.env.dialogue.generation.texts import GenerationTexts
 from mnemotune.optimizer.cli.app import app
 from mnemotune.optimizer.config import GenerationConfig, load_config, parse_config

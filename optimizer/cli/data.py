@@ -12,7 +12,7 @@ from rich.console import Console
 from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.sizes import SIZES, Size
 from ...data.json_files import write_json
-from ...env.dialogue.generation import GenerationProgress
+from ...env.dialogue.generation.generation import GenerationProgress
 from ...policies.lm import Ledger
 from ..config import Config, GenerationConfig
 from ..generate import Delivery, Order, make_users, parts_of

@@ -15,7 +15,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemotune.env.dialogue.generation import GenerationPlan
+from mnemotune.env.dialogue.generation.plan import GenerationPlan
 from mnemotune.env.dialogue.generation.texts import GenerationTexts
 from mnemotune.optimizer.config import Config, ConfigError, default_uri, dump_config, load_config, parse_config
 from mnemotune.policies.files import RetiredField, load_policy

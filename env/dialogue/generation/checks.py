@@ -53,22 +53,20 @@ class Opening:
 
 def check_person(reply: Reply) -> tuple[str, str]:
     """Return name and description."""
-    problems = Problems()
-    name = problems.text(reply.get("name"), '"name"', longest=LONGEST_NAME)
-    profile = problems.text(reply.get("profile"), '"profile"')
-    problems.refuse()
+    with Problems() as problems:
+        name = problems.text(reply.get("name"), '"name"', longest=LONGEST_NAME)
+        profile = problems.text(reply.get("profile"), '"profile"')
     return name, profile
 
 
 def check_drafts(reply: Reply, plan: GenerationPlan) -> list[Draft]:
     """Return the questions."""
-    problems = Problems()
-    listed = problems.items(reply.get("questions"), '"questions"')
-    if isinstance(reply.get("questions"), list) and len(listed) != plan.questions:
-        problems.append(f"there are {len(listed)} questions; {plan.questions} are wanted")
-    drafts = [_draft(item, f"question {q}", plan, problems) for q, item in enumerate(listed, 1)]
-    problems.distinct([draft.question for draft in drafts], "questions")
-    problems.refuse()
+    with Problems() as problems:
+        listed = problems.items(reply.get("questions"), '"questions"')
+        if isinstance(reply.get("questions"), list) and len(listed) != plan.questions:
+            problems.append(f"there are {len(listed)} questions; {plan.questions} are wanted")
+        drafts = [_draft(item, f"question {q}", plan, problems) for q, item in enumerate(listed, 1)]
+        problems.distinct([draft.question for draft in drafts], "questions")
     return drafts
 
 
@@ -100,42 +98,40 @@ def _choices(value: Any, where: str, plan: GenerationPlan, problems: Problems) -
 
 def check_merge(reply: Reply, drafts: Sequence[Draft]) -> dict[str, str]:
     """Return the new name of each info type."""
-    problems = Problems()
-    old = list(dict.fromkeys(name for draft in drafts for name in draft.infos))
-    renamed: dict[str, str] = {}
-    covered: list[str] = []
-    for key, names in reply.items():
-        new = problems.text(key, "a new info type", longest=LONGEST_NAME)
-        listed = [problems.text(n, f"{short(new)}: an old info type") for n in problems.items(names, short(new))]
-        if not listed and isinstance(names, list):
-            problems.append(f"{short(new)} stands for no info type")
-        covered += listed
-        renamed |= dict.fromkeys(listed, new)
-    problems.distinct(covered, "old info types")
-    problems.keys(covered, old, "old info types")
-    problems.distinct([" ".join(key.split()) for key in reply], "new info types")
-    for q, draft in enumerate(drafts, 1):
-        same = Counter(renamed[name] for name in draft.infos if name in renamed)
-        problems += [f"question {q}: its info types all became {short(n)}" for n, count in same.items() if count > 1]
-    problems.refuse()
+    with Problems() as problems:
+        old = list(dict.fromkeys(name for draft in drafts for name in draft.infos))
+        renamed: dict[str, str] = {}
+        covered: list[str] = []
+        for key, names in reply.items():
+            new = problems.text(key, "a new info type", longest=LONGEST_NAME)
+            listed = [problems.text(n, f"{short(new)}: an old info type") for n in problems.items(names, short(new))]
+            if not listed and isinstance(names, list):
+                problems.append(f"{short(new)} stands for no info type")
+            covered += listed
+            renamed |= dict.fromkeys(listed, new)
+        problems.distinct(covered, "old info types")
+        problems.keys(covered, old, "old info types")
+        problems.distinct([" ".join(key.split()) for key in reply], "new info types")
+        for q, draft in enumerate(drafts, 1):
+            same = Counter(renamed[name] for name in draft.infos if name in renamed)
+            problems += [
+                f"question {q}: its info types all became {short(n)}" for n, count in same.items() if count > 1
+            ]
     return renamed
 
 
 def check_choices(reply: Reply, infos: Collection[str], plan: GenerationPlan) -> Schema:
     """Return the unified choices of each info type."""
-    problems = Problems()
-    problems.keys(reply, infos, "info types")
-    unified = {info: _choices(reply[info], short(info), plan, problems) for info in infos if info in reply}
-    problems.refuse()
-    return unified
+    with Problems() as problems:
+        problems.keys(reply, infos, "info types")
+        return {info: _choices(reply[info], short(info), plan, problems) for info in infos if info in reply}
 
 
 def check_initial(reply: Reply, schema: Schema) -> State:
     """Return the initial state, in the schema's order."""
-    problems = Problems()
-    problems.keys(reply, schema, "properties")
-    values = problems.values(reply, schema, "values")
-    problems.refuse()
+    with Problems() as problems:
+        problems.keys(reply, schema, "properties")
+        values = problems.values(reply, schema, "values")
     return {info: values[info] for info in schema}
 
 
@@ -143,19 +139,20 @@ def check_change(
     reply: Reply, state: State, schema: Schema, *, changed: Mapping[str, int], plan: GenerationPlan
 ) -> PeriodChange:
     """Return what changes; ``changed`` tells how often each state has changed so far."""
-    problems = Problems()
-    summary = problems.text(reply.get("period_summary"), '"period_summary"')
-    updated = problems.fields(reply.get("updated"), '"updated"')
-    low, high = bounds_of_changes(plan, schema)
-    if isinstance(reply.get("updated"), dict) and not low <= len(updated) <= high:
-        problems.append(f"{len(updated)} properties change; from {low} to {high} may")
-    problems += [f"{short(key)} is no property; change others" for key in updated if key not in schema]
-    values = problems.values(updated, schema, "updated")
-    problems += [f"{key} has the value {value} already" for key, value in values.items() if state[key] == value]
-    used_up = [key for key in values if changed.get(key, 0) >= plan.changes_per_state]
-    if used_up and sum(changed.get(key, 0) < plan.changes_per_state for key in schema) >= low:
-        problems.append(f"{', '.join(used_up)} changed {plan.changes_per_state} times or more already; change others")
-    problems.refuse()
+    with Problems() as problems:
+        summary = problems.text(reply.get("period_summary"), '"period_summary"')
+        updated = problems.fields(reply.get("updated"), '"updated"')
+        low, high = bounds_of_changes(plan, schema)
+        if isinstance(reply.get("updated"), dict) and not low <= len(updated) <= high:
+            problems.append(f"{len(updated)} properties change; from {low} to {high} may")
+        problems += [f"{short(key)} is no property; change others" for key in updated if key not in schema]
+        values = problems.values(updated, schema, "updated")
+        problems += [f"{key} has the value {value} already" for key, value in values.items() if state[key] == value]
+        used_up = [key for key in values if changed.get(key, 0) >= plan.changes_per_state]
+        if used_up and sum(changed.get(key, 0) < plan.changes_per_state for key in schema) >= low:
+            problems.append(
+                f"{', '.join(used_up)} changed {plan.changes_per_state} times or more already; change others"
+            )
     return PeriodChange(summary, {key: values[key] for key in schema if key in values})
 
 
@@ -166,32 +163,30 @@ def bounds_of_changes(plan: GenerationPlan, schema: Collection[str]) -> tuple[in
 
 def check_events(reply: Reply, updated: Collection[str]) -> list[LifeEvent]:
     """Return the events; each changed state belongs to exactly one."""
-    problems = Problems()
-    events = []
-    for place, fields in problems.rows(problems.items(reply.get("events"), '"events"'), "event"):
-        given = fields.get("states")
-        listed = list(given) if isinstance(given, dict) else problems.items(given, f'{place}: "states"')
-        states = tuple(problems.text(key, f"{place}: a property") for key in listed)
-        if not states:
-            problems.append(f"{place} changes no property")
-        events.append(LifeEvent(states, problems.text(fields.get("event"), f'{place}: "event"')))
-    covered = [key for event in events for key in event.states]
-    problems.keys(covered, updated, "properties of the events")
-    problems.distinct(covered, "properties of the events")
-    problems.refuse()
+    with Problems() as problems:
+        events = []
+        for place, fields in problems.rows(problems.items(reply.get("events"), '"events"'), "event"):
+            given = fields.get("states")
+            listed = list(given) if isinstance(given, dict) else problems.items(given, f'{place}: "states"')
+            states = tuple(problems.text(key, f"{place}: a property") for key in listed)
+            if not states:
+                problems.append(f"{place} changes no property")
+            events.append(LifeEvent(states, problems.text(fields.get("event"), f'{place}: "event"')))
+        covered = [key for event in events for key in event.states]
+        problems.keys(covered, updated, "properties of the events")
+        problems.distinct(covered, "properties of the events")
     return events
 
 
 def check_answers(reply: Reply, variants: Sequence[Sequence[str]]) -> list[str]:
     """Return the answers, one for each variant."""
-    problems = Problems()
-    listed = problems.items(reply.get("answers"), '"answers"')
-    answers = _numbered(listed, problems, by="variant", text="answer", called="answer", most=len(variants))
-    for number, text in answers.items():
-        named_values = giveaways(text, variants[number - 1])
-        problems += [f"the answer of variant {number} names the value {value}" for value in named_values]
-    problems.distinct(list(answers.values()), "answers")
-    problems.refuse()
+    with Problems() as problems:
+        listed = problems.items(reply.get("answers"), '"answers"')
+        answers = _numbered(listed, problems, by="variant", text="answer", called="answer", most=len(variants))
+        for number, text in answers.items():
+            named_values = giveaways(text, variants[number - 1])
+            problems += [f"the answer of variant {number} names the value {value}" for value in named_values]
+        problems.distinct(list(answers.values()), "answers")
     return [answers[number] for number in range(1, len(variants) + 1)]
 
 
@@ -217,12 +212,11 @@ def _numbered(
 
 def check_new_answer(reply: Reply, values: Sequence[str], others: Collection[str]) -> str:
     """Return an answer that was written anew."""
-    problems = Problems()
-    text = problems.text(reply.get("new_answer"), '"new_answer"')
-    problems += [f"the answer names the value {value}" for value in giveaways(text, values)]
-    if text and text in others:
-        problems.append("the answer is the same as another situation's")
-    problems.refuse()
+    with Problems() as problems:
+        text = problems.text(reply.get("new_answer"), '"new_answer"')
+        problems += [f"the answer names the value {value}" for value in giveaways(text, values)]
+        if text and text in others:
+            problems.append("the answer is the same as another situation's")
     return text
 
 
@@ -249,47 +243,43 @@ def _stands_in(value: str, text: str) -> bool:
 
 def check_first_queries(reply: Reply, state: State, *, once: bool) -> list[Opening]:
     """Return the first messages, which tell the whole initial state; ``once`` refuses a value that is told twice."""
-    problems = Problems()
-    openings = []
-    listed = problems.items(reply.get("queries"), '"queries"')
-    for place, fields in problems.rows(listed, "message"):
-        query = problems.text(fields.get("query"), f'{place}: "query"')
-        exposed = problems.fields(fields.get("exposed_states"), f'{place}: "exposed_states"')
-        if isinstance(fields.get("exposed_states"), dict) and not 1 <= len(exposed) <= MOST_STATES_A_MESSAGE:
-            problems.append(f"{place} tells {len(exposed)} properties; 1 to {MOST_STATES_A_MESSAGE} are wanted")
-        for key, value in exposed.items():
-            if key not in state:
-                problems.append(f"{place}: {short(key)} is no property")
-            elif value != state[key]:
-                problems.append(f"{place}: {key} is {state[key]}, not {named(value)}")
-        openings.append(Opening({key: state[key] for key in exposed if key in state}, query))
-    exposed_keys = [key for opening in openings for key in opening.exposed]
-    problems += [f"no message tells {key}" for key in state if key not in exposed_keys]
-    if len(listed) > len(state):
-        problems.append(f"there are {len(listed)} messages for {len(state)} properties")
-    if once:
-        problems.distinct(exposed_keys, "told properties")
-    problems.distinct([opening.query for opening in openings], "messages")
-    problems.refuse()
+    with Problems() as problems:
+        openings = []
+        listed = problems.items(reply.get("queries"), '"queries"')
+        for place, fields in problems.rows(listed, "message"):
+            query = problems.text(fields.get("query"), f'{place}: "query"')
+            exposed = problems.fields(fields.get("exposed_states"), f'{place}: "exposed_states"')
+            if isinstance(fields.get("exposed_states"), dict) and not 1 <= len(exposed) <= MOST_STATES_A_MESSAGE:
+                problems.append(f"{place} tells {len(exposed)} properties; 1 to {MOST_STATES_A_MESSAGE} are wanted")
+            for key, value in exposed.items():
+                if key not in state:
+                    problems.append(f"{place}: {short(key)} is no property")
+                elif value != state[key]:
+                    problems.append(f"{place}: {key} is {state[key]}, not {named(value)}")
+            openings.append(Opening({key: state[key] for key in exposed if key in state}, query))
+        exposed_keys = [key for opening in openings for key in opening.exposed]
+        problems += [f"no message tells {key}" for key in state if key not in exposed_keys]
+        if len(listed) > len(state):
+            problems.append(f"there are {len(listed)} messages for {len(state)} properties")
+        if once:
+            problems.distinct(exposed_keys, "told properties")
+        problems.distinct([opening.query for opening in openings], "messages")
     return openings
 
 
 def check_queries(reply: Reply, events: Sequence[LifeEvent]) -> list[str]:
     """Return the messages, one for each event."""
-    problems = Problems()
-    listed = problems.items(reply.get("queries"), '"queries"')
-    queries = _numbered(listed, problems, by="event", text="query", called="message", most=len(events))
-    problems.distinct(list(queries.values()), "messages")
-    problems.refuse()
+    with Problems() as problems:
+        listed = problems.items(reply.get("queries"), '"queries"')
+        queries = _numbered(listed, problems, by="event", text="query", called="message", most=len(events))
+        problems.distinct(list(queries.values()), "messages")
     return [queries[number] for number in range(1, len(events) + 1)]
 
 
 def check_new_query(reply: Reply) -> str:
     """Return a message that was written anew."""
-    problems = Problems()
-    text = problems.text(reply.get("new_query"), '"new_query"')
-    problems.refuse()
-    return text
+    with Problems() as problems:
+        return problems.text(reply.get("new_query"), '"new_query"')
 
 
 def read_number(text: str, most: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from ....data.dialogue.scenario import State
 from ....policies.replies import ReplyError
@@ -21,10 +21,12 @@ Schema = dict[str, tuple[str, ...]]
 
 
 class Problems(list[str]):
-    """What is wrong with a reply."""
+    """What is wrong with a reply: at the end of a ``with`` block ReplyError is raised when there is anything."""
 
-    def refuse(self) -> None:
-        """Raise ReplyError when there is anything."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self:
             more = [f"- and {len(self) - MOST_PROBLEMS} more"] if len(self) > MOST_PROBLEMS else []
             raise ReplyError("\n".join([*(f"- {problem}" for problem in self[:MOST_PROBLEMS]), *more]))

@@ -28,11 +28,9 @@ class Runner(Protocol):
 
     def read(self, prefixes: Padded) -> Any:
         """Return the keys and values of prefixes."""
-        ...
 
     def answer(self, suffixes: Padded, past: Any = None, rows: NDArray[np.int64] | None = None) -> Logits:
         """Return the logits after suffixes; suffix i follows row ``rows[i]`` of ``past``, or nothing."""
-        ...
 
 
 def padded(ids: Sequence[Sequence[int]]) -> Padded:

@@ -43,7 +43,6 @@ class RewardModel(Protocol):
 
     def score(self, events: Sequence[MemoryEvent]) -> Scores:
         """Return P(safe) for each event; NaN for one that cannot be judged. Raises nothing for what an event holds."""
-        ...
 
 
 class MemRM:

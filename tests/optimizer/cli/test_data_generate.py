@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from mnemotune.data import load_scenarios
-from mnemotune.env.dialogue.generation import GenerationPlan
+from mnemotune.env.dialogue.generation.plan import GenerationPlan
 from mnemotune.optimizer.cli import data
 
 Cli = Callable[..., Any]

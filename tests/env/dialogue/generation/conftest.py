@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from mnemotune.env.dialogue.generation import Generated, GenerationPlan, GenerationSetup, GenerationTexts, generate
+from mnemotune.env.dialogue.generation.generation import Generated, GenerationSetup, generate
+from mnemotune.env.dialogue.generation.plan import GenerationPlan
+from mnemotune.env.dialogue.generation.texts import GenerationTexts
 from mnemotune.policies.lm import Completion, LanguageModel, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mnemotune.env.dialogue.generation import GenerationPlan, most_user_calls
+from mnemotune.env.dialogue.generation.plan import GenerationPlan, most_user_calls
 from mnemotune.policies.lm import Request
 
 if TYPE_CHECKING:
-    from mnemotune.env.dialogue.generation import Generated
+    from mnemotune.env.dialogue.generation.generation import Generated
 
 Make = Callable[..., "Generated"]
 MakeAuthor = Callable[..., Any]

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemotune.env.dialogue.generation import GenerationPlan
 from mnemotune.env.dialogue.generation import checks as c
+from mnemotune.env.dialogue.generation.plan import GenerationPlan
 from mnemotune.policies.replies import ReplyError
 
 PLAN = GenerationPlan(

@@ -12,17 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnemotune.data import Scenario, load_scenarios
-from mnemotune.env.dialogue.generation import (
-    GenerationPlan,
-    GenerationSetup,
-    GenerationTexts,
-    expected_user_calls,
-    generate,
-)
+from mnemotune.env.dialogue.generation.generation import GenerationSetup, generate
+from mnemotune.env.dialogue.generation.plan import GenerationPlan, expected_user_calls
+from mnemotune.env.dialogue.generation.texts import GenerationTexts
 from mnemotune.policies.lm import Request
 
 if TYPE_CHECKING:
-    from mnemotune.env.dialogue.generation import Generated
+    from mnemotune.env.dialogue.generation.generation import Generated
 
 Make = Callable[..., "Generated"]
 MakeAuthor = Callable[..., Any]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from mnemotune.data.dialogue.scenario import UserProfile
 from mnemotune.env.dialogue.compat import NONE
-from mnemotune.env.dialogue.generation import GenerationPlan
 from mnemotune.env.dialogue.generation.checks import Draft, PeriodChange
 from mnemotune.env.dialogue.generation.life import (
     Life,
@@ -21,6 +20,7 @@ from mnemotune.env.dialogue.generation.life import (
     update_counts,
     variants_to_answer,
 )
+from mnemotune.env.dialogue.generation.plan import GenerationPlan
 
 VALUES = ("low", "mid", "high")
 INFOS = ("pet", "flat", "job", "mood")

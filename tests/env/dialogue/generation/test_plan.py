@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mnemotune.env.dialogue.generation import GenerationPlan, expected_user_calls, most_user_calls
-from mnemotune.env.dialogue.generation.plan import plan_values
+from mnemotune.env.dialogue.generation.plan import GenerationPlan, expected_user_calls, most_user_calls, plan_values
 
 V1_BASE = {
     "start_date": "2020-10-01",

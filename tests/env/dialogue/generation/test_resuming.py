@@ -16,18 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mnemotune.env.dialogue.generation import (
-    GenerationError,
-    GenerationPlan,
-    GenerationProgress,
-    GenerationSetup,
-    GenerationTexts,
-    generate,
-)
+from mnemotune.env.dialogue.generation.folder import GenerationError
+from mnemotune.env.dialogue.generation.generation import GenerationProgress, GenerationSetup, generate
+from mnemotune.env.dialogue.generation.plan import GenerationPlan
+from mnemotune.env.dialogue.generation.texts import GenerationTexts
 from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModelError, Limits, Metered, Request
 
 if TYPE_CHECKING:
-    from mnemotune.env.dialogue.generation import Generated
+    from mnemotune.env.dialogue.generation.generation import Generated
 
 Make = Callable[..., "Generated"]
 MakeAuthor = Callable[..., Any]
