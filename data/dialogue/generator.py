@@ -12,7 +12,7 @@ from itertools import pairwise, product
 from typing import Literal
 
 from .library import Topic, ValueTexts, load_library
-from .people import person
+from .personas import person
 from .scenario import AnswerChoice, Period, Question, Scenario, ScenarioError, Session, State, Update
 
 START = date(2020, 10, 1)
@@ -44,6 +44,27 @@ def generate_scenarios(*, users: int, seed: int, shape: Shape = Shape()) -> list
     """
     library = load_library()
     return [_Life(library, shape, seed, index).scenario() for index in range(users)]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a bundled set is made from."""
+
+    users: int
+    seed: int
+    shape: Shape = Shape()
+
+    def scenarios(self) -> list[Scenario]:
+        """Make the set's users anew."""
+        return generate_scenarios(users=self.users, seed=self.seed, shape=self.shape)
+
+
+SIZES = {
+    "small": Size(users=4, seed=41),
+    "base": Size(users=20, seed=42),
+    "extra": Size(users=20, seed=43, shape=Shape(changed_periods=20, states_per_question=3)),
+}
+"""By name; ``base`` and ``extra`` have the proportions of AMemGym's v1.base and v1.extra."""
 
 
 def check_scenario(scenario: Scenario, library: Mapping[str, Topic]) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from ...data.dialogue.generator import SIZES, Size
 from ...data.dialogue.load import load_scenarios
-from ...data.dialogue.sizes import SIZES, Size
 from ...data.json_files import write_json
 from ...env.dialogue.generation.generation import GenerationProgress
 from ...policies.lm import Ledger

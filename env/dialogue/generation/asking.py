@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ....policies.lm import EndpointDown, LanguageModel, LanguageModelError, Message, Request
@@ -58,8 +58,8 @@ class Desk:
     plan: GenerationPlan
     texts: GenerationTexts
     folder: UserFolder
-    tell: Callable[[str], None] = field(default=lambda _: None)
-    """Told each stage that is finished."""
+    finished_stage: Callable[[], None]
+    """Called at each stage that is finished."""
 
     async def stage(self, name: str, prompt: GenerationPrompt, check: Check[T]) -> T:
         """Return what a finished stage says, or ask for it and keep the reply. Raises Dropped when none is usable."""
@@ -79,7 +79,7 @@ class Desk:
             value = check(reply)
         except ReplyError:
             return None
-        self.tell(name)
+        self.finished_stage()
         return value
 
     def settled(self, name: str, reply: Reply, check: Check[T]) -> T:
@@ -95,7 +95,7 @@ class Desk:
     def keep(self, name: str, reply: Reply) -> None:
         """Write a finished stage down."""
         self.folder.write(name, reply)
-        self.tell(name)
+        self.finished_stage()
 
     async def ask(
         self, name: str, prompt: GenerationPrompt, check: Check[T], *, lenient: Check[T] | None = None

@@ -1,26 +1,36 @@
-"""Users side by side, each from its last finished stage on; a user that fails touches no other."""
+"""Users side by side, each from its last finished stage on; a user that fails touches no other.
+
+What does not depend on an earlier answer of the same user runs side by side too.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from ....data.dialogue.personas import Persona, made_up_person, read_personas
-from ....data.dialogue.scenario import Scenario, UserProfile
+from ....data.dialogue.scenario import Scenario, ScenarioError, UserProfile
 from ....data.json_files import write_json
 from ....policies.lm import LanguageModel
-from ...concurrency import side_by_side
+from ...concurrency import Running, both, end, side_by_side, start
 from ..compat import NONE, Compat
 from .asking import Desk, Dropped
+from .checks import LifeEvent, Opening
 from .folder import GenerationError, claim, digest, open_user
+from .life import Life, LifeTexts, assemble
 from .plan import GenerationPlan
+from .stages import begin, change, describe, merge_schema, tell_events, think_of_questions
+from .telling import answer_question, first_openings, later_openings
 from .texts import GenerationTexts
-from .user import make_user
 
+FINISHED = "scenario"
+"""The last stage of a user; once it is there, the others are not looked at."""
 USERS_AT_ONCE = 16
 """Users under way at once: with fewer, more users are finished when a budget ends the run."""
 
@@ -123,7 +133,7 @@ async def _make_all(
     free = asyncio.Semaphore(USERS_AT_ONCE)
     users = stages = 0
 
-    def finished_stage(_: str) -> None:
+    def finished_stage() -> None:
         nonlocal stages
         stages += 1
         tell(GenerationProgress(users, stages))
@@ -135,7 +145,7 @@ async def _make_all(
             desk = Desk(model, setup.plan, setup.texts, folder, finished_stage)
             result: Scenario | DroppedUser
             try:
-                result = await make_user(desk, user, person, compat=setup.compat)
+                result = await _make_user(desk, user, person, compat=setup.compat)
             except Dropped as error:
                 folder.drop(stage=error.stage, reason=error.reason, replied=error.replied)
                 result = DroppedUser(user, error.stage, error.reason)
@@ -146,3 +156,56 @@ async def _make_all(
             return result
 
     return await side_by_side(make(index, user, person) for index, (user, person) in enumerate(people))
+
+
+async def _make_user(desk: Desk, user: str, person: Persona | UserProfile, *, compat: Compat) -> Scenario:
+    """Return a user's scenario, from the last finished stage on; a persona gets a profile first.
+
+    Raises Dropped naming the stage that failed.
+    """
+    with suppress(ScenarioError):  # it is made anew where its file is damaged
+        if (row := desk.folder.read(FINISHED)) is not None:
+            return Scenario.parse(row)
+    profile = await describe(desk, person) if isinstance(person, Persona) else person
+    drafts = await merge_schema(desk, await think_of_questions(desk, profile))
+    schema = {info: choices for draft in drafts for info, choices in draft.infos.items()}
+    life = Life(user, profile, drafts, schema, await begin(desk, profile, schema))
+    texts = await _live(desk, life)
+    try:
+        scenario = assemble(life, texts, desk.plan, compat)
+    except ScenarioError as error:
+        raise Dropped(FINISHED, str(error)) from None
+    desk.keep(FINISHED, scenario.model_dump(mode="json"))
+    return scenario
+
+
+async def _live(desk: Desk, life: Life) -> LifeTexts:
+    """Let the periods pass, while the texts of each are written; then answer the questions."""
+    periods: list[Running[tuple[list[LifeEvent], list[Opening]]]] = [start(_write(desk, life, 0))]
+    try:
+        for period in range(1, desk.plan.periods + 1):
+            life.changes.append(await _unless_failed(change(desk, life), periods))
+            periods.append(start(_write(desk, life, period)))
+        answers = side_by_side(answer_question(desk, life, q) for q in range(len(life.drafts)))
+        answered, written = await both(answers, side_by_side(running.result() for running in periods))
+    except BaseException:
+        await end(periods)
+        raise
+    return LifeTexts([events for events, _ in written], [openings for _, openings in written], answered)
+
+
+async def _unless_failed(coroutine: Coroutine[Any, Any, Any], under_way: list[Running[Any]]) -> Any:
+    """Return a result, unless something that is under way has failed meanwhile."""
+    result = await coroutine
+    for running in under_way:
+        if running.task.done() and not running.task.cancelled() and running.task.exception() is not None:
+            await running.result()
+    return result
+
+
+async def _write(desk: Desk, life: Life, period: int) -> tuple[list[LifeEvent], list[Opening]]:
+    """Return a period's events and opening messages; the initial period has no events."""
+    if period == 0:
+        return [], await first_openings(desk, life)
+    events = await tell_events(desk, life, period)
+    return events, await later_openings(desk, life, period, events)

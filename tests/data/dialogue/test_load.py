@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from mnemotune.data import Scenario, ScenarioError, load_scenarios
-from mnemotune.data.dialogue.generator import generate_scenarios
+from mnemotune.data.dialogue.generator import SIZES, generate_scenarios
 from mnemotune.data.dialogue.load import bundled_sets
-from mnemotune.data.dialogue.sizes import SIZES
 from mnemotune.data.resources import resource
 from mnemotune.optimizer.cli.data import generate_command
 

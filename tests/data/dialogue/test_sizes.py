@@ -6,9 +6,8 @@ from statistics import mean
 
 import pytest
 
-from mnemotune.data.dialogue.generator import Shape, generate_scenarios
+from mnemotune.data.dialogue.generator import SIZES, Shape, generate_scenarios
 from mnemotune.data.dialogue.load import load_scenarios
-from mnemotune.data.dialogue.sizes import SIZES
 from mnemotune.policies.text import sentences
 
 
