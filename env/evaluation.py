@@ -155,10 +155,8 @@ class Evaluator:
 
     async def leave(self, policy: MemoryPolicy) -> None:
         """End a policy's episodes that are under way."""
-        left = {place: rollout for place, rollout in self._under_way.items() if place[0] == policy.key}
-        self._under_way = {place: rollout for place, rollout in self._under_way.items() if place not in left}
-        for rollout in left.values():
-            await rollout.aclose()
+        for place in [place for place in self._under_way if place[0] == policy.key]:
+            await self._under_way.pop(place).aclose()
 
     def _rollouts(
         self, policy: MemoryPolicy, tasks: Sequence[Task], replays: Mapping[str, Episode] | None
@@ -184,31 +182,23 @@ class Evaluator:
         done: Callable[[Episode], None],
     ) -> list[Episode]:
         stopping = {group.id for group in grouped(tasks) if stages is not None and stages < group.stages}
-        running = (
-            self._episode(policy, task, rollout, stages if task.group in stopping else None, done)
-            for task, rollout in zip(tasks, rollouts, strict=True)
-        )
-        return [await episode for episode in running] if self.track.in_turn(policy) else await side_by_side(running)
 
-    async def _episode(
-        self,
-        policy: MemoryPolicy,
-        task: Task,
-        rollout: Rollout,
-        stages: int | None,
-        done: Callable[[Episode], None],
-    ) -> Episode:
-        try:
-            episode = await rollout.run(stages)
-        except BaseException:
-            await rollout.aclose()
-            raise
-        if stages is not None:
-            self._under_way[policy.key, task.id] = rollout
-        else:
-            await rollout.aclose()
-            done(episode)
-        return episode
+        async def run(task: Task, rollout: Rollout) -> Episode:
+            stops = task.group in stopping
+            try:
+                episode = await rollout.run(stages if stops else None)
+            except BaseException:
+                await rollout.aclose()
+                raise
+            if stops:
+                self._under_way[policy.key, task.id] = rollout
+            else:
+                await rollout.aclose()
+                done(episode)
+            return episode
+
+        running = map(run, tasks, rollouts)
+        return [await episode for episode in running] if self.track.in_turn(policy) else await side_by_side(running)
 
     async def _find_bounds(self, tasks: Sequence[Task]) -> tuple[dict[str, LanguageModelError], Ledger]:
         """Find the bounds that are not known yet; return why some could not be found, and what it took."""

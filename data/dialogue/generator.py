@@ -94,9 +94,7 @@ def check_scenario(scenario: Scenario, library: Mapping[str, Topic]) -> None:
         for what, distinct in (("states", states), ("answers", answers)):
             if len(distinct) < len(choices):
                 raise ScenarioError(f"user {scenario.id}: qas[{q}].answer_choices: two choices have equal {what}")
-        for p, period in enumerate(scenario.periods):
-            if question.gold(period.state) is None:
-                raise ScenarioError(f"user {scenario.id}: period {p}: qas[{q}] has no answer for the state")
+    scenario.check_golds()
 
 
 @dataclass

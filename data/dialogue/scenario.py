@@ -142,6 +142,13 @@ class Scenario(Record):
             copied.__dict__.pop(derived, None)
         return copied
 
+    def check_golds(self) -> None:
+        """Raise ScenarioError unless every question has its right answer in every period."""
+        for p, period in enumerate(self.periods):
+            for q, question in enumerate(self.qas):
+                if question.gold(period.state) is None:
+                    raise ScenarioError(f"user {self.id}: period {p}: qas[{q}] has no answer for the state")
+
     def last_change(self, info: str, now: int) -> int:
         """Return the last period up to ``now`` in which a state was set or changed."""
         return max((p for p in range(now + 1) if info in self.periods[p].updates), default=0)

@@ -26,7 +26,8 @@ from .record import Answer
 MENDABLE = ("memories", "conversation", "facts")
 """Slots that a rewritten prompt may have lost."""
 
-_SLOT = re.compile(r"\{\w+\}")
+_BRACE = re.compile(r"(\{\w+\})|[{}]")
+"""A slot, or another brace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,4 @@ def with_lost_slots(kind: str, text: str, templates: Templates) -> str:
 
 def _doubled(prompt: str) -> str:
     """Return a prompt as ``str.format`` wants it: every brace that belongs to no slot doubled."""
-    pieces = _SLOT.split(prompt)
-    slots = _SLOT.findall(prompt)
-    doubled = [piece.replace("{", "{{").replace("}", "}}") for piece in pieces]
-    return "".join(piece + slot for piece, slot in zip(doubled, [*slots, ""], strict=True))
+    return _BRACE.sub(lambda match: match[1] or 2 * match[0], prompt)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -12,7 +11,7 @@ from ...data.dialogue.scenario import Scenario, topic_of
 from ...data.task import Fact
 from ...policies.prompts import Templates, render
 from ..track import FactPrompt
-from .protocol import read_probe
+from .protocol import read_probe, schema_prompt
 
 FOILS = 12
 """Values of other states among the choices: a model that guesses hits a foil more often than the right value."""
@@ -29,7 +28,8 @@ def fact_prompts(scenario: Scenario, fact: Fact, templates: Templates) -> Iterat
     question = next(question.query for question in scenario.qas if info in question.required_info)
     phrasings = (question, render(PLAIN, key=info.replace("_", " ")))
     for i, (query, order) in enumerate(product(phrasings, (values, values[::-1]))):
-        text = _probe(templates.probe, query, info, [UNKNOWN, *foils[i * FOILS : (i + 1) * FOILS], *order])
+        choices = [UNKNOWN, *foils[i * FOILS : (i + 1) * FOILS], *order]
+        text = schema_prompt(templates.probe, query, {info: choices})
         yield FactPrompt(text, partial(_is_right, info=info, value=value))
 
 
@@ -43,9 +43,3 @@ def _foils(scenario: Scenario, info: str) -> Sequence[str]:
     foils = [value for other, values in schema.items() if topic_of(other) != topic_of(info) for value in values]
     random.Random(f"foils:{scenario.id}:{info}").shuffle(foils)
     return foils
-
-
-def _probe(template: str, query: str, info: str, values: Sequence[str]) -> str:
-    line = f"{json.dumps(info)}: {json.dumps(list(values), ensure_ascii=False)}"
-    whole = json.dumps({info: list(values)}, ensure_ascii=False, indent=2)
-    return render(template, query=query, schema=line, schema_json=whole)

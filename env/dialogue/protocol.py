@@ -70,7 +70,12 @@ def upper_bound_prompt(template: str, question: Question, state: Mapping[str, st
 def probe_prompt(template: str, question: Question, scenario: Scenario) -> str:
     """Return how the assistant is asked for the states behind a question."""
     schema = {info: scenario.state_schema[info] for info in question.required_info}
-    return render(template, query=question.query, schema=_schema_lines(schema, ",\n"), schema_json=_indented(schema))
+    return schema_prompt(template, question.query, schema)
+
+
+def schema_prompt(template: str, query: str, schema: Mapping[str, Sequence[str]]) -> str:
+    """Return how the assistant is asked which of these values its user's states have."""
+    return render(template, query=query, schema=_schema_lines(schema, ",\n"), schema_json=_indented(schema))
 
 
 def schema_hints(scenario: Scenario) -> dict[str, str]:
@@ -139,12 +144,9 @@ def _read_object(reply: str, compat: Compat) -> dict[str, Any] | None:
 
 
 def _numbered(question: Question, compat: Compat) -> str:
-    as_shown = str if "choices_with_line_breaks" in compat else _one_line
-    return "\n".join(f"{i}: {as_shown(choice.answer)}" for i, choice in enumerate(question.answer_choices, 1))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split("\n"))
+    line_break = "\n" if "choices_with_line_breaks" in compat else " "
+    choices = (choice.answer.replace("\n", line_break) for choice in question.answer_choices)
+    return "\n".join(f"{i}: {choice}" for i, choice in enumerate(choices, 1))
 
 
 def _schema_lines(schema: Mapping[str, Sequence[str]], separator: str) -> str:

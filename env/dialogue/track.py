@@ -14,6 +14,7 @@ from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
 from ...data.task import Check, Fact, Task, TaskError
 from ...policies.policy import MemoryPolicy
+from ...policies.text import stems
 from ..episode import Bounds, Episode, Mark
 from ..scoring import LEAST_HEADROOM
 from ..statistics import nan_mean
@@ -22,11 +23,13 @@ from .bounds import bounds_of, find_bounds
 from .compat import SEED, guess_unread, guess_unread_bounds
 from .fact_prompts import fact_prompts
 from .protocol import Protocol, answer_prompt, schema_hints, upper_bound_calls
-from .record import DialogueBounds, UpperBound
+from .record import DialogueBounds, UpperBound, period_of
 from .rollout import DialogueRollout
 from .scoring import METRICS, Metric, levels, mean_level, mean_memory_score
-from .telling import describe_failure
 from .transcript import check_talk, read_transcripts
+
+MEMORIES_SHOWN = 4
+"""Lines of memory that the description of a failure has at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ class DialogueTrack:
 
     def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
         """Describe a wrong answer: what the user had said, and what memory held."""
-        return describe_failure(scenario_of(task), episode, stage, mark)
+        return _describe_failure(scenario_of(task), episode, stage, mark)
 
     def fact_prompts(self, task: Task, fact: Fact) -> Iterator[FactPrompt]:
         """Return the prompts that ask for a value of the user's states among others."""
@@ -160,3 +163,39 @@ def scenario_of(task: Task) -> Scenario:
     if not isinstance(task, Scenario):
         raise TaskError(f"{task.id}: is no task of the dialogue track")
     return task
+
+
+def _describe_failure(scenario: Scenario, episode: Episode, p: int, mark: Mark) -> str:
+    """Say what was asked and answered at the end of a period, what the user had said, and what memory held."""
+    q = int(scenario.checks[mark.check].question)
+    question, answer, memories = scenario.qas[q], period_of(episode, p).answers[q], _memories(episode, p)
+    unknown = [scenario.facts[fact].key for fact, known in mark.recalled.items() if not known]
+    said = list(dict.fromkeys(_said(scenario, p, unknown or question.required_info)))
+    cue = set(stems(" ".join([question.query, *said])))
+    held = sorted(memories, key=lambda line: -len(cue & set(stems(line))))[:MEMORIES_SHOWN]
+    lines = [
+        f"Question: {question.query}",
+        *(f'The user said: "{text}"' for text in said),
+        "Memory held:\n" + ("\n".join(f"- {line}" for line in held) or "nothing"),
+    ]
+    chosen = (
+        "none, the reply could not be read" if answer.choice is None else question.answer_choices[answer.choice].answer
+    )
+    lines.append(f"Chosen answer: {chosen}")
+    if answer.gold is not None:
+        lines.append(f"Right answer: {question.answer_choices[answer.gold].answer}")
+    return "\n".join(lines)
+
+
+def _memories(episode: Episode, p: int) -> tuple[str, ...]:
+    """Return the memories after the last write up to a period."""
+    writes = [write for stage in episode.stages[: p + 1] for write in stage.writes]
+    return writes[-1].after if writes else ()
+
+
+def _said(scenario: Scenario, p: int, infos: Sequence[str]) -> Iterator[str]:
+    """Yield what the user said last about each of these states."""
+    for info in infos:
+        said = [s.query for period in scenario.periods[: p + 1] for s in period.sessions if info in s.exposed_states]
+        if said:
+            yield said[-1]

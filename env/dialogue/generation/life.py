@@ -11,7 +11,7 @@ from itertools import accumulate, product
 from operator import or_
 from typing import Any
 
-from ....data.dialogue.scenario import Scenario, ScenarioError, State, UserProfile
+from ....data.dialogue.scenario import Scenario, State, UserProfile
 from ..compat import Compat
 from .checks import Draft, LifeEvent, Opening, PeriodChange
 from .plan import GenerationPlan
@@ -108,10 +108,7 @@ def assemble(life: Life, texts: LifeTexts, plan: GenerationPlan, compat: Compat)
         "qas": [_question(life, texts.answers[q], q, plan, compat) for q in range(len(life.drafts))],
     }
     scenario = Scenario.parse(row)
-    for p, period in enumerate(scenario.periods):
-        for q, question in enumerate(scenario.qas):
-            if question.gold(period.state) is None:
-                raise ScenarioError(f"user {life.user}: period {p}: qas[{q}] has no answer for the state")
+    scenario.check_golds()
     return scenario
 
 

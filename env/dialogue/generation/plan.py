@@ -118,9 +118,8 @@ def plan_values(env: Mapping[str, Any]) -> dict[str, Any]:
     """
     low, high = (_mapping(env.get(f"llm_config_{which}_temp")) for which in ("low", "high"))
     values = {name: env[theirs] for theirs, name in _ENV_KEYS.items() if theirs in env}
-    if "lang" in values:
-        values["lang"] = LANGUAGES.get(str(values["lang"]), values["lang"])
-        values["language"] = values.pop("lang")
+    if "language" in values:
+        values["language"] = LANGUAGES.get(str(values["language"]), values["language"])
     if "temperature" in low:
         values["temperature"] = low["temperature"]
     if "temperature" in high:
@@ -146,7 +145,7 @@ _ENV_KEYS = {
     "max_changes_per_state": "changes_per_state",
     "min_state_variants": "min_variants",
     "start_date": "start_date",
-    "lang": "lang",
+    "lang": "language",
     "seed": "seed",
     "exclude_ids": "exclude_ids",
 }

@@ -31,9 +31,9 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def schema_lines(schema: Mapping[str, Sequence[str]], separator: str = ",\n") -> str:
+def schema_lines(schema: Mapping[str, Sequence[str]]) -> str:
     """Return the choices of each info type, one a line."""
-    return separator.join(
+    return ",\n".join(
         f"{json.dumps(info, ensure_ascii=False)}: {json.dumps(list(choices), ensure_ascii=False)}"
         for info, choices in schema.items()
     )
