@@ -146,9 +146,7 @@ class TrackConformance:
         folder = tmp_path / "episodes"
         write_episodes(folder, [episode])
         replays = track.replays(folder)
-        rollout = track.begin(tasks[0], policy, cast, replay=replays[tasks[0].id])
-        again = await rollout.run()
-        await rollout.aclose()
+        again = await _play(track, tasks[0], policy, cast, replay=replays[tasks[0].id])
         assert [list(stage.heard) for stage in again.stages] == [list(stage.heard) for stage in episode.stages]
         assert [stage.marks for stage in again.stages] == [stage.marks for stage in episode.stages]
         assert "reply" not in again.ledger.by_role
@@ -189,8 +187,10 @@ class TrackConformance:
         assert not texts or any(mark.readable for mark in marks)
 
 
-async def _play(track: Track, task: Task, policy: MemoryPolicy, cast: Cast) -> Episode:
-    rollout = track.begin(task, policy, cast)
+async def _play(
+    track: Track, task: Task, policy: MemoryPolicy, cast: Cast, *, replay: Episode | None = None
+) -> Episode:
+    rollout = track.begin(task, policy, cast, replay=replay)
     try:
         return await rollout.run()
     finally:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...data.dialogue.scenario import Question, Scenario, check_id
 from ...policies.lm import LanguageModel, Message, Request
 from ..concurrency import side_by_side
@@ -33,14 +31,11 @@ def bounds_of(scenario: Scenario, choices: UpperBound, compat: Compat) -> Dialog
 
 
 async def _with_each_state(question: Question, model: LanguageModel, protocol: Protocol) -> tuple[Answer, ...]:
-    choices = range(len(question.answer_choices))
-    return tuple(await side_by_side(_with_state_of(choice, question, model, protocol) for choice in choices))
+    async def with_state_of(choice: int) -> Answer:
+        state = dict(zip(question.required_info, question.answer_choices[choice].state, strict=True))
+        prompt = upper_bound_prompt(protocol.templates.upper_bound, question, state, compat=protocol.compat)
+        request = Request((Message("user", prompt),), role="upper_bound", json_mode=True)
+        raw = (await model.complete(request)).text
+        return answer_of(raw, read_answer(raw, question, compat=protocol.compat), choice, question)
 
-
-async def _with_state_of(choice: int, question: Question, model: LanguageModel, protocol: Protocol) -> Answer:
-    values: Sequence[str] = question.answer_choices[choice].state
-    state = dict(zip(question.required_info, values, strict=True))
-    prompt = upper_bound_prompt(protocol.templates.upper_bound, question, state, compat=protocol.compat)
-    request = Request((Message("user", prompt),), role="upper_bound", json_mode=True)
-    raw = (await model.complete(request)).text
-    return answer_of(raw, read_answer(raw, question, compat=protocol.compat), choice, question)
+    return tuple(await side_by_side(map(with_state_of, range(len(question.answer_choices)))))

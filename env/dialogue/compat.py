@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from ...data.dialogue.scenario import Question, Scenario
 from ..episode import Episode, StageRecord
-from .record import Answer, PeriodRecord, UpperBound, answer_of, record_period
+from .record import Answer, PeriodRecord, UpperBound, answer_of
 
 Defect = Literal[
     "guessed_answers",
@@ -58,7 +58,7 @@ def guess_unread(episodes: Sequence[Episode], scenarios: Sequence[Scenario]) -> 
     """Replace answers that could not be read by random choices, drawn in the order of users, periods and questions."""
     rng = random.Random(SEED)
     return [
-        replace(episode, stages=tuple(_guess_period(stage, scenario, p, rng) for p, stage in enumerate(episode.stages)))
+        replace(episode, stages=tuple(_guess_period(stage, scenario.qas, rng) for stage in episode.stages))
         for episode, scenario in zip(episodes, scenarios, strict=True)
     ]
 
@@ -76,14 +76,12 @@ def guess_unread_bounds(bounds: Mapping[str, UpperBound], scenarios: Sequence[Sc
     }
 
 
-def _guess_period(stage: StageRecord, scenario: Scenario, p: int, rng: random.Random) -> StageRecord:
+def _guess_period(stage: StageRecord, questions: Sequence[Question], rng: random.Random) -> StageRecord:
     if not isinstance(stage, PeriodRecord):
         return stage
-    answers = guess_answers(stage.answers, scenario.qas, rng)
-    guessed = record_period(
-        scenario, p, events=stage.events, answers=answers, probes=stage.probes, revisions=stage.revisions
-    )
-    return replace(guessed, reworded=stage.reworded)
+    answers = guess_answers(stage.answers, questions, rng)
+    marks = (answer.mark(mark.check, mark.recalled) for answer, mark in zip(answers, stage.marks, strict=True))
+    return replace(stage, answers=answers, marks=tuple(marks))
 
 
 def guess_answers(answers: Sequence[Answer], questions: Sequence[Question], rng: random.Random) -> tuple[Answer, ...]:

@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...data.dialogue.scenario import Question, Scenario
 from ...data.errors import MnemotuneError
+from ...data.json_files import write_json
 from ...policies.amemgym import agent_config, is_agent_config, policy_values
 from ...policies.policy import MemoryPolicy
 from ..episode import Episode
@@ -232,9 +234,7 @@ def _bound_metrics(bound: UpperBound, life: Scenario) -> list[list[float]]:
     ]
 
 
-def _write(file: Path, value: object) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(value, ensure_ascii=False, indent=2), encoding="utf-8")
+_write = partial(write_json, indent=2)
 
 
 # Reading
@@ -251,7 +251,10 @@ def _read_user(folder: Path, life: Scenario, policy: MemoryPolicy, talk: Episode
                 life,
                 p,
                 events=() if talk is None else talk.stages[p].events,
-                answers=[_read_answer(cell, q, period.state) for cell, q in zip(answers[p], life.qas, strict=True)],
+                answers=[
+                    _read_answer(cell, question, gold_choice(question, period.state, compat=frozenset(DEFECTS)))
+                    for cell, question in zip(answers[p], life.qas, strict=True)
+                ],
                 probes=[_read_probe(cell) for cell in probes[p]],
             )
             for p, period in enumerate(life.periods)
@@ -261,17 +264,11 @@ def _read_user(folder: Path, life: Scenario, policy: MemoryPolicy, talk: Episode
     return Episode(life.id, policy.key, periods)
 
 
-def _read_answer(cell: Mapping[str, Any], question: Question, state: Mapping[str, str]) -> Answer:
-    gold = gold_choice(question, state, compat=frozenset(DEFECTS))
-    return answer_of(cell["raw_response"], _place(cell, question), gold, question, guessed=cell["json_error"])
-
-
-def _place(cell: Mapping[str, Any], question: Question) -> int | None:
-    """Return the 0-based choice of a result; 0 and below count from the end there."""
+def _read_answer(cell: Mapping[str, Any], question: Question, gold: int | None) -> Answer:
+    """Return the answer of a result; a choice of 0 and below counts from the end there."""
     response = cell["response"]
-    if response is None:
-        return None
-    return int(response - 1) % len(question.answer_choices)
+    choice = None if response is None else int(response - 1) % len(question.answer_choices)
+    return answer_of(cell["raw_response"], choice, gold, question, guessed=cell["json_error"])
 
 
 def _read_probe(cell: Mapping[str, Any]) -> Probe:
@@ -281,10 +278,7 @@ def _read_probe(cell: Mapping[str, Any]) -> Probe:
 
 def _read_bound(rows: Sequence[Sequence[Mapping[str, Any]]], life: Scenario) -> UpperBound:
     return tuple(
-        tuple(
-            answer_of(cell["raw_response"], _place(cell, question), c, question, guessed=cell["json_error"])
-            for c, cell in enumerate(cells)
-        )
+        tuple(_read_answer(cell, question, c) for c, cell in enumerate(cells))
         for cells, question in zip(rows, life.qas, strict=True)
     )
 
