@@ -23,7 +23,7 @@ from ..compat import NONE, Compat
 from .asking import Desk, Dropped
 from .checks import LifeEvent, Opening
 from .folder import GenerationError, claim, digest, open_user
-from .life import Life, LifeTexts, assemble
+from .life import Life, assemble
 from .plan import GenerationPlan
 from .stages import begin, change, describe, merge_schema, tell_events, think_of_questions
 from .telling import answer_question, first_openings, later_openings
@@ -170,16 +170,16 @@ async def _make_user(desk: Desk, user: str, person: Persona | UserProfile, *, co
     drafts = await merge_schema(desk, await think_of_questions(desk, profile))
     schema = {info: choices for draft in drafts for info, choices in draft.infos.items()}
     life = Life(user, profile, drafts, schema, await begin(desk, profile, schema))
-    texts = await _live(desk, life)
+    await _live(desk, life)
     try:
-        scenario = assemble(life, texts, desk.plan, compat)
+        scenario = assemble(life, desk.plan, compat)
     except ScenarioError as error:
         raise Dropped(FINISHED, str(error)) from None
     desk.keep(FINISHED, scenario.model_dump(mode="json"))
     return scenario
 
 
-async def _live(desk: Desk, life: Life) -> LifeTexts:
+async def _live(desk: Desk, life: Life) -> None:
     """Let the periods pass, while the texts of each are written; then answer the questions."""
     periods: list[Running[tuple[list[LifeEvent], list[Opening]]]] = [start(_write(desk, life, 0))]
     try:
@@ -187,11 +187,11 @@ async def _live(desk: Desk, life: Life) -> LifeTexts:
             life.changes.append(await _unless_failed(change(desk, life), periods))
             periods.append(start(_write(desk, life, period)))
         answers = side_by_side(answer_question(desk, life, q) for q in range(len(life.drafts)))
-        answered, written = await both(answers, side_by_side(running.result() for running in periods))
+        life.answers, written = await both(answers, side_by_side(running.result() for running in periods))
     except BaseException:
         await end(periods)
         raise
-    return LifeTexts([events for events, _ in written], [openings for _, openings in written], answered)
+    life.events, life.openings = zip(*written, strict=True)
 
 
 async def _unless_failed(coroutine: Coroutine[Any, Any, Any], under_way: list[Running[Any]]) -> Any:

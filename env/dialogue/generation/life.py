@@ -35,16 +35,17 @@ class Life:
     schema: Schema
     initial: State
     changes: list[PeriodChange] = field(default_factory=list)
+    events: Sequence[Sequence[LifeEvent]] = ()
+    """By period; the initial one has none."""
+    openings: Sequence[Sequence[Opening]] = ()
+    """The messages that open sessions, by period."""
+    answers: Sequence[Sequence[str]] = ()
+    """By question, aligned with the combinations that are answered."""
 
     @property
     def states(self) -> list[State]:
         """The full state after each period."""
         return list(accumulate((change.updated for change in self.changes), or_, initial=self.initial))
-
-    @property
-    def changed(self) -> Counter[str]:
-        """How often each state has changed so far."""
-        return Counter(info for change in self.changes for info in change.updated)
 
 
 def lived_variants(life: Life, q: int) -> list[Values]:
@@ -77,48 +78,32 @@ def session_times(count: int, end: date, *, seed: int, user: str, period: int) -
     return times
 
 
-def update_counts(life: Life, period: int, compat: Compat) -> dict[str, int]:
-    """Return how often each state has changed up to a period, the initial values left out."""
-    until = len(life.changes) if "final_update_counts" in compat else period
+def update_counts(life: Life, until: int | None = None) -> dict[str, int]:
+    """Return how often each state has changed up to a period, or so far; the initial values are left out."""
     counts = Counter(info for change in life.changes[:until] for info in change.updated)
     return {info: counts[info] for info in life.schema}
 
 
-@dataclass(frozen=True, slots=True)
-class LifeTexts:
-    """The written texts of a life: its events, its opening messages and the answers to its questions."""
-
-    events: Sequence[Sequence[LifeEvent]]
-    """By period; the initial one has none."""
-    openings: Sequence[Sequence[Opening]]
-    """By period."""
-    answers: Sequence[Sequence[str]]
-    """By question, aligned with the combinations that are answered."""
-
-
-def assemble(life: Life, texts: LifeTexts, plan: GenerationPlan, compat: Compat) -> Scenario:
+def assemble(life: Life, plan: GenerationPlan, compat: Compat) -> Scenario:
     """Put a scenario together. Raises ScenarioError when it is not sound."""
-    states = life.states
     row = {
         "id": life.user,
         "start_time": plan.start_date.isoformat(),
         "user_profile": life.profile.model_dump(mode="json"),
         "state_schema": {info: list(choices) for info, choices in life.schema.items()},
-        "periods": [_period(life, texts, p, states, plan, compat) for p in range(len(states))],
-        "qas": [_question(life, texts.answers[q], q, plan, compat) for q in range(len(life.drafts))],
+        "periods": [_period(life, p, plan, compat) for p in range(len(life.changes) + 1)],
+        "qas": [_question(life, q, plan, compat) for q in range(len(life.drafts))],
     }
     scenario = Scenario.parse(row)
     scenario.check_golds()
     return scenario
 
 
-def _period(
-    life: Life, texts: LifeTexts, p: int, states: Sequence[State], plan: GenerationPlan, compat: Compat
-) -> dict[str, Any]:
-    end, openings = plan.period_end(p), texts.openings[p]
+def _period(life: Life, p: int, plan: GenerationPlan, compat: Compat) -> dict[str, Any]:
+    end, openings, states = plan.period_end(p), life.openings[p], life.states
     changed = life.changes[p - 1].updated if p else life.initial
     times = session_times(len(openings), end, seed=plan.seed, user=life.user, period=p)
-    events: list[str | None] = [event.text for event in texts.events[p]] if p else [None] * len(openings)
+    events: list[str | None] = [event.text for event in life.events[p]] if p else [None] * len(openings)
     return {
         "period_start": plan.period_end(p - 1).isoformat() if p else None,
         "period_end": end.isoformat(),
@@ -135,15 +120,15 @@ def _period(
         ],
         "state": states[p],
         "updates": {info: {"old": states[p - 1][info] if p else None, "new": new} for info, new in changed.items()},
-        "update_cnts": update_counts(life, p, compat),
+        "update_cnts": update_counts(life, None if "final_update_counts" in compat else p),
     }
 
 
-def _question(life: Life, answers: Sequence[str], q: int, plan: GenerationPlan, compat: Compat) -> dict[str, Any]:
+def _question(life: Life, q: int, plan: GenerationPlan, compat: Compat) -> dict[str, Any]:
     draft, in_life = life.drafts[q], lived_variants(life, q)
     choices = [
         {"state": list(state), "answer": answer, "type": "experience" if state in in_life else "random"}
-        for state, answer in zip(variants_to_answer(life, q, plan), answers, strict=True)
+        for state, answer in zip(variants_to_answer(life, q, plan), life.answers[q], strict=True)
     ]
     order = shuffled(len(choices), seed=plan.seed, user=life.user, q=q, compat=compat)
     return {

@@ -22,7 +22,7 @@ from .checks import (
     check_merge,
     check_person,
 )
-from .life import Life
+from .life import Life, update_counts
 from .problems import Schema
 
 
@@ -95,7 +95,7 @@ async def begin(desk: Desk, profile: UserProfile, schema: Schema) -> State:
 
 async def change(desk: Desk, life: Life) -> PeriodChange:
     """Stage 5, one period: what changes next."""
-    plan, period, state, changed = desk.plan, len(life.changes) + 1, life.states[-1], life.changed
+    plan, period, state, changed = desk.plan, len(life.changes) + 1, life.states[-1], update_counts(life)
     history = [
         {"until": plan.period_end(p).isoformat(), "summary": past.summary, "updated": past.updated}
         for p, past in enumerate(life.changes, 1)
@@ -105,7 +105,7 @@ async def change(desk: Desk, life: Life) -> PeriodChange:
         "profile": life.profile.formatted_str,
         "schema": braced_schema(life.schema),
         "state": as_json(state),
-        "counts": as_json({info: changed[info] for info in life.schema}),
+        "counts": as_json(changed),
         "history": as_json(history),
         "changes": str(min(plan.changes_per_period, len(life.schema))),
         "most": str(plan.changes_per_state),

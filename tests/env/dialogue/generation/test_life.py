@@ -86,8 +86,8 @@ def test_sessions_are_on_the_last_evenings_of_a_period(count: int, end: date, se
 @given(updates)
 def test_counts_grow_by_what_changes_and_by_name_are_the_final_ones(changes: list[dict[str, str]]) -> None:
     life = live(changes)
-    counts = [update_counts(life, p, NONE) for p in range(len(changes) + 1)]
+    counts = [update_counts(life, p) for p in range(len(changes) + 1)]
     assert counts[0] == dict.fromkeys(INFOS, 0)
     for before, after, one in zip(counts, counts[1:], changes, strict=False):
         assert {info for info in INFOS if after[info] > before[info]} == one.keys()
-    assert all(update_counts(life, p, {"final_update_counts"}) == counts[-1] for p in range(len(counts)))
+    assert update_counts(life) == counts[-1]
