@@ -10,8 +10,7 @@ from ...data.task import Task
 from ...env import Cast, Episode, Track
 from ...env.concurrency import side_by_side
 from ...env.memrm.collection.retrievals import retrieve
-from ...env.memrm.forecasting.features import features_of
-from ...env.memrm.forecasting.forecast import Forecast, read_forecast
+from ...env.memrm.forecasting.forecast import Forecast, features_of, read_forecast
 from ...env.memrm.model.checkpoint import read_model_card
 from ...env.memrm.model.scoring import MemRM, folder_of, load_memrm
 from ...env.memrm.rows.retrievals import Retrieval

@@ -11,13 +11,19 @@ from ....data.task import Fact, Task
 from ....policies.lm.base import LanguageModel, Message, Request
 from ...concurrency import side_by_side
 from ...track import FactPrompt, Track
-from .tracing import State, state_of
 
+State = tuple[str, str]
+"""A fact's key and text: where a value comes back after another, it is the same state."""
 HEADING = "Memories of the user, oldest first:"
 Known = Literal["yes", "no", "unsure"]
 """Whether a model reads a fact: in all prompts, in none, or in some."""
 
 _Place = tuple[State, tuple[Message, ...]]
+
+
+def state_of(fact: Fact) -> State:
+    """Return the state that a fact describes."""
+    return fact.key, fact.text
 
 
 class FactReader:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from ....data.record import Record, first_problem
+from ....policies.lm import Message
+from ....policies.memory import MemoryEvent
 from ..model.checkpoint import CheckpointError
 from ..model.scoring import RewardModel, Scores
-from ..rows.retrievals import RetrievalLog
-from .features import Features, features_of
+from ..rows.retrievals import Retrieval, RetrievalLog
 
 FORECAST = "forecast.json"
 RATE = 0.08
@@ -24,12 +27,57 @@ TREES = {"n_estimators": 100, "max_depth": 4, "learning_rate": RATE, "subsample"
 MOST_EPISODES = 400
 """That a forecast is fitted on."""
 
+Index = Annotated[int, Field(ge=-1)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Features(NamedTuple):
+    """What is before a model when a question comes, in numbers."""
+
+    present: float
+    """Probability that everything that the question needs is there, in [0, 1]; NaN where it could not be scored."""
+    outdated: float
+    """Of how many of the needed facts an older value is there as well; NaN likewise."""
+    buffered: float
+    """Share of the needed facts whose message is still in the buffer."""
+    words: int
+    """Of the memories that come back."""
+    lines: int
+    buffer_words: int
+
+
+def features_of(retrievals: Sequence[Retrieval], reward: RewardModel) -> list[Features]:
+    """Return the features of each retrieval; questions that need nothing known so far are left out."""
+    needing = [retrieval for retrieval in retrievals if retrieval.needs]
+    texts = ((r, text) for r in needing for text in chain.from_iterable(r.needs) if text not in r.buffered)
+    events = list(dict.fromkeys(_event(text, retrieval) for retrieval, text in texts))
+    probability = dict(zip(events, reward.score(events).tolist(), strict=True))
+    return [_features(retrieval, probability) for retrieval in needing]
+
+
+def _features(retrieval: Retrieval, probability: Mapping[MemoryEvent, float]) -> Features:
+    def is_there(text: str) -> float:
+        return 1.0 if text in retrieval.buffered else probability[_event(text, retrieval)]
+
+    present = [list(map(is_there, texts)) for texts in retrieval.needs]
+    return Features(
+        present=math.prod(newest for *_, newest in present),
+        outdated=math.fsum(max(older, default=0.0) for *older, _ in present),
+        buffered=sum(texts[-1] in retrieval.buffered for texts in retrieval.needs) / len(retrieval.needs),
+        words=sum(len(line.split()) for line in retrieval.lines),
+        lines=len(retrieval.lines),
+        buffer_words=retrieval.buffer_words,
+    )
+
+
+def _event(text: str, retrieval: Retrieval) -> MemoryEvent:
+    """Return a message held against the memories that come back."""
+    return MemoryEvent((Message("user", text),), retrieval.lines, retrieval.lines)
+
+
 FEATURES = len(Features._fields)
 COUNTS = [Features._fields.index(name) for name in ("words", "lines", "buffer_words")]
 """Numbers of a question that the trees see."""
-
-Index = Annotated[int, Field(ge=-1)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Tree(Record):

@@ -12,8 +12,7 @@ from ...statistics import nan_mean
 from ..evaluation.metrics import Floats, bootstrap_samples, interval
 from ..model.scoring import RewardModel
 from ..rows.retrievals import RetrievalLog
-from .features import features_of
-from .forecast import Forecast
+from .forecast import Forecast, features_of
 
 
 @dataclass(frozen=True, slots=True)

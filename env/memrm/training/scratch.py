@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import random
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ..evaluation.metrics import auroc, expected_calibration_error
@@ -28,7 +31,7 @@ from ..model.checkpoint import (
     read_tokens,
     write_model_card,
 )
-from ..model.export import export_onnx
+from ..model.onnx_runner import INPUTS, OUTPUTS
 from ..model.qwen3 import Qwen3, Qwen3Config
 from ..model.runner import padded
 from ..model.scoring import MemRM, batched, fit_calibration
@@ -183,6 +186,38 @@ def save_qwen3(model: Qwen3, folder: Path) -> None:
         **asdict(model.config),
     }
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+class _Extend(nn.Module):
+    def __init__(self, model: Qwen3) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, length: Tensor, past: Tensor, past_length: Tensor) -> tuple[Tensor, Tensor]:
+        return self.model.extend(ids, length, past, past_length)
+
+
+def export_onnx(model: Qwen3, path: Path) -> None:
+    """Write a graph whose batch, new and past lengths are free; one graph reads prefixes and suffixes."""
+    config = model.config
+    ids, length = torch.ones((2, 5), dtype=torch.long), torch.tensor([5, 4])
+    past = torch.zeros((config.num_hidden_layers, 2, 2, config.num_key_value_heads, 3, config.head_dim))
+    free = {"ids": {0: "batch", 1: "new"}, "length": {0: "batch"}, "past": {2: "batch", 4: "old"}}
+    free |= {"past_length": {0: "batch"}, "logits": {0: "batch"}, "made": {2: "batch", 4: "new"}}
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            _Extend(model.cpu().eval()),
+            (ids, length, past, torch.tensor([3, 2])),
+            buffer,
+            input_names=list(INPUTS),
+            output_names=list(OUTPUTS),
+            dynamic_axes=free,
+            opset_version=17,
+            dynamo=False,  # the other exporter needs onnxscript
+        )
+    path.write_bytes(buffer.getvalue())
 
 
 def held_out_figures(model: MemRM, rows: Sequence[Row]) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mnemotune.env.memrm.collection.tracing import Line, trace
+from mnemotune.env.memrm.collection.labels import Line, trace
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent
 

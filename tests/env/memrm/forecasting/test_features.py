@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from mnemotune.env.memrm.forecasting.features import features_of
+from mnemotune.env.memrm.forecasting.forecast import features_of
 from mnemotune.env.memrm.model.scoring import Scores
 from mnemotune.env.memrm.rows.retrievals import Retrieval
 from mnemotune.policies.memory import MemoryEvent

@@ -17,11 +17,12 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier
 
 import toy
-from mnemotune.env.memrm.forecasting.features import Features, features_of
 from mnemotune.env.memrm.forecasting.forecast import (
     FORECAST,
+    Features,
     Forecast,
     feature_table,
+    features_of,
     fit_forecast,
     read_forecast,
     write_forecast,
