@@ -231,7 +231,6 @@ def score_groups(
             group.id,
             [(task, by_task[task.id], bounds[task.id]) for task in group.tasks],
             least_headroom=track.least_headroom,
-            guarded=track.least_headroom is not None,
         )
         for group in grouped(tasks)
         if all(by_task[task.id].failure is None for task in group.tasks)

@@ -111,12 +111,11 @@ def score_group(
     played: Sequence[tuple[Task, Episode, Bounds]],
     *,
     least_headroom: float | None = LEAST_HEADROOM,
-    guarded: bool = True,
 ) -> GroupScore:
     """Score every recorded stage of a group's episodes; checks of its tasks at the same stage are pooled."""
     longest = max(len(episode.stages) for _, episode, _ in played)
     stages = tuple(_score_stage(played, stage, least_headroom) for stage in range(longest))
-    return GroupScore(group, stages, guarded)
+    return GroupScore(group, stages, guarded=least_headroom is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,9 @@ def quality_on_rows(p_safe: Floats, rows: Sequence[Row], *, threshold: float = C
     events, groups = [row.event for row in kept], [row.group for row in kept]
     harmful = harmful_rows(kept)
     rivals = {
-        "length ratio": _length_ratio(events),
-        "lexical overlap": _lexical_overlap(events),
-        "logistic regression": _logistic_regression(events, harmful, groups),
+        "length ratio": length_ratio(events),
+        "lexical overlap": lexical_overlap(events),
+        "logistic regression": logistic_regression(events, harmful, groups),
     }
     return _quality(p_safe, harmful, groups, rivals, threshold)
 
@@ -125,17 +125,17 @@ def _quality(
 # Baselines: what a write's lengths and words already give; higher is safer
 
 
-def _length_ratio(events: Sequence[MemoryEvent]) -> Floats:
+def length_ratio(events: Sequence[MemoryEvent]) -> Floats:
     """Return the new memory's characters per character of the old memory and the messages."""
     return np.array([_size(e.after) / max(1, _size(e.before) + _size(_said(e))) for e in events])
 
 
-def _lexical_overlap(events: Sequence[MemoryEvent]) -> Floats:
+def lexical_overlap(events: Sequence[MemoryEvent]) -> Floats:
     """Return the share of the words of the user's messages that the new memory has; 1 where nothing was said."""
     return np.array([_overlap(event) for event in events])
 
 
-def _logistic_regression(events: Sequence[MemoryEvent], harmful: Labels, clusters: Sequence[str]) -> Floats:
+def logistic_regression(events: Sequence[MemoryEvent], harmful: Labels, clusters: Sequence[str]) -> Floats:
     """Return P(safe) of a logistic regression on lengths, counts and overlap, fitted on other clusters' writes."""
     # imported late: scikit-learn takes a while that most commands do not need
     from sklearn.linear_model import LogisticRegression

@@ -8,8 +8,13 @@ import random
 import numpy as np
 import pytest
 
-from mnemotune.env.memrm.evaluation import baselines
-from mnemotune.env.memrm.evaluation.quality import quality_on_memgym, quality_on_rows
+from mnemotune.env.memrm.evaluation.quality import (
+    length_ratio,
+    lexical_overlap,
+    logistic_regression,
+    quality_on_memgym,
+    quality_on_rows,
+)
 from mnemotune.env.memrm.model.memgym import MemGymRow
 from mnemotune.env.memrm.rows.row import Row
 from mnemotune.policies.lm import Message
@@ -62,7 +67,7 @@ def test_intervals_are_the_same_each_time(rows: list[Row]) -> None:
 def test_overlap_and_length_see_what_a_write_keeps() -> None:
     said = (Message("user", "I moved to the coast."),)
     kept, lost = MemoryEvent(said, (), ("moved to the coast",)), MemoryEvent(said, (), ())
-    for baseline in (baselines.lexical_overlap, baselines.length_ratio):
+    for baseline in (lexical_overlap, length_ratio):
         good, bad = baseline([kept, lost])
         assert good > bad
 
@@ -71,9 +76,9 @@ def test_the_regression_learns_from_other_users_only(rows: list[Row]) -> None:
     """Labels that turn round from user to user cannot be learnt from others."""
     users = [row.group for row in rows]
     events = [row.event for row in rows]
-    found = baselines.logistic_regression(events, labels(rows), users)
+    found = logistic_regression(events, labels(rows), users)
     assert ((found > 0) & (found < 1)).all()
-    alone = baselines.logistic_regression(events, labels(rows), ["one"] * len(rows))
+    alone = logistic_regression(events, labels(rows), ["one"] * len(rows))
     assert (alone == 0.5).all()
 
 
