@@ -142,7 +142,8 @@ def check_change(
     with Problems() as problems:
         summary = problems.text(reply.get("period_summary"), '"period_summary"')
         updated = problems.fields(reply.get("updated"), '"updated"')
-        low, high = bounds_of_changes(plan, schema)
+        low = max(1, min(plan.changes_per_period - 1, len(schema)))
+        high = min(plan.changes_per_period + 1, len(schema))
         if isinstance(reply.get("updated"), dict) and not low <= len(updated) <= high:
             problems.append(f"{len(updated)} properties change; from {low} to {high} may")
         problems += [f"{short(key)} is no property; change others" for key in updated if key not in schema]
@@ -154,11 +155,6 @@ def check_change(
                 f"{', '.join(used_up)} changed {plan.changes_per_state} times or more already; change others"
             )
     return PeriodChange(summary, {key: values[key] for key in schema if key in values})
-
-
-def bounds_of_changes(plan: GenerationPlan, schema: Collection[str]) -> tuple[int, int]:
-    """Return the fewest and the most states that may change in a period."""
-    return max(1, min(plan.changes_per_period - 1, len(schema))), min(plan.changes_per_period + 1, len(schema))
 
 
 def check_events(reply: Reply, updated: Collection[str]) -> list[LifeEvent]:
