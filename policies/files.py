@@ -119,13 +119,8 @@ def policy_problems(error: ValidationError) -> list[str]:
     """Return one line per problem, each naming the field: not a list that is too short for what is wrong in it."""
     problems = error.errors()
     inside = {e["loc"][:depth] for e in problems for depth in range(len(e["loc"]))}
-    lines = []
-    for e in problems:
-        if e["type"] == "too_short" and e["loc"] in inside:
-            continue
-        place = ".".join(map(str, e["loc"]))
-        lines.append(f"{place}: {_said(e)}" if place else _said(e))
-    return lines
+    kept = [e for e in problems if e["type"] != "too_short" or e["loc"] not in inside]
+    return [": ".join(filter(None, (".".join(map(str, e["loc"])), _said(e)))) for e in kept]
 
 
 def _said(problem: ErrorDetails) -> str:

@@ -150,8 +150,7 @@ class Knob:
     @property
     def slot(self) -> str:
         """The slot of a prompt; empty for what is none."""
-        part, _, slot = self.path.partition(".")
-        return slot if part == "prompts" else ""
+        return self.path.removeprefix("prompts.") if self.path.startswith("prompts.") else ""
 
     @property
     def limited_by(self) -> str:

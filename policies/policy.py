@@ -142,18 +142,15 @@ class MemoryPolicy(Record):
     @property
     def label(self) -> str:
         """A short description, for example ``facts+external(2,4,30)``."""
-        shape = f"{self.backend}:{self._shape}" if self.backend else self._shape
-        return shape + " evolving" * (self.evolution is not None) + " oracle" * self.oracle
-
-    @property
-    def _shape(self) -> str:
         ranges = {knob.path: knob for knob in self._table if isinstance(knob.domain, Range)}
         numbers = [
             f"{value}%" if knob.unit == "%" else str(value)
             for path, value in self.values.items()
             if (knob := ranges.get(path)) is not None and value not in (None, knob.default)
         ]
-        return "+".join(filter(None, [self.write.mode, self.store])) + (f"({','.join(numbers)})" if numbers else "")
+        shape = "+".join(filter(None, [self.write.mode, self.store])) + (f"({','.join(numbers)})" if numbers else "")
+        backend = f"{self.backend}:" if self.backend else ""
+        return backend + shape + " evolving" * (self.evolution is not None) + " oracle" * self.oracle
 
     @property
     def _table(self) -> tuple[Knob, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 LONGEST_REPLY = 100_000
@@ -31,24 +32,26 @@ def read_json_object(text: str) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
         raise ReplyError(f"the reply is a JSON {type(value).__name__}, not an object")
-    value = _last_object(text)
-    if value is None:
+    objects = [value for _, value in json_values(text, r"(?=\{)") if isinstance(value, dict)]
+    if not objects:
         raise ReplyError("the reply holds no JSON object")
-    return value
+    return objects[-1]
 
 
-def _last_object(text: str) -> dict[str, Any] | None:
-    decoder = json.JSONDecoder()
-    newest, position = None, text.find("{")
-    while position >= 0:
+def json_values(text: str, opening: str) -> Iterator[tuple[str, Any]]:
+    """Yield each JSON value with its source; it starts where a match of the regular expression ``opening`` ends.
+
+    What stands inside a value that was yielded is not yielded by itself.
+    """
+    decoder, position = json.JSONDecoder(), 0
+    for match in re.finditer(opening, text, re.MULTILINE):
+        if match.end() < position:
+            continue
         try:
-            value, end = decoder.raw_decode(text, position)
+            value, position = decoder.raw_decode(text, match.end())
         except (ValueError, RecursionError):
-            end = position + 1
-        else:
-            newest = value if isinstance(value, dict) else newest
-        position = text.find("{", end)
-    return newest
+            continue
+        yield text[match.end() : position], value
 
 
 def as_text(value: Any) -> str:

@@ -27,7 +27,9 @@ def within(context: Context, tokens: int | None, *, buffer_share: float) -> Cont
         return context
     bare = replace(context, items=(), messages=())
     if bare.tokens > tokens:
-        return _template_alone(context, tokens)
+        template = _cut(bare.render()[0].content, tokens * BYTES_PER_TOKEN) or None
+        left_out = context.left_out + len(context.items) + len(units_of(context.messages))
+        return Context(template=template, left_out=left_out, cut=context.cut + 1)
     pinned = replace(bare, items=tuple(item for item in context.items if item.pinned))
     wanted = replace(context, messages=())
     room = max(int((tokens - bare.tokens) * buffer_share), tokens - wanted.tokens)
@@ -88,14 +90,6 @@ def _best(context: Context, tokens: int) -> Context:
             if fitting:
                 shown, count, cut = first(count + 1, _cut(text, sizes[fitting - 1])), count + 1, 1
     return replace(shown, left_out=context.left_out + len(items) - count, cut=context.cut + cut)
-
-
-def _template_alone(context: Context, tokens: int) -> Context:
-    """Cut a template that leaves no room for anything else."""
-    (message,) = replace(context, items=(), messages=()).render()
-    template = _cut(message.content, tokens * BYTES_PER_TOKEN) or None
-    left_out = context.left_out + len(context.items) + len(units_of(context.messages))
-    return Context(template=template, left_out=left_out, cut=context.cut + 1)
 
 
 def _cut_unit(unit: tuple[Message, ...], tokens: int) -> tuple[Message, ...] | None:

@@ -7,23 +7,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ...replies import json_values
+
 ITEM = re.compile(r"^\s*(?:[-*\u2022]|(\d{1,2})[.)])\s+(.+)$", re.MULTILINE)
 """An item of a list, with its number and its text."""
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 
 
 def json_blocks(text: str) -> Iterator[tuple[str, Any]]:
-    """Yield each JSON object or list that starts a line, with its source."""
-    decoder = json.JSONDecoder()
-    position = 0
-    for match in re.finditer(r"^[ \t]*(?=[\[{])", text, re.MULTILINE):
-        if match.end() < position:
-            continue
-        try:
-            value, position = decoder.raw_decode(text, match.end())
-        except (ValueError, RecursionError):
-            continue
-        yield text[match.end() : position], value
+    """Return each JSON object or list that starts a line, with its source."""
+    return json_values(text, r"^[ \t]*(?=[\[{])")
 
 
 def value_of(text: str) -> Any:
