@@ -49,7 +49,7 @@ class BuiltinMemory:
         if policy.prompts.reply is not None:
             best: Sequence[int] = range(len(state.entries))[::-1]
             if policy.top_k is not None:
-                best = await self._index.search(query, state.lines, policy.top_k)
+                (best,) = await self._index.search([query], state.lines, policy.top_k)
             items = {i: Item(str(state.entries[i].id), state.entries[i].line, rank) for rank, i in enumerate(best)}
             order = sorted(items) if policy.read.order == "time" else items
             everything = replace(everything, items=tuple(items[i] for i in order))

@@ -44,9 +44,7 @@ class Scribe(LanguageModel):
     """Notes every ``word-1`` that it reads, in a form that the built-in writers take. Fails while ``fails`` is set."""
 
     name = "scribe"
-
-    def __init__(self) -> None:
-        self.fails = False
+    fails = False
 
     async def complete(self, request: Request) -> Completion:
         """Return the notes."""

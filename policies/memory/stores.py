@@ -55,13 +55,11 @@ class VectorIndex:
         self._lock = asyncio.Lock()
         self._last: tuple[tuple[str, ...], Matrix] | None = None
 
-    async def search(self, query: str, texts: Sequence[str], top_k: int) -> list[int]:
-        """Return the positions of the ``top_k`` texts most similar to ``query``, best first; ties go to the newer."""
-        (best,) = await self.search_each([query], texts, top_k)
-        return best
+    async def search(self, queries: Sequence[str], texts: Sequence[str], top_k: int) -> list[list[int]]:
+        """Return, for each query, the positions of the ``top_k`` texts most similar to it, best first.
 
-    async def search_each(self, queries: Sequence[str], texts: Sequence[str], top_k: int) -> list[list[int]]:
-        """Return the same for each of several queries, at least one; all of it is one call of the embedder."""
+        Ties go to the newer. There is at least one query; all of it is one call of the embedder.
+        """
         if not texts:
             return [[] for _ in queries]
         vectors = await self._embed(queries, tuple(texts))

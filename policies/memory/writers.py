@@ -84,7 +84,7 @@ _WRITERS: Mapping[WriteMode, Callable[[_Writing], Awaitable[MemoryState]]] = {
 
 async def _merge(writing: _Writing, facts: list[str]) -> MemoryState:
     state, lines = writing.state, writing.state.lines
-    near = {i for best in await writing.index.search_each(facts, lines, MERGE_NEIGHBOURS) for i in best}
+    near = {i for best in await writing.index.search(facts, lines, MERGE_NEIGHBOURS) for i in best}
     if not near:
         return _append(state, facts)
     known = [state.entries[i] for i in sorted(near)]

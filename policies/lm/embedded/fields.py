@@ -47,12 +47,13 @@ class Form:
 
 def find_form(text: str) -> Form | None:
     """Find the form that a message ends with asking for; None when it asks for none."""
-    _, chat, end = text.rpartition(_CHAT)
-    if chat and end.endswith(_CHAT_END):
-        return _form(end.removesuffix(_CHAT_END), ", then `[[ ## ", as_json=False)
-    _, as_json, end = text.rpartition(_JSON)
-    if as_json and end.endswith("."):
-        return _form(end.removesuffix("."), ", then `", as_json=True)
+    for opening, end, separator in ((_CHAT, _CHAT_END, ", then `[[ ## "), (_JSON, ".", ", then `")):
+        _, mark, listed = text.rpartition(opening)
+        if mark and listed.endswith(end):
+            pieces = listed.removesuffix(end).split(separator, MOST_FIELDS)
+            matches = [match for piece in pieces if (match := _FIELD.fullmatch(piece))]
+            fields = {match[1]: _schema(match[2] or "str") for match in matches}
+            return Form(fields, as_json=opening == _JSON) if len(fields) == len(pieces) else None
     return None
 
 
@@ -64,13 +65,6 @@ def without_form(message: Message) -> Message:
     said = message.content.rpartition(_CHAT)[0] or message.content.rpartition(_JSON)[0] or message.content
     texts = (_plain(text.strip()) for text in _HEADER.split(said))
     return Message(message.role, "\n\n".join(text for text in texts if text))
-
-
-def _form(listed: str, separator: str, *, as_json: bool) -> Form | None:
-    pieces = listed.split(separator, MOST_FIELDS)
-    matches = [match for piece in pieces if (match := _FIELD.fullmatch(piece))]
-    fields = {match[1]: _schema(match[2] or "str") for match in matches}
-    return Form(fields, as_json) if len(fields) == len(pieces) else None
 
 
 def _schema(kind: str) -> Mapping[str, Any]:
