@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...text import stem, stems
@@ -22,23 +21,11 @@ _QUESTION = re.compile(r"^Question: (.*?);?$", re.MULTILINE)
 _CHOICE = re.compile(r"^\(([A-Z])\) (.*?);?$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class RevisionTask:
-    """A text to rewrite and the feedback on it."""
+def revise(text: str, blocks: Sequence[tuple[str, Any]]) -> str | None:
+    """Return a JSON object with a rewritten text and what was changed, as a prompt with feedback asks for it.
 
-    wanted: str
-    """The key of the reply that holds the new text."""
-    present: str
-    questions: tuple[Mapping[str, Any], ...]
-    updates: tuple[str, ...]
-    """Names of what the user has spoken of since."""
-
-
-def find_revision_task(text: str, blocks: Sequence[tuple[str, Any]]) -> RevisionTask | None:
-    """Find feedback in a prompt that asks for ``new_types`` or ``new_prompt``; None when it asks for neither.
-
-    ``blocks`` are the text's JSON values with their sources. What is to be rewritten stands between the first line and
-    the feedback.
+    The prompt asks for ``new_types`` or ``new_prompt``; None when it asks for neither. ``blocks`` are its JSON values
+    with their sources. What is to be rewritten stands between the first line and the feedback.
     """
     wanted = _WANTED.search(text)
     feedback = next((block for block in blocks if _is_feedback(block[1])), None)
@@ -46,25 +33,18 @@ def find_revision_task(text: str, blocks: Sequence[tuple[str, Any]]) -> Revision
         return None
     source, value = feedback
     given = value if isinstance(value, dict) else {"question_answer_history": value}
-    questions = tuple(item for item in given["question_answer_history"] if isinstance(item, dict))
-    updates = given.get("user_information_updates")
-    names = tuple(updates) if isinstance(updates, dict) else ()
-    return RevisionTask(wanted[1], _between(text[: text.index(source)]), questions, names)
-
-
-def revise(task: RevisionTask) -> str:
-    """Return a JSON object with the rewritten text and what was changed."""
-    known = {word for line in task.present.splitlines() for word in stems(line)}
+    present = _between(text[: text.index(source)])
+    known = {word for line in present.splitlines() for word in stems(line)}
     added: list[str] = []
-    updates = [[word for word in name.split("_") if stems(word)] for name in task.updates]
-    for words in (*updates, *_words_of_questions(task.questions)):
+    updates = given.get("user_information_updates")
+    names = updates if isinstance(updates, dict) else ()
+    updated = ([word for word in name.split("_") if stems(word)] for name in names)
+    for words in (*updated, *_words_of_questions(given["question_answer_history"])):
         fresh = [word for word in dict.fromkeys(words) if stem(word.lower()) not in known]
         if len(fresh) >= 2 and len(added) < MOST_ADDED:
             added.append(", ".join(fresh[:WORDS_PER_TYPE]))
             known.update(stem(word.lower()) for word in fresh)
-    text = _with_items(task.present, added)
-    changes = [f"added: {item}" for item in added]
-    return fenced({task.wanted: text, "changes": changes})
+    return fenced({wanted[1]: _with_items(present, added), "changes": [f"added: {item}" for item in added]})
 
 
 def _is_feedback(value: Any) -> bool:
@@ -78,8 +58,9 @@ def _between(text: str) -> str:
     return "\n\n".join(paragraphs[1:-1] if len(paragraphs) > 2 else paragraphs[1:])
 
 
-def _words_of_questions(questions: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
+def _words_of_questions(history: Sequence[Any]) -> Iterator[list[str]]:
     """Yield the words of questions and of the right answers that are given; questions answered wrongly come first."""
+    questions = [item for item in history if isinstance(item, dict)]
     ranked = sorted(questions, key=lambda item: item.get("ground_truth", "") == item.get("assistant_response"))
     for item in ranked[:MOST_QUESTIONS]:
         text = str(item.get("question", ""))

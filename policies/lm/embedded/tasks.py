@@ -13,7 +13,7 @@ from .composing import compose
 from .engineering import find_engineering_task, improve
 from .fields import find_form, without_form
 from .reading import Reading
-from .revising import find_revision_task, revise
+from .revising import revise
 from .talking import follow_up, reply
 from .writing import merge_facts, write_facts, write_profile
 
@@ -34,8 +34,8 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     if (engineering := find_engineering_task(text)) is not None:
         return improve(engineering)
     blocks = list(json_blocks(text))
-    if (revision := find_revision_task(text, blocks)) is not None:
-        return revise(revision)
+    if (revised := revise(text, blocks)) is not None:
+        return revised
     if '"ADD"' in text and len(blocks) >= 2:
         facts = blocks[1][1]
         return merge_facts(text, texts_in(blocks[0][1]), list(map(str, facts)) if isinstance(facts, list) else [])
