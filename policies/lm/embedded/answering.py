@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..base import Message
 from .blocks import fenced, value_of
@@ -22,24 +22,15 @@ LATEST = 1.4
 """Factor by which a question that asks for the newest weakens the first impression, which is stubborn."""
 
 
-@dataclass(frozen=True, slots=True)
-class MultipleChoice:
-    """A multiple-choice question as read from a message."""
-
-    query: str
-    """The text before the first choice."""
-    options: tuple[str, ...]
-
-
-def find_choices(text: str) -> MultipleChoice | None:
-    """Find a question with lines ``1: text``, ``2: text``, ...; None when there is none."""
+def find_choices(text: str) -> tuple[str, list[str]] | None:
+    """Find a question with lines ``1: text``, ``2: text``, ...: what stands before them, and their texts; or None."""
     choices: list[re.Match[str]] = []
     for match in _CHOICE.finditer(text):
         if match[1] == str(len(choices) + 1):
             choices.append(match)
     if len(choices) < 2:
         return None
-    return MultipleChoice(query=text[: choices[0].start()], options=tuple(choice[2] for choice in choices))
+    return text[: choices[0].start()], [choice[2] for choice in choices]
 
 
 def find_schema(text: str) -> dict[str, tuple[str, ...]]:
@@ -48,16 +39,16 @@ def find_schema(text: str) -> dict[str, tuple[str, ...]]:
     return {name: tuple(map(str, choices)) for name, choices in lines if choices is not None}
 
 
-def answer_choices(choices: MultipleChoice, history: Sequence[Message], reading: Reading) -> str:
+def answer_choices(query: str, options: Sequence[str], history: Sequence[Message], reading: Reading) -> str:
     """Choose the answer for which the conversation speaks most; the first where nothing speaks for any."""
-    words = [words_of(option) for option in choices.options]
-    given = list(read_state_lines(choices.query))
+    words = [words_of(option) for option in options]
+    given = list(read_state_lines(query))
     if given:  # what is stated in the question itself needs no searching
         scores = _agreement(given, words, reading)
     else:
-        cue = _cue(_question_only(choices.query), words)
+        cue = _cue(_question_only(query), words)
         system = "\n".join(m.content for m in history[:1] if m.role == "system")
-        scores = weigh(read_messages(history), cue, words, _heed(choices.query, system, reading))
+        scores = weigh(read_messages(history), cue, words, _heed(query, system, reading))
     return fenced({"answer": foremost(scores) + 1})
 
 

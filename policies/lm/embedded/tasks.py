@@ -43,7 +43,7 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     if conversation is not None and _CONVERSATION.search(text):
         return _write(text, blocks, conversation)
     if (choices := find_choices(text)) is not None:
-        return answer_choices(choices, history, reading)
+        return answer_choices(*choices, history, reading)
     if (schema := find_schema(text)) and "json" in text.lower():
         return fill_probe(schema, text, history, reading)
     if not history and _PLAYS_USER.search(text):

@@ -40,7 +40,6 @@ class Note:
     kind: Kind | None
     """The kind of information that it clearly belongs to."""
     interest: float
-    order: int
 
 
 def write_profile(prompt: str, memories: dict[str, str], conversation: Sequence[dict[str, Any]]) -> str:
@@ -93,18 +92,17 @@ def _notes(instructions: Instructions, conversation: Sequence[dict[str, Any]], *
     ``besides`` are words that each note takes besides its own.
     """
     notes = [note for note in _candidates(instructions, conversation) if note.interest >= ENOUGH]
-    chosen: list[Note] = []
+    chosen: list[int] = []
     left = WORDS_PER_CALL
-    for note in sorted(notes, key=lambda note: (-note.interest, note.order)):
-        left -= len(note.text.split()) + besides
+    for place in sorted(range(len(notes)), key=lambda place: -notes[place].interest):
+        left -= len(notes[place].text.split()) + besides
         if chosen and left < 0:
             break
-        chosen.append(note)
-    return sorted(chosen, key=lambda note: note.order)
+        chosen.append(place)
+    return [notes[place] for place in sorted(chosen)]
 
 
 def _candidates(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> Iterator[Note]:
-    order = 0
     for message in conversation:
         if message.get("role") != "user":
             continue
@@ -118,8 +116,7 @@ def _candidates(instructions: Instructions, conversation: Sequence[dict[str, Any
             kind, fit = instructions.kind_of(sentence.said)
             interest = (0.35 + 0.25 * sentence.voice) * instructions.care + fit
             text = _shorten(sentence.text, instructions, sentence.day)
-            yield Note(text, sentence.words, kind if fit >= CLEAR_FIT else None, interest, order)
-            order += 1
+            yield Note(text, sentence.words, kind if fit >= CLEAR_FIT else None, interest)
 
 
 def _shorten(text: str, instructions: Instructions, day: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mnemotune.policies.lm import Message
-from mnemotune.policies.lm.embedded.answering import HEED, MultipleChoice, _heed, find_choices, find_schema
+from mnemotune.policies.lm.embedded.answering import HEED, _heed, find_choices, find_schema
 from mnemotune.policies.lm.embedded.reading import Reading
 
 if TYPE_CHECKING:
@@ -30,13 +30,12 @@ PROBE = (
 
 
 def test_numbered_lines_are_choices() -> None:
-    assert find_choices("Which?\n1: a\n2: b c\n\nNow.") == MultipleChoice("Which?\n", ("a", "b c"))
+    assert find_choices("Which?\n1: a\n2: b c\n\nNow.") == ("Which?\n", ["a", "b c"])
 
 
 def test_the_choices_are_those_that_count_up_from_one() -> None:
-    assert find_choices("At 9: breakfast\n7: no\n1: a\n5: no\n2: b\n3: c") == MultipleChoice(
-        "At 9: breakfast\n7: no\n", ("a", "b", "c")
-    )
+    asked = "At 9: breakfast\n7: no\n"
+    assert find_choices(f"{asked}1: a\n5: no\n2: b\n3: c") == (asked, ["a", "b", "c"])
 
 
 @pytest.mark.parametrize("text", ["", "Which?", "1: alone", "2: b\n3: c", "1) a\n2) b", " 1: a\n 2: b"])
