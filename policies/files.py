@@ -120,7 +120,8 @@ def policy_problems(error: ValidationError) -> list[str]:
     problems = error.errors()
     inside = {e["loc"][:depth] for e in problems for depth in range(len(e["loc"]))}
     kept = [e for e in problems if e["type"] != "too_short" or e["loc"] not in inside]
-    return [": ".join(filter(None, (".".join(map(str, e["loc"])), _said(e)))) for e in kept]
+    places = [".".join(map(str, e["loc"])) for e in kept]
+    return [f"{place}: {_said(e)}" if place else _said(e) for place, e in zip(places, kept, strict=True)]
 
 
 def _said(problem: ErrorDetails) -> str:

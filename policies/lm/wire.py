@@ -134,9 +134,10 @@ class Chat(_Body):
     @property
     def conversation(self) -> tuple[Message, ...]:
         """The messages."""
-        texts = ("".join(part.text for part in message.content) for message in self.messages)
-        roles = ("system" if message.role == "developer" else message.role for message in self.messages)
-        return tuple(map(Message, roles, texts))
+        return tuple(
+            Message("system" if given.role == "developer" else given.role, "".join(part.text for part in given.content))
+            for given in self.messages
+        )
 
     @property
     def json_mode(self) -> bool:

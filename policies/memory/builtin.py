@@ -26,6 +26,7 @@ class BuiltinMemory:
     def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
         """Start empty."""
         self.policy = policy
+        """The policy that it runs under."""
         self._model = model
         self._index = VectorIndex(embedder)
         self._state = MemoryState()
