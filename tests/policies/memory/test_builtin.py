@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, ToolCall, Usage
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.memory import BuiltinMemory, MemoryState, open_memory
+from mnemotune.policies.memory import BuiltinMemory, open_memory
+from mnemotune.policies.memory.stores import MemoryState
 from remembering import lines, observe_all, shown
 
 if TYPE_CHECKING:

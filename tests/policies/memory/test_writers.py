@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from mnemotune.policies.lm import Message, Request
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.memory import Entry, MemoryEvent, open_memory
+from mnemotune.policies.memory import MemoryEvent, open_memory
+from mnemotune.policies.memory.stores import Entry
 from mnemotune.policies.memory.writers import MERGE_NEIGHBOURS
 from mnemotune.policies.replies import LONGEST_REPLY
 from remembering import facts, lines, observe_all, shown, steps
