@@ -204,9 +204,9 @@ class MemoryPolicy(Record):
         apart = _evolves_info_types(given.get("evolution"))
         if (apart or "info_types" in filled) and "write" not in filled:
             whole["write"] = getattr(templates, prompt_kinds(mode, given.get("store")).get("write", ""), None)
-        write, types = whole.get("write"), whole.get("info_types", templates.info_types)
-        if isinstance(write, str) and isinstance(types, str) and "{info_types}" in write:
-            whole |= {"info_types": types} if apart else {"write": render(write, info_types=types), "info_types": None}
+        text, types = whole.get("write"), whole.get("info_types", templates.info_types)
+        if isinstance(text, str) and isinstance(types, str) and "{info_types}" in text:
+            whole |= {"info_types": types} if apart else {"write": render(text, info_types=types), "info_types": None}
         return {**given, "prompts": whole}
 
     @model_validator(mode="after")
