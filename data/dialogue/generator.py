@@ -177,10 +177,8 @@ class _Life:
             by_topic.setdefault(self.topic_of[info], []).append(info)
         groups: list[list[str]] = []
         for same in by_topic.values():
-            if len(same) > 1 and self.random.random() < together:
-                groups.append(same)
-            else:
-                groups += [[info] for info in same]
+            as_one = len(same) > 1 and self.random.random() < together
+            groups += [same] if as_one else [[info] for info in same]
         self.random.shuffle(groups)
         return groups
 

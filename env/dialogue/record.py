@@ -102,8 +102,7 @@ def record_period(
     revisions: Sequence[Revision] = (),
 ) -> PeriodRecord:
     """Return the record of a period."""
-    known: list[Mapping[str, bool] | None] = [probe.right for probe in probes]
-    known = known or [None] * len(answers)
+    known: Sequence[Mapping[str, bool] | None] = [probe.right for probe in probes] or [None] * len(answers)
     marks = tuple(
         answer.mark(check_id(p, q), _recalled(scenario, p, q, right))
         for q, (answer, right) in enumerate(zip(answers, known, strict=True))

@@ -72,8 +72,6 @@ def check_drafts(reply: Reply, plan: GenerationPlan) -> list[Draft]:
 
 def _draft(item: Any, where: str, plan: GenerationPlan, problems: Problems) -> Draft:
     fields = problems.fields(item, where)
-    if not fields:
-        return Draft("", {})
     question = problems.text(fields.get("question"), f'{where}: "question"')
     listed = problems.items(fields.get("required_info"), f'{where}: "required_info"')
     names, infos = [], {}

@@ -134,6 +134,7 @@ def test_what_a_good_reply_says() -> None:
         ("drafts", changed("drafts", "questions", 1, drop=True), "there are 1 questions; 2 are wanted"),
         ("drafts", changed("drafts", "questions", 1, "question", value="How?"), "questions: How? more than once"),
         ("drafts", changed("drafts", "questions", 0, "question", value=""), 'question 1: "question" is empty'),
+        ("drafts", changed("drafts", "questions", 0, value={}), 'question 1: "question" must be a text'),
         ("drafts", changed("drafts", "questions", 0, "required_info", 0, drop=True), "1 info types; 2 are wanted"),
         (
             "drafts",
