@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import logging
 import math
 import os
-import random
 import re
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -24,6 +20,7 @@ from pydantic import Field, field_validator
 from ...data.record import Record
 from .base import CallRole, EndpointDown, LanguageModelError
 from .chain import add_call
+from .outage import Clock, EndpointSilent, Outages, Unanswered
 from .prices import Prices
 from .slots import Slots
 
@@ -32,8 +29,10 @@ if TYPE_CHECKING:
 
 OFFICIAL_URL = "https://api.openai.com/v1"
 ROLE_HEADER = "X-Mnemotune-Role"
-LONGEST_RETRY_AFTER_SECONDS = 300.0
-"""A server that asks for a longer wait gets no second call."""
+LONGEST_QUIET_WAIT_SECONDS = 60.0
+"""A server's wish for a longer wait is said aloud."""
+FAILURES_OF_AN_OUTAGE = 3
+"""A call's failed attempts after which it is asked whether the endpoint answers at all."""
 IDLE_SECONDS = 2.0
 TALK = ("user", "reply", "write", "propose")
 """Roles whose calls wait for one another, so that they come first; questions fill the places in between."""
@@ -50,16 +49,7 @@ Positive = Annotated[int, Field(ge=1)]
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Where waits take time and chance from."""
-
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    seconds: Callable[[], float] = time.monotonic
-    """Never runs backwards; its zero means nothing."""
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    chance: Callable[[], float] = field(default_factory=lambda: random.SystemRandom().random)
-    """Uniform in [0, 1). Spreads retries out; no result depends on it."""
+ReplyT = TypeVar("ReplyT")
 
 
 class EndpointConfig(Record):
@@ -72,7 +62,9 @@ class EndpointConfig(Record):
     requests_per_minute: Positive | None = None
     timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
     attempts: Positive = 6
-    """The first included."""
+    """The first included. A request that fails as often while others get through ends its episode."""
+    longest_outage_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
+    """How long a run waits for an endpoint that answers no call, before it ends and can be resumed."""
     max_tokens: Positive | None = None
     """Longest reply, thinking included; None leaves it at what each call asks for: 2048, 4096 to edit a prompt, and
     ``generation.max_tokens``."""
@@ -118,36 +110,45 @@ class Endpoint:
         self._interval = 60.0 / config.requests_per_minute if config.requests_per_minute else 0.0
         self._next_start = -math.inf
         self._clock = clock or Clock()
+        self._where = f"{_without_login(self.url)}, model {model}"
+        self._outages = Outages(self._where, longest_seconds=config.longest_outage_seconds, clock=self._clock)
 
     async def post(
-        self, path: str, body: Callable[[], bytes], *, role: CallRole, unanswered: Callable[[], None] | None = None
-    ) -> object:
-        """Send JSON and return the JSON of the answer. The seconds of all attempts together are added to the chain.
+        self,
+        path: str,
+        body: Callable[[], bytes],
+        *,
+        role: CallRole,
+        ping: bytes,
+        read: Callable[[object], ReplyT],
+        unanswered: Callable[[], None] | None = None,
+    ) -> ReplyT:
+        """Send JSON and return what ``read`` makes of the JSON of the answer; its ValueError is a fault of the answer.
 
         ``body`` is called when the call's turn has come: the bodies of all waiting calls would not fit into memory.
+        ``ping`` is a short request of the same kind, which tells whether the endpoint answers at all.
         ``unanswered`` is called for each attempt that was sent and not answered; what it raises ends the call.
+        The seconds of all attempts together are added to the chain.
         Raises LanguageModelError when there is no answer to be had.
         """
+
+        async def sent_ping() -> None:
+            await self._attempt(path, ping, role, lambda reply: reply, unanswered)
+            if unanswered is not None:
+                unanswered()  # whoever pays for the call pays for its pings
+
         async with self._slots.taken(0 if role in TALK else 1):
-            start, attempt = self._clock.seconds(), 1
-            while True:
-                try:
-                    reply = await self._attempt(path, body(), role, unanswered)
-                    add_call(self._clock.seconds() - start)
-                    return reply
-                except _AttemptError as error:
-                    if not error.again or attempt == self.config.attempts:
-                        tries = f" (tried {attempt} times)" if attempt > 1 else ""
-                        raise self.error(f"{error}{tries}", down=error.down) from error.__cause__
-                    wait = self._wait(error, attempt)
-                    _log.info("%s: trying again in %.1f s", error, wait)
-                await self._clock.sleep(wait)
-                attempt += 1
+            start = self._clock.seconds()
+            reply = await self._insist(
+                lambda: self._attempt(path, body(), role, read, unanswered),
+                ping=sent_ping,
+            )
+            add_call(self._clock.seconds() - start)
+            return reply
 
     def error(self, what: str, *, down: bool = False) -> LanguageModelError:
         """Return an error that names this endpoint and model; ``down`` when no other call would do better."""
-        shown = _without_login(self.url)
-        return (EndpointDown if down else LanguageModelError)(f"{shown}, model {self.model}: {what}")
+        return (EndpointDown if down else LanguageModelError)(f"{self._where}: {what}")
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -155,36 +156,99 @@ class Endpoint:
             await self._session.close()
             self._session = None
 
-    async def _attempt(self, path: str, body: bytes, role: CallRole, unanswered: Callable[[], None] | None) -> object:
+    async def _insist(
+        self, attempt: Callable[[], Awaitable[ReplyT]], *, ping: Callable[[], Awaitable[object]]
+    ) -> ReplyT:
+        """Return the reply of the first attempt that is answered. An outage of the endpoint is waited for."""
+        since, failures, strikes, waited = self._outages.seen, 0, 0, 0.0
+        while True:
+            await self._outages.over()
+            try:
+                reply = await attempt()
+            except Unanswered as error:
+                problem = error
+            else:
+                self._outages.note_reply()
+                return reply
+            failures += 1
+            strikes += not problem.limits_rate
+            if failures == 1:
+                since = self._outages.seen
+            wait = self._wait(problem, failures)
+            waited += wait
+            last = strikes >= self.config.attempts or (problem.limits_rate and self._outages.too_long(waited))
+            if last or failures % FAILURES_OF_AN_OUTAGE == 0:
+                if await self._outages.waited_out(problem, since, ping):
+                    failures, strikes, waited = 0, 0, 0.0
+                    continue
+                since = self._outages.seen
+            if last:
+                raise self.error(f"{problem} (tried {failures} times)" if failures > 1 else str(problem)) from problem
+            await self._clock.sleep(wait)
+
+    async def _attempt(
+        self,
+        path: str,
+        body: bytes,
+        role: CallRole,
+        read: Callable[[object], ReplyT],
+        unanswered: Callable[[], None] | None,
+    ) -> ReplyT:
+        """Send once. Raises Unanswered when another attempt may do better, and LanguageModelError when none will."""
         import aiohttp
 
         await self._pace()
         try:
             status, headers, text = await self._send(path, body, role)
-        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
+        except aiohttp.InvalidURL as error:
+            raise self.error(f"base_url is no address ({error})", down=True) from error
+        except aiohttp.ClientConnectorError as error:
             what = f"no connection ({error}); check that the server runs, and OPENAI_BASE_URL"
-            raise _AttemptError(what, down=True) from error
-        except (aiohttp.ClientError, TimeoutError) as error:
+            raise Unanswered(what) from error
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             if unanswered is not None and not isinstance(error, aiohttp.ConnectionTimeoutError):
                 unanswered()
+            what = f"the connection was lost ({error or type(error).__name__}); see the server's log"
             if isinstance(error, TimeoutError):
                 seconds = self.config.timeout_seconds
                 what = f"no reply within {seconds:g} s; raise timeout_seconds or lower concurrency"
-                raise _AttemptError(what, again=True) from error
-            raise _AttemptError(f"the connection was lost ({error}); see the server's log") from error
-        if status >= 400:
-            raise _refusal(status, headers, text, self._clock.now())
+            raise Unanswered(what) from error
         try:
-            return json.loads(text)
+            reply, refused = _parsed(text, status)
+            if refused is not None:
+                raise self._refusal(status, headers, refused, text)
+            return read(reply)
         except ValueError as error:
-            what = f"the reply is not JSON: {excerpt(text)}; check base_url, which mostly ends in /v1"
-            raise _AttemptError(what) from error
+            if unanswered is not None:
+                unanswered()
+            raise Unanswered(f"{error}: {excerpt(text)}") from error
+
+    def _refusal(
+        self, status: int, headers: Mapping[str, str], error: Mapping[str, object], text: str
+    ) -> Unanswered | LanguageModelError:
+        """Say what an error of the server means, also inside a reply with status 200, and whether to ask again."""
+        code, given = error.get("code"), error.get("message")
+        message = given if isinstance(given, str) else text
+        if status < 400:
+            status = code if isinstance(code, int) and 400 <= code < 600 else 500
+        spent = code == "insufficient_quota"  # OpenAI says 429 for an empty account too; waiting fills none
+        advice = "add credit to the account of OPENAI_API_KEY" if spent else _advice(status, message)
+        what = f"status {status}: {excerpt(message)}; {advice}"
+        if (status in (408, 409, 429) or status >= 500) and not spent:
+            retry_after = _retry_after_seconds(headers.get("Retry-After", ""), self._clock.now())
+            if self._outages.too_long(retry_after or 0.0):
+                seconds = self.config.longest_outage_seconds
+                why = f"the server asks to wait {retry_after:.0f} s, and longest_outage_seconds is {seconds:.0f}"
+                return EndpointSilent(f"{self._where}: {what}; {why}")
+            return Unanswered(what, limits_rate=status == 429, retry_after=retry_after)
+        self._outages.note_reply()
+        return self.error(what, down=spent or status in (401, 403, 404))
 
     async def _send(self, path: str, body: bytes, role: CallRole) -> tuple[int, Mapping[str, str], str]:
         if self._session is None:
             self._session = self._connect()
         async with self._session.post(_without_login(self.url) + path, data=body, headers={ROLE_HEADER: role}) as reply:
-            return reply.status, reply.headers, await reply.text(errors="replace")
+            return reply.status, reply.headers, (await reply.read()).decode(errors="replace")
 
     def _connect(self) -> aiohttp.ClientSession:
         import aiohttp
@@ -205,22 +269,20 @@ class Endpoint:
         if start > now:
             await self._clock.sleep(start - now)
 
-    def _wait(self, error: _AttemptError, attempt: int) -> float:
+    def _wait(self, problem: Unanswered, failures: int) -> float:
         """Return the seconds until the next attempt: the server's, else doubling ones, less up to half by chance."""
-        if error.retry_after:
-            return error.retry_after
-        backoff = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** (attempt - 1))
+        if problem.retry_after:
+            aloud = problem.retry_after > LONGEST_QUIET_WAIT_SECONDS
+            _log.log(
+                logging.WARNING if aloud else logging.INFO,
+                "%s: %s. The server asks to wait %.0f s",
+                self._where,
+                problem,
+                problem.retry_after,
+            )
+            return problem.retry_after
+        backoff = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** (failures - 1))
         return backoff * (1.0 - self._clock.chance() / 2.0)
-
-
-class _AttemptError(Exception):
-    """One attempt came to nothing; ``again`` says whether another may do better, ``down`` that no call ever will."""
-
-    def __init__(self, what: str, *, again: bool = False, down: bool = False, retry_after: float | None = None) -> None:
-        super().__init__(what)
-        self.again = again
-        self.down = down
-        self.retry_after = retry_after
 
 
 def url_of(base_url: str | None) -> str:
@@ -263,34 +325,22 @@ def _key(url: str, api_key: str | None) -> str | None:
     return key or None
 
 
-def _refusal(status: int, headers: Mapping[str, str], text: str, now: datetime) -> _AttemptError:
-    """Say what a status of 400 or more means and whether to ask again."""
-    body = _error_body(text)
-    given = body.get("message")
-    message = given if isinstance(given, str) else text
-    spent = body.get("code") == "insufficient_quota"  # OpenAI says 429 for an empty account too; waiting fills none
-    again = (status in (408, 409, 429) or status >= 500) and not spent
-    advice = "add credit to the account of OPENAI_API_KEY" if spent else _advice(status, message)
-    retry_after = _retry_after_seconds(headers.get("Retry-After", ""), now)
-    if again and retry_after is not None and retry_after > LONGEST_RETRY_AFTER_SECONDS:
-        again = False
-        advice = (
-            f"it asks to wait {retry_after:.0f} s, and no call waits longer than {LONGEST_RETRY_AFTER_SECONDS:.0f} s:"
-            " run again later"
-        )
-    down = spent or status in (401, 403, 404)
-    what = f"status {status}: {excerpt(message)}; {advice}"
-    return _AttemptError(what, again=again, down=down, retry_after=retry_after)
+def _parsed(text: str, status: int) -> tuple[object, Mapping[str, object] | None]:
+    """Return a reply, and the error that it describes in one of the ways that servers have; None where it is none.
 
-
-def _error_body(text: str) -> Mapping[str, object]:
-    """Return the error that a server describes in JSON; empty where it says it in another form."""
+    Raises ValueError when a reply with a good status is not JSON.
+    """
     try:
-        body = json.loads(text)
-    except ValueError:
-        return {}
-    error = body.get("error", body) if isinstance(body, dict) else body
-    return error if isinstance(error, dict) else {}
+        reply = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if status < 400:
+            raise ValueError("the reply is not JSON; check base_url, which mostly ends in /v1") from error
+        return None, {}
+    said = reply.get("error") if isinstance(reply, dict) else None
+    if status < 400 and not said:
+        return reply, None
+    said = reply if said is None else said
+    return reply, said if isinstance(said, dict) else {"message": said}
 
 
 def _advice(status: int, message: str) -> str:

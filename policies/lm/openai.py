@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -29,7 +28,11 @@ from .base import (
     to_json,
 )
 from .cache import ResponseCache, cache_key
-from .endpoint import Clock, Endpoint, EndpointConfig, excerpt
+from .endpoint import Endpoint, EndpointConfig
+from .outage import Clock
+
+PING = {"messages": [{"role": "user", "content": "ping"}]}
+"""A request whose answer tells only that the endpoint gives answers."""
 
 
 class _OpenAI:
@@ -111,22 +114,30 @@ class OpenAIModel(_OpenAI):
         yield b"], " + to_json(settings | self._config.extra_body)[1:]
 
     async def _ask(self, request: Request) -> Completion:
-        reply = await self._endpoint.post(
-            "/chat/completions", lambda: b"".join(self._body(request)), role=request.role, unanswered=request.unanswered
+        reply, text = await self._endpoint.post(
+            "/chat/completions",
+            lambda: b"".join(self._body(request)),
+            role=request.role,
+            ping=to_json(PING | {"model": self.name, self._config.max_tokens_field: 1} | self._config.extra_body),
+            read=_with_text,
+            unanswered=request.unanswered,
         )
-        match reply:
-            case {"choices": [{"message": {"content": str(content)}}, *_]}:
-                text = content.encode(errors="replace").decode()  # half of a surrogate pair cannot be sent or stored
-            case {"choices": [{"message": dict(message)}, *_]} if message.get("content") is None:
-                text = ""
-            case _:
-                raise self._endpoint.error(f"the reply holds no choice with a text: {excerpt(json.dumps(reply))}")
         input_tokens = _tokens(reply, "prompt_tokens", (message.content for message in request.messages))
         output_tokens = _tokens(reply, "completion_tokens", [text])
         return Completion(text, self._usage(input_tokens, output_tokens))
 
     def _longest(self, request: Request) -> int:
         return self._config.max_tokens or request.max_tokens
+
+
+def _with_text(reply: object) -> tuple[object, str]:
+    """Return a reply and the text of its first choice. Raises ValueError when it holds none."""
+    match reply:
+        case {"choices": [{"message": {"content": str(content)}}, *_]}:
+            return reply, content.encode(errors="replace").decode()  # half a surrogate pair cannot be sent or stored
+        case {"choices": [{"message": dict(message)}, *_]} if message.get("content") is None:
+            return reply, ""
+    raise ValueError("the reply holds no choice with a text")
 
 
 class OpenAIEmbedder(_OpenAI):
@@ -168,8 +179,14 @@ class OpenAIEmbedder(_OpenAI):
     async def _ask(self, texts: Sequence[str], unanswered: Callable[[], None] | None) -> Embedding:
         spoken = np.array([bool(text.strip()) for text in texts])
         body = self._body(texts)
-        reply = await self._endpoint.post("/embeddings", lambda: body, role="embed", unanswered=unanswered)
-        rows = self._rows(reply, count=len(texts))
+        reply, rows = await self._endpoint.post(
+            "/embeddings",
+            lambda: body,
+            role="embed",
+            ping=self._body(["ping"]),
+            read=lambda reply: (reply, _rows(reply, count=len(texts))),
+            unanswered=unanswered,
+        )
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         unit: Vectors = rows / np.where(lengths > 0, lengths, 1) * spoken[:, None]
         return Embedding(unit.astype(np.float32), self._usage(_tokens(reply, "prompt_tokens", texts)))
@@ -178,17 +195,17 @@ class OpenAIEmbedder(_OpenAI):
         sent = [text if text.strip() else "-" for text in texts]  # OpenAI refuses a whole batch for one empty text
         return to_json({"model": self.name, "input": sent} | self._config.extra_body)
 
-    def _rows(self, reply: object, *, count: int) -> Vectors:
-        """Return the vectors in the order of the texts, whatever the order of the reply."""
-        try:
-            data = sorted(reply["data"], key=lambda item: int(item["index"]))  # type: ignore[index]
-            rows = np.array([item["embedding"] for item in data], dtype=np.float32)
-        except (KeyError, TypeError, ValueError):
-            rows = np.zeros((0, 0), dtype=np.float32)
-        if rows.ndim != 2 or len(rows) != count or not np.isfinite(rows).all():
-            what = f"the reply does not hold {count} vectors of finite numbers: {excerpt(json.dumps(reply))}"
-            raise self._endpoint.error(what)
-        return rows
+
+def _rows(reply: object, *, count: int) -> Vectors:
+    """Return the vectors in the order of the texts, whatever the order of the reply. Raises ValueError."""
+    try:
+        data = sorted(reply["data"], key=lambda item: int(item["index"]))  # type: ignore[index]
+        rows = np.array([item["embedding"] for item in data], dtype=np.float32)
+    except (KeyError, TypeError, ValueError):
+        rows = np.zeros((0, 0), dtype=np.float32)
+    if rows.ndim != 2 or len(rows) != count or not np.isfinite(rows).all():
+        raise ValueError(f"the reply does not hold {count} vectors of finite numbers")
+    return rows
 
 
 def _apart(embedding: Embedding, texts: Sequence[str]) -> Iterator[Completion]:

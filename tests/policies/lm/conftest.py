@@ -23,9 +23,9 @@ import pytest
 from loopback import PATIENCE_SECONDS, on_loopback
 from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.lm.endpoint import Clock
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.lm.openai import OpenAIModel
+from mnemotune.policies.lm.outage import Clock
 from mnemotune.policies.lm.serving import Served, listening
 
 Connect = Callable[..., OpenAIModel]
@@ -55,6 +55,7 @@ class ScriptedServer:
         """Most requests under way at once."""
         self._under_way = 0
         self._script: deque[Answer] = deque()
+        self._poison: dict[str, Answer] = {}
         self._open = threading.Event()
         self._open.set()
 
@@ -81,6 +82,11 @@ class ScriptedServer:
         for _ in range(times):
             self.answer({"error": {"message": message}}, status=status, headers=named)
 
+    def poison(self, text: str, body: object, *, status: int = 200, media_type: str = "application/json") -> None:
+        """Answer every request that holds ``text`` so, for ever; the others go by the script."""
+        sent = body if isinstance(body, str) else json.dumps(body)
+        self._poison[text] = Answer(status, sent, {"Content-Type": media_type})
+
     def hold(self) -> None:
         """Let requests come in, but answer none until ``release``."""
         self._open.clear()
@@ -105,6 +111,9 @@ class ScriptedServer:
                 await asyncio.sleep(0.002)
         finally:
             self._under_way -= 1
+        for text, poisoned in self._poison.items():
+            if text in json.dumps(body):
+                return fastapi.Response(poisoned.body, poisoned.status, dict(poisoned.headers))
         if not self._script:
             self.say("fine", usage={"prompt_tokens": 10, "completion_tokens": 5})
         answer = self._script.popleft()

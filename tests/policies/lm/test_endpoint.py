@@ -23,8 +23,8 @@ from mnemotune.policies.lm import (
 )
 from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.chain import chain
-from mnemotune.policies.lm.endpoint import Clock
 from mnemotune.policies.lm.openai import OpenAIModel
+from mnemotune.policies.lm.outage import Clock, EndpointSilent
 
 if TYPE_CHECKING:
     from .conftest import Connect, FakeTime, ScriptedServer
@@ -98,16 +98,21 @@ async def test_a_lasting_failure_is_not_asked_again(
 async def test_backoff_doubles_up_to_the_last_attempt(
     server: ScriptedServer, connect: Connect, fake_time: FakeTime
 ) -> None:
-    server.refuse(503, "overloaded", times=6)
+    server.poison("Hello there", {"error": "overloaded"}, status=503)
     with pytest.raises(LanguageModelError, match=r"status 503: overloaded; .* \(tried 6 times\)"):
         await connect().complete(REQUEST)
-    assert len(server.asked) == 6
     assert fake_time.slept == [1, 2, 4, 8, 16]
+    assert [asked.body["messages"][-1]["content"] for asked in server.asked if asked.body["max_tokens"] == 1] == [
+        "ping",
+        "ping",
+    ], "after the third and the last failure it is asked whether anything gets through"
+    assert len(server.asked) == 6 + 2
 
 
 async def test_backoff_stops_growing_at_a_minute(server: ScriptedServer, connect: Connect, fake_time: FakeTime) -> None:
-    server.refuse(503, times=8)
-    await connect(attempts=9).complete(REQUEST)
+    server.poison("Hello there", "no", status=503)
+    with pytest.raises(LanguageModelError, match="tried 9 times"):
+        await connect(attempts=9).complete(REQUEST)
     assert fake_time.slept == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
@@ -119,10 +124,10 @@ async def test_jitter_takes_up_to_half_of_a_wait(server: ScriptedServer, connect
 
 
 async def test_one_attempt_is_no_retry(server: ScriptedServer, connect: Connect) -> None:
-    server.refuse(500)
+    server.poison("Hello there", "no", status=500)
     with pytest.raises(LanguageModelError, match=r"see its log, or run again later$"):
         await connect(attempts=1).complete(REQUEST)
-    assert len(server.asked) == 1
+    assert len(server.asked) == 2, "the request and a ping"
 
 
 async def test_a_429_with_retry_after_waits_as_long_as_it_says(
@@ -149,11 +154,21 @@ async def test_a_retry_after_that_says_nothing_leaves_the_backoff(
     assert fake_time.slept == [1]
 
 
-async def test_a_retry_after_of_an_hour_ends_the_call_and_says_why(
+async def test_a_long_retry_after_is_waited_for_and_said_aloud(
+    server: ScriptedServer, connect: Connect, fake_time: FakeTime, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.refuse(429, "minute limit", retry_after="600")
+    assert (await connect().complete(REQUEST)).text == "fine"
+    assert fake_time.slept == [600]
+    assert "minute limit" in caplog.text
+    assert "The server asks to wait 600 s" in caplog.text
+
+
+async def test_a_retry_after_beyond_the_longest_outage_ends_the_run_so_that_it_can_be_resumed(
     server: ScriptedServer, connect: Connect, fake_time: FakeTime
 ) -> None:
-    server.refuse(429, "daily limit", retry_after="3600")
-    with pytest.raises(LanguageModelError, match=r"daily limit; it asks to wait 3600 s, .* 300 s: run again later"):
+    server.refuse(429, "daily limit", retry_after="3601")
+    with pytest.raises(EndpointSilent, match=r"daily limit; .* asks to wait 3601 s, .*longest_outage_seconds is 3600"):
         await connect().complete(REQUEST)
     assert fake_time.slept == []
 
@@ -169,9 +184,11 @@ async def test_a_server_that_stays_silent_is_given_up_after_its_time(
     server: ScriptedServer, connect: Connect, fake_time: FakeTime
 ) -> None:
     server.hold()
-    with pytest.raises(LanguageModelError, match=r"no reply within 0\.1 s; raise timeout_seconds .*\(tried 2 times\)"):
-        await connect(timeout_seconds=0.1, attempts=2).complete(REQUEST)
-    assert fake_time.slept == [1]
+    with pytest.raises(
+        EndpointSilent, match=r"no call got through for 1 s, .*no reply within 0\.1 s; raise timeout_sec"
+    ):
+        await connect(timeout_seconds=0.1, attempts=2, longest_outage_seconds=1).complete(REQUEST)
+    assert fake_time.slept == [1, 1]
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
@@ -187,7 +204,7 @@ async def test_an_endpoint_that_refuses_key_or_model_is_down_for_every_call(
 async def test_an_endpoint_that_refuses_one_request_may_take_the_next(
     server: ScriptedServer, connect: Connect, status: int
 ) -> None:
-    server.refuse(status)
+    server.poison("Hello there", "no", status=status)
     with pytest.raises(LanguageModelError) as caught:
         await connect(attempts=1).complete(REQUEST)
     assert not isinstance(caught.value, EndpointDown)
@@ -201,19 +218,16 @@ async def test_a_reply_after_a_timeout_is_taken(server: ScriptedServer, connect:
     assert (await asking).text == "fine"
 
 
-async def test_a_connection_that_was_never_there_is_explained_at_once(connect: Connect, fake_time: FakeTime) -> None:
+async def test_a_connection_that_was_never_there_is_explained(connect: Connect, fake_time: FakeTime) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        with pytest.raises(EndpointDown, match=r"no connection .* check that the server runs"):
-            await connect(base_url=url, attempts=3).complete(REQUEST)
-    assert fake_time.slept == []
+        with pytest.raises(EndpointSilent, match=r"no connection .* check that the server runs"):
+            await connect(base_url=url, longest_outage_seconds=0).complete(REQUEST)
+    assert fake_time.slept == [1, 2]
 
 
-async def test_a_connection_that_is_lost_is_explained_at_once_and_may_be_billed(
-    connect: Connect, fake_time: FakeTime
-) -> None:
-    """Only timeouts and what the server says is passing are asked again."""
+async def test_a_connection_that_is_lost_is_asked_again_and_may_be_billed(connect: Connect) -> None:
     asked = []
 
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -223,20 +237,19 @@ async def test_a_connection_that_is_lost_is_explained_at_once_and_may_be_billed(
     async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as listening:
         url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
         budget = Budget(Limits())
-        metered = Metered(connect(base_url=url), budget=budget)
-        with pytest.raises(LanguageModelError, match=r"the connection was lost .*; see the server's log$") as caught:
+        metered = Metered(connect(base_url=url, longest_outage_seconds=0), budget=budget)
+        with pytest.raises(EndpointSilent, match=r"the connection was lost .*; see the server's log$"):
             await metered.complete(REQUEST)
-    assert not isinstance(caught.value, EndpointDown), "the server may still be there for the next call"
-    assert len(asked) == 1
-    assert fake_time.slept == []
-    assert budget.tokens == metered.worst_case(REQUEST).tokens
+    assert len(asked) == 3 + 1, "three attempts and a ping"
+    assert (budget.calls, budget.tokens) == (1, 4 * metered.worst_case(REQUEST).tokens)
 
 
 async def test_a_connection_that_was_never_there_bills_nothing(connect: Connect) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         budget = Budget(Limits())
-        metered = Metered(connect(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1"), budget=budget)
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        metered = Metered(connect(base_url=url, longest_outage_seconds=0), budget=budget)
         with pytest.raises(EndpointDown):
             await metered.complete(REQUEST)
     assert (budget.calls, budget.tokens) == (1, 0)
@@ -255,7 +268,7 @@ async def test_attempts_that_time_out_count_against_the_budget_and_end_with_it(
 
 
 async def test_a_refusal_is_an_answer_and_costs_nothing(server: ScriptedServer, connect: Connect) -> None:
-    server.refuse(429, times=3)
+    server.refuse(429, times=2)
     budget = Budget(Limits())
     await Metered(connect(), budget=budget).complete(REQUEST)
     assert (budget.calls, budget.tokens) == (1, 15)
@@ -352,7 +365,7 @@ async def test_other_servers_ways_to_word_an_error_are_read(
 
 async def test_an_html_page_of_a_proxy_is_shortened_to_its_text(server: ScriptedServer, connect: Connect) -> None:
     page = f"<html><body><h1>Bad Gateway</h1>{'<hr>' * 50}{'long ' * 500}</body></html>"
-    server.answer(page, status=502, media_type="text/html")
+    server.poison("Hello there", page, status=502, media_type="text/html")
     with pytest.raises(LanguageModelError, match=r"status 502: Bad Gateway long long") as caught:
         await connect(attempts=1).complete(REQUEST)
     assert len(str(caught.value)) < 500

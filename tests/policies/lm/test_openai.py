@@ -117,28 +117,39 @@ def test_extra_body_cannot_change_what_the_accounting_rests_on(connect: Connect,
     [
         {"choices": []},
         {"choices": None},
-        {"error": {"message": "upstream failed"}},
         {"choices": [{"message": {"content": ["parts"]}}]},
         {"choices": [{"text": "not a chat"}]},
         [],
         None,
     ],
 )
-async def test_a_reply_without_a_choice_is_an_error_that_shows_it(
+async def test_a_reply_without_a_choice_is_asked_for_again_and_then_an_error_that_shows_it(
     server: ScriptedServer, connect: Connect, body: object
 ) -> None:
     server.answer(body)
-    with pytest.raises(LanguageModelError, match="the reply holds no choice with a text: "):
+    assert (await connect().complete(REQUEST)).text == "fine"
+    assert len(server.asked) == 2
+    server.poison("Hello there", body)
+    with pytest.raises(LanguageModelError, match=r"the reply holds no choice with a text: .*tried 6 times"):
         await connect().complete(REQUEST)
-    assert len(server.asked) == 1
+
+
+async def test_an_error_inside_a_good_reply_is_asked_again_and_then_said(
+    server: ScriptedServer, connect: Connect
+) -> None:
+    server.answer({"error": {"message": "upstream failed", "code": 502}})
+    assert (await connect().complete(REQUEST)).text == "fine"
+    server.poison("Hello there", {"error": "upstream failed"})
+    with pytest.raises(LanguageModelError, match=r"status 500: upstream failed; .*tried 6 times"):
+        await connect().complete(REQUEST)
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "text/html"])
 async def test_a_reply_that_is_not_json_is_an_error_that_shows_it(
     server: ScriptedServer, connect: Connect, media_type: str
 ) -> None:
-    server.answer("<p>Welcome to the wrong door", media_type=media_type)
-    with pytest.raises(LanguageModelError, match="the reply is not JSON: Welcome to the wrong door; check base_url"):
+    server.poison("Hello there", "<p>Welcome to the wrong door", media_type=media_type)
+    with pytest.raises(LanguageModelError, match=r"the reply is not JSON; check base_url.*: Welcome to the wrong door"):
         await connect().complete(REQUEST)
 
 
