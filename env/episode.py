@@ -140,6 +140,9 @@ class Episode:
     ledger: Ledger = field(default_factory=Ledger)
     failure: str | None = None
     """Why the episode ended early; None when it is complete."""
+    refused: bool = False
+    """Whether it ended as the endpoint refuses what the policy asks: what is missing counts as wrong. Else it was lost,
+    and has no score."""
     uses: Mapping[CallRole, ContextUse] = field(default_factory=dict)
     """What memory put before the model, by what the calls were for."""
 
@@ -149,6 +152,7 @@ class Episode:
             "task": self.task,
             "policy": self.policy_key,
             "failure": self.failure,
+            "refused": self.refused,
             "stages": [stage.as_json() for stage in self.stages],
             "spend": self.ledger.as_json(),
             "context": {role: asdict(use) for role, use in self.uses.items()},

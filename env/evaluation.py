@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from ..data.task import Task, grouped
+from ..data.task import Task, checks_at, grouped
 from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Metered
 from ..policies.lm.base import merged
 from ..policies.lm.chain import NO_CALLS, Chain, chain
 from ..policies.policy import MemoryPolicy
 from .concurrency import both, side_by_side
-from .episode import Bounds, Episode, RecordError
+from .episode import Bounds, Episode, Mark, RecordError, StageRecord
 from .scoring import GroupScore, by_stage, score_group, value_of
 from .statistics import Estimate, estimate, nan_mean
 from .track import Cast, Rollout, Track
@@ -29,7 +29,7 @@ class Evaluation:
 
     policy: MemoryPolicy
     groups: tuple[GroupScore, ...]
-    """Groups whose episodes are all complete."""
+    """Groups none of whose episodes was lost. What an episode that was refused did not come to counts as wrong."""
     episodes: tuple[Episode, ...] = field(repr=False, default=())
     """One for each task, in their order, failed ones included."""
     group_of: Mapping[str, str] = field(repr=False, default_factory=dict)
@@ -49,7 +49,7 @@ class Evaluation:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Why episodes failed, by group; these groups have no score."""
+        """Why episodes failed, by group; a group has a score all the same where they were refused."""
         return {self.group_of[e.task]: e.failure for e in reversed(self.episodes) if e.failure is not None}
 
     @property
@@ -117,8 +117,8 @@ class Evaluator:
         Where only the first ``stages`` are asked for, a later evaluation of the same policy goes on from there, unless
         it is left with ``leave``. Off-policy where ``replays`` by task are given. Raises RecordError, before any call,
         when one is missing or another task's.
-        A failed episode is kept and its group goes unscored. Raises BudgetExhausted when the budget ends it, and
-        EndpointDown when no call gets through.
+        A failed episode is kept; its group goes unscored, unless the endpoint refused what the policy asks.
+        Raises BudgetExhausted when the budget ends it, and EndpointDown when no call gets through.
         """
         start, before = self._clock(), chain()
         rollouts = self._rollouts(policy, tasks, replays)
@@ -126,17 +126,21 @@ class Evaluator:
             self._run(policy, tasks, rollouts, stages, done), self._find_bounds(tasks)
         )
         episodes = [
-            replace(episode, failure=f"bounds: {problems[episode.task]}")
-            if episode.failure is None and episode.task in problems
+            replace(episode, failure=f"bounds: {problems[episode.task]}", refused=False)
+            if (episode.failure is None or episode.refused) and episode.task in problems
             else episode
             for episode in episodes
         ]
         known = {task.id: self._bounds[task.id] for task in tasks if task.id in self._bounds}
         settled, bounds = self.track.settle(tasks, episodes, known)
-        reworded = _reworded(settled)
+        ended = [
+            _with_the_rest_wrong(episode, task, stages, reworded=self.cast.reworded)
+            for task, episode in zip(tasks, settled, strict=True)
+        ]
+        reworded = _reworded(ended)
         return Evaluation(
             policy=policy,
-            groups=score_groups(self.track, tasks, settled, bounds),
+            groups=score_groups(self.track, tasks, ended, bounds),
             reworded=score_groups(self.track, tasks, reworded, bounds) if reworded else (),
             bounds=bounds,
             extras=self.track.extras(tasks, settled, bounds),
@@ -224,7 +228,7 @@ class Evaluator:
 def score_groups(
     track: Track, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
 ) -> tuple[GroupScore, ...]:
-    """Return the scores of the groups whose episodes, aligned with ``tasks``, are all complete."""
+    """Return the scores of the groups none of whose episodes, aligned with ``tasks``, was lost."""
     by_task = {episode.task: episode for episode in episodes}
     return tuple(
         score_group(
@@ -233,8 +237,24 @@ def score_groups(
             least_headroom=track.least_headroom,
         )
         for group in grouped(tasks)
-        if all(by_task[task.id].failure is None for task in group.tasks)
+        if all(by_task[task.id].failure is None or by_task[task.id].refused for task in group.tasks)
     )
+
+
+def _with_the_rest_wrong(episode: Episode, task: Task, stages: int | None, *, reworded: bool) -> Episode:
+    """Return an episode that was refused with all checks of the stages that it did not come to answered wrong.
+
+    Memory is not at fault for what cannot be asked: the loss is one of utilisation.
+    """
+    if not episode.refused:
+        return episode
+    end = task.stages if stages is None else min(stages, task.stages)
+    missing = []
+    for stage in range(len(episode.stages), end):
+        checks = checks_at(task, stage)
+        marks = tuple(Mark(c.id, "", 0.0, dict.fromkeys(c.needs, True), readable=False) for c in checks)
+        missing.append(StageRecord(marks=marks, reworded=marks if reworded else ()))
+    return replace(episode, stages=(*episode.stages, *missing))
 
 
 def _reworded(episodes: Sequence[Episode]) -> list[Episode]:

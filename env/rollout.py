@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from ..data.task import Task
-from ..policies.lm import EndpointDown, LanguageModelError, Metered, MeteredEmbedder
+from ..policies.lm import EndpointDown, LanguageModelError, Metered, MeteredEmbedder, Refused
 from ..policies.lm.base import merged
 from ..policies.policy import MemoryPolicy
 from .episode import Episode, StageRecord
@@ -27,7 +27,7 @@ class AssistantRollout(ABC, Generic[TaskT]):
         self.embedder = MeteredEmbedder(cast.embedder)
         self.assistant = cast.assistant_under(policy.with_hints(hints), self.model, self.embedder)
         self.records: list[StageRecord] = []
-        self._failure: str | None = None
+        self._failure: LanguageModelError | None = None
 
     async def run(self, stages: int | None = None) -> Episode:
         """Go on until this many stages are over, as ``Rollout`` has it."""
@@ -35,8 +35,15 @@ class AssistantRollout(ABC, Generic[TaskT]):
             with self.noting_failure():
                 await self.go_on(self.task.stages if stages is None else min(stages, self.task.stages))
         ledger = merged([self.model.ledger, self.user.ledger, self.embedder.ledger])
-        uses = dict(self.assistant.uses)
-        return Episode(self.task.id, self.policy.key, tuple(self.records), ledger, self._failure, uses)
+        return Episode(
+            self.task.id,
+            self.policy.key,
+            tuple(self.records),
+            ledger,
+            failure=None if self._failure is None else str(self._failure),
+            refused=isinstance(self._failure, Refused),
+            uses=dict(self.assistant.uses),
+        )
 
     @abstractmethod
     async def go_on(self, end: int) -> None:
@@ -50,7 +57,7 @@ class AssistantRollout(ABC, Generic[TaskT]):
         except EndpointDown:
             raise
         except LanguageModelError as error:
-            self._failure = str(error)
+            self._failure = error
 
     async def aclose(self) -> None:
         """Release the memory."""

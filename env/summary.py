@@ -71,7 +71,7 @@ class Summary:
     stages: Mapping[str, tuple[Figure, ...]] = field(default_factory=lambda: dict.fromkeys(STAGE_FIGURES, ()))
     """``STAGE_FIGURES`` at each stage, means over groups."""
     by_group: Mapping[str, Figure] = field(default_factory=dict)
-    """Memory score of each group whose episode is complete."""
+    """Memory score of each group that was not lost."""
     reworded_by_group: Mapping[str, Figure] = field(default_factory=dict)
     """The same when each check is asked in other words; empty where nothing was asked so."""
     unscored: int = 0
@@ -90,7 +90,7 @@ class Summary:
     wall_s: Figure = 0.0
     critical_path: Annotated[Chain, PlainSerializer(_chain_json)] = NO_CALLS
     failures: Mapping[str, str] = field(default_factory=dict)
-    """Why episodes failed, by group; these have no score."""
+    """Why episodes failed, by group."""
     extras: Mapping[str, Any] = field(default_factory=dict)
     """JSON values that a track adds."""
 
@@ -138,8 +138,13 @@ class Summary:
         return estimate(list(self.reworded_by_group.values()))
 
     @property
+    def lost(self) -> dict[str, str]:
+        """Why groups have no score: their episodes failed, and not as the endpoint refused what the policy asks."""
+        return {group: reason for group, reason in self.failures.items() if group not in self.by_group}
+
+    @property
     def groups(self) -> int:
-        """Groups whose episode is complete."""
+        """Groups that were not lost."""
         return len(self.by_group)
 
     def as_json(self) -> dict[str, Any]:

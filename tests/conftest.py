@@ -1,6 +1,6 @@
 """What holds for every test: equal examples, no waiting for the disk, and one of many that differ by chance alone.
 
-``HYPOTHESIS_PROFILE=exploring pytest`` looks for new examples; ``pytest --all`` also runs every repeat.
+``pytest --all`` runs every repeat, and more examples; ``HYPOTHESIS_PROFILE=exploring pytest`` looks for new ones.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pytest
 from hypothesis import settings
 from sqlalchemy import Engine, event
 
-settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("steady", derandomize=True, deadline=None, max_examples=25)
+settings.register_profile("thorough", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("exploring", deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 @event.listens_for(Engine, "connect")
@@ -27,6 +27,11 @@ def _do_not_wait_for_the_disk(connection: Any, _: Any) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run every member of the products marked exhaustive")
     parser.addini("exhaustive_share", "of each product marked exhaustive, one in this many runs", default="4")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    usual = "thorough" if config.getoption("--all") else "steady"
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", usual))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

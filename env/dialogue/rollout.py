@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...data.dialogue.scenario import Period, Question, Scenario
 from ...policies.assistant import Assistant
-from ...policies.lm import Message, Request
+from ...policies.lm import LanguageModelError, Message, Refused, Request
 from ...policies.memory import MemoryEvent
 from ...policies.policy import MemoryPolicy
 from ..concurrency import Running, both, side_by_side, start
@@ -118,7 +118,10 @@ class DialogueRollout(AssistantRollout[Scenario]):
 
     async def _follow_up(self, p: int, opening: str, turn: Turn) -> str:
         prompt = user_prompt(self.protocol.templates.user, self.scenario, p, opening, (turn.user, turn.assistant))
-        completion = await self.user.complete(Request((Message("user", prompt),), role="user", temperature=0.2))
+        try:
+            completion = await self.user.complete(Request((Message("user", prompt),), role="user", temperature=0.2))
+        except Refused as error:  # what the simulated user cannot say is no fault of the policy's
+            raise LanguageModelError(str(error)) from error
         return completion.text.strip()
 
     async def _question(self, period: Period, events: tuple[Event, ...]) -> _Questioning:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, NoReturn
 
 import typer
@@ -13,8 +15,12 @@ from rich.markup import escape
 
 from ...data.errors import MnemotuneError
 from ...policies.files import RetiredField
+from ...policies.lm.outage import EndpointSilent
 from . import ablate, data, estimate, evaluate, evolve, ranks, results, serve, view
 from .memrm import app as memrm
+
+TRY_LATER = 75
+"""EX_TEMPFAIL of sysexits.h: the command can be given again."""
 
 app = typer.Typer(
     name="mnemotune",
@@ -41,12 +47,15 @@ app.add_typer(
 
 
 def main() -> None:
-    """Run the command line; known errors become one message and exit code 1."""
+    """Run the command line; known errors become one message and exit code 1, or 75 where trying later may do better."""
+    logging.getLogger("mnemotune").handlers = [_Remarks(logging.WARNING)]
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("always", category=RetiredField)
             warnings.showwarning = _remark_or(warnings.showwarning)
             app()
+    except EndpointSilent as error:
+        _explain(str(error), code=TRY_LATER)
     except MnemotuneError as error:
         _explain(str(error))
     except OSError as error:
@@ -71,6 +80,15 @@ def _remark_or(otherwise: Callable[..., None]) -> Callable[..., None]:
     return show
 
 
-def _explain(what: str) -> NoReturn:
+class _Remarks(logging.Handler):
+    """Shows what goes on while a command works, such as an outage of an endpoint."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one line, after the time of day."""
+        what = escape(f"{datetime.now():%H:%M:%S} {record.getMessage()}")  # noqa: DTZ005 - the reader's own clock
+        Console(stderr=True).print(what, style="yellow", highlight=False, soft_wrap=True)
+
+
+def _explain(what: str, *, code: int = 1) -> NoReturn:
     Console(stderr=True).print(f"[red]error:[/] {escape(what)}", highlight=False, soft_wrap=True)
-    sys.exit(1)
+    sys.exit(code)

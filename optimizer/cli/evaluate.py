@@ -172,4 +172,5 @@ def _remarks(rows: Mapping[str, Summary], policy: str, *, model: str, track: Tra
         yield "an oracle, whose prompts are told the states that will be asked for: an upper limit, nothing to ship"
     for name, row in rows.items():
         for group, reason in row.failures.items():
-            yield f"{name}: {track.noun} {group} failed: {reason}"
+            what = "was lost" if group in row.lost else "was refused, and what is missing counts as wrong"
+            yield f"{name}: {track.noun} {group} {what}: {reason}"

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from ...policies.files import WINDOW
+from ...policies.lm import EndpointDown
 from ...policies.lm.providers import model_named
 from ..config import ConfigError, default_uri, load_config
 from ..search.sealed import SEED
@@ -52,8 +53,10 @@ def evolve_command(
         else:
             outcome = evolve(load_config(config, overrides=overrides), folder, listeners=listeners_at(console))
     except KeyboardInterrupt:
-        console.print(f"stopped; `mnemotune evolve --resume {folder}` goes on", highlight=False, soft_wrap=True)
+        console.print(f"stopped; {_how_to_go_on(folder)}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
+    except EndpointDown as error:
+        raise type(error)(f"{error}\nThe run is kept as it is: {_how_to_go_on(folder)}") from None
     finally:
         if out is None and resumed is None:
             with suppress(OSError):  # a folder with something in it stays
@@ -78,6 +81,10 @@ def _folder(config: Path | None, out: Path | None, resumed: Path | None) -> Path
     if (folder / "study.db").exists():
         raise ConfigError(f"{folder}: holds a run already; go on with --resume {folder}, or choose another --out")
     return folder
+
+
+def _how_to_go_on(folder: Path) -> str:
+    return f"`mnemotune evolve --resume {folder}` goes on"
 
 
 def _next_free(runs: Path, name: str) -> Path:
@@ -112,8 +119,9 @@ def show(outcome: Outcome) -> None:
     for note in [*remarks, *bound_notes(outcome.at_bounds, context_tokens=outcome.config.context_tokens)]:
         console.print(note, style="yellow", highlight=False, markup=False)
     if outcome.test.problem:
-        more = f"raise the budget and go on: --resume {outcome.folder} --set search.budget..."
-        console.print(f"{outcome.test.problem}; {more}", style="yellow", highlight=False, markup=False)
+        budget = "" if len(outcome.test.rows) > len(outcome.test.closed) else ", with --set search.budget... raised"
+        more = f"{_how_to_go_on(outcome.folder)}{budget}"
+        console.print(f"{outcome.test.problem}; {more}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     if model_named(outcome.config.model).stand_in:
         note = f"Scores are the {outcome.config.model} model's: they compare policies, not real language models."
         console.print(note, style="dim", soft_wrap=True)

@@ -114,10 +114,9 @@ class Loop:
             gain = (
                 f"{difference_text(seen.over_seed.gain)} over the seed policy on validation (p {seen.over_seed.p:.4f})"
             )
-            broken = _broken(validation, best)
-            reason = f"{gain}, needed {seen.level:.4f}" + (f"; {_failures_text(broken)}" if broken else "")
+            reason = f"{gain}, needed {seen.level:.4f}"
             trial = _with_validation(trial, validation, look=seen)
-            settled = _ended(trial, "validate", reason, accepted=seen.sure and not broken)
+            settled = _ended(trial, "validate", reason, accepted=seen.sure)
         self._append(settled)
         return settled.accepted
 
@@ -178,7 +177,8 @@ class Loop:
         validation = Validation({}, {}) if self.search.acceptance == "train" else await self.arena.validate(policy)
         known = [score for score in validation.scores.values() if not math.isnan(score)]
         lacking = self.search.acceptance != "train" and (len(known) < 2 or validation.headroom <= 0)
-        if all(map(math.isnan, race.scores.values())) or lacking:
+        failed = len(race.failures) == len(race.scores) or all(map(math.isnan, race.scores.values()))
+        if failed or lacking:
             reasons = [*race.failures.values(), *validation.failures.values()]
             cannot = (
                 "the upper bound is not above chance: the model cannot do the task, "
@@ -280,8 +280,6 @@ class Loop:
             after += ", behind others of its heat" if race.outrun else ""
             failed = f"; {_failures_text(race.failures)}" if race.failures else ""
             return f"{against}{ahead}: left after {after}{failed}"
-        if parent.summary is not None and len(race.failures) > len(parent.summary.failures):
-            return f"more than its parent's: {_failures_text(race.failures)}"
         if not gain.mean > 0:  # also when there is nothing to compare
             return f"{against}: no better"
         if trial.score <= first.score:
@@ -294,11 +292,8 @@ class Loop:
         validation = await self.arena.validate(policy, best)
         seen = self._seen(validation, best, last=last)
         trial = _with_validation(trial, validation, look=seen)
-        broken = _broken(validation, best)
         gain = f"{difference_text(seen.over_best.gain)} over trial {best.number} on validation"
-        if broken:
-            reason = f"but {_failures_text(broken)}"
-        elif not validation.finished:
+        if not validation.finished:
             reason = f"no better on the first {len(validation.scores)} {self.arena.track.noun}s"
         elif not seen.sure:
             reason = f"not surely better than the seed policy (p {seen.over_seed.p:.4f}, needed {seen.level:.4f})"
@@ -325,12 +320,6 @@ class Loop:
     def _append(self, trial: Trial) -> None:
         self.study.append(trial)
         self.tell(trial)
-
-
-def _broken(validation: Validation, best: Trial) -> dict[str, str]:
-    """Return why episodes failed with users that the best policy has a score for."""
-    known = {user for user, score in best.validation.items() if not math.isnan(score)}
-    return {user: failure for user, failure in validation.failures.items() if user in known}
 
 
 def _failures_text(failures: Mapping[str, str]) -> str:

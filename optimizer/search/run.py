@@ -265,7 +265,7 @@ class _Run:
         policies = self.config.compared | {SEED: self.config.seed_policy, EVOLVED: best}
         before = self.outcome.test
         final = self.models.within(self._budget(self.allowance.whole))
-        untested = [policy for name, policy in policies.items() if name not in before.rows]
+        untested = [policy for name, policy in policies.items() if name not in before.closed]
         ahead = most_calls(self.track, tasks_of(self.splits.test), untested, reworded=True)
         phase = f"sealed test on {len(self.splits.test)} {self.track.noun}s"
         self._stand(budget=final.budget, phase=phase, calls_ahead=ahead)

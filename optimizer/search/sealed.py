@@ -24,9 +24,9 @@ class SealedTest:
     rows: Mapping[str, Summary] = field(default_factory=dict)
     """By the policy's name."""
     problem: str = ""
-    """Why policies are missing; empty when all were tested."""
+    """Why policies or groups are missing; empty when all were tested."""
     done: bool = False
-    """Whether every policy was tested, so that the test is never opened again."""
+    """Whether every policy was tested on every group, so that the test is never opened again."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values."""
@@ -41,6 +41,11 @@ class SealedTest:
         """Read what ``as_json`` gave."""
         rows = {name: Summary.from_json(row) for name, row in values["rows"].items()}
         return cls(rows, values["problem"], values["done"])
+
+    @property
+    def closed(self) -> dict[str, Summary]:
+        """The rows that lack no group."""
+        return {name: row for name, row in self.rows.items() if not row.lost}
 
     @property
     def difference(self) -> Estimate:
@@ -93,8 +98,10 @@ async def open_test(
     """Evaluate every policy on the test tasks, those left out that ``before`` has; equal policies are run once.
 
     ``done`` hears of every episode, ``keep`` of every policy's evaluation and the result so far. When the budget ends
-    the test, the policies done so far are kept and ``problem`` says why the others are missing.
+    the test, the policies done so far are kept and ``problem`` says why the others are missing. A row that lacks groups
+    whose episodes were lost stays open: they are played again when the test goes on.
     """
+    noun = evaluator.track.noun
     rows = {name: replace(row, policy=name) for name in policies if (row := _row_of_equal(name, before, policies))}
     evaluations: dict[MemoryPolicy, Evaluation] = {}
     problem = ""
@@ -108,12 +115,17 @@ async def open_test(
     except BudgetExhausted as end:
         missing = ", ".join(name for name in policies if name not in rows)
         problem = f"{missing} could not be tested: {end}"
-    return SealedTest({name: rows[name] for name in policies if name in rows}, problem, done=not problem)
+    rows = {name: rows[name] for name in policies if name in rows}
+    lost = [
+        f"{name}: {noun} {group} was lost: {reason}" for name, row in rows.items() for group, reason in row.lost.items()
+    ]
+    problem = "; ".join(filter(None, [problem, *lost]))
+    return SealedTest(rows, problem, done=not problem)
 
 
 def _row_of_equal(name: str, before: SealedTest, policies: Mapping[str, MemoryPolicy]) -> Summary | None:
-    """Return the row that an equal policy has already, so that equal policies never differ by chance."""
-    return next((row for other, row in before.rows.items() if policies.get(other) == policies[name]), None)
+    """Return the whole row that an equal policy has already, so that equal policies never differ by chance."""
+    return next((row for other, row in before.closed.items() if policies.get(other) == policies[name]), None)
 
 
 def _urgency(name: str) -> tuple[bool, bool, str]:

@@ -37,6 +37,10 @@ class LanguageModelError(MnemotuneError, RuntimeError):
     """A call failed for good; the message says which endpoint, why, and what to do."""
 
 
+class Refused(LanguageModelError):  # noqa: N818 - what it means, not what it is
+    """The endpoint answers, and takes other requests than this one: it may be too long, or what it asks forbidden."""
+
+
 class EndpointDown(LanguageModelError):  # noqa: N818 - what it means, not what it is
     """No call will do better, whatever it asks: the endpoint is out of reach, or refuses this key or model."""
 

@@ -18,7 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 from pydantic import Field, field_validator
 
 from ...data.record import Record
-from .base import CallRole, EndpointDown, LanguageModelError
+from .base import CallRole, EndpointDown, LanguageModelError, Refused
 from .chain import add_call
 from .outage import Clock, EndpointSilent, Outages, Unanswered
 from .prices import Prices
@@ -146,10 +146,6 @@ class Endpoint:
             add_call(self._clock.seconds() - start)
             return reply
 
-    def error(self, what: str, *, down: bool = False) -> LanguageModelError:
-        """Return an error that names this endpoint and model; ``down`` when no other call would do better."""
-        return (EndpointDown if down else LanguageModelError)(f"{self._where}: {what}")
-
     async def aclose(self) -> None:
         """Close all connections."""
         if self._session is not None:
@@ -183,7 +179,8 @@ class Endpoint:
                     continue
                 since = self._outages.seen
             if last:
-                raise self.error(f"{problem} (tried {failures} times)" if failures > 1 else str(problem)) from problem
+                tries = f" (tried {failures} times)" if failures > 1 else ""
+                raise LanguageModelError(f"{self._where}: {problem}{tries}") from problem
             await self._clock.sleep(wait)
 
     async def _attempt(
@@ -201,7 +198,7 @@ class Endpoint:
         try:
             status, headers, text = await self._send(path, body, role)
         except aiohttp.InvalidURL as error:
-            raise self.error(f"base_url is no address ({error})", down=True) from error
+            raise EndpointDown(f"{self._where}: base_url is no address ({error})") from error
         except aiohttp.ClientConnectorError as error:
             what = f"no connection ({error}); check that the server runs, and OPENAI_BASE_URL"
             raise Unanswered(what) from error
@@ -242,7 +239,8 @@ class Endpoint:
                 return EndpointSilent(f"{self._where}: {what}; {why}")
             return Unanswered(what, limits_rate=status == 429, retry_after=retry_after)
         self._outages.note_reply()
-        return self.error(what, down=spent or status in (401, 403, 404))
+        down = spent or status in (401, 403, 404)
+        return (EndpointDown if down else Refused)(f"{self._where}: {what}")
 
     async def _send(self, path: str, body: bytes, role: CallRole) -> tuple[int, Mapping[str, str], str]:
         if self._session is None:

@@ -150,7 +150,7 @@ class MemoryConformance:
         words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
         texts = st.builds(str.__mul__, words, st.integers(0, 15))
 
-        @settings(deadline=None, max_examples=60)
+        @settings(deadline=None)
         @given(rounds=st.lists(st.tuples(texts, texts), max_size=8), query=texts, tokens=st.integers(0, 300))
         def holds(rounds: list[tuple[str, str]], query: str, tokens: int) -> None:
             async def run() -> None:

@@ -97,6 +97,7 @@ def test_an_episode_by_hand() -> None:
         "task": "ann",
         "policy": "k1",
         "failure": None,
+        "refused": False,
         "stages": [
             {
                 "events": [
@@ -152,6 +153,7 @@ def test_an_episode_of_nothing_is_told_too() -> None:
         "task": "ann",
         "policy": "key",
         "failure": "the endpoint is gone",
+        "refused": False,
         "stages": [],
         "spend": {},
         "context": {},

@@ -339,9 +339,8 @@ class Rig:
         """Return the look that a trial should get, and whether it should be accepted, from scores alone."""
         parent, first, best = before[trial.parent or 0], leader(before), [t for t in before if t.accepted][-1]
         last = trial.kind == "last_look"
-        failures = [{} if one.summary is None else one.summary.failures for one in (trial, parent)]
-        leads = trial.finished_race and len(failures[0]) <= len(failures[1])
-        leads = leads and paired_difference(trial.train, parent.train).mean > 0 and trial.score > first.score
+        better = paired_difference(trial.train, parent.train).mean > 0 and trial.score > first.score
+        leads = trial.finished_race and better
         assert trial.led == (leads and promising(trial.train, first.train))
         assert last or parent.generation < trial.generation
         if self.search.acceptance == "train":

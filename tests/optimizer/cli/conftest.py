@@ -20,6 +20,7 @@ from typing import Any
 
 import fastapi
 import pytest
+import yaml
 from starlette.requests import ClientDisconnect
 
 from loopback import on_loopback
@@ -235,6 +236,18 @@ def server(loopback: Server) -> Server:
     loopback.refusal = None
     loopback.whim = lambda role, text: None
     return loopback
+
+
+@pytest.fixture
+def remote(tiny: Path, server: Server, tmp_path: Path) -> Path:
+    """A config that asks the server, with as few users as there may be."""
+    values = yaml.safe_load(tiny.read_text(encoding="utf-8"))
+    values |= {"model": "openai:tiny", "endpoint": {"base_url": server.url, "attempts": 1}}
+    values |= {"splits": {"train": 1, "validation": 2, "test": 2}, "baselines": []}
+    values["search"] |= {"candidates": 1}
+    config = tmp_path / "remote.yaml"
+    config.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return config
 
 
 @pytest.fixture

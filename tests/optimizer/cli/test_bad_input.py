@@ -132,7 +132,7 @@ def test_a_period_without_sessions_is_questioned_all_the_same(
     assert told["spend"]["answer"]["calls"] == before["spend"]["answer"]["calls"]
 
 
-def test_a_talk_too_long_for_the_model_fails_its_user_with_advice(
+def test_what_comes_after_a_talk_too_long_for_the_model_counts_as_wrong_with_advice(
     rows: list[dict[str, Any]], evaluate: Any, server: Any, whole: Any
 ) -> None:
     before = whole("native")
@@ -141,13 +141,15 @@ def test_a_talk_too_long_for_the_model_fails_its_user_with_advice(
     server.whim = lambda role, text: too_long if role == "reply" and hers(text) and len(text) > 1500 else None
     done = evaluate(rows, "native").succeeded()
     told = done.json
-    assert told["groups"] == 2
-    assert told["by_group"] == others(before)
+    assert told["groups"] == 3
+    assert others(told) == others(before)
+    assert told["by_group"][ANN] < before["by_group"][ANN]
+    assert sum(told["shares"].values()) + told["accuracy"] == pytest.approx(1)
     ((failed, reason),) = told["failures"].items()
     assert failed == ANN
     assert "maximum context length is 8192" in reason
     assert "lower the policy's buffer_size" in reason
-    assert f"user {ANN} failed" in done.err
+    assert f"user {ANN} was refused, and what is missing counts as wrong: " in done.err
 
 
 def test_a_user_whose_upper_bound_equals_chance_has_no_score_and_is_left_out_of_the_mean(
@@ -165,16 +167,29 @@ def test_a_user_whose_upper_bound_equals_chance_has_no_score_and_is_left_out_of_
     assert told["memory_score"] == pytest.approx(sum(others(told).values()) / 2, abs=1e-6)
 
 
-@pytest.mark.parametrize("role", ["write", "probe", "upper_bound", "user"])
-def test_a_call_that_fails_for_one_user_leaves_the_others_as_they_were(
-    role: str, rows: list[dict[str, Any]], evaluate: Any, server: Any, whole: Any
+@pytest.mark.parametrize(("role", "lost"), [("write", False), ("probe", False), ("upper_bound", True), ("user", True)])
+def test_a_call_that_is_refused_for_one_user_leaves_the_others_as_they_were(
+    role: str, lost: bool, rows: list[dict[str, Any]], evaluate: Any, server: Any, whole: Any
 ) -> None:
+    """What the policy does not ask itself is no fault of its."""
     before = whole()
     hers = anns(rows)
     server.whim = lambda asked, text: (422, "cannot do that") if asked == role and hers(text) else None
     told = evaluate(rows).succeeded().json
     assert list(told["failures"]) == [ANN]
-    assert told["by_group"] == others(before)
+    assert others(told) == others(before)
+    assert (ANN in told["by_group"]) != lost
+
+
+def test_a_user_whose_call_gets_lost_each_time_is_left_out(
+    rows: list[dict[str, Any]], evaluate: Any, server: Any, whole: Any
+) -> None:
+    before = whole()
+    hers = anns(rows)
+    server.whim = lambda asked, text: (500, "no luck") if asked == "answer" and hers(text) else None
+    done = evaluate(rows).succeeded()
+    assert done.json["by_group"] == others(before)
+    assert f"user {ANN} was lost: " in done.err
 
 
 def test_a_rewriting_that_cannot_be_read_is_told_and_leaves_the_prompt(

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from mnemotune.optimizer.config import load_config
 from mnemotune.optimizer.search.outcome import open_run
@@ -192,18 +191,6 @@ def test_a_run_that_was_killed_goes_on(start: Any, cli: Cli, tiny: Path, as_fini
     assert process.returncode == -signal.SIGKILL
     cli("evolve", "--resume", "run", "--set", "search.generations=1").succeeded()
     as_finished(Path("run"))
-
-
-@pytest.fixture
-def remote(tiny: Path, server: Any, tmp_path: Path) -> Path:
-    """A config that asks the server, with as few users as there may be."""
-    values = yaml.safe_load(tiny.read_text(encoding="utf-8"))
-    values |= {"model": "openai:tiny", "endpoint": {"base_url": server.url, "attempts": 1}}
-    values |= {"splits": {"train": 1, "validation": 2, "test": 2}, "baselines": []}
-    values["search"] |= {"candidates": 1}
-    config = tmp_path / "remote.yaml"
-    config.write_text(yaml.safe_dump(values), encoding="utf-8")
-    return config
 
 
 def test_a_run_that_was_killed_has_counted_all_that_the_server_was_asked(start: Any, remote: Path, server: Any) -> None:

@@ -32,7 +32,7 @@ from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers.numbers import distributions
 from mnemotune.optimizer.search.screen import Verdict
 from mnemotune.optimizer.study import Evidence, Trial
-from mnemotune.policies.lm import LanguageModelError, Limits, Request
+from mnemotune.policies.lm import LanguageModelError, Limits, Refused, Request
 from mnemotune.policies.lm.base import merged
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import Templates
@@ -404,22 +404,22 @@ async def test_every_trial_is_told_once_it_is_written(kit: Any, make_rig: MakeRi
     assert all(trial is written for trial, written in heard)
 
 
-async def test_a_candidate_whose_episodes_fail_is_dropped_with_an_example_of_why(kit: Any, make_rig: MakeRig) -> None:
-    """It would win on the users that are left."""
+@pytest.mark.parametrize(("error", "score"), [(Refused("too long"), -1.0), (LanguageModelError("reset"), math.nan)])
+async def test_only_users_lost_to_transport_are_left_out_of_a_race(
+    kit: Any, make_rig: MakeRig, error: LanguageModelError, score: float
+) -> None:
+    """What the endpoint refuses a policy counts as wrong."""
 
     def fails(request: Request) -> bool:
         text = " ".join(message.content for message in request.messages)
         return "Care 100." in text and "train0 asks" in text
 
-    pupil = kit.pupil(fails=fails, edits=lambda text: text.replace("Care 0.", "Care 100."))
-    rig = make_rig(pupil=pupil, search=searching(generations=1, candidates=1))
+    pupil = kit.pupil(fails=fails, error=error, edits=lambda text: text.replace("Care 0.", "Care 100."))
+    rig = make_rig(pupil=pupil, search=searching(generations=1, candidates=1, acceptance="train"))
     await rig.run(kit.policy(0))
     rig.check()
     trial = rig.study.trials[1]
-    assert math.isnan(trial.train["train0"])
-    assert (trial.decided_at, trial.accepted) == ("race", False)
-    assert "failed" in trial.reason
-    assert "the line is dead" in trial.reason
+    assert trial.train["train0"] == pytest.approx(score, nan_ok=True)
 
 
 async def test_a_seed_that_fails_everywhere_ends_the_run_with_the_reason(kit: Any, make_rig: MakeRig) -> None:

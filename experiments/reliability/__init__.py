@@ -1,0 +1,1 @@
+"""How a search fares on a bad night: faults of every kind, outages, kills."""
