@@ -89,9 +89,7 @@ class FaultProxy:
         head = await reader.readuntil(b"\r\n\r\n")
         length = re.search(rb"(?i)content-length: *(\d+)", head)
         body = await reader.readexactly(int(length[1]) if length else 0)
-        if self._down:
-            self.hit["outage"] += 1
-            _reset(writer)
+        if self._turned_away(writer):
             return False
         number, self.requests = self.requests, self.requests + 1
         fault = self.plan(number, body)
@@ -102,13 +100,18 @@ class FaultProxy:
         headers = dict(line.split(": ", 1) for line in lines if not line.lower().startswith(HOP_BY_HOP))
         async with session.post(self._upstream + first.split(" ")[1], data=body, headers=headers) as reply:
             content = await reply.read()
-            if self._down:
-                self.hit["outage"] += 1
-                _reset(writer)
+            if self._turned_away(writer):
                 return False
             writer.write(_reply(reply.status, content))
         await writer.drain()
         return True
+
+    def _turned_away(self, writer: asyncio.StreamWriter) -> bool:
+        """Reset a connection in an outage; tell whether there is one."""
+        if self._down:
+            self.hit["outage"] += 1
+            _reset(writer)
+        return self._down
 
 
 async def _hit(writer: asyncio.StreamWriter, fault: Fault, *, seed: int) -> bool:

@@ -6,6 +6,7 @@ Invariants:
 3. The rows are those of the policies asked for, in their order, up to where the budget ended; then ``problem`` says so.
 4. The difference is evolved minus seed, paired by user.
 5. A test that is over says so, and is made of plain JSON values.
+6. A row that lost users stays open and is run again; what the endpoint refuses counts as wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mnemotune.env import Episode, Evaluation, Summary
 from mnemotune.env.dialogue.protocol import upper_bound_calls
 from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.search.sealed import EVOLVED, SEED, SealedTest, most_test_calls, open_test
-from mnemotune.policies.lm import BudgetExhausted, Limits, Metered, Request
+from mnemotune.policies.lm import BudgetExhausted, Limits, Metered, Refused, Request
 from mnemotune.policies.lm.budget import Budget
 
 EPISODE_CALLS = 2 + 16 + 8
@@ -77,6 +78,33 @@ async def test_the_comparison_asked_for_comes_first_should_the_budget_end(kit: A
     opened = Opened(kit)
     await opened.open({"awe": kit.policy(1), "rag": kit.policy(2), SEED: kit.policy(3), EVOLVED: kit.policy(4)})
     assert [name for name, *_ in opened.kept] == [EVOLVED, SEED, "awe", "rag"]
+
+
+async def test_a_row_that_lost_a_user_is_open_and_is_finished_later_invariant_6(kit: Any) -> None:
+    policies = {SEED: kit.policy(0), EVOLVED: kit.policy(100)}
+    whole = await Opened(kit).open(policies)
+
+    def fails(request: Request) -> bool:
+        text = " ".join(message.content for message in request.messages)
+        return "Care 100." in text and "sealed1 asks" in text
+
+    before = await Opened(kit, kit.pupil(fails=fails)).open(policies)
+    assert list(before.closed) == [SEED]
+    opened = Opened(kit)
+    after = await opened.open(policies, before=before)
+    assert [name for name, *_ in opened.kept] == [EVOLVED]
+    assert after.rows[EVOLVED].by_group == whole.rows[EVOLVED].by_group
+    assert after.done
+
+
+async def test_what_is_refused_counts_as_wrong_and_closes_the_row_invariant_6(kit: Any) -> None:
+    fails = lambda request: "sealed1 asks" in request.messages[-1].content and request.role == "answer"  # noqa: E731
+    test = await Opened(kit, kit.pupil(fails=fails, error=Refused("too long"))).open({EVOLVED: kit.policy(100)})
+    assert test.done
+    row = test.rows[EVOLVED]
+    assert (row.failures, row.lost) == ({"sealed1": "too long"}, {})
+    assert row.by_group["sealed1"] < 0 < row.by_group["sealed0"]
+    assert sum(row.shares.values()) + row.accuracy == pytest.approx(1)
 
 
 async def test_equal_policies_are_run_once_invariant_1(kit: Any) -> None:
@@ -190,7 +218,8 @@ async def test_episodes_that_fail_are_told_in_their_row_and_leave_the_difference
     assert test.rows[EVOLVED].failures == {"sealed1": "the line is dead"}
     assert sorted(test.rows[EVOLVED].by_group) == ["sealed0", "sealed2"]
     assert not math.isnan(test.difference.mean)
-    assert test.problem == ""
+    assert test.problem == "evolved: user sealed1 was lost: the line is dead"
+    assert not test.done
 
 
 def scored(seed: dict[str, float] | None, evolved: dict[str, float] | None) -> dict[str, Summary]:
