@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -68,22 +67,14 @@ def claim(parts: Path, settings: Mapping[str, Any]) -> None:
         raise GenerationError(f"{parts / PLAN}: is damaged; move {parts} away to begin anew")
     if before is None and parts.is_dir() and any(parts.glob("*.json")):
         raise GenerationError(f"{parts}: is in use for something else; name another folder with --parts")
-    if isinstance(before, dict):
-        differing = [
-            name for name in sorted({*before, *settings} - set(FREE)) if before.get(name) != settings.get(name)
-        ]
-        if differing:
-            changes = "; ".join(f"{n} was {_short(before.get(n))} and is {_short(settings.get(n))}" for n in differing)
-            raise GenerationError(
-                f"{parts}: holds users made from other settings: {changes}. Go on with the same settings, name another "
-                f"folder with --parts, or move this one away to begin anew"
-            )
+    names = () if before is None else sorted({*before, *settings} - set(FREE))
+    if differing := [name for name in names if before.get(name) != settings.get(name)]:
+        changes = "; ".join(f"{n} was {_short(before.get(n))} and is {_short(settings.get(n))}" for n in differing)
+        raise GenerationError(
+            f"{parts}: holds users made from other settings: {changes}. Go on with the same settings, name another "
+            f"folder with --parts, or move this one away to begin anew"
+        )
     write_json(parts / PLAN, settings)
-
-
-def digest(data: bytes) -> str:
-    """Return the SHA-256 of a file's content."""
-    return hashlib.sha256(data).hexdigest()
 
 
 def _short(value: Any) -> str:

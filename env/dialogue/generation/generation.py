@@ -6,6 +6,7 @@ What does not depend on an earlier answer of the same user runs side by side too
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -22,7 +23,7 @@ from ...concurrency import Running, both, end, side_by_side, start
 from ..compat import NONE, Compat
 from .asking import Desk, Dropped
 from .checks import LifeEvent, Opening
-from .folder import GenerationError, claim, digest, open_user
+from .folder import GenerationError, claim, open_user
 from .life import Life, assemble
 from .plan import GenerationPlan
 from .stages import begin, change, describe, merge_schema, tell_events, think_of_questions
@@ -77,7 +78,7 @@ class GenerationSetup:
             **self.plan.model_dump(mode="json"),
             "model": model,
             "texts": self.texts.digest,
-            "personas": None if self.personas is None else digest(self.personas.read_bytes()),
+            "personas": None if self.personas is None else hashlib.sha256(self.personas.read_bytes()).hexdigest(),
             "compat": sorted(self.compat & {"unshuffled_choices", "final_update_counts"}),
         }
 

@@ -16,7 +16,7 @@ from ...evaluation import Evaluator
 from ...track import Cast, Track
 from ..rows.retrievals import RetrievalLog, retrieval_log
 from ..rows.row import Row
-from .labels import NO_LABELS, EpisodeLabels, Labeller
+from .labels import EpisodeLabels, Labeller
 from .reading import FactReader
 from .retrievals import RecordedReplies, retrieve
 
@@ -63,7 +63,7 @@ async def collect(
     async def collected(policy: MemoryPolicy) -> CollectedEpisode:
         evaluation = await evaluator.evaluate(policy, [task])
         [episode] = evaluation.episodes
-        labels, failure, calls = NO_LABELS, episode.failure, episode.ledger.total.calls
+        labels, failure, calls = EpisodeLabels(), episode.failure, episode.ledger.total.calls
         score, retrievals = math.nan, None
         if failure is None:
             score = evaluation.memory_score.mean

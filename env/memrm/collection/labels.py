@@ -22,18 +22,15 @@ from .reading import FactReader, State, state_of
 class EpisodeLabels:
     """The rows of an episode, and what the labels cost."""
 
-    rows: tuple[Row, ...]
-    writes: int
+    rows: tuple[Row, ...] = ()
+    writes: int = 0
     """Of the episode, labelled or not."""
-    undecided: int
+    undecided: int = 0
     """Writes that were left out, as the model does not read a fact in every prompt."""
-    failed: int
+    failed: int = 0
     """Writes whose reply could not be read."""
-    calls: int
+    calls: int = 0
     """Calls of the labels."""
-
-
-NO_LABELS = EpisodeLabels(rows=(), writes=0, undecided=0, failed=0, calls=0)
 
 
 @dataclass(frozen=True, slots=True)
