@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -32,14 +33,14 @@ from ..policies.files import WINDOW, dump_yaml, load_policy, policy_problems, re
 from ..policies.knob import Choices, each_once
 from ..policies.lm.providers import ModelsConfig
 from ..policies.policy import MemoryPolicy
-from ..policies.prompts import Templates
+from ..policies.prompts import Templates, TextSet
 from ..policies.space import Space, limits_under, prompt_slots
 from .objectives import OBJECTIVES, Objective
 from .proposer_kinds import PROPOSERS, ProposerKind
 
 Item = TypeVar("Item")
 
-
+NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
 Choice = Annotated[tuple[Item, ...], Field(min_length=1), AfterValidator(each_once)]
@@ -59,6 +60,17 @@ def _registered(registry: Registry[Any], name: str) -> str:
 
 ProposerName = Annotated[str, AfterValidator(partial(_registered, PROPOSERS))]
 ObjectiveName = Annotated[str, AfterValidator(partial(_registered, OBJECTIVES))]
+
+
+def _loaded(texts: type[TextSet]) -> BeforeValidator:
+    """Read texts from a YAML file or as given; those that are left out are the bundled set's."""
+    return BeforeValidator(lambda given: texts.load(Path(given)) if isinstance(given, str) else texts.completed(given))
+
+
+def _expanded(names: Any) -> Any:
+    """Return the names of AMemGym's defects; ``amemgym`` is all of them."""
+    names = [names] if isinstance(names, str) else names
+    return DEFECTS if names == [AMEMGYM] else names
 
 
 class ConfigError(MnemotuneError, ValueError):
@@ -115,13 +127,7 @@ class SearchConfig(Record):
     broad_start: NotNegative = 16
     """Candidates of the first generation: they look everywhere, as what is good near the seed policy says little of
     the rest of the space, and race together; 0 does without."""
-    proposers: Choice[ProposerName] = (
-        "known",
-        "spread",
-        "reflective",
-        "gp",
-        "merge",
-    )
+    proposers: Choice[ProposerName] = ("known", "spread", "reflective", "gp", "merge")
     """Who makes candidates; those whose candidates come further make more of them."""
     prompts: bool = True
     """Whether prompts evolve."""
@@ -163,12 +169,8 @@ class SearchConfig(Record):
     @property
     def at_work(self) -> dict[str, ProposerKind]:
         """The proposers that have something to change, by name."""
-        kinds = {name: PROPOSERS.get(name) for name in self.proposers}
-        return {
-            name: kind
-            for name, kind in kinds.items()
-            if (self.numbers and kind.numbers) or (self.prompts and kind.prompts)
-        }
+        kinds = ((name, PROPOSERS.get(name)) for name in self.proposers)
+        return {name: k for name, k in kinds if (self.numbers and k.numbers) or (self.prompts and k.prompts)}
 
     @property
     def changes_numbers(self) -> bool:
@@ -202,14 +204,9 @@ class SearchConfig(Record):
 class GenerationConfig(GenerationPlan):
     """New users made with ``model``; nothing else of a config but endpoint and ``compat`` matters to them."""
 
-    texts: GenerationTexts = Field(default_factory=GenerationTexts.bundled)
+    texts: Annotated[GenerationTexts, _loaded(GenerationTexts)] = Field(default_factory=GenerationTexts.bundled)
     """A YAML file, or the texts; what it leaves out is the bundled set's."""
     budget: BudgetLimits = BudgetLimits()
-
-    @field_validator("texts", mode="before")
-    @classmethod
-    def _load_texts(cls, given: Any) -> Any:
-        return GenerationTexts.load(Path(given)) if isinstance(given, str) else GenerationTexts.completed(given)
 
     @property
     def plan(self) -> GenerationPlan:
@@ -239,10 +236,10 @@ class Config(ModelsConfig):
     """The most that memory puts before the model in one call, memories and buffer together, in tokens of 4 bytes; the
     same for every policy. None is no limit, as in AMemGym; then hoarding wins."""
     rounds: Rounds = Rounds()
-    templates: Templates = Field(default_factory=Templates.bundled)
+    templates: Annotated[Templates, _loaded(Templates)] = Field(default_factory=Templates.bundled)
     """The environment's texts and those that policies start from: a YAML file, or the texts; what it leaves out is the
     bundled set's."""
-    compat: tuple[Defect, ...] = ()
+    compat: Annotated[tuple[Defect, ...], BeforeValidator(_expanded)] = ()
     """AMemGym's defects to reproduce, by name; ``amemgym`` is all of them."""
     seed_policy: MemoryPolicy
     """Where the search starts: a preset's name, a file, or the policy itself."""
@@ -251,7 +248,7 @@ class Config(ModelsConfig):
     search: SearchConfig = SearchConfig()
     generation: GenerationConfig | None = None
     """For `data generate`; None is its defaults. A search has no use for it."""
-    tracking: Tracking | None = Tracking()
+    tracking: Annotated[Tracking | None, BeforeValidator(lambda given: None if given == "none" else given)] = Tracking()
     """``none`` keeps MLflow out."""
 
     @property
@@ -260,37 +257,18 @@ class Config(ModelsConfig):
         names = dict.fromkeys([WINDOW, *self.baselines])
         return {name: load_policy(name, templates=self.templates) for name in names}
 
-    @field_validator("tracking", mode="before")
-    @classmethod
-    def _read_none(cls, given: Any) -> Any:
-        return None if given == "none" else given
-
-    @field_validator("compat", mode="before")
-    @classmethod
-    def _expand_compat(cls, given: Any) -> Any:
-        names = [given] if isinstance(given, str) else given
-        return DEFECTS if names == [AMEMGYM] else names
-
-    @field_validator("templates", mode="before")
-    @classmethod
-    def _load_templates(cls, given: Any) -> Any:
-        return Templates.load(Path(given)) if isinstance(given, str) else Templates.completed(given)
-
     @field_validator("seed_policy", mode="before")
     @classmethod
-    def _load_policy(cls, given: Any, info: ValidationInfo) -> Any:
+    def _load_policy(cls, given: Any, info: ValidationInfo) -> MemoryPolicy:
         templates = info.data.get("templates")
         if isinstance(given, str):
-            return load_policy(given, templates=templates)
-        kept = without_retired(given, where="seed_policy")
-        return MemoryPolicy.model_validate(kept, context={"templates": templates})
-
-    @field_validator("seed_policy")
-    @classmethod
-    def _check_seed_policy(cls, given: MemoryPolicy) -> MemoryPolicy:
-        if given.oracle:
+            policy = load_policy(given, templates=templates)
+        else:
+            kept = without_retired(given, where="seed_policy")
+            policy = MemoryPolicy.model_validate(kept, context={"templates": templates})
+        if policy.oracle:
             raise ValueError("an oracle is told what will be asked; it can be a baseline, and nothing to start from")
-        return given
+        return policy
 
     @model_validator(mode="before")
     @classmethod
@@ -320,9 +298,7 @@ class Config(ModelsConfig):
         return self
 
 
-def load_config(
-    path: str | Path, *, overrides: Sequence[str] = (), defaults: Mapping[str, Any] = MappingProxyType({})
-) -> Config:
+def load_config(path: str | Path, *, overrides: Sequence[str] = (), defaults: Mapping[str, Any] = NO_VALUES) -> Config:
     """Read a config; ``overrides`` are ``key=value`` with dots in the key and YAML in the value.
 
     ``defaults`` stand in for keys that the file leaves out. Raises ConfigError naming the file and the key.
@@ -331,7 +307,7 @@ def load_config(
 
 
 def parse_config(
-    text: str, *, where: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] = MappingProxyType({})
+    text: str, *, where: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] = NO_VALUES
 ) -> Config:
     """Read a config from YAML text; ``where`` is named in errors."""
     try:
@@ -371,15 +347,13 @@ def _own_keys(values: dict[str, Any]) -> dict[str, Any]:
 
 def _read(path: str | Path) -> str:
     file = Path(path)
-    if file.is_file():
-        try:
-            return file.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: is not UTF-8 text ({error})") from None
-    bundled = resource("configs", Path(path).name)
-    if bundled.is_file():
-        return bundled.read_text(encoding="utf-8")
-    raise ConfigError(f"{path}: no such file or bundled config")
+    source = file if file.is_file() else resource("configs", file.name)
+    if not source.is_file():
+        raise ConfigError(f"{path}: no such file or bundled config")
+    try:
+        return source.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text ({error})") from None
 
 
 def _override(values: Mapping[str, Any], override: str) -> dict[str, Any]:
@@ -390,12 +364,11 @@ def _override(values: Mapping[str, Any], override: str) -> dict[str, Any]:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"--set {override}: the value is not YAML: {error}") from None
-    return _with(values, key.split("."), value)
+    return _with(values, key, value)
 
 
-def _with(values: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
-    first, *rest = path
-    if not rest:
-        return {**values, first: value}
-    inner = values.get(first)
-    return {**values, first: _with(inner if isinstance(inner, Mapping) else {}, rest, value)}
+def _with(values: Any, key: str, value: Any) -> dict[str, Any]:
+    """Return values with another value under a dotted key; what is no mapping there gives way to one."""
+    first, dot, rest = key.partition(".")
+    values = values if isinstance(values, Mapping) else {}
+    return {**values, first: _with(values.get(first), rest, value) if dot else value}

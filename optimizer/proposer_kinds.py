@@ -24,28 +24,23 @@ class ProposerKind:
     """Whether it makes the candidates of a broad start: any number of them, from all over the space."""
 
 
-def _shipped(file: str, name: str, *needs: str) -> Callable[[Any], Any]:
-    """Return a maker that imports a proposer's class when it is needed, and gives it the means that it needs."""
-
-    def make(means: Any) -> Any:
-        proposer = getattr(import_module(f"..proposers.{file}", __name__), name)
-        return proposer(**{need: getattr(means, need) for need in needs})
-
-    return make
+def _shipped(file: str, name: str) -> Callable[[Any], Any]:
+    """Return a maker that imports a proposer's class when it is needed."""
+    return lambda means: getattr(import_module(f"..proposers.{file}", __name__), name)(means)
 
 
 PROPOSERS: Registry[ProposerKind] = Registry(
     "proposer",
     "mnemotune.proposers",
     {
-        "known": ProposerKind(_shipped("known", "Known", "search", "templates"), prompts=False),
-        "spread": ProposerKind(_shipped("sampled", "Spread", "search", "templates"), prompts=False, spreads=True),
-        "reflective": ProposerKind(_shipped("reflective", "Reflective", "search", "model")),
-        "merge": ProposerKind(_shipped("merge", "Merge", "search")),
-        "gp": ProposerKind(_shipped("sampled", "Gp", "search", "templates"), prompts=False),
-        "tpe": ProposerKind(_shipped("sampled", "Tpe", "search", "templates"), prompts=False),
-        "random": ProposerKind(_shipped("sampled", "Random", "search", "templates"), prompts=False),
-        "amemgym": ProposerKind(_shipped("amemgym", "AMemGym", "search", "arena"), numbers=False),
-        "gepa": ProposerKind(_shipped("gepa", "Gepa", "search", "model", "arena"), numbers=False),
+        "known": ProposerKind(_shipped("known", "Known"), prompts=False),
+        "spread": ProposerKind(_shipped("sampled", "Spread"), prompts=False, spreads=True),
+        "reflective": ProposerKind(_shipped("reflective", "Reflective")),
+        "merge": ProposerKind(_shipped("merge", "Merge")),
+        "gp": ProposerKind(_shipped("sampled", "Gp"), prompts=False),
+        "tpe": ProposerKind(_shipped("sampled", "Tpe"), prompts=False),
+        "random": ProposerKind(_shipped("sampled", "Random"), prompts=False),
+        "amemgym": ProposerKind(_shipped("amemgym", "AMemGym"), numbers=False),
+        "gepa": ProposerKind(_shipped("gepa", "Gepa"), numbers=False),
     },
 )

@@ -33,7 +33,7 @@ from ...env import Cast, DialogueTrack, Evaluator, Protocol
 from ...env.dialogue.bounds import bounds_of
 from ...env.dialogue.record import UpperBound, answer_of
 from ...optimizer.config import SearchConfig
-from ...optimizer.proposers import open_proposers
+from ...optimizer.proposers.mix import open_proposers
 from ...optimizer.search.arena import Arena
 from ...optimizer.search.loop import Loop
 from ...optimizer.search.screen import KeepAll

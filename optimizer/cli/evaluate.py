@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from ...data.task import Task
-from ...env import DialogueTrack, Episode, Evaluation, Evaluator, Summary, Track
+from ...env import DialogueTrack, Episode, Evaluation, Summary, Track
 from ...env.dialogue.interchange import write_results
 from ...env.dialogue.track import scenario_of
 from ...env.episode import write_episodes
@@ -123,7 +123,7 @@ async def _evaluate(
     done: Callable[[Episode], None],
 ) -> dict[str, Evaluation]:
     try:
-        return await evaluate_all(Evaluator(track, models.cast), policies, tasks, replays=replays, done=done)
+        return await evaluate_all(track, models.cast, policies, tasks, replays, done=done)
     finally:
         await models.aclose()
 

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...policies.policy import MemoryPolicy
-from ..config import SearchConfig
 from ..study import Trial, raced
-from .proposer import Candidate, Playing, Proposer, candidate, pick_parent, policy_of
+from .proposer import Candidate, Shipped, candidate, pick_parent, policy_of
 
 EVOLUTION = {"feedback": "complete", "targets": ["write"]}
 
 
-@dataclass(frozen=True, slots=True)
-class AMemGym(Proposer):
+class AMemGym(Shipped):
     """Lets a parent rewrite its write prompt after each period of a train user's life, and keeps the last prompt.
 
     After AMemGym (ICLR 2026), section on self-evolution. There each user starts anew; here other users get the prompt.
     """
-
-    search: SearchConfig
-    arena: Playing
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether some parent has a write prompt, and it may change."""
@@ -34,7 +28,7 @@ class AMemGym(Proposer):
         base = policy_of(parent)
         user = rng.choice(sorted(parent.train))
         evolving = MemoryPolicy.model_validate({**base.model_dump(), "evolution": EVOLUTION})
-        played = (await self.arena.play(evolving, [user]))[user]
+        played = (await self.means.arena.play(evolving, [user]))[user]
         texts = [revision.text for revision in played.revisions if revision.text is not None]
         reasons = [reason for revision in played.revisions for reason in revision.changes]
         values = base.model_dump()

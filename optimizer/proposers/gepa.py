@@ -15,11 +15,10 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from ...env.statistics import nan_mean
-from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel
+from ...policies.lm import BudgetExhausted, EndpointDown
 from ...policies.policy import MemoryPolicy
-from ..config import SearchConfig
 from ..study import Played, Trial
-from .proposer import Candidate, Playing, Proposer, candidate, policy_of
+from .proposer import Candidate, Means, Shipped, candidate, policy_of
 from .reflective import improve
 
 MINIBATCH = 3
@@ -53,7 +52,7 @@ class _Quiet:
         logging.getLogger(__name__).debug(message)
 
 
-class Gepa(Proposer):
+class Gepa(Shipped):
     """gepa's engine (2025) on the same users, with the same language model as prompt engineer.
 
     The engine runs in a thread of its own, from the seed policy's prompts; this object is its adapter. Minibatches are
@@ -63,9 +62,9 @@ class Gepa(Proposer):
 
     alone = True
 
-    def __init__(self, search: SearchConfig, *, model: LanguageModel, arena: Playing) -> None:
+    def __init__(self, means: Means) -> None:
         """Start with the first proposal."""
-        self._search, self._model, self._arena = search, model, arena
+        super().__init__(means)
         self._thread = threading.Thread(target=self._run, name="gepa", daemon=True)
         self._trials: Sequence[Trial] = ()
         self._parents: dict[MemoryPolicy, MemoryPolicy] = {}
@@ -80,7 +79,7 @@ class Gepa(Proposer):
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether the seed policy has prompts that may change, and users for a minibatch besides the whole."""
-        return bool(self._slots_of(trials[0])) and len(trials[0].train) > 1
+        return bool(self.slots_of(policy_of(trials[0]))) and len(trials[0].train) > 1
 
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
         """Tell gepa what became of its last candidate; return the next policy that it wants scored on all users."""
@@ -90,8 +89,8 @@ class Gepa(Proposer):
         self._trials, self._context = trials, copy_context()
         self._wanted: asyncio.Future[Candidate] = self._loop.create_future()
         if self._thread.ident is None:
-            self._seed, self._slots = policy_of(trials[0]), self._slots_of(trials[0])
-            self._users = sorted(trials[0].train)
+            self._seed, self._users = policy_of(trials[0]), sorted(trials[0].train)
+            self._slots = self.slots_of(self._seed)
             self._gave_up = sum(trial.proposer == NAME and trial.policy is None for trial in trials)
             self._thread.start()
         else:
@@ -105,9 +104,6 @@ class Gepa(Proposer):
         if self._thread.ident is not None:
             self._thread.join()
 
-    def _slots_of(self, seed: Trial) -> list[str]:
-        return [slot for slot in policy_of(seed).prompt_kinds if slot in self._search.slots]
-
     def _run(self) -> None:
         texts = self._seed.prompts.model_dump()
         try:
@@ -118,7 +114,7 @@ class Gepa(Proposer):
                 adapter=self,
                 reflection_minibatch_size=min(MINIBATCH, len(self._users) - 1),
                 max_metric_calls=ENDLESS,
-                seed=self._search.seed,
+                seed=self.search.seed,
                 logger=_Quiet(),
                 skip_perfect_score=False,
             )
@@ -136,14 +132,13 @@ class Gepa(Proposer):
     def evaluate(self, batch: list[str], candidate: Prompts, capture_traces: bool = False) -> Any:
         """Score prompts on users, as gepa's adapters do."""
         policy = self._policy(candidate)
+        played: list[Played | None] = [None] * len(batch)
         if policy is None:
-            played: list[Played | None] = [None] * len(batch)
             scores = [WORST] * len(batch)
         elif len(batch) == len(self._users):  # a minibatch is smaller
-            played = [None] * len(batch)
             scores = self._whole(policy, candidate, batch)
         else:
-            by_user = self._known(policy) or self._await(self._arena.play(policy, batch))
+            by_user = self._known(policy) or self._await(self.means.arena.play(policy, batch))
             played = [by_user[user] for user in batch]
             scores = _filled({user: play.score for user, play in by_user.items()}, batch)
         return _gepa().EvaluationBatch(outputs=played, scores=scores, trajectories=played if capture_traces else None)
@@ -172,9 +167,9 @@ class Gepa(Proposer):
         if policy is None:
             return new
         for name in components_to_update:
-            failures = [record["failure"] for record in reflective_dataset[name]][: self._search.failures_shown]
+            failures = [record["failure"] for record in reflective_dataset[name]][: self.search.failures_shown]
             edit = improve(
-                policy, slots=[name], numbers=[], space=self._search.space, failures=failures, model=self._model
+                policy, slots=[name], numbers=[], space=self.search.space, failures=failures, model=self.means.model
             )
             new |= self._await(edit).prompts
         changed = self._policy(new)
@@ -220,8 +215,7 @@ class Gepa(Proposer):
         trial = self._trial(policy)
         if trial is None or not trial.finished_race:
             return {}
-        of_user = {user: tuple(e for e in trial.evidence if e.group == user) for user in trial.train}
-        return {user: Played(score, of_user[user]) for user, score in trial.train.items()}
+        return {u: Played(score, tuple(e for e in trial.evidence if e.group == u)) for u, score in trial.train.items()}
 
     def _trial(self, policy: MemoryPolicy) -> Trial | None:
         return next((trial for trial in self._trials if trial.policy == policy and trial.series), None)
@@ -237,7 +231,7 @@ class Gepa(Proposer):
         """Return the seed policy with these prompts; None when they are refused."""
         values = self._seed.model_dump()
         values["prompts"] |= texts
-        proposal = candidate(self._trials[0], "", values, longest_prompt=self._search.longest_prompt)
+        proposal = candidate(self._trials[0], "", values, longest_prompt=self.search.longest_prompt)
         self._problem = proposal.problem or self._problem
         return proposal.policy
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...policies.files import load_policy
 from ...policies.knob import Point
 from ...policies.policy import MemoryPolicy
-from ...policies.prompts import Templates
-from ..config import SearchConfig
 from ..study import Trial, leader
-from .proposer import Candidate, Proposer
+from .proposer import Candidate, Shipped
 from .sampled import at_point
 
 STRATEGIES = ("native", "rag", "awe", "awi")
@@ -26,15 +24,12 @@ USERS_MESSAGES = {
 """The newest of what the user said, as it was said: a window without the assistant's side."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known(Proposer):
+class Known(Shipped):
     """Proposes native, RAG, AWE, AWI and the user's messages where they lie within the space.
 
     Prompts are the leader's, where they fit.
     """
 
-    search: SearchConfig
-    templates: Templates
     explores = True
 
     def ready(self, trials: Sequence[Trial]) -> bool:
@@ -45,14 +40,13 @@ class Known(Proposer):
         """Propose an untried strategy."""
         left = self._left(trials)
         name = rng.choice(sorted(left))
-        candidate = at_point(leader(trials), left[name], search=self.search, templates=self.templates)
-        return replace(candidate, change=f"the strategy {name}")
+        return replace(at_point(leader(trials), left[name], self.means), change=f"the strategy {name}")
 
     def _left(self, trials: Sequence[Trial]) -> dict[str, Point]:
         """Return where those strategies stand that no trial has tried, with whatever prompts."""
         space = self.search.space
         tried = [space.point_of(trial.policy) for trial in trials if trial.policy is not None]
-        policies = {name: load_policy(name, templates=self.templates) for name in STRATEGIES}
+        policies = {name: load_policy(name, templates=self.means.templates) for name in STRATEGIES}
         policies["users_messages"] = MemoryPolicy.model_validate(USERS_MESSAGES)
         points = {name: space.point_of(policy) for name, policy in policies.items()}
         return {name: point for name, point in points.items() if point is not None and point not in tried}

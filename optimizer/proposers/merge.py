@@ -5,24 +5,19 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...policies.knob import Knob
 from ...policies.policy import MemoryPolicy
 from ...policies.space import effective, nested
-from ..config import SearchConfig
 from ..study import Trial, raced
-from .proposer import Candidate, Proposer, candidate, pick_parent, policy_of
+from .proposer import Candidate, Shipped, candidate, pick_parent, policy_of
 
 
-@dataclass(frozen=True, slots=True)
-class Merge(Proposer):
+class Merge(Shipped):
     """Crosses a parent with a trial that does better for some of its users; ``mode`` and ``store`` stay the parent's.
 
     After gepa's merge (2025), with numbers beside prompts.
     """
-
-    search: SearchConfig
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether there are two policies, each better for some user, that differ in what may change."""

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from ...env.concurrency import side_by_side
-from ...policies.lm import Ledger
+from ...policies.lm import LanguageModel, Ledger
 from ...policies.lm.budget import on_account
-from ...policies.policy import MemoryPolicy
+from ...policies.prompts import Templates
+from ..config import SearchConfig
 from ..study import Trial
-from .proposer import Candidate, Proposer
+from .proposer import Candidate, Means, Playing, Proposer
 
 ATTEMPTS = 3
 """Proposals for a slot, before a policy that the study knows already is let through to be dropped."""
+
+
+@contextmanager
+def open_proposers(
+    search: SearchConfig, *, model: LanguageModel, templates: Templates, arena: Playing
+) -> Iterator[Mapping[str, Proposer]]:
+    """Make the proposers that a search names and that have something to change, by name."""
+    means = Means(search, templates, model, arena)
+    proposers: dict[str, Proposer] = {name: kind.make(means) for name, kind in search.at_work.items()}
+    try:
+        yield proposers
+    finally:
+        for proposer in proposers.values():
+            proposer.close()
 
 
 async def propose(
@@ -35,23 +51,20 @@ async def propose(
     rng = random.Random(f"propose:{seed}:{generation}")
     if broad:
         return await _spread_out(proposers, trials, count, rng)
-    known = {trial.policy for trial in trials}
     slots: list[Candidate | None] = [None] * count
     ledgers = [Ledger() for _ in range(count)]
     able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
     for _ in range(ATTEMPTS):
         plans: list[tuple[int, str, random.Random]] = []
-        for slot in _stale(slots, known):
+        for slot in _stale(slots, trials):
             if not able:
                 break
             name = pick_proposer(sorted(able), trials, rng)
             plans.append((slot, name, random.Random(rng.getrandbits(32))))
             if proposers[name].alone:
                 del able[name]
-        candidates = await side_by_side(
-            _ask(name, proposers[name], trials, own, ledgers[slot]) for slot, name, own in plans
-        )
-        for (slot, _, _), candidate in zip(plans, candidates, strict=True):
+        asked = (_ask(name, proposers[name], trials, own, ledgers[slot]) for slot, name, own in plans)
+        for (slot, _, _), candidate in zip(plans, await side_by_side(asked), strict=True):
             slots[slot] = candidate
     return [candidate for candidate in slots if candidate is not None]
 
@@ -60,14 +73,12 @@ async def _spread_out(
     proposers: Mapping[str, Proposer], trials: Sequence[Trial], count: int, rng: random.Random
 ) -> list[Candidate]:
     """Let the proposers that look everywhere make one candidate after another, in sight of those before."""
-    candidates: list[Candidate] = []
-    seen = list(trials)
+    candidates, seen = list[Candidate](), list(trials)
     for _ in range(count):
         name = next(name for name, proposer in proposers.items() if proposer.explores and proposer.ready(seen))
         new = await _ask(name, proposers[name], seen, rng, Ledger())
         candidates.append(new)
-        # a trial of which nothing is known yet
-        seen.append(Trial(len(seen), 1, new.policy, new.parent, new.change, "check"))
+        seen.append(Trial(len(seen), 1, new.policy, new.parent, new.change, "check"))  # nothing is known of it yet
     return candidates
 
 
@@ -96,9 +107,9 @@ def pick_proposer(names: Sequence[str], trials: Sequence[Trial], rng: random.Ran
     return max(drawn, key=drawn.__getitem__)
 
 
-def _stale(slots: Sequence[Candidate | None], known: Set[MemoryPolicy | None]) -> list[int]:
+def _stale(slots: Sequence[Candidate | None], trials: Sequence[Trial]) -> list[int]:
     """Return the slots without a candidate, or with a policy that was tried or proposed before."""
-    seen, stale = set(known), []
+    seen, stale = {trial.policy for trial in trials}, []
     for slot, candidate in enumerate(slots):
         if candidate is None or (candidate.policy is not None and candidate.policy in seen):
             stale.append(slot)

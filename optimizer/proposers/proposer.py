@@ -81,6 +81,23 @@ class Means:
     arena: Playing
 
 
+class Shipped(Proposer):
+    """A proposer that ships; unless it says otherwise, it can always propose."""
+
+    def __init__(self, means: Means) -> None:
+        """Propose with these means."""
+        self.means = means
+        self.search = means.search
+
+    def ready(self, trials: Sequence[Trial]) -> bool:
+        """Tell that it always is."""
+        return True
+
+    def slots_of(self, policy: MemoryPolicy) -> list[str]:
+        """Return the slots of a policy's prompts that may change."""
+        return [slot for slot in policy.prompt_kinds if slot in self.search.slots] if self.search.prompts else []
+
+
 def pick_parent(
     trials: Sequence[Trial], rng: random.Random, *, fit: Callable[[Trial], object] = lambda _: True
 ) -> Trial:

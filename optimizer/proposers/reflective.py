@@ -15,9 +15,8 @@ from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel, Message
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
 from ...policies.space import Space, nested
-from ..config import SearchConfig
 from ..study import Evidence, Trial, raced
-from .proposer import Candidate, Proposer, candidate, pick_parent, policy_of
+from .proposer import Candidate, Shipped, candidate, pick_parent, policy_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +30,8 @@ class Edit:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reflective(Proposer):
+class Reflective(Shipped):
     """Lets a language model read failures and edit the prompts and numbers that can mend them."""
-
-    search: SearchConfig
-    model: LanguageModel
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether some parent has failures that can be mended."""
@@ -48,24 +43,20 @@ class Reflective(Proposer):
         base, shown = policy_of(parent), self._pick(parent, rng)
         slots, names = self._concerned(base, {evidence.kind for evidence in shown})
         failures = [failure.labelled if self.search.routing else failure.text for failure in shown]
-        edit = await improve(
-            base, slots=slots, numbers=names, space=self.search.space, failures=failures, model=self.model
-        )
+        model, space = self.means.model, self.search.space
+        edit = await improve(base, slots=slots, numbers=names, space=space, failures=failures, model=model)
         places = {f"prompts.{slot}": text for slot, text in edit.prompts.items()}
         for name, value in edit.numbers.items():
-            knob = self.search.space.knob(name)
+            knob = space.knob(name)
             places[knob.path] = knob.hold(value)
         values = nested(base.values | places)
         changed = [f"{slot} prompt" for slot in edit.prompts]
         changed += [f"{name} {value}" for name, value in edit.numbers.items()]
         change = f"{', '.join(changed) or 'no change'}: {edit.reason}"
         proposal = candidate(parent, change, values, longest_prompt=self.search.longest_prompt)
-        if edit.numbers and proposal.policy is not None and self.search.space.point_of(proposal.policy) is None:
+        if edit.numbers and proposal.policy is not None and space.point_of(proposal.policy) is None:
             return replace(proposal, policy=None, problem="numbers: outside search.space")
         return proposal
-
-    def _slots(self, policy: MemoryPolicy) -> list[str]:
-        return [slot for slot in policy.prompt_kinds if slot in self.search.slots] if self.search.prompts else []
 
     def _numbers(self, policy: MemoryPolicy) -> list[str]:
         here = self.search.space.point_of(policy) if self.search.numbers else None
@@ -80,7 +71,7 @@ class Reflective(Proposer):
 
     def _concerned(self, policy: MemoryPolicy, kinds: set[FailureKind]) -> tuple[list[str], list[str]]:
         """Return the prompts and the numbers that can mend failures of these kinds; without routing, all."""
-        slots, names = self._slots(policy), self._numbers(policy)
+        slots, names = self.slots_of(policy), self._numbers(policy)
         if self.search.routing:
             mending = {knob.name for knob in self.search.space.knobs if kinds.intersection(knob.mends)}
             slots = [slot for slot in slots if policy.prompt_kinds[slot] in mending]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -13,20 +13,11 @@ from scipy.spatial.distance import cdist
 from ...env.statistics import nan_mean
 from ...policies.knob import Point
 from ...policies.policy import prompt_kinds
-from ...policies.prompts import Templates
 from ...policies.space import nested
-from ..config import SearchConfig
 from ..study import Trial
 from .gaussian_process import Floats, expected_improvement
-from .numbers import (
-    STARTUP_TRIALS,
-    NumberSampler,
-    anywhere,
-    gains,
-    nearby,
-    standing,
-)
-from .proposer import Candidate, candidate, inherit, pick_parent, policy_of
+from .numbers import STARTUP_TRIALS, NumberSampler, anywhere, gains, nearby, standing
+from .proposer import Candidate, Means, Shipped, candidate, inherit, pick_parent, policy_of
 
 JUMPS = 1 / 2
 """Share of TPE's draws that may be anywhere in the space; the others stay near the parent's."""
@@ -38,21 +29,18 @@ TIED = 1e-9
 """Share of the highest by which another may be lower and they still tie: how a machine rounds decides nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sampler:
-    """Proposes at any time; prompts are the parent's, where they fit."""
+class _Sampler(Shipped):
+    """Moves a parent to a point that it draws; prompts are the parent's, where they fit."""
 
-    search: SearchConfig
-    templates: Templates
-    alone = False
-    explores = False
+    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+        """Draw a point."""
+        parent = pick_parent(trials, rng)
+        here = self.search.space.point_of(policy_of(parent))
+        return at_point(parent, self.draw(trials, here, rng), self.means)
 
-    def ready(self, trials: Sequence[Trial]) -> bool:
-        """Tell that it always is."""
-        return True
-
-    def close(self) -> None:
-        """Release nothing: it holds nothing."""
+    @abstractmethod
+    def draw(self, trials: Sequence[Trial], here: Point | None, rng: random.Random) -> Point:
+        """Draw a point; the parent stands ``here``, or outside the space."""
 
     def _places(self, points: Sequence[Point]) -> Floats:
         return np.array([self.search.space.coordinates(point) for point in points])
@@ -61,14 +49,11 @@ class _Sampler:
 class Tpe(_Sampler):
     """Optuna's multivariate TPE over the conditional space, taught by all races; prompts are the parent's."""
 
-    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+    def draw(self, trials: Sequence[Trial], here: Point | None, rng: random.Random) -> Point:
         """Draw a step near a parent, or now and then a point anywhere."""
-        parent = pick_parent(trials, rng)
         sampler = NumberSampler(self.search.space, trials, seed=rng.randrange(2**31))
-        here = self.search.space.point_of(policy_of(parent))
         jump, free = rng.random() < JUMPS, rng.randint(1, TWEAKED)
-        drawn = sampler.jump() if jump or here is None else sampler.tweak(here, free=free, rng=rng)
-        return at_point(parent, drawn, search=self.search, templates=self.templates)
+        return sampler.jump() if jump or here is None else sampler.tweak(here, free=free, rng=rng)
 
 
 class Gp(_Sampler):
@@ -78,17 +63,15 @@ class Gp(_Sampler):
     parent's, where they fit.
     """
 
-    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+    def draw(self, trials: Sequence[Trial], here: Point | None, rng: random.Random) -> Point:
         """Draw points, and take the most promising; where too few were raced, any."""
-        space, parent = self.search.space, pick_parent(trials, rng)
-        here = space.point_of(policy_of(parent))
+        space = self.search.space
         drawn = [anywhere(space, rng) for _ in range(DRAWN)]
         if here is not None:
             drawn += [nearby(here, space, free=rng.randint(1, TWEAKED), rng=rng) for _ in range(NEARBY)]
         raced = {trial.policy: trial for trial in trials if trial.policy is not None and gains(trial, trials[0])}
         known = [(trial, place) for policy, trial in raced.items() if (place := space.point_of(policy)) is not None]
-        best = 0 if len(known) < STARTUP_TRIALS else self._most_promising(drawn, known, seed=trials[0])
-        return at_point(parent, drawn[best], search=self.search, templates=self.templates)
+        return drawn[0 if len(known) < STARTUP_TRIALS else self._most_promising(drawn, known, seed=trials[0])]
 
     def _most_promising(self, drawn: Sequence[Point], known: Sequence[tuple[Trial, Point]], *, seed: Trial) -> int:
         periods = np.array([sum(map(len, trial.series.values())) for trial, _ in known])
@@ -111,10 +94,9 @@ def _noise_of_a_period(trial: Trial, seed: Trial) -> float:
 class Random(_Sampler):
     """Points drawn anywhere in the space; prompts are the parent's, where they fit."""
 
-    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+    def draw(self, trials: Sequence[Trial], here: Point | None, rng: random.Random) -> Point:
         """Draw a point without looking at scores."""
-        parent = pick_parent(trials, rng)
-        return at_point(parent, anywhere(self.search.space, rng), search=self.search, templates=self.templates)
+        return anywhere(self.search.space, rng)
 
 
 class Spread(_Sampler):
@@ -125,14 +107,12 @@ class Spread(_Sampler):
 
     explores = True
 
-    async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:
+    def draw(self, trials: Sequence[Trial], here: Point | None, rng: random.Random) -> Point:
         """Draw points without looking at scores; take the one with the least sum of inverse squared distances."""
-        space, parent = self.search.space, pick_parent(trials, rng)
-        policies = [trial.policy for trial in trials if trial.policy is not None]
-        tried = [here for policy in policies if (here := space.point_of(policy)) is not None]
+        space = self.search.space
+        tried = [there for trial in trials if trial.policy and (there := space.point_of(trial.policy)) is not None]
         drawn = [anywhere(space, rng) for _ in range(DRAWN)]
-        place = _clearest(self._places(drawn), self._places(tried)) if tried else 0
-        return at_point(parent, drawn[place], search=self.search, templates=self.templates)
+        return drawn[_clearest(self._places(drawn), self._places(tried)) if tried else 0]
 
 
 def _clearest(places: Floats, tried: Floats) -> int:
@@ -148,12 +128,12 @@ def highest(values: Floats) -> int:
     return int(np.flatnonzero(values >= top - TIED * abs(top))[0])
 
 
-def at_point(parent: Trial, point: Point, *, search: SearchConfig, templates: Templates) -> Candidate:
+def at_point(parent: Trial, point: Point, means: Means) -> Candidate:
     """Move a parent's policy to a point of the space."""
-    base, space = policy_of(parent), search.space
+    base, space = policy_of(parent), means.search.space
     values = nested(space.values_at(point))
-    values["prompts"] = inherit(base, prompt_kinds(point["mode"], point.get("store")), templates)
+    values["prompts"] = inherit(base, prompt_kinds(point["mode"], point.get("store")), means.templates)
     before = space.point_of(base) or {}
     changed = [f"{name} {value}" for name, value in point.items() if before.get(name) != value]
     change = "numbers: " + (", ".join(changed) or "as they were")
-    return candidate(parent, change, values, longest_prompt=search.longest_prompt)
+    return candidate(parent, change, values, longest_prompt=means.search.longest_prompt)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Any, TypeVar
 
 from ...data.task import Task, grouped, tasks_of
 from ...env import Cast, Episode, Evaluation, Evaluator, Track
@@ -15,6 +18,8 @@ from ...env.memrm.collection.collect import CollectedEpisode, collect
 from ...policies.lm.base import merged
 from ...policies.lm.embedded.pool import end_with_parent
 from ...policies.policy import MemoryPolicy
+
+T = TypeVar("T")
 
 TASKS_A_PROCESS = 4
 """Tasks that make a process of its own worth its start."""
@@ -50,26 +55,26 @@ def evaluate_on(
     shares = [tasks_of(groups[i::processes]) for i in range(processes)]
     parts = []
     with _executor(processes) as executor:
-        for running in [executor.submit(_evaluate, track, cast, policies, share, replays) for share in shares]:
+        work = [partial(evaluate_all, track, cast, policies, share, replays) for share in shares]
+        for running in [executor.submit(_finish, each) for each in work]:
             parts.append(running.result())
-            for evaluation in parts[-1].values():
-                for episode in evaluation.episodes:
-                    done(episode)
+            for episode in chain.from_iterable(evaluation.episodes for evaluation in parts[-1].values()):
+                done(episode)
     return {name: _joined(track, [part[name] for part in parts], tasks) for name in policies}
 
 
 async def evaluate_all(
-    evaluator: Evaluator,
+    track: Track,
+    cast: Cast,
     policies: Mapping[str, MemoryPolicy],
     tasks: Sequence[Task],
+    replays: Mapping[str, Episode] | None,
     *,
-    replays: Mapping[str, Episode] | None = None,
     done: Callable[[Episode], None] = lambda _: None,
 ) -> dict[str, Evaluation]:
     """Evaluate policies one after another, by name; the first is billed for the bounds."""
-    return {
-        name: await evaluator.evaluate(policy, tasks, replays=replays, done=done) for name, policy in policies.items()
-    }
+    evaluator, parts = Evaluator(track, cast), policies.items()
+    return {name: await evaluator.evaluate(policy, tasks, replays=replays, done=done) for name, policy in parts}
 
 
 def collect_on(
@@ -87,9 +92,10 @@ def collect_on(
 
     ``done`` hears of each task that is finished.
     """
-    episodes: list[CollectedEpisode] = []
+    episodes = list[CollectedEpisode]()
+    work = [partial(collect, track, task, policies[task.id], cast, seed=seed, writes=writes) for task in tasks]
     with _executor(processes) as executor:
-        running = [executor.submit(_collect, track, cast, policies[t.id], t, seed, writes) for t in tasks]
+        running = [executor.submit(_finish, each) for each in work]
         try:
             for collected in running:
                 episodes += collected.result()
@@ -111,25 +117,8 @@ def _executor(processes: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent)
 
 
-def _collect(
-    track: Track,
-    cast: Cast,
-    policies: Mapping[str, MemoryPolicy],
-    task: Task,
-    seed: int,
-    writes: int | None,
-) -> list[CollectedEpisode]:
-    return asyncio.run(collect(track, task, policies, cast, seed=seed, writes=writes))
-
-
-def _evaluate(
-    track: Track,
-    cast: Cast,
-    policies: Mapping[str, MemoryPolicy],
-    tasks: Sequence[Task],
-    replays: Mapping[str, Episode] | None,
-) -> dict[str, Evaluation]:
-    return asyncio.run(evaluate_all(Evaluator(track, cast), policies, tasks, replays=replays))
+def _finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return asyncio.run(work())
 
 
 def _joined(track: Track, parts: Sequence[Evaluation], tasks: Sequence[Task]) -> Evaluation:

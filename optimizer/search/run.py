@@ -25,7 +25,7 @@ from ...policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError
 from ...policies.lm.base import merged
 from ..config import Config, ConfigError, Screening, dump_config
 from ..models import MeteredModels, Models, check_objective, notes, open_models, price_of, priced, track_of
-from ..proposers import open_proposers
+from ..proposers.mix import open_proposers
 from ..proposers.proposer import Proposer
 from ..study import Trial
 from .allowance import Allowance, splits_of

@@ -26,7 +26,7 @@ from mnemotune.data.task import grouped
 from mnemotune.env import Cast, DialogueTrack, Episode, Evaluator, Protocol, Summary
 from mnemotune.env.statistics import paired_difference
 from mnemotune.optimizer.config import SearchConfig
-from mnemotune.optimizer.proposers import open_proposers
+from mnemotune.optimizer.proposers.mix import open_proposers
 from mnemotune.optimizer.proposers.numbers import distributions
 from mnemotune.optimizer.search import loop
 from mnemotune.optimizer.search.acceptance import level, look, promising

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mnemotune.optimizer.config import SearchConfig
-from mnemotune.optimizer.proposers import open_proposers
+from mnemotune.optimizer.proposers.mix import open_proposers
 from mnemotune.optimizer.proposers.proposer import Candidate, Proposer
 from mnemotune.optimizer.search.arena import Arena
 from mnemotune.optimizer.study import Evidence, Trial

@@ -24,8 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.optimizer.config import SearchConfig
-from mnemotune.optimizer.proposers import open_proposers
-from mnemotune.optimizer.proposers.mix import ATTEMPTS, pick_proposer, propose
+from mnemotune.optimizer.proposers.mix import ATTEMPTS, open_proposers, pick_proposer, propose
 from mnemotune.optimizer.proposers.proposer import Candidate, Proposer
 from mnemotune.optimizer.study import Trial
 from mnemotune.policies.lm import BudgetExhausted, Limits, Message, Metered, Request

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposer_kinds import PROPOSERS
-from mnemotune.optimizer.proposers import open_proposers
+from mnemotune.optimizer.proposers.mix import open_proposers
 from mnemotune.optimizer.proposers.proposer import (
     Candidate,
     candidate,
