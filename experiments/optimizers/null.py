@@ -34,6 +34,7 @@ from ...env.dialogue.bounds import bounds_of
 from ...env.dialogue.record import UpperBound, answer_of
 from ...optimizer.config import SearchConfig
 from ...optimizer.proposers.mix import open_proposers
+from ...optimizer.proposers.proposer import Means
 from ...optimizer.search.arena import Arena
 from ...optimizer.search.loop import Loop
 from ...optimizer.search.screen import KeepAll
@@ -100,7 +101,7 @@ async def search(name: str, seed: int) -> dict[str, Any]:
     arena = Arena(splits, evaluator, seed=seed, block=config.race_block, racing=config.racing)
     study = Study(None, name="null")
     proposer = Metered(EmbeddedModel(), budget=Budget(Limits()))
-    with open_proposers(config, model=proposer, templates=Templates.bundled(), arena=arena) as proposers:
+    with open_proposers(Means(config, Templates.bundled(), proposer, arena)) as proposers:
         loop = Loop(
             study=study,
             arena=arena,

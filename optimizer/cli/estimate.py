@@ -30,8 +30,7 @@ def estimate_command(
     """Say what `evolve` will spend, before it spends anything."""
     from ..search.allowance import splits_of  # imported late: Optuna takes a while that other commands do not need
     from ..search.estimate import estimate
-    from ..search.rehearsal import rehearse
-    from ..search.shown import STAGES_WITH_ASK
+    from ..search.rehearsal import STAGES_WITH_ASK, rehearse
     from ..views.estimate import show_context_use, show_estimate
 
     chosen = priced(load_config(config, overrides=settings or []))
@@ -61,9 +60,8 @@ def estimate_command(
 
 async def _context_uses(config: Config, task: Task, *, ask: bool) -> tuple[dict[str, ContextUse], int]:
     """Return what each policy shows, and the calls that this took of a model that was to be asked."""
-    from ..search.rehearsal import free_cast
+    from ..search.rehearsal import STAGES_WITH_ASK, context_use_of, free_cast
     from ..search.sealed import SEED
-    from ..search.shown import STAGES_WITH_ASK, context_use_of
 
     presets = {name: load_policy(name, templates=config.templates) for name in (WINDOW, "rag", "awe", "awi")}
     policies, track = presets | config.compared | {SEED: config.seed_policy}, track_of(config)

@@ -39,8 +39,7 @@ def evolve_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Evolve a memory policy, and score it on users that the search never saw."""
-    from ..search.resume import resume  # imported late: Optuna takes a while that other commands do not need
-    from ..search.run import evolve
+    from ..search.run import evolve, resume  # imported late: Optuna takes a while that other commands do not need
     from ..views.listeners import listeners_at
 
     given = {"search.seed": seed, "search.objective": objective}

@@ -8,24 +8,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from ...env.concurrency import side_by_side
-from ...policies.lm import LanguageModel, Ledger
+from ...policies.lm import Ledger
 from ...policies.lm.budget import on_account
-from ...policies.prompts import Templates
-from ..config import SearchConfig
 from ..study import Trial
-from .proposer import Candidate, Means, Playing, Proposer
+from .proposer import Candidate, Means, Proposer
 
 ATTEMPTS = 3
 """Proposals for a slot, before a policy that the study knows already is let through to be dropped."""
 
 
 @contextmanager
-def open_proposers(
-    search: SearchConfig, *, model: LanguageModel, templates: Templates, arena: Playing
-) -> Iterator[Mapping[str, Proposer]]:
+def open_proposers(means: Means) -> Iterator[Mapping[str, Proposer]]:
     """Make the proposers that a search names and that have something to change, by name."""
-    means = Means(search, templates, model, arena)
-    proposers: dict[str, Proposer] = {name: kind.make(means) for name, kind in search.at_work.items()}
+    proposers: dict[str, Proposer] = {name: kind.make(means) for name, kind in means.search.at_work.items()}
     try:
         yield proposers
     finally:

@@ -158,10 +158,7 @@ def carry_out(runs: Sequence[Run], *, listeners: MakeListeners, finished: Callab
             finished(run)
         return
     executor = ProcessPoolExecutor(
-        workers,
-        mp_context=get_context("spawn"),
-        max_tasks_per_child=1,
-        initializer=_end_without_a_word,
+        workers, mp_context=get_context("spawn"), max_tasks_per_child=1, initializer=_end_without_a_word
     )
     try:
         for run in _as_they_end(executor, left, listeners):

@@ -9,8 +9,7 @@ from ...data.task import Task, grouped
 from ...env import Episode, Evaluation
 from ...env.scoring import FAILURE_KINDS
 from ...env.statistics import nan_mean, paired_difference, paired_test
-from ..look import Comparison, Look
-from ..study import Trial
+from ..study import Comparison, Look, Trial
 
 ALPHA_AT_THE_END = 0.025
 """Level of the last look of a search: where it is met, the 95% interval of the gain lies above zero."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from ...data import Splits, split_by_group
 from ...data.task import Task, tasks_of
 from ...env.track import Track, most_calls
-from ...policies.lm import Limits
+from ...policies.lm import Consumed, Limits
 from ...policies.policy import MemoryPolicy
-from ..config import Config, ConfigError
+from ..config import BudgetLimits, Config, ConfigError
 from ..models import prices_of, track_of
 from .sealed import most_test_calls
+
+PERCENTS = (50, 80)
+"""Percents of a limit at which a warning is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +101,28 @@ def splits_of(config: Config) -> Splits:
         )
     except ValueError as error:
         raise ConfigError(f"data: {error}") from None
+
+
+def due_warnings(gone: Consumed, limits: BudgetLimits, said: Collection[str]) -> dict[str, str]:
+    """Return the warnings that are due and not ``said`` yet, by name; the name changes when the limit is raised.
+
+    Where a limit has passed both percents at once, the lower warning is empty.
+    """
+    due = {}
+    for what, limit in limits.model_dump().items():
+        spent = getattr(gone, what)
+        if limit is None or spent is None:
+            continue
+        passed = [percent for percent in PERCENTS if 100 * spent >= percent * limit]
+        for percent in passed:
+            name = f"{percent}% of {_amount(what, limit)}"
+            if name not in said:
+                due[name] = f"{name} are gone (search.budget.{what})" if percent == passed[-1] else ""
+    return due
+
+
+def _amount(what: str, limit: float) -> str:
+    """Write a limit in full, so that no two of them have the same name."""
+    if what == "usd":
+        return f"${limit:,.2f}" if round(limit, 2) == limit else f"${limit:,}"
+    return f"{limit:,.0f} {what}" if limit == int(limit) else f"{limit:,} {what}"

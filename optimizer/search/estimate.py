@@ -80,22 +80,18 @@ class CostEstimate:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        total, part_calls = self.total, {name: round(float(part[:, 0].sum())) for name, part in self.parts.items()}
+        rows = {role: row.tolist() for role, row in zip(CALL_ROLES, self.total, strict=True) if role in self.usd}
         return {
-            "calls": {role: round(float(total[i, 0])) for i, role in enumerate(CALL_ROLES) if role in self.usd},
-            "tokens": {
-                role: {"input": round(float(total[i, 1])), "output": round(float(total[i, 2]))}
-                for i, role in enumerate(CALL_ROLES)
-                if role in self.usd
-            },
+            "calls": {role: round(row[0]) for role, row in rows.items()},
+            "tokens": {role: {"input": round(row[1]), "output": round(row[2])} for role, row in rows.items()},
             "usd": dict(self.usd),
             "total": {
-                "calls": round(float(total[:, 0].sum())),
-                "tokens": round(float(total[:, 1:].sum())),
+                "calls": round(float(self.total[:, 0].sum())),
+                "tokens": round(float(self.total[:, 1:].sum())),
                 "usd": self.total_usd,
                 "seconds": None if self.seconds is None else round(self.seconds),
             },
-            "parts": part_calls,
+            "parts": {name: round(float(part[:, 0].sum())) for name, part in self.parts.items()},
             "candidates": self.candidates,
             "planned_candidates": self.planned,
             "ended_by": self.ended_by,
@@ -107,10 +103,9 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> CostEstima
 
     Raises ConfigError, as the run would, when its budget is too small, and CheckpointError when it cannot screen.
     """
-    search = config.search
+    search, track = config.search, track_of(config)
     if search.screening is not None and not knows(search.screening.model, config.model):
         search = search.model_copy(update={"screening": None})
-    track = track_of(config)
     allowance = Allowance.of(config, splits, track)
     judged = tasks_of([*splits.train, *(splits.validation if search.acceptance == "validation" else ())])
     validation, test_tasks = tasks_of(splits.validation), tasks_of(splits.test)
@@ -122,12 +117,12 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> CostEstima
     elif search.screening is not None:
         start = start + rehearsal.takes(config.seed_policy, tasks_of(splits.train[: search.screening.users]))
     planned, first = search.planned, search.broad if search.generations else 0
-    looked = search.acceptance == "validation" and search.generations > 0
+    looked = float(search.acceptance == "validation" and search.generations > 0) * heard
     policies, more = _settled(search, rehearsal, FOUND)
-    look = heard * more * rehearsal.mean(policies, validation) if looked else NOTHING
-    looks = (LOOKS if search.generations >= NO_LOOK_BEFORE else 0) * LOOK * look
     broad = heard * _broad(search, splits, rehearsal, first)
-    later = heard * _later(search, splits, rehearsal, planned - first) + looks
+    later = heard * _later(search, splits, rehearsal, planned - first)
+    if search.generations >= NO_LOOK_BEFORE:
+        later = later + LOOKS * LOOK * (looked * more * rehearsal.mean(policies, validation))
     money = _Money(config, rehearsal)
     start = money.fit(allowance.races, NOTHING, start)[0] * start
     of_broad, limit = money.fit(allowance.races, start, broad)
@@ -139,7 +134,7 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> CostEstima
     tried = round(of_broad * first + of_later * (planned - first))
     if search.broad and tried <= first:
         policies, more = rehearsal.broad, _reading(1.0)
-    last = LAST_LOOK * heard * more * rehearsal.mean(policies, validation) if looked else NOTHING
+    last = LAST_LOOK * looked * more * rehearsal.mean(policies, validation)
     parts["last look"] = money.fit(allowance.search, parts["search"], last)[0] * last
     tested = {config.seed_policy, *config.compared.values()}
     test = sum((rehearsal.takes(policy, test_tasks) for policy in tested), rehearsal.bounds(test_tasks))
@@ -198,12 +193,7 @@ def _screening(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candi
 
 
 def race(
-    search: SearchConfig,
-    splits: Splits,
-    rehearsal: Rehearsal,
-    policies: Sequence[MemoryPolicy],
-    *,
-    together: int = 1,
+    search: SearchConfig, splits: Splits, rehearsal: Rehearsal, policies: Sequence[MemoryPolicy], *, together: int = 1
 ) -> Taken:
     """Return what the race of such a policy takes on the average, where so many race ``together``."""
     every, stages = len(splits.train), max(group.stages for group in splits.train)
@@ -215,15 +205,11 @@ def race(
         total, before = total + left * (here - before), here
         if together > 1:
             left = math.ceil(left * together / HALVING) / together
+        elif first is None:
+            left *= 1 - (LOST_HALFWAY if groups / every >= 0.5 else LOST_ON_THE_WAY)
         else:
-            left *= 1 - _lost(groups / every, whole=first is None, numbers=search.changes_numbers)
+            left *= 1 - (LOST_AT_FIRST if search.changes_numbers else LOST_AT_FIRST_BY_PROMPTS)
     return total
-
-
-def _lost(share: float, *, whole: bool, numbers: bool) -> float:
-    if not whole:
-        return LOST_AT_FIRST if numbers else LOST_AT_FIRST_BY_PROMPTS
-    return LOST_HALFWAY if share >= 0.5 else LOST_ON_THE_WAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +226,7 @@ class _Money:
         else:
             part = {"user": "user", "propose": "proposer"}.get(CALL_ROLES[role], "assistant")
             price = price_of(self.config.models[part], self.config)
-        return None if price is None else price.cost(float(taken[role, 1]), float(taken[role, 2]))
+        return None if price is None else price.cost(*taken[role, 1:].tolist())
 
     def usd(self, taken: Taken) -> float:
         """Return the US dollars of all roles, as far as they are known."""

@@ -64,12 +64,7 @@ class ReplayForecaster:
     async def _of(self, policy: MemoryPolicy, task: Task) -> float:
         try:
             retrievals = await retrieve(
-                policy,
-                task,
-                self.replays[task.id],
-                model=self.cast.assistant,
-                cast=self.cast,
-                track=self.track,
+                policy, task, self.replays[task.id], model=self.cast.assistant, cast=self.cast, track=self.track
             )
         except EndpointDown:
             raise

@@ -13,11 +13,10 @@ from ...policies.lm.base import merged
 from ...policies.lm.prices import Prices
 from ...policies.policy import MemoryPolicy
 from ..config import SearchConfig
-from ..look import Look
 from ..proposers.mix import propose
 from ..proposers.numbers import distributions
 from ..proposers.proposer import Candidate, Proposer
-from ..study import Decision, Kind, Study, Trial, leader
+from ..study import Decision, Kind, Look, Study, Trial, leader
 from .acceptance import level, look, promising
 from .arena import Arena, Race, Validation, difference_text, mean_scores
 from .front import pick
@@ -329,11 +328,7 @@ def _failures_text(failures: Mapping[str, str]) -> str:
 
 def _with_race(trial: Trial, race: Race) -> Trial:
     return replace(
-        _charged(trial, race),
-        train=race.scores,
-        series=race.series,
-        summary=race.summary,
-        evidence=race.evidence,
+        _charged(trial, race), train=race.scores, series=race.series, summary=race.summary, evidence=race.evidence
     )
 
 

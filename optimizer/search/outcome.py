@@ -158,10 +158,7 @@ class Outcome:
             "ended": self.ended,
             "problem": test.problem or None,
             "calls": {role: spend.calls for role, spend in ledger.by_role.items()},
-            "budget": {
-                "limits": self.config.search.budget.model_dump(),
-                "spent": asdict(self.consumed),
-            },
+            "budget": {"limits": self.config.search.budget.model_dump(), "spent": asdict(self.consumed)},
         }
 
 

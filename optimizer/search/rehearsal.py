@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from ...data import Splits
 from ...data.task import Task
 from ...env import Cast, Evaluator, Track
-from ...policies.lm import CALL_ROLES, Embedder, Embedding, Ledger, Usage
+from ...policies.assistant import ContextUse
+from ...policies.lm import CALL_ROLES, Embedding, LanguageModelError, Ledger, Usage
 from ...policies.lm.base import CHARACTERS_PER_TOKEN
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.lexical import LexicalEmbedder
@@ -26,6 +28,8 @@ from .arena import first_look
 
 DRAWN = 4
 """Policies drawn for each write mode; they stand for the first candidates of the search."""
+STAGES_WITH_ASK = 2
+"""Stages that a model behind an endpoint is asked for: enough to see how long its messages are."""
 
 Taken = NDArray[np.float64]
 """Calls, input and output tokens by role: shape ``(len(CALL_ROLES), 3)``."""
@@ -69,10 +73,10 @@ async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]
     track, task = track_of(config), splits.train[0].tasks[0]
     evaluator = Evaluator(track, free_cast(config))
     baselines = list(config.compared.values())
-    findable = [policy for policy in baselines if not policy.oracle and policy.evolution is None]
-    broad = (
-        tuple(dict.fromkeys([*findable, *_drawn(config)])) if config.search.changes_numbers else (config.seed_policy,)
-    )
+    broad = [config.seed_policy]
+    if config.search.changes_numbers:
+        findable = [policy for policy in baselines if not policy.oracle and policy.evolution is None]
+        broad = list(dict.fromkeys([*findable, *_drawn(config)]))
     bound = (await evaluator.evaluate(config.seed_policy, [task], stages=0)).ledger
     taken, begun, scores, seconds = {}, {}, {}, []
     for policy in dict.fromkeys([config.seed_policy, *baselines, *broad]):
@@ -87,14 +91,27 @@ async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]
 
 
 def free_cast(config: Config) -> Cast:
-    """Return the embedded model in all roles, with the config's embedder or a free one that stands in for it."""
-    return Cast(EmbeddedModel(), EmbeddedModel(), _embedder_of(config), config.context_tokens)
-
-
-def _embedder_of(config: Config) -> Embedder:
-    """Return the config's embedder, or a free one in place of one behind an endpoint."""
+    """Return the embedded model in all roles, with the config's embedder or a free one in place of one elsewhere."""
     provided = config.provided_embedder
-    return _Counting(dimensions=WIDE) if provided.remote else provided.make(config.reach_of_embedder, None)
+    embedder = _Counting(dimensions=WIDE) if provided.remote else provided.make(config.reach_of_embedder, None)
+    return Cast(EmbeddedModel(), EmbeddedModel(), embedder, config.context_tokens)
+
+
+async def context_use_of(
+    policies: Mapping[str, MemoryPolicy], track: Track, task: Task, cast: Cast, *, stages: int | None = None
+) -> dict[str, ContextUse]:
+    """Play one task under each policy without a budget; return what memory put before the replies, by name.
+
+    Raises LanguageModelError when an episode fails.
+    """
+    uses = {}
+    for name, policy in policies.items():
+        async with aclosing(track.begin(task, policy, replace(cast, context_tokens=None))) as rollout:
+            episode = await rollout.run(stages)
+        if episode.failure is not None:
+            raise LanguageModelError(f"{name}: {episode.failure}")
+        uses[name] = episode.uses.get("reply", ContextUse())
+    return uses
 
 
 class _Counting(LexicalEmbedder):

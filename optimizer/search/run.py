@@ -6,8 +6,9 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, replace
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,12 @@ from ...env.track import most_calls
 from ...policies.files import dump_policy, dump_yaml
 from ...policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits
 from ...policies.lm.base import merged
-from ..config import Config, ConfigError, Screening, dump_config
+from ..config import Config, ConfigError, Screening, dump_config, load_config
 from ..models import MeteredModels, Models, check_objective, notes, open_models, price_of, priced, track_of
 from ..proposers.mix import open_proposers
-from ..proposers.proposer import Proposer
+from ..proposers.proposer import Means, Proposer
 from ..study import Trial
-from .allowance import Allowance, splits_of
+from .allowance import Allowance, due_warnings, splits_of
 from .arena import Arena
 from .forecasting import ForecastModel, ReplayForecaster, knows, load_forecast_model
 from .listener import Listener, Listeners, Standing
@@ -36,11 +37,18 @@ from .loop import Loop
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
 from .screen import ForecastScreen, KeepAll, Screen
 from .sealed import EVOLVED, SEED, SealedTest, open_test
-from .warnings import due_warnings
 
 DEPLOYMENT_HEADER = "# The policy was searched with these settings: deploy it with the same.\n"
 TALKS = "talks"
 """The folder of the recorded talks in a run's folder."""
+FIXED = (
+    *("track", "track_options", "context_tokens"),
+    *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
+    *("model", "user_model", "embedder", "rounds", "templates", "compat", "seed_policy", "search.seed"),
+    *("search.acceptance", "search.off_policy", "search.broad_start", "search.screening"),
+)
+"""Settings that stay when a run goes on. Otherwise users that the search has learned from could get into the sealed
+test, or validation scores could be missing."""
 NOTE_EVERY_SECONDS = 1.0
 """Between two notes of what each role has spent; the budget itself forgets nothing."""
 
@@ -59,6 +67,28 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
         return asyncio.run(_Run(outcome, splits, models, allowance, Listeners(listeners), judge).go())
 
 
+def resume(folder: Path, *, overrides: Sequence[str] = (), listeners: Sequence[Listener]) -> Outcome:
+    """Go on with the run in ``folder`` under its own config; ``overrides`` may change how far it goes.
+
+    Raises ConfigError when there is no run, or when the overrides would make it another run.
+    """
+    before = open_run(folder)
+    config = load_config(folder / "config.yaml", overrides=overrides)
+    if before.test.done and config != before.config:
+        raise ConfigError(f"{folder}: this run is over, and its config stays as it is; start another run")
+    changed = [name for name in FIXED if attrgetter(name)(config) != attrgetter(name)(before.config)]
+    if changed:
+        raise ConfigError(f"{folder}: a run goes on with what it began with, so {', '.join(changed)} cannot change")
+    now, then = dict(config.search), dict(before.config.search)
+    changed = [f"search.{name}" for name in now if now[name] != then[name] and name != "budget"]
+    if before.ended is not None and changed:
+        raise ConfigError(
+            f"{folder}: the search of this run is over and only its sealed test is left, so that {', '.join(changed)} "
+            "cannot change any more; --resume it without, or start another run"
+        )
+    return evolve(config, folder, listeners=listeners)
+
+
 def prepare(
     config: Config, splits: Splits, listeners: Sequence[Listener]
 ) -> tuple[Config, Allowance, ForecastModel | None]:
@@ -70,11 +100,8 @@ def prepare(
     check_objective(config)
     allowance = Allowance.of(config, splits, track_of(config))
     Listeners(listeners).check(config)
-    return (
-        config,
-        allowance,
-        None if config.search.screening is None else load_forecast_model(config.search.screening.model),
-    )
+    screening = config.search.screening
+    return config, allowance, None if screening is None else load_forecast_model(screening.model)
 
 
 @contextmanager
@@ -112,68 +139,52 @@ def _publish(outcome: Outcome) -> None:
     (outcome.folder / "result.json").write_text(result + "\n", encoding="utf-8")
 
 
+@dataclass
 class _Run:
-    def __init__(
-        self,
-        outcome: Outcome,
-        splits: Splits,
-        models: Models,
-        allowance: Allowance,
-        listeners: Listeners,
-        judge: ForecastModel | None,
-    ) -> None:
-        self.outcome = outcome
-        self.config = outcome.config
-        self.study = outcome.study
-        self.splits = splits
-        self.models = models
-        self.allowance = allowance
-        self.earlier = outcome.search_spend
-        self.search = models.within(self._budget(allowance.races))
-        self.listeners = listeners
+    outcome: Outcome
+    splits: Splits
+    models: Models
+    allowance: Allowance
+    listeners: Listeners
+    judge: ForecastModel | None
+    replays: Mapping[str, Episode] | None = None
+    screen: Screen = field(default_factory=KeepAll)
+
+    def __post_init__(self) -> None:
+        self.config, self.study = self.outcome.config, self.outcome.study
+        self.search = self.models.within(self._budget(self.allowance.races))
         self.standing = Standing("starting", self.search.budget)
         self.track = track_of(self.config)
-        self.replays: Mapping[str, Episode] | None = None
-        self.judge = judge
-        self.screen: Screen = KeepAll()
 
     async def go(self) -> Outcome:
-        try:
-            return await self._go()
-        finally:
-            await self.models.aclose()
-
-    async def _go(self) -> Outcome:
-        self.listeners.begin(self.outcome)
-        try:
-            if self.outcome.ended is None:
-                await self._evolve()
-            if not self.outcome.test.done:
-                await self._test()
-            _publish(self.outcome)
-        except BaseException:
-            self.listeners.abort()
-            raise
-        self.listeners.finish()
-        return self.outcome
+        async with aclosing(self.models):
+            self.listeners.begin(self.outcome)
+            try:
+                if self.outcome.ended is None:
+                    await self._evolve()
+                if not self.outcome.test.done:
+                    await self._test()
+                _publish(self.outcome)
+            except BaseException:
+                self.listeners.abort()
+                raise
+            self.listeners.finish()
+            return self.outcome
 
     async def _evolve(self) -> None:
         search = self.config.search
-        self.listeners.say(self._introduction())
-        for line in notes(self.config):
+
+        for line in (self._introduction(), *notes(self.config)):
             self.listeners.say(line)
         for trial in self.study.trials:
             self.listeners.trial(trial)
         self._stand_searching()
         evaluator = Evaluator(self.track, self.search.cast)
-        model, templates = self.search.proposer, self.config.templates
-        async with self._noted(self.search, SEARCH_SPEND, earlier=self.earlier):
+        async with self._noted(self.search, SEARCH_SPEND, earlier=self.outcome.search_spend):
             try:
                 if search.off_policy:
-                    validates = search.acceptance == "validation"
-                    self.replays = await self._recorded(
-                        evaluator, [*self.splits.train, *(self.splits.validation if validates else ())]
-                    )
+                    looked = self.splits.validation if search.acceptance == "validation" else ()
+                    self.replays = await self._recorded(evaluator, [*self.splits.train, *looked])
                 arena = self._arena(evaluator)
                 if search.screening is not None and self.judge is not None:
                     self.screen = await self._open_screen(search.screening, self.judge, evaluator)
@@ -181,8 +192,9 @@ class _Run:
                 raise ConfigError(
                     f"search.budget: too small even for the seed policy's talks ({end}); raise it and --resume"
                 ) from None
-            with open_proposers(search, model=model, templates=templates, arena=arena) as proposers:
-                ended = await self._loop(self.search, arena, proposers).run(self.config.seed_policy)
+            means = Means(search, self.config.templates, self.search.proposer, arena)
+            with open_proposers(means) as proposers:
+                ended = await self._loop(arena, proposers).run(self.config.seed_policy)
         if not self.study.trials:
             raise ConfigError(f"search.budget: too small even for the seed policy ({ended}); raise it and --resume")
         await self._look_last(evaluator.bounds)
@@ -229,7 +241,7 @@ class _Run:
         """Take the last look with what was put aside for it."""
         models = self.models.within(self._budget(self.allowance.search))
         self._stand(budget=models.budget, phase=f"last look at the validation {self.track.noun}s")
-        loop = self._loop(models, self._arena(Evaluator(self.track, models.cast, bounds=bounds)), {})
+        loop = self._loop(self._arena(Evaluator(self.track, models.cast, bounds=bounds)), {})
         async with self._noted(models, SEARCH_SPEND, earlier=self.outcome.search_spend):
             try:
                 await loop.look_last()
@@ -248,7 +260,7 @@ class _Run:
             done=lambda _: self.listeners.tick(),
         )
 
-    def _loop(self, models: MeteredModels, arena: Arena, proposers: Mapping[str, Proposer]) -> Loop:
+    def _loop(self, arena: Arena, proposers: Mapping[str, Proposer]) -> Loop:
         return Loop(
             study=self.study,
             arena=arena,

@@ -21,7 +21,6 @@ from ...policies.lm.prices import Prices
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
 from ..config import dump_config
-from ..look import Look
 from ..models import embedder_remark, price_of
 from ..objectives import dollars
 from ..search.front import placed
@@ -29,7 +28,7 @@ from ..search.listener import Listener
 from ..search.outcome import FrontRow, Outcome
 from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
-from ..study import Trial
+from ..study import Look, Trial
 from .table import Rows, bound_notes, cost_cells, count, number, over_window, unscored_note, with_interval
 from .tracking import policy_params
 

@@ -28,6 +28,7 @@ from mnemotune.env.statistics import paired_difference
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers.mix import open_proposers
 from mnemotune.optimizer.proposers.numbers import distributions
+from mnemotune.optimizer.proposers.proposer import Means
 from mnemotune.optimizer.search import loop
 from mnemotune.optimizer.search.acceptance import level, look, promising
 from mnemotune.optimizer.search.arena import Arena
@@ -290,7 +291,7 @@ class Rig:
 
     async def run(self, policy: MemoryPolicy) -> str:
         templates = Templates.bundled()
-        with open_proposers(self.search, model=self.proposer, templates=templates, arena=self.arena) as proposers:
+        with open_proposers(Means(self.search, templates, self.proposer, self.arena)) as proposers:
             made = Loop(
                 study=self.study,
                 arena=self.arena,

@@ -19,8 +19,7 @@ from mnemotune.optimizer.search.allowance import Allowance
 from mnemotune.optimizer.search.listener import Listener
 from mnemotune.optimizer.search.loop import Loop
 from mnemotune.optimizer.search.outcome import Outcome
-from mnemotune.optimizer.search.resume import resume
-from mnemotune.optimizer.search.run import evolve
+from mnemotune.optimizer.search.run import evolve, resume
 from mnemotune.optimizer.views.listeners import listeners_at
 from mnemotune.optimizer.views.progress import Progress
 from mnemotune.policies.lm import Completion, Ledger, Request

@@ -14,7 +14,7 @@ import pytest
 
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers.mix import open_proposers
-from mnemotune.optimizer.proposers.proposer import Candidate, Proposer
+from mnemotune.optimizer.proposers.proposer import Candidate, Means, Proposer
 from mnemotune.optimizer.search.arena import Arena
 from mnemotune.optimizer.study import Evidence, Trial
 from mnemotune.policies.policy import MemoryPolicy
@@ -71,8 +71,8 @@ class Bench:
         """Open one proposer; its model and the arena's is a pupil, unless told otherwise."""
         model = self.kit.pupil() if model is None else model
         config = SearchConfig(proposers=(name,), **search)  # type: ignore[arg-type]
-        arena = arena or self.arena(model)
-        with open_proposers(config, model=model, templates=templates or Templates.bundled(), arena=arena) as proposers:
+        means = Means(config, templates or Templates.bundled(), model, arena or self.arena(model))
+        with open_proposers(means) as proposers:
             yield proposers[name]
 
     def propose(self, name: str, trials: Sequence[Trial], *, seed: int = 0, **parts: Any) -> Candidate:

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers.mix import ATTEMPTS, open_proposers, pick_proposer, propose
-from mnemotune.optimizer.proposers.proposer import Candidate, Proposer
+from mnemotune.optimizer.proposers.proposer import Candidate, Means, Proposer
 from mnemotune.optimizer.study import Trial
 from mnemotune.policies.lm import BudgetExhausted, Limits, Message, Metered, Request
 from mnemotune.policies.lm.budget import Budget
@@ -68,8 +68,7 @@ def proposed(
 
     async def dealt() -> list[Candidate]:
         config = SearchConfig(**search)
-        parts = {"model": model, "templates": Templates.bundled(), "arena": bench.arena(model)}
-        with open_proposers(config, **parts) as proposers:
+        with open_proposers(Means(config, Templates.bundled(), model, bench.arena(model))) as proposers:
             count, seed = config.candidates, config.seed
             return await propose(proposers, trials, generation=generation, count=count, seed=seed, broad=broad)
 

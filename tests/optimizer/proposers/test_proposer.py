@@ -28,6 +28,7 @@ from mnemotune.optimizer.proposer_kinds import PROPOSERS
 from mnemotune.optimizer.proposers.mix import open_proposers
 from mnemotune.optimizer.proposers.proposer import (
     Candidate,
+    Means,
     candidate,
     inherit,
     pick_parent,
@@ -239,8 +240,7 @@ def test_only_the_proposers_that_are_named_and_have_something_to_change_are_open
     pupil = bench.kit.pupil()
 
     def opened(**search: Any) -> list[str]:
-        parts = {"model": pupil, "templates": Templates.bundled(), "arena": bench.arena(pupil)}
-        with open_proposers(SearchConfig(**search), **parts) as proposers:
+        with open_proposers(Means(SearchConfig(**search), Templates.bundled(), pupil, bench.arena(pupil))) as proposers:
             return list(proposers)
 
     assert opened() == list(SearchConfig().proposers)

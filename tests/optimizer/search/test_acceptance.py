@@ -26,7 +26,6 @@ from mnemotune.env import Evaluation
 from mnemotune.env.episode import Episode, Mark, StageRecord
 from mnemotune.env.scoring import Diagnosis, GroupScore, StageScore
 from mnemotune.env.statistics import paired_difference, paired_test
-from mnemotune.optimizer.look import LIKELY
 from mnemotune.optimizer.search.acceptance import (
     ALPHA_AT_THE_END,
     ALPHA_ON_THE_WAY,
@@ -38,7 +37,7 @@ from mnemotune.optimizer.search.acceptance import (
     promising,
     slices_of,
 )
-from mnemotune.optimizer.study import Trial
+from mnemotune.optimizer.study import LIKELY, Trial
 
 NAN = math.nan
 USERS = tuple(f"valid{i}" for i in range(8))

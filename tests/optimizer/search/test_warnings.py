@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemotune.optimizer.config import BudgetLimits
-from mnemotune.optimizer.search.warnings import due_warnings
+from mnemotune.optimizer.search.allowance import due_warnings
 from mnemotune.policies.lm import Consumed
 
 LIMITS = BudgetLimits(calls=1000, tokens=10**6, usd=25.0, seconds=100.0)

@@ -19,8 +19,7 @@ import pytest
 from mnemotune.optimizer.config import Config, ConfigError, dump_config
 from mnemotune.optimizer.search.listener import Listener, Standing
 from mnemotune.optimizer.search.outcome import Outcome
-from mnemotune.optimizer.search.resume import resume
-from mnemotune.optimizer.search.run import evolve, refresh
+from mnemotune.optimizer.search.run import evolve, refresh, resume
 from mnemotune.optimizer.study import Trial
 from running import Stop
 
