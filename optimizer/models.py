@@ -37,9 +37,8 @@ class Models:
 
     def within(self, budget: Budget) -> MeteredModels:
         """Return the same models under one common budget."""
-        assistant = Metered(self.cast.assistant, budget=budget)
-        user = Metered(self.cast.user, budget=budget)
-        proposer = Metered(self.proposer, budget=budget)
+        models = self.cast.assistant, self.cast.user, self.proposer
+        assistant, user, proposer = (Metered(model, budget=budget) for model in models)
         embedder = MeteredEmbedder(self.cast.embedder, budget=budget)
         cast = replace(self.cast, assistant=assistant, user=user, embedder=embedder)
         return MeteredModels(cast, proposer, budget, (assistant, user, proposer, embedder))

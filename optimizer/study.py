@@ -254,7 +254,12 @@ class Study:
         frozen = self._study.get_trials(deepcopy=False)
         if not frozen and self.noted("version") is None:
             self.note("version", VERSION)
-        _check_version(self.noted("version"))
+        version = self.noted("version") or 0
+        if version < VERSION:
+            why = "made by an earlier version of mnemotune: its report.html can still be read"
+            raise StudyError(f"{why}; {START_ANOTHER}")
+        if version > VERSION:
+            raise StudyError("made by a later version of mnemotune: update mnemotune to open it")
         self._trials = [Trial.from_optuna(trial) for trial in frozen]
 
     @property
@@ -305,10 +310,3 @@ def check_database(file: Path, *, name: str) -> None:
         raise StudyError(f"{file.name} holds no study ({error}); {START_ANOTHER}") from None
     if name not in stored:
         raise StudyError(f"{file.name} holds no study named {name!r}; {START_ANOTHER}")
-
-
-def _check_version(version: int | None) -> None:
-    if version is None or version < VERSION:
-        raise StudyError(f"made by an earlier version of mnemotune: its report.html can still be read; {START_ANOTHER}")
-    if version > VERSION:
-        raise StudyError("made by a later version of mnemotune: update mnemotune to open it")

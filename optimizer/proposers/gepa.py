@@ -10,8 +10,8 @@ import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextvars import copy_context
-from functools import cache
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from ...env.statistics import nan_mean
@@ -36,20 +36,8 @@ Prompts = dict[str, str]
 T = TypeVar("T")
 
 
-@cache
-def _gepa() -> Any:
-    return import_module("gepa")  # late: only searches that use it need it
-
-
 class _Stopped(BaseException):
     """Ends gepa's thread; no handler of gepa's catches it."""
-
-
-class _Quiet:
-    """gepa would print what it does."""
-
-    def log(self, message: str) -> None:
-        logging.getLogger(__name__).debug(message)
 
 
 class Gepa(Shipped):
@@ -107,7 +95,7 @@ class Gepa(Shipped):
     def _run(self) -> None:
         texts = self._seed.prompts.model_dump()
         try:
-            _gepa().optimize(
+            import_module("gepa").optimize(  # late: only searches that use it need it
                 seed_candidate={slot: texts[slot] for slot in self._slots},
                 trainset=self._users,
                 valset=self._users,
@@ -115,7 +103,7 @@ class Gepa(Shipped):
                 reflection_minibatch_size=min(MINIBATCH, len(self._users) - 1),
                 max_metric_calls=ENDLESS,
                 seed=self.search.seed,
-                logger=_Quiet(),
+                logger=SimpleNamespace(log=logging.getLogger(__name__).debug),  # gepa would print what it does
                 skip_perfect_score=False,
             )
         except _Stopped as stop:
@@ -141,7 +129,8 @@ class Gepa(Shipped):
             by_user = self._known(policy) or self._await(self.means.arena.play(policy, batch))
             played = [by_user[user] for user in batch]
             scores = _filled({user: play.score for user, play in by_user.items()}, batch)
-        return _gepa().EvaluationBatch(outputs=played, scores=scores, trajectories=played if capture_traces else None)
+        batch_of = import_module("gepa").EvaluationBatch
+        return batch_of(outputs=played, scores=scores, trajectories=played if capture_traces else None)
 
     def make_reflective_dataset(
         self, candidate: Prompts, eval_batch: Any, components_to_update: list[str]

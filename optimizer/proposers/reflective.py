@@ -107,7 +107,7 @@ async def improve(
     """
     dspy = _dspy()
     engine = _Engine(model)
-    lm = dspy.LM(f"mnemotune/{model.name}", engine=_NoSyncEngine(), async_engine=engine, cache=False)
+    lm = dspy.LM(f"mnemotune/{model.name}", engine=engine, async_engine=engine, cache=False)
     texts = policy.prompts.model_dump()
     try:
         with dspy.context(lm=lm, adapter=dspy.JSONAdapter()):
@@ -177,15 +177,8 @@ def _signature() -> Any:
     return ImprovePolicy
 
 
-class _NoSyncEngine:
-    """DSPy wants a synchronous engine beside the asynchronous one; nothing here calls it."""
-
-    def complete(self, request: Any) -> Any:
-        raise RuntimeError("the reflective proposer is asynchronous; call it with `acall`")
-
-
 class _Engine:
-    """Lets DSPy speak to one of our language models."""
+    """Lets DSPy speak to one of our language models; nothing calls the synchronous engine that it also wants."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
@@ -193,7 +186,9 @@ class _Engine:
 
     async def complete(self, request: Any) -> Any:
         lm15 = _dspy().lm15
-        messages = [Message("system", _text(request.system))] if request.system else []
+        system = request.system or ""
+        system = system if isinstance(system, str) else "".join(part.text for part in system)
+        messages = [Message("system", system)] if system else []
         messages += [Message(m.role, "".join(part.text for part in m.parts)) for m in request.messages]
         try:
             completion = await self._model.complete(Request(tuple(messages), role="propose", max_tokens=4096))
@@ -208,7 +203,3 @@ class _Engine:
             finish_reason="stop",
             usage=lm15.Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens),
         )
-
-
-def _text(system: Any) -> str:
-    return system if isinstance(system, str) else "".join(part.text for part in system)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ from ...data import Splits
 from ...data.record import Record
 from ...policies.files import policy_problems
 from ...policies.lm.embedded.pool import end_with_parent
+from ...policies.space import flat
 from ..config import Choice, Config, ConfigError, NotNegative, SplitSizes, load_config
 from ..models import track_of
 from .allowance import splits_of
@@ -81,9 +83,8 @@ def runs_of(ablation: Ablation, *, beside: Path, out: Path, overrides: Sequence[
     near = beside / ablation.config
     base = near if near.is_file() else ablation.config
     first, *others = ablation.variants
-    configs = {
-        name: _config(base, name, [*overrides, *as_overrides(changes)]) for name, changes in ablation.variants.items()
-    }
+    variants = {name: [*overrides, *as_overrides(changes)] for name, changes in ablation.variants.items()}
+    configs = {name: _config(base, name, changes) for name, changes in variants.items()}
     for name in others:
         changed = [part for part in SAME if getattr(configs[name], part) != getattr(configs[first], part)]
         if changed:
@@ -94,16 +95,11 @@ def runs_of(ablation: Ablation, *, beside: Path, out: Path, overrides: Sequence[
     places = {name: slug(name) for name in ablation.variants}
     if len(set(places.values())) < len(places):
         raise ConfigError("variants: two names make the same folder name; change one of them")
-    return [
-        Run(
-            name,
-            seed,
-            config.model_copy(update={"search": config.search.model_copy(update={"seed": seed})}),
-            out / f"{places[name]}-{seed}",
-        )
-        for seed in ablation.seeds
-        for name, config in configs.items()
-    ]
+    runs = []
+    for seed, (name, config) in product(ablation.seeds, configs.items()):
+        search = config.search.model_copy(update={"seed": seed})
+        runs.append(Run(name, seed, config.model_copy(update={"search": search}), out / f"{places[name]}-{seed}"))
+    return runs
 
 
 def as_overrides(changes: Mapping[str, Any]) -> list[str]:
@@ -161,8 +157,10 @@ def carry_out(runs: Sequence[Run], *, listeners: MakeListeners, finished: Callab
         workers, mp_context=get_context("spawn"), max_tasks_per_child=1, initializer=_end_without_a_word
     )
     try:
-        for run in _as_they_end(executor, left, listeners):
-            finished(run)
+        under_way = {executor.submit(_search, run, listeners): run for run in left}
+        for future in as_completed(under_way):
+            future.result()
+            finished(under_way[future])
     finally:
         executor.shutdown(cancel_futures=True)
 
@@ -171,13 +169,6 @@ def _end_without_a_word() -> None:
     """End this process on Ctrl-C and when its parent is killed; its search can go on later."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     end_with_parent()
-
-
-def _as_they_end(executor: ProcessPoolExecutor, runs: Sequence[Run], listeners: MakeListeners) -> Iterator[Run]:
-    under_way = {executor.submit(_search, run, listeners): run for run in runs}
-    for future in as_completed(under_way):
-        future.result()
-        yield under_way[future]
 
 
 def _search(run: Run, listeners: MakeListeners) -> None:
@@ -205,7 +196,8 @@ def _check(run: Run) -> None:
     if not _is_begun(run):
         return
     before = _without_list_prices(open_run(run.folder).config, given=run.config.endpoint.prices)
-    changed = list(_differing(before.model_dump(), run.config.model_dump()))
+    values, others = flat(before.model_dump()), flat(run.config.model_dump())
+    changed = [key for key in values | others if values.get(key) != others.get(key)]
     if changed:
         raise ConfigError(
             f"{run.folder}: holds a run with other settings ({', '.join(changed)}): choose another --out, "
@@ -217,16 +209,6 @@ def _without_list_prices(config: Config, *, given: Collection[str]) -> Config:
     """Return a config without the prices that a run took from a published list; ``given`` models keep theirs."""
     prices = {name: p for name, p in config.endpoint.prices.items() if p.source is None or name in given}
     return config.model_copy(update={"endpoint": config.endpoint.model_copy(update={"prices": prices})})
-
-
-def _differing(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "") -> Iterator[str]:
-    """Yield the dotted keys under which two configs' values differ."""
-    for key in {**before, **now}:
-        a, b = before.get(key), now.get(key)
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            yield from _differing(a, b, f"{place}{key}.")
-        elif a != b:
-            yield f"{place}{key}"
 
 
 def _is_done(run: Run) -> bool:

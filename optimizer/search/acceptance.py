@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from ...data.task import Task, grouped
-from ...env import Episode, Evaluation
+from ...data.task import Task
+from ...env import Evaluation
 from ...env.scoring import FAILURE_KINDS
 from ...env.statistics import nan_mean, paired_difference, paired_test
 from ..study import Comparison, Look, Trial
@@ -53,13 +54,10 @@ def look(
     scores: Mapping[str, float], slices: Slices, *, seed: Trial, best: Trial, level: float, last: bool = False
 ) -> Look:
     """Compare a candidate's validation scores with those of the seed policy and of the best so far."""
-    common = [
-        name
-        for name in slices
-        if name in best.slices and paired_difference(slices[name], best.slices[name]).users >= FEWEST_USERS
-    ]
-    together = 1 - 0.05 / max(1, len(common))
-    differences = {name: paired_difference(slices[name], best.slices[name], level=together) for name in common}
+    pairs = {name: (slices[name], best.slices[name]) for name in slices if name in best.slices}
+    pairs = {name: pair for name, pair in pairs.items() if paired_difference(*pair).users >= FEWEST_USERS}
+    together = 1 - 0.05 / max(1, len(pairs))
+    differences = {name: paired_difference(*pair, level=together) for name, pair in pairs.items()}
     over_seed, over_best = (Comparison.of(scores, trial.validation) for trial in (seed, best))
     return Look(over_seed, over_best, level, last, differences)
 
@@ -69,31 +67,20 @@ def slices_of(evaluation: Evaluation, tasks: Sequence[Task], *, stage_noun: str)
 
     A kind's score is the share of answers that it did not cost. A check's topic is that of the first fact it needs.
     """
-    slices: dict[str, dict[str, float]] = {}
+    slices: dict[str, dict[str, float]] = defaultdict(dict)
     for group in evaluation.groups:
-        third = math.ceil(len(group.stages) / 3)
-        for name, part in (
-            ("early", group.stages[:third]),
-            ("middle", group.stages[third:-third]),
-            ("late", group.stages[-third:]),
-        ):
-            slices.setdefault(f"{name} {stage_noun}s", {})[group.group] = nan_mean([stage.accuracy for stage in part])
+        third, stages = math.ceil(len(group.stages) / 3), group.stages
+        for name, part in (("early", stages[:third]), ("middle", stages[third:-third]), ("late", stages[-third:])):
+            slices[f"{name} {stage_noun}s"][group.group] = nan_mean([stage.accuracy for stage in part])
         for kind in FAILURE_KINDS:
-            lost = nan_mean([getattr(stage.diagnosis, kind) for stage in group.stages])
-            slices.setdefault(f"{kind} failures", {})[group.group] = 1 - lost
-    scored = {group.group for group in evaluation.groups}
-    episodes = {episode.task: episode for episode in evaluation.episodes}
-    for group_id, members in ((group.id, group.tasks) for group in grouped(tasks) if group.id in scored):
-        for topic, scores in _by_topic(members, episodes).items():
-            slices.setdefault(f"topic {topic}", {})[group_id] = nan_mean(scores)
-    return slices
-
-
-def _by_topic(tasks: Sequence[Task], episodes: Mapping[str, Episode]) -> dict[str, list[float]]:
-    scores: dict[str, list[float]] = {}
-    for task in tasks:
-        for stage in episodes[task.id].stages:
-            for mark in stage.marks:
-                needs = task.checks[mark.check].needs
-                scores.setdefault(task.facts[needs[0]].topic if needs else "none", []).append(mark.score)
-    return scores
+            lost = nan_mean([getattr(stage.diagnosis, kind) for stage in stages])
+            slices[f"{kind} failures"][group.group] = 1 - lost
+    scored, by_id = {group.group for group in evaluation.groups}, {task.id: task for task in tasks}
+    by_topic: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for task, episode in ((by_id[episode.task], episode) for episode in evaluation.episodes):
+        for mark in (mark for stage in episode.stages for mark in stage.marks if task.group in scored):
+            needs = task.checks[mark.check].needs
+            by_topic[task.facts[needs[0]].topic if needs else "none", task.group].append(mark.score)
+    for (topic, user), scores in by_topic.items():
+        slices[f"topic {topic}"][user] = nan_mean(scores)
+    return dict(slices)

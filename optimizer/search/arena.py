@@ -8,8 +8,6 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import optuna
-
 from ...data.splits import Splits
 from ...data.task import Group, tasks_of
 from ...env import Episode, Evaluation, Evaluator, Summary, Track
@@ -19,7 +17,7 @@ from ...policies.lm import Ledger
 from ...policies.lm.base import merged
 from ...policies.lm.budget import on_account
 from ...policies.policy import MemoryPolicy
-from ..study import Evidence, Played, Trial, quiet_optuna
+from ..study import Evidence, Played, Trial
 from .acceptance import Slices, slices_of
 from .evidence import gather_evidence
 
@@ -142,14 +140,14 @@ class Arena:
         Raises BudgetExhausted or EndpointDown.
         """
         by_id = {group.id: group for group in self._train}
-        evaluations = await self._evaluate(policy, [by_id[name] for name in dict.fromkeys(groups)])
+        played = await self._evaluate(policy, [by_id[name] for name in dict.fromkeys(groups)])
         return {
             name: Played(
-                evaluations[name].by_group.get(name, math.nan),
-                self._evidence(evaluations[name], policy),
-                tuple(r for episode in evaluations[name].episodes for stage in episode.stages for r in stage.revisions),
+                part.by_group.get(name, math.nan),
+                self._evidence(part, policy),
+                tuple(r for episode in part.episodes for stage in episode.stages for r in stage.revisions),
             )
-            for name in groups
+            for name, part in played.items()
         }
 
     async def race(self, policy: MemoryPolicy, rivals: Sequence[Trial]) -> Race:
@@ -177,8 +175,7 @@ class Arena:
                 running, outrun = ranked[:most], outrun + ranked[most:]
         for policy in policies:
             await self._leave(policy)
-        ends = [(entrant, entrant in running, entrant in outrun) for entrant in every]
-        return [self._race_of(entrant, finished=finished, outrun=left) for entrant, finished, left in ends]
+        return [self._race_of(entrant, finished=entrant in running, outrun=entrant in outrun) for entrant in every]
 
     def runs_of_heat(self, count: int) -> float:
         """Return the most that a heat of ``count`` candidates plays, in whole tasks of all train groups."""
@@ -329,21 +326,18 @@ def joined(parts: Sequence[Evaluation]) -> Evaluation:
 
 
 def has_lost(rival: Mapping[str, float], scores: Mapping[str, float]) -> bool:
-    """Tell whether scores are below a rival's on the same groups by a signed-rank test (Optuna's WilcoxonPruner)."""
-    groups = [g for g, score in scores.items() if not math.isnan(score) and not math.isnan(rival.get(g, math.nan))]
-    if len(groups) < 2:
+    """Tell whether scores are below a rival's on the same groups: on the average, and by a signed-rank test.
+
+    After Optuna's WilcoxonPruner.
+    """
+    from scipy.stats import wilcoxon  # imported late: it takes a while that not every command needs
+
+    pairs = [(score, rival[g]) for g, score in scores.items() if not math.isnan(score - rival.get(g, math.nan))]
+    if len(pairs) < 2:
         return False
-    with quiet_optuna():
-        study = optuna.create_study(
-            direction="maximize", pruner=optuna.pruners.WilcoxonPruner(p_threshold=LOST, n_startup_steps=2)
-        )
-        steps = {i: rival[group] for i, group in enumerate(groups)}
-        mean = sum(steps.values()) / len(steps)
-        study.add_trial(optuna.create_trial(value=mean, intermediate_values=steps))
-        trial = study.ask()
-        for i, group in enumerate(groups):
-            trial.report(scores[group], i)
-        return trial.should_prune()
+    ours, theirs = zip(*pairs, strict=True)
+    test = wilcoxon(ours, theirs, alternative="less", zero_method="zsplit")
+    return bool(test.pvalue < LOST) and nan_mean(ours) < nan_mean(theirs)
 
 
 def difference_text(difference: Estimate) -> str:

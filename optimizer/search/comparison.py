@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...env import Summary
 from ...env.statistics import Estimate, estimate_repeated, nan_mean
 from ...env.summary import json_number, score_json
 from ...policies.files import WINDOW
@@ -46,14 +45,12 @@ class Finished:
         """Read what a run left behind."""
         outcome = open_run(run.folder)
         trials, rows = outcome.study.trials, outcome.test.rows
-        tested, window = (rows.get(name) or Summary(policy=name) for name in (EVOLVED, WINDOW))
-        raced = {trial.policy for trial in trials[1:] if trial.series and trial.policy != trials[0].policy}
         return cls(
             seed=run.seed,
             run=str(run.folder),
-            by_group=tested.by_group,
-            window=window.by_group,
-            candidates=len(raced),
+            by_group=rows[EVOLVED].by_group if EVOLVED in rows else {},
+            window=rows[WINDOW].by_group if WINDOW in rows else {},
+            candidates=len({trial.policy for trial in trials[1:] if trial.series} - {trials[0].policy}),
             accepted=sum(trial.accepted for trial in trials[1:]),
             periods=sum(trial.periods for trial in trials),
             calls=outcome.search_spend.total.calls,
@@ -67,11 +64,9 @@ class Finished:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; NaN becomes null."""
-        scores = {
-            name: {group: json_number(score) for group, score in getattr(self, name).items()}
-            for name in ("by_group", "window")
-        }
-        return asdict(self) | scores | {"memory_score": json_number(self.mean)}
+        scores = {"by_group": self.by_group, "window": self.window}
+        plain = {name: {user: json_number(score) for user, score in of.items()} for name, of in scores.items()}
+        return asdict(self) | plain | {"memory_score": json_number(self.mean)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +110,13 @@ def compare_variants(by_variant: Mapping[str, Sequence[Finished]]) -> list[Varia
     """Compare each variant's searches with those of the first, under the same seeds on the same users."""
     first, *_ = by_variant
     theirs = {search.seed: search.by_group for search in by_variant[first]}
-    return [
-        Variant(
-            name,
-            tuple(searches),
-            estimate_repeated([search.by_group for search in searches]),
-            estimate_repeated([_beyond(search.by_group, search.window) for search in searches]),
-            None if name == first else _difference(searches, theirs),
-        )
-        for name, searches in by_variant.items()
-    ]
-
-
-def _difference(searches: Sequence[Finished], theirs: Mapping[int, Mapping[str, float]]) -> Estimate:
-    return estimate_repeated([_beyond(s.by_group, theirs[s.seed]) for s in searches if s.seed in theirs])
+    variants = []
+    for name, searches in by_variant.items():
+        score = estimate_repeated([search.by_group for search in searches])
+        over_window = estimate_repeated([_beyond(search.by_group, search.window) for search in searches])
+        over_first = estimate_repeated([_beyond(s.by_group, theirs[s.seed]) for s in searches if s.seed in theirs])
+        variants.append(Variant(name, tuple(searches), score, over_window, None if name == first else over_first))
+    return variants
 
 
 def _beyond(scores: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:

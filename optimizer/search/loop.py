@@ -64,7 +64,7 @@ class Loop:
                 )
                 if not candidates:
                     return f"none of the proposers ({', '.join(self.proposers)}) has anything to make a candidate from"
-                entrants = self._checked(candidates, await self._screen(candidates, generation), generation)
+                entrants = await self._checked(candidates, generation)
                 together = len(entrants) if broad and self.search.racing else 1
                 for first in range(0, len(entrants), together):
                     heat = entrants[first : first + together]
@@ -108,13 +108,9 @@ class Loop:
             trial = trial if known is None else replace(trial, validation=known.validation, slices=known.slices)
             settled = _ended(trial, "race", change, accepted=True)
         else:
-            validation = await self.arena.validate(policy)
-            seen = self._seen(validation, best, last=True)
-            gain = (
-                f"{difference_text(seen.over_seed.gain)} over the seed policy on validation (p {seen.over_seed.p:.4f})"
-            )
-            reason = f"{gain}, needed {seen.level:.4f}"
-            trial = _with_validation(trial, validation, look=seen)
+            trial, seen = self._seen(trial, await self.arena.validate(policy), last=True)
+            gain = f"{difference_text(seen.over_seed.gain)} over the seed policy on validation"
+            reason = f"{gain} (p {seen.over_seed.p:.4f}), needed {seen.level:.4f}"
             settled = _ended(trial, "validate", reason, accepted=seen.sure)
         self._append(settled)
         return settled.accepted
@@ -150,26 +146,17 @@ class Loop:
 
         A small budget has fewer, and 0 where it has no room for more than a usual generation.
         """
-        seed = self.study.trials[0]
+        if generation != 1:
+            return 0
+        seed, drop = self.study.trials[0], self.screen.drop
         share = len(seed.series) / (len(seed.series) + len(seed.validation))
         room = FOR_BROAD_START * self.limits.room_for(seed.ledger.total) / share
-        drop = self.screen.drop
-        fits = (n for n in range(self.search.broad, 0, -1) if self.arena.runs_of_heat(racing(n, drop)) <= room)
-        count = next(fits, 0)
-        return count if generation == 1 and count > self.search.candidates else 0
+        sizes = range(self.search.broad, self.search.candidates, -1)
+        return next((n for n in sizes if self.arena.runs_of_heat(racing(n, drop)) <= room), 0)
 
     def _candidates(self, generation: int) -> list[Trial]:
         """Return the candidates of a generation that are in the study."""
         return [trial for trial in self.study.trials if trial.generation == generation and trial.kind == "candidate"]
-
-    async def _screen(self, candidates: Sequence[Candidate], generation: int) -> list[Verdict]:
-        """Show the screen each new policy once; the check refuses the other candidates."""
-        known = {trial.policy for trial in self.study.trials if trial.generation < generation}
-        policies = dict.fromkeys(candidate.policy for candidate in candidates)
-        new = [policy for policy in policies if policy is not None and policy not in known]
-        verdicts = dict(zip(new, await self.screen.screen(new, self.study.trials, generation=generation), strict=True))
-        unseen = Verdict(keep=True, reason="no new policy")
-        return [unseen if policy is None else verdicts.pop(policy, unseen) for policy in (c.policy for c in candidates)]
 
     async def _judge_seed(self, policy: MemoryPolicy) -> Trial:
         race = await self.arena.race(policy, [])
@@ -186,38 +173,27 @@ class Loop:
             raise LanguageModelError(
                 f"the seed policy has no score to compare with: {reasons[0] if reasons else cannot}"
             )
-        seed = Trial(
-            number=0,
-            generation=0,
-            policy=policy,
-            parent=None,
-            kind="seed",
-            change="the seed policy",
-            decided_at="seed",
-            accepted=True,
-            reason="where the search starts",
-        )
-        return _with_validation(_with_race(self._placed(seed), race), validation)
+        seed = self._placed(Trial(0, 0, policy, None, "the seed policy", "seed", kind="seed"))
+        seed = _ended(seed, "seed", "where the search starts", accepted=True)
+        return _with_validation(_with_race(seed, race), validation)
 
-    def _checked(self, candidates: Sequence[Candidate], verdicts: Sequence[Verdict], generation: int) -> list[Trial]:
-        """Return a generation's candidates as trials: those whose ``decided_at`` is ``race`` are to race."""
+    async def _checked(self, candidates: Sequence[Candidate], generation: int) -> list[Trial]:
+        """Return a generation's candidates as trials: those whose ``decided_at`` is ``race`` are to race.
+
+        The screen is shown each new policy once; the check refuses the other candidates.
+        """
         known = [trial for trial in self.study.trials if trial.generation < generation]
+        tried = {trial.policy for trial in known}
+        new = [p for p in dict.fromkeys(c.policy for c in candidates) if p is not None and p not in tried]
+        screened = await self.screen.screen(new, self.study.trials, generation=generation)
+        verdicts: dict[MemoryPolicy | None, Verdict] = dict(zip(new, screened, strict=True))
         written = [trial.number for trial in self._candidates(generation)]
-        numbers = chain(written, count(len(self.study.trials)))
-        first = len(known)
-        for candidate, verdict, number in zip(candidates, verdicts, numbers, strict=False):
-            trial = Trial(
-                number=number,
-                generation=generation,
-                policy=candidate.policy,
-                parent=candidate.parent,
-                proposer=candidate.proposer,
-                change=candidate.change,
-                decided_at="race",
-                ledger=merged([candidate.ledger, verdict.ledger]),
-                forecast=verdict.forecast,
-            )
-            trial = self._placed(trial)
+        numbers, first = chain(written, count(len(self.study.trials))), len(known)
+        for candidate, number in zip(candidates, numbers, strict=False):
+            verdict = verdicts.pop(candidate.policy, Verdict(keep=True, reason="no new policy"))
+            trial = Trial(number, generation, candidate.policy, candidate.parent, candidate.change, "race")
+            spent, proposer = merged([candidate.ledger, verdict.ledger]), candidate.proposer
+            trial = replace(self._placed(trial), proposer=proposer, forecast=verdict.forecast, ledger=spent)
             twin = next((earlier for earlier in known if earlier.policy == candidate.policy), None)
             if candidate.policy is None:
                 trial = _ended(trial, "check", candidate.problem)
@@ -289,8 +265,7 @@ class Loop:
         """Decide on the validation users."""
         best = self.study.best
         validation = await self.arena.validate(policy, best)
-        seen = self._seen(validation, best, last=last)
-        trial = _with_validation(trial, validation, look=seen)
+        trial, seen = self._seen(trial, validation, last=last)
         gain = f"{difference_text(seen.over_best.gain)} over trial {best.number} on validation"
         if not validation.finished:
             reason = f"no better on the first {len(validation.scores)} {self.arena.track.noun}s"
@@ -305,10 +280,10 @@ class Loop:
             return _ended(trial, "validate", f"{gain}: better", accepted=True)
         return _ended(trial, "validate", f"{gain}: {reason}")
 
-    def _seen(self, validation: Validation, best: Trial, *, last: bool) -> Look:
-        trials = self.study.trials
-        at = level(trials, last=last)
-        return look(validation.scores, validation.slices, seed=trials[0], best=best, level=at, last=last)
+    def _seen(self, trial: Trial, validation: Validation, *, last: bool) -> tuple[Trial, Look]:
+        trials, best, scores, slices = self.study.trials, self.study.best, validation.scores, validation.slices
+        seen = look(scores, slices, seed=trials[0], best=best, level=level(trials, last=last), last=last)
+        return _with_validation(trial, validation, look=seen), seen
 
     def _placed(self, trial: Trial) -> Trial:
         """Note where a trial's policy stands in the space of numbers, if it does."""

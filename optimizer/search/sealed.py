@@ -30,11 +30,8 @@ class SealedTest:
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values."""
-        return {
-            "rows": {name: row.as_json() for name, row in self.rows.items()},
-            "problem": self.problem,
-            "done": self.done,
-        }
+        rows = {name: row.as_json() for name, row in self.rows.items()}
+        return {"rows": rows, "problem": self.problem, "done": self.done}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> SealedTest:
@@ -56,8 +53,7 @@ class SealedTest:
     def best_baseline(self) -> str | None:
         """The baseline with the highest memory score, oracles left out; None when none has one."""
         fair = {name: row for name, row in self.rows.items() if name not in {SEED, EVOLVED} and not row.oracle}
-        scores = {name: row.memory_score.mean for name, row in fair.items()}
-        scores = {name: score for name, score in scores.items() if not math.isnan(score)}
+        scores = {name: row.memory_score.mean for name, row in fair.items() if not math.isnan(row.memory_score.mean)}
         return max(scores, key=scores.__getitem__) if scores else None
 
     def difference_from(self, other: str, *, reworded: bool = False) -> Estimate:
@@ -106,7 +102,8 @@ async def open_test(
     evaluations: dict[MemoryPolicy, Evaluation] = {}
     problem = ""
     try:
-        for name in sorted(policies.keys() - rows.keys(), key=_urgency):
+        # the comparison asked for comes first, should the budget end
+        for name in sorted(policies.keys() - rows.keys(), key=lambda name: (name != EVOLVED, name != SEED, name)):
             policy = policies[name]
             if policy not in evaluations:
                 evaluations[policy] = await evaluator.evaluate(policy, tasks, done=done)
@@ -126,8 +123,3 @@ async def open_test(
 def _row_of_equal(name: str, before: SealedTest, policies: Mapping[str, MemoryPolicy]) -> Summary | None:
     """Return the whole row that an equal policy has already, so that equal policies never differ by chance."""
     return next((row for other, row in before.closed.items() if policies.get(other) == policies[name]), None)
-
-
-def _urgency(name: str) -> tuple[bool, bool, str]:
-    """Order policies so that the comparison asked for comes first, should the budget end."""
-    return name != EVOLVED, name != SEED, name
