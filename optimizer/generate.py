@@ -13,8 +13,7 @@ from typing import Any
 from ..data.json_files import write_json
 from ..env.dialogue.generation.generation import Generated, GenerationProgress, GenerationSetup, generate
 from ..env.dialogue.generation.plan import expected_user_calls, most_user_calls
-from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits, Metered
-from ..policies.lm.base import merged
+from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits, Metered, merged
 from ..policies.lm.cache import ResponseCache
 from ..policies.lm.endpoint import EndpointConfig
 from ..policies.lm.providers import default_embedder, model_named
@@ -103,17 +102,16 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
     Raises ConfigError, PersonaError and GenerationError before any call, and BudgetExhausted and EndpointDown, which
     say what is finished and how to go on; the file is not written then.
     """
-    limits = Limits(**order.generation.budget.model_dump())
-    began = time.monotonic()
+    began, config = time.monotonic(), order.config
     if order.out.is_dir():
         raise ConfigError(f"{order.out}: is a folder; name a file to write")
     order.out.parent.mkdir(parents=True, exist_ok=True)
-    alone = order.config.model_copy(
-        update={"user_model": None, "proposer_model": None, "embedder": default_embedder(order.config.model)}
-    )
-    with open_models(alone, folder=None) as models, closing(_replies(order.config, order.parts)) as cache:
-        metered = Metered(models.cast.assistant, budget=Budget(limits))
-        model = Remembered(metered, cache, where=_where(order.config.endpoint))
+    others = {"user_model": None, "proposer_model": None, "embedder": default_embedder(config.model)}
+    kept = model_named(config.model).remote and config.endpoint.cache  # else replies last for the run
+    replies = ResponseCache(order.parts / "cache.db" if kept else ":memory:")
+    with open_models(config.model_copy(update=others), folder=None) as models, closing(replies):
+        metered = Metered(models.cast.assistant, budget=Budget(Limits(**order.generation.budget.model_dump())))
+        model = Remembered(metered, replies, where=_where(config.endpoint))
 
         async def run() -> Generated:
             try:
@@ -121,7 +119,7 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
                     order.setup,
                     model,
                     order.parts,
-                    model_name=order.config.model,
+                    model_name=config.model,
                     tell=lambda progress: tell(progress, merged([metered.ledger, model.ledger])),
                 )
                 await model.settle()
@@ -142,12 +140,6 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
     if generated.scenarios:
         write_json(order.out, [scenario.model_dump(mode="json") for scenario in generated.scenarios])
     return Delivery(order, generated, merged([metered.ledger, model.ledger]), time.monotonic() - began)
-
-
-def _replies(config: Config, parts: Path) -> ResponseCache:
-    """Open the replies that are kept with the parts; free replies, and unwanted ones, last for the run."""
-    kept = model_named(config.model).remote and config.endpoint.cache
-    return ResponseCache(parts / "cache.db" if kept else ":memory:")
 
 
 def _where(endpoint: EndpointConfig) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 from ..data.registry import UnknownPartError
 from ..env import Cast, Track
 from ..env.tracks import TRACKS
-from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, MeteredEmbedder, Request
-from ..policies.lm.base import Wrapper, merged
+from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, MeteredEmbedder, Request, merged
+from ..policies.lm.base import Wrapper
 from ..policies.lm.cache import ResponseCache
 from ..policies.lm.endpoint import url_of
 from ..policies.lm.prices import Prices, list_price

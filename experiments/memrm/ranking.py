@@ -21,7 +21,7 @@ from ...env import DialogueTrack, Episode, Evaluator
 from ...env.memrm.evaluation.metrics import bootstrap_samples, interval
 from ...env.memrm.forecasting.ranking import spearman
 from ...optimizer.proposers.population import Member, population
-from ...optimizer.search.forecasting import ForecastModel, ReplayForecaster, load_forecast_model
+from ...optimizer.search.screen import ForecastModel, ReplayForecaster, load_forecast_model
 from ...policies.files import load_policy
 from ...policies.lm.budget import Metered
 from ...policies.lm.embedded import EmbeddedModel

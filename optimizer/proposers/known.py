@@ -10,6 +10,7 @@ from ...policies.files import load_policy
 from ...policies.knob import Point
 from ...policies.policy import MemoryPolicy
 from ..study import Trial, leader
+from .numbers import located
 from .proposer import Candidate, Shipped
 from .sampled import at_point
 
@@ -45,7 +46,7 @@ class Known(Shipped):
     def _left(self, trials: Sequence[Trial]) -> dict[str, Point]:
         """Return where those strategies stand that no trial has tried, with whatever prompts."""
         space = self.search.space
-        tried = [space.point_of(trial.policy) for trial in trials if trial.policy is not None]
+        tried = [point for _, point in located(trials, space)]
         policies = {name: load_policy(name, templates=self.means.templates) for name in STRATEGIES}
         policies["users_messages"] = MemoryPolicy.model_validate(USERS_MESSAGES)
         points = {name: space.point_of(policy) for name, policy in policies.items()}

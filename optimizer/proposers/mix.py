@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from ...env.concurrency import side_by_side
-from ...policies.lm import Ledger
-from ...policies.lm.budget import on_account
+from ...policies.lm import Ledger, on_account
 from ..study import Trial
 from .proposer import Candidate, Means, Proposer
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
-from optuna.trial import FrozenTrial
 
 from ...env.statistics import nan_mean
 from ...policies.knob import Choices, Point, Range
@@ -35,8 +34,11 @@ class NumberSampler:
                 seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True, group=True, constant_liar=True
             )
             self._study = optuna.create_study(direction="maximize", sampler=self._tpe)
-            known = [_as_sampled(trial, standing(trial, trials[0]), space) for trial in trials]
-            self._study.add_trials([sampled for sampled in known if sampled is not None])
+            for trial, point in located(trials, space):
+                value, ranges = standing(trial, trials[0]), distributions(point, space, shifted=True)
+                if not math.isnan(value):
+                    params = _shifted(point, space)
+                    self._study.add_trial(optuna.create_trial(value=value, params=params, distributions=ranges))
 
     def jump(self) -> Point:
         """Draw a point anywhere in the space."""
@@ -77,14 +79,10 @@ def standing(trial: Trial, seed: Trial) -> float:
     return seed.score + nan_mean(gains(trial, seed))
 
 
-def _as_sampled(trial: Trial, value: float, space: Space) -> FrozenTrial | None:
-    """Return a trial as the sampler's own study has it; None when there is nothing to learn from it."""
-    point = None if trial.policy is None else space.point_of(trial.policy)
-    if point is None or math.isnan(value):
-        return None
-    return optuna.create_trial(
-        value=value, params=_shifted(point, space), distributions=distributions(point, space, shifted=True)
-    )
+def located(trials: Iterable[Trial], space: Space) -> list[tuple[Trial, Point]]:
+    """Return the trials whose policies stand in a space, and where."""
+    places = [(trial, space.point_of(trial.policy)) for trial in trials if trial.policy is not None]
+    return [(trial, point) for trial, point in places if point is not None]
 
 
 def _most_of(here: Point, free: int, rng: random.Random) -> Point:

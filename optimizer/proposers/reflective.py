@@ -107,7 +107,7 @@ async def improve(
     """
     dspy = _dspy()
     engine = _Engine(model)
-    lm = dspy.LM(f"mnemotune/{model.name}", engine=engine, async_engine=engine, cache=False)
+    lm = dspy.LM(f"mnemotune/{model.name}", engine=_NoSyncEngine(), async_engine=engine, cache=False)
     texts = policy.prompts.model_dump()
     try:
         with dspy.context(lm=lm, adapter=dspy.JSONAdapter()):
@@ -177,8 +177,15 @@ def _signature() -> Any:
     return ImprovePolicy
 
 
+class _NoSyncEngine:
+    """DSPy wants a synchronous engine beside the asynchronous one; nothing here calls it."""
+
+    def complete(self, request: Any) -> Any:
+        raise RuntimeError("the reflective proposer is asynchronous; call it with `acall`")
+
+
 class _Engine:
-    """Lets DSPy speak to one of our language models; nothing calls the synchronous engine that it also wants."""
+    """Lets DSPy speak to one of our language models."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model

@@ -16,7 +16,7 @@ from ...policies.policy import prompt_kinds
 from ...policies.space import nested
 from ..study import Trial
 from .gaussian_process import Floats, expected_improvement
-from .numbers import STARTUP_TRIALS, NumberSampler, anywhere, gains, nearby, standing
+from .numbers import STARTUP_TRIALS, NumberSampler, anywhere, gains, located, nearby, standing
 from .proposer import Candidate, Means, Shipped, candidate, inherit, pick_parent, policy_of
 
 JUMPS = 1 / 2
@@ -70,7 +70,7 @@ class Gp(_Sampler):
         if here is not None:
             drawn += [nearby(here, space, free=rng.randint(1, TWEAKED), rng=rng) for _ in range(NEARBY)]
         raced = {trial.policy: trial for trial in trials if trial.policy is not None and gains(trial, trials[0])}
-        known = [(trial, place) for policy, trial in raced.items() if (place := space.point_of(policy)) is not None]
+        known = located(raced.values(), space)
         return drawn[0 if len(known) < STARTUP_TRIALS else self._most_promising(drawn, known, seed=trials[0])]
 
     def _most_promising(self, drawn: Sequence[Point], known: Sequence[tuple[Trial, Point]], *, seed: Trial) -> int:
@@ -110,7 +110,7 @@ class Spread(_Sampler):
     def draw(self, trials: Sequence[Trial], here: Point | None, rng: random.Random) -> Point:
         """Draw points without looking at scores; take the one with the least sum of inverse squared distances."""
         space = self.search.space
-        tried = [there for trial in trials if trial.policy and (there := space.point_of(trial.policy)) is not None]
+        tried = [point for _, point in located(trials, space)]
         drawn = [anywhere(space, rng) for _ in range(DRAWN)]
         return drawn[_clearest(self._places(drawn), self._places(tried)) if tried else 0]
 

@@ -36,8 +36,8 @@ class Allowance:
     def of(cls, config: Config, splits: Splits, track: Track) -> Allowance:
         """Divide a config's budget. Raises ConfigError when it is too small to learn anything."""
         policies = [config.seed_policy, *config.compared.values()]
-        searched, given = config.search.space.limits["update_every"][0], config.seed_policy.update_every
-        lowest = searched if given is None else min(searched, given)
+        searched = config.search.space.limits["update_every"][0]
+        lowest = min(searched, config.seed_policy.update_every or searched)
         times = 2 if config.provided_embedder.remote else 1  # no call needs more than one search, which is one call too
         reserve = times * most_test_calls(tasks_of(splits.test), policies, track, finalist_writes=lowest)
         looked = tasks_of(splits.validation if config.search.acceptance == "validation" else ())
@@ -57,10 +57,9 @@ class Allowance:
                 f"the smallest sensible budget is {smallest:,}, or use fewer {track.noun}s in `splits`"
             )
         if config.search.budget.usd is not None:
-            unpriced = sorted(name for name, price in prices_of(config).items() if price is None)
+            unpriced = ", ".join(sorted(name for name, price in prices_of(config).items() if price is None))
             if unpriced:
-                missing = ", ".join(unpriced)
-                raise ConfigError(f"search.budget.usd: set endpoint.prices for {missing}, or its end is not known")
+                raise ConfigError(f"search.budget.usd: set endpoint.prices for {unpriced}, or its end is not known")
         return cls(Limits(**config.search.budget.model_dump()), reserve, look, start)
 
     @property
@@ -91,14 +90,7 @@ def splits_of(config: Config) -> Splits:
     """Deal a config's groups to its splits. Raises ConfigError when the data has a fault, or too few of them."""
     sizes, track = config.splits, track_of(config)
     try:
-        return split_by_group(
-            track.load(config.data),
-            train=sizes.train,
-            validation=sizes.validation,
-            test=sizes.test,
-            seed=sizes.seed,
-            noun=track.noun,
-        )
+        return split_by_group(track.load(config.data), **sizes.model_dump(), noun=track.noun)
     except ValueError as error:
         raise ConfigError(f"data: {error}") from None
 
@@ -109,10 +101,8 @@ def due_warnings(gone: Consumed, limits: BudgetLimits, said: Collection[str]) ->
     Where a limit has passed both percents at once, the lower warning is empty.
     """
     due = {}
-    for what, limit in limits.model_dump().items():
-        spent = getattr(gone, what)
-        if limit is None or spent is None:
-            continue
+    for what, limit in limits.model_dump(exclude_none=True).items():
+        spent = getattr(gone, what) or 0
         passed = [percent for percent in PERCENTS if 100 * spent >= percent * limit]
         for percent in passed:
             name = f"{percent}% of {_amount(what, limit)}"

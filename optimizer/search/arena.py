@@ -6,20 +6,18 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from ...data.splits import Splits
-from ...data.task import Group, tasks_of
+from ...data.task import Group, Task, tasks_of
 from ...env import Episode, Evaluation, Evaluator, Summary, Track
 from ...env.concurrency import side_by_side
+from ...env.scoring import FAILURE_KINDS, FailureKind, failure_weights, marked
 from ...env.statistics import Estimate, nan_mean, paired_difference, paired_test
-from ...policies.lm import Ledger
-from ...policies.lm.base import merged
-from ...policies.lm.budget import on_account
+from ...policies.lm import Ledger, merged, on_account
 from ...policies.policy import MemoryPolicy
 from ..study import Evidence, Played, Trial
 from .acceptance import Slices, slices_of
-from .evidence import gather_evidence
 
 LOST = 0.1
 """p of the signed-rank test below which a race is lost."""
@@ -29,6 +27,9 @@ FIRST_LOOK = 3
 """The first look at a race is at 1 / FIRST_LOOK of a task's stages."""
 HALVING = 2
 """After each rung, the best 1 / HALVING of the candidates that race together go on (successive halving)."""
+
+MOST_PER_KIND = 8
+"""Most failures of a kind that proposers get to see of a candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,33 +93,27 @@ class Validation:
     ledger: Ledger = field(default_factory=Ledger)
 
 
+@dataclass(eq=False)
 class Arena:
     """Runs candidates on the splits of a study; until its race is over, a policy meets each train group once."""
 
-    def __init__(
-        self,
-        splits: Splits,
-        evaluator: Evaluator,
-        *,
-        seed: int,
-        block: int,
-        racing: bool = True,
-        replays: Mapping[str, Episode] | None = None,
-        done: Callable[[Episode], None] = lambda _: None,
-    ) -> None:
-        """Race on ``block`` train groups first, then on twice as many, and so on; without ``racing``, on all at once.
+    splits: Splits
+    evaluator: Evaluator
+    _: KW_ONLY
+    seed: int
+    block: int
+    """Train groups of the first race; then come twice as many, and so on."""
+    racing: bool = True
+    """Else each race is on all train groups at once."""
+    replays: Mapping[str, Episode] | None = None
+    """By task: memory hears them instead of acting."""
+    done: Callable[[Episode], None] = lambda _: None
+    """Hears of every episode."""
+    _held: dict[tuple[str, str], Evaluation] = field(init=False, default_factory=dict)
+    """Evaluations of policies whose race is not over, by key and group."""
 
-        Where ``replays`` by task are given, memory hears them instead of acting. ``done`` hears of every episode.
-        """
-        self._train = random.Random(f"train:{seed}").sample(splits.train, len(splits.train))
-        self._validation = splits.validation
-        self._evaluator = evaluator
-        self._seed = seed
-        self._block = block if racing else len(self._train)
-        self._replays = replays
-        self._done = done
-        self._held: dict[tuple[str, str], Evaluation] = {}
-        """Evaluations of policies whose race is not over, by key and group."""
+    def __post_init__(self) -> None:
+        self._train = random.Random(f"train:{self.seed}").sample(self.splits.train, len(self.splits.train))
 
     def order(self, seed: Mapping[str, float]) -> None:
         """Put the train groups in the order of racing: those of middling difficulty to the seed policy first.
@@ -190,14 +185,15 @@ class Arena:
     @property
     def track(self) -> Track:
         """The kind of task that it runs."""
-        return self._evaluator.track
+        return self.evaluator.track
 
     @property
     def _longest(self) -> int:
         return max(group.stages for group in self._train)
 
     def _rungs(self) -> Iterator[tuple[int, int | None]]:
-        return rungs(len(self._train), block=self._block, stages=self._longest)
+        every = len(self._train)
+        return rungs(every, block=self.block if self.racing else every, stages=self._longest)
 
     async def _run_on(self, entrant: _Entrant, groups: Sequence[Group], stages: int | None) -> None:
         with on_account(entrant.ledger):
@@ -229,19 +225,19 @@ class Arena:
 
     async def validate(self, policy: MemoryPolicy, best: Trial | None = None) -> Validation:
         """Run a policy on all validation groups, or on half of them if it does no better than ``best`` there."""
-        half, ledger = self._validation[: len(self._validation) // 2] if best is not None else [], Ledger()
+        half, ledger = self.splits.validation[: len(self.splits.validation) // 2] if best is not None else [], Ledger()
         with on_account(ledger):
             parts = [await self._run(policy, half)] if len(half) > 1 else []
             if best is None or not parts or paired_difference(parts[0].by_group, best.validation).mean > 0:
-                rest = self._validation[len(half) if parts else 0 :]
+                rest = self.splits.validation[len(half) if parts else 0 :]
                 parts.append(await self._run(policy, rest))
         whole = joined(parts)
         return Validation(
             whole.by_group,
             whole.failures,
-            finished=len(whole.episodes) == len(tasks_of(self._validation)),
+            finished=len(whole.episodes) == len(tasks_of(self.splits.validation)),
             headroom=whole.mean("ceiling") - whole.mean("floor"),
-            slices=slices_of(whole, tasks_of(self._validation), stage_noun=self.track.stage_noun),
+            slices=slices_of(whole, tasks_of(self.splits.validation), stage_noun=self.track.stage_noun),
             stages=stages_of(whole),
             ledger=ledger,
         )
@@ -262,16 +258,16 @@ class Arena:
         return held
 
     async def _run(self, policy: MemoryPolicy, groups: Sequence[Group], stages: int | None = None) -> Evaluation:
-        return await self._evaluator.evaluate(
-            policy, tasks_of(groups), replays=self._replays, stages=stages, done=self._done
+        return await self.evaluator.evaluate(
+            policy, tasks_of(groups), replays=self.replays, stages=stages, done=self.done
         )
 
     async def _leave(self, policy: MemoryPolicy) -> None:
         self._held = {place: part for place, part in self._held.items() if place[0] != policy.key}
-        await self._evaluator.leave(policy)
+        await self.evaluator.leave(policy)
 
     def _evidence(self, evaluation: Evaluation, policy: MemoryPolicy) -> tuple[Evidence, ...]:
-        rng = random.Random(f"evidence:{self._seed}:{policy.key}")
+        rng = random.Random(f"evidence:{self.seed}:{policy.key}")
         return gather_evidence(evaluation, tasks_of(self._train), track=self.track, rng=rng)
 
 
@@ -344,3 +340,25 @@ def difference_text(difference: Estimate) -> str:
     """Write a difference with its interval, where there is one."""
     mean, low, high = (round(value, 3) + 0.0 for value in (difference.mean, difference.low, difference.high))
     return f"{mean:+.3f}" if math.isnan(low) else f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+def gather_evidence(
+    evaluation: Evaluation, tasks: Sequence[Task], *, track: Track, rng: random.Random
+) -> tuple[Evidence, ...]:
+    """Pick some wrong answers of each kind of failure, at random, from tasks of the train split."""
+    by_id = {task.id: task for task in tasks}
+    failures = [e for episode in evaluation.episodes for e in _failures(episode, by_id[episode.task], track)]
+    picked: list[Evidence] = []
+    for kind in FAILURE_KINDS:
+        of_kind = [evidence for evidence in failures if evidence.kind == kind]
+        picked += rng.sample(of_kind, min(MOST_PER_KIND, len(of_kind)))
+    return tuple(picked)
+
+
+def _failures(episode: Episode, task: Task, track: Track) -> Iterator[Evidence]:
+    for stage in range(len(episode.stages)):
+        for check, mark in marked(task, episode, stage):
+            if mark.score == 0:
+                write, read, utilisation = failure_weights(check, mark, task, episode.stages)
+                kind: FailureKind = "utilisation" if utilisation else "write" if write >= read else "read"
+                yield Evidence(kind, track.tell(task, episode, stage, mark), task.group)

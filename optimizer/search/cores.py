@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ...data.task import Task, grouped, tasks_of
 from ...env import Cast, Episode, Evaluation, Evaluator, Track
 from ...env.memrm.collection.collect import CollectedEpisode, collect
-from ...policies.lm.base import merged
+from ...policies.lm import merged
 from ...policies.lm.embedded.pool import end_with_parent
 from ...policies.policy import MemoryPolicy
 

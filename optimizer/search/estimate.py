@@ -18,10 +18,9 @@ from ..config import Config, SearchConfig
 from ..models import embedder_price, price_of, track_of
 from .allowance import Allowance
 from .arena import HALVING, rungs
-from .forecasting import knows
 from .loop import NO_LOOK_BEFORE
 from .rehearsal import NOTHING, Rehearsal, Taken
-from .screen import PROMOTED, racing
+from .screen import PROMOTED, knows, racing
 
 LOST_AT_FIRST, LOST_AT_FIRST_BY_PROMPTS = 0.4, 0.07
 """Shares of candidates that are left after the first users' first periods; prompts alone hardly change those."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 
 from ...env.statistics import paired_difference
-from ...policies.lm import BudgetExhausted, LanguageModelError, Ledger, Limits
-from ...policies.lm.base import merged
+from ...policies.lm import BudgetExhausted, LanguageModelError, Ledger, Limits, merged
 from ...policies.lm.prices import Prices
 from ...policies.policy import MemoryPolicy
 from ..config import SearchConfig

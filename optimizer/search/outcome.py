@@ -11,8 +11,7 @@ from ...env.cost import TurnCost
 from ...env.statistics import nan_mean
 from ...env.summary import json_number, score_json
 from ...policies.files import WINDOW
-from ...policies.lm import Consumed, Ledger
-from ...policies.lm.base import merged
+from ...policies.lm import Consumed, Ledger, merged
 from ...policies.space import at_bounds
 from ..config import Config, ConfigError, default_uri, load_config
 from ..models import embedder_remark, price_of, track_of

@@ -22,8 +22,7 @@ from ...env.episode import Bounds, write_episodes
 from ...env.statistics import nan_mean
 from ...env.track import most_calls
 from ...policies.files import dump_policy, dump_yaml
-from ...policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits
-from ...policies.lm.base import merged
+from ...policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits, merged
 from ..config import Config, ConfigError, Screening, dump_config, load_config
 from ..models import MeteredModels, Models, check_objective, notes, open_models, price_of, priced, track_of
 from ..proposers.mix import open_proposers
@@ -31,11 +30,10 @@ from ..proposers.proposer import Means, Proposer
 from ..study import Trial
 from .allowance import Allowance, due_warnings, splits_of
 from .arena import Arena
-from .forecasting import ForecastModel, ReplayForecaster, knows, load_forecast_model
 from .listener import Listener, Listeners, Standing
 from .loop import Loop
 from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
-from .screen import ForecastScreen, KeepAll, Screen
+from .screen import ForecastModel, ForecastScreen, KeepAll, ReplayForecaster, Screen, knows, load_forecast_model
 from .sealed import EVOLVED, SEED, SealedTest, open_test
 
 DEPLOYMENT_HEADER = "# The policy was searched with these settings: deploy it with the same.\n"

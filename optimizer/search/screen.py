@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from ...data.task import Task
+from ...env import Cast, Episode, Track
 from ...env.concurrency import side_by_side
+from ...env.memrm.collection.retrievals import retrieve
+from ...env.memrm.forecasting.forecast import Forecast, features_of, read_forecast
 from ...env.memrm.forecasting.ranking import spearman
+from ...env.memrm.model.checkpoint import read_model_card
+from ...env.memrm.model.scoring import MemRM, folder_of, load_memrm
+from ...env.memrm.rows.retrievals import Retrieval
 from ...env.statistics import nan_mean
 from ...env.summary import json_number
-from ...policies.lm import Ledger
-from ...policies.lm.budget import on_account
+from ...policies.lm import EndpointDown, LanguageModelError, Ledger, on_account
 from ...policies.policy import MemoryPolicy
 from ..study import Trial
 
@@ -76,6 +82,60 @@ class Forecaster(Protocol):
 
 
 @dataclass(frozen=True)
+class ForecastModel:
+    """A reward model, and the forecast that was fitted with it."""
+
+    reward: MemRM
+    expected: Forecast
+
+    def score(self, retrievals: Sequence[Retrieval]) -> float:
+        """Return the share of right answers to expect, in [0, 1]; NaN where it cannot tell."""
+        return self.expected.score(features_of(retrievals, self.reward))
+
+    def is_foreign(self, episodes: Iterable[Episode]) -> bool:
+        """Tell whether the texts that memory heard are unlike those that the model learned from."""
+        heard = (messages for episode in episodes for stage in episode.stages for messages in stage.heard)
+        return self.reward.is_foreign([m.content for messages in heard for m in messages if m.role != "assistant"])
+
+
+def knows(checkpoint: str, model: str) -> bool:
+    """Tell whether a checkpoint learned from this language model, as far as it says. Raises CheckpointError."""
+    return read_model_card(folder_of(checkpoint)).language_model in {None, model}
+
+
+def load_forecast_model(checkpoint: str) -> ForecastModel:
+    """Load a checkpoint that can rank policies. Raises CheckpointError."""
+    return ForecastModel(load_memrm(checkpoint), read_forecast(folder_of(checkpoint)))
+
+
+@dataclass(frozen=True)
+class ReplayForecaster:
+    """Forecasts from recorded episodes; only the policy's writes are calls."""
+
+    model: ForecastModel
+    track: Track
+    tasks: Sequence[Task]
+    replays: Mapping[str, Episode]
+    """By task."""
+    cast: Cast
+
+    async def forecast(self, policy: MemoryPolicy) -> float:
+        """Return the share of right answers to expect, in [0, 1]; NaN where it cannot tell."""
+        return nan_mean(await side_by_side(self._of(policy, task) for task in self.tasks))
+
+    async def _of(self, policy: MemoryPolicy, task: Task) -> float:
+        try:
+            retrievals = await retrieve(
+                policy, task, self.replays[task.id], model=self.cast.assistant, cast=self.cast, track=self.track
+            )
+        except EndpointDown:
+            raise
+        except LanguageModelError:
+            return math.nan
+        return self.model.score(retrievals)
+
+
+@dataclass(frozen=True)
 class ForecastScreen:
     """Drops the candidates of a generation with the worst forecasts, and measures itself on those that race."""
 
@@ -96,9 +156,9 @@ class ForecastScreen:
             return [Verdict(keep=True, reason=off) for _ in candidates]
         known = {t.policy.key: t.forecast for t in trials if t.policy is not None and not math.isnan(t.forecast)}
         new = {policy.key: policy for policy in candidates if policy.key not in known}
-        forecasts = await side_by_side(self._forecast(policy) for policy in new.values())
-        ledgers = {key: ledger for key, (_, ledger) in zip(new, forecasts, strict=True)}
-        known |= {key: forecast for key, (forecast, _) in zip(new, forecasts, strict=True)}
+        ledgers = {key: Ledger() for key in new}
+        forecasts = await side_by_side(self._forecast(policy, ledgers[key]) for key, policy in new.items())
+        known |= dict(zip(new, forecasts, strict=True))
         ranked = sorted({(known[policy.key], policy.key) for policy in candidates if not math.isnan(known[policy.key])})
         worst = {key for _, key in ranked[: len(ranked) - racing(len(ranked), self.drop)]}
         places = {key: f"{len(ranked) - i} of {len(ranked)}" for i, (_, key) in enumerate(ranked)}
@@ -115,10 +175,9 @@ class ForecastScreen:
 
         return [verdict(policy.key) for policy in candidates]
 
-    async def _forecast(self, policy: MemoryPolicy) -> tuple[float, Ledger]:
-        ledger = Ledger()
+    async def _forecast(self, policy: MemoryPolicy, ledger: Ledger) -> float:
         with on_account(ledger):
-            return await self.forecaster.forecast(policy), ledger
+            return await self.forecaster.forecast(policy)
 
 
 def racing(candidates: int, drop: float) -> int:

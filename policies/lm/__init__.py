@@ -16,8 +16,9 @@ from .base import (
     Spend,
     ToolCall,
     Usage,
+    merged,
 )
-from .budget import Budget, BudgetExhausted, Consumed, Limits, Metered, MeteredEmbedder
+from .budget import Budget, BudgetExhausted, Consumed, Limits, Metered, MeteredEmbedder, on_account
 
 __all__ = [
     "CALL_ROLES",
@@ -41,4 +42,6 @@ __all__ = [
     "Spend",
     "ToolCall",
     "Usage",
+    "merged",
+    "on_account",
 ]

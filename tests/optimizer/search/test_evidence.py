@@ -14,7 +14,7 @@ from mnemotune.env import Episode, Evaluation
 from mnemotune.env.dialogue.record import Answer, PeriodRecord, Probe, record_period
 from mnemotune.env.dialogue.track import MEMORIES_SHOWN
 from mnemotune.env.episode import Event
-from mnemotune.optimizer.search.evidence import MOST_PER_KIND, gather_evidence
+from mnemotune.optimizer.search.arena import MOST_PER_KIND, gather_evidence
 from mnemotune.optimizer.study import Evidence
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent

@@ -20,7 +20,7 @@ from mnemotune.env import Cast, DialogueTrack
 from mnemotune.env.memrm.forecasting.forecast import Forecast, Tree
 from mnemotune.env.memrm.model.render import statements
 from mnemotune.env.memrm.model.scoring import Scores
-from mnemotune.optimizer.search.forecasting import ForecastModel, ReplayForecaster
+from mnemotune.optimizer.search.screen import ForecastModel, ReplayForecaster
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModelError, Limits
 from mnemotune.policies.lm.base import Completion, Request
