@@ -33,6 +33,8 @@ WORST = -1e6
 """The score that gepa gets for prompts without a score; a memory score may be below 0."""
 
 Prompts = dict[str, str]
+Failures = Mapping[str, Sequence[Mapping[str, str]]]
+"""By prompt, as records of a dataset."""
 T = TypeVar("T")
 
 
@@ -132,18 +134,13 @@ class Gepa(Shipped):
         batch_of = import_module("gepa").EvaluationBatch
         return batch_of(outputs=played, scores=scores, trajectories=played if capture_traces else None)
 
-    def make_reflective_dataset(
-        self, candidate: Prompts, eval_batch: Any, components_to_update: list[str]
-    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    def make_reflective_dataset(self, candidate: Prompts, eval_batch: Any, components_to_update: list[str]) -> Failures:
         """Return the failures of a minibatch's users, for each prompt."""
         failures = [e for play in eval_batch.trajectories if play is not None for e in play.evidence]
         return {name: [{"failure": evidence.labelled} for evidence in failures] for name in components_to_update}
 
     def propose_new_texts(
-        self,
-        candidate: Prompts,
-        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
-        components_to_update: list[str],
+        self, candidate: Prompts, reflective_dataset: Failures, components_to_update: list[str]
     ) -> Prompts:
         """Let the prompt engineer of the search edit the prompts that gepa has chosen."""
         if self._fruitless == PATIENCE:

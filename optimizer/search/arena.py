@@ -120,14 +120,10 @@ class Arena:
 
         Groups that it fails, or serves perfectly, tell candidates apart the least.
         """
-        known = [score for score in seed.values() if not math.isnan(score)]
-        middle = statistics.median(known) if known else 0.0
-
-        def distance(group: str) -> float:
-            score = seed.get(group, math.nan)
-            return math.inf if math.isnan(score) else abs(score - middle)
-
-        self._train.sort(key=lambda group: distance(group.id))
+        known = {group: score for group, score in seed.items() if not math.isnan(score)}
+        middle = statistics.median(known.values()) if known else 0.0
+        distances = {group: abs(score - middle) for group, score in known.items()}
+        self._train.sort(key=lambda group: distances.get(group.id, math.inf))
 
     async def play(self, policy: MemoryPolicy, groups: Sequence[str]) -> Mapping[str, Played]:
         """Return how a policy does on these train groups, by group; its race does not play them again.

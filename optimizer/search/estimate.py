@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -125,8 +125,7 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> CostEstima
     money = _Money(config, rehearsal)
     start = money.fit(allowance.races, NOTHING, start)[0] * start
     of_broad, limit = money.fit(allowance.races, start, broad)
-    parts = {"search": start + of_broad * broad}
-    of_later = 0.0
+    parts, of_later = {"search": start + of_broad * broad}, 0.0
     if of_broad == 1:
         of_later, limit = money.fit(allowance.races, parts["search"], later)
         parts["search"] = parts["search"] + of_later * later
@@ -227,9 +226,11 @@ class _Money:
             price = price_of(self.config.models[part], self.config)
         return None if price is None else price.cost(*taken[role, 1:].tolist())
 
-    def usd(self, taken: Taken) -> float:
-        """Return the US dollars of all roles, as far as they are known."""
-        return sum(self.usd_of(role, taken) or 0.0 for role in range(len(CALL_ROLES)))
+    def units(self, taken: Taken) -> dict[str, float]:
+        """Return what it comes to in each unit; dollars and seconds as far as they are known."""
+        usd = sum(self.usd_of(role, taken) or 0.0 for role in range(len(CALL_ROLES)))
+        calls, tokens = float(taken[:, 0].sum()), float(taken[:, 1:].sum())
+        return {"calls": calls, "tokens": tokens, "usd": usd, "seconds": self.seconds(taken) or 0.0}
 
     def seconds(self, taken: Taken) -> float | None:
         """Return the seconds: those of the rehearsal's model, or the fewest that an endpoint allows."""
@@ -240,17 +241,9 @@ class _Money:
 
     def fit(self, limits: Limits, gone: Taken, more: Taken) -> tuple[float, str]:
         """Return how much of ``more`` fits into the limits after what is ``gone``, and which limit cuts it off."""
-        spent: dict[str, tuple[float, float, float | None]] = {
-            "calls": (gone[:, 0].sum(), more[:, 0].sum(), limits.calls),
-            "tokens": (gone[:, 1:].sum(), more[:, 1:].sum(), limits.tokens),
-            "usd": (self.usd(gone), self.usd(more), limits.usd),
-            "seconds": (self.seconds(gone) or 0.0, self.seconds(more) or 0.0, limits.seconds),
-        }
-        fits = {
-            what: max(0.0, limit - before) / now
-            for what, (before, now, limit) in spent.items()
-            if limit is not None and now > 0
-        }
+        before, now = self.units(gone), self.units(more)
+        limited = {what: limit for what, limit in asdict(limits).items() if limit is not None and now[what] > 0}
+        fits = {what: max(0.0, limit - before[what]) / now[what] for what, limit in limited.items()}
         tightest = min(fits, key=fits.__getitem__, default="generations")
         share = fits.get(tightest, math.inf)
         return (1.0, "generations") if share >= 1 else (share, tightest)

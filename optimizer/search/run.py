@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
@@ -15,6 +14,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ...data import Splits
+from ...data.json_files import write_json
 from ...data.task import Group, tasks_of
 from ...env import Episode, Evaluation, Evaluator
 from ...env.concurrency import end, start
@@ -133,8 +133,7 @@ def _publish(outcome: Outcome) -> None:
         settings = {name: getattr(outcome.config, name) for name in ("model", "embedder", "context_tokens")}
         text = DEPLOYMENT_HEADER + dump_yaml({"policy": "best_policy.yaml", **settings})
         (outcome.folder / "deployment.yaml").write_text(text, encoding="utf-8")
-    result = json.dumps(outcome.as_json(), indent=2, ensure_ascii=False)
-    (outcome.folder / "result.json").write_text(result + "\n", encoding="utf-8")
+    write_json(outcome.folder / "result.json", outcome.as_json(), indent=2)
 
 
 @dataclass
@@ -171,7 +170,6 @@ class _Run:
 
     async def _evolve(self) -> None:
         search = self.config.search
-
         for line in (self._introduction(), *notes(self.config)):
             self.listeners.say(line)
         for trial in self.study.trials:
