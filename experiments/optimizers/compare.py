@@ -18,9 +18,16 @@ from typing import Any
 from ...env.statistics import nan_mean
 from ...optimizer.config import Config, ConfigError, load_config
 from ...optimizer.models import track_of
-from ...optimizer.search.ablation import Ablation, carry_out, load_ablation, runs_of
+from ...optimizer.search.ablation import (
+    Ablation,
+    Finished,
+    carry_out,
+    compare_variants,
+    load_ablation,
+    read_searches,
+    runs_of,
+)
 from ...optimizer.search.allowance import Allowance, splits_of
-from ...optimizer.search.comparison import Finished, compare_variants, read_searches
 from ...optimizer.views.comparison import markdown, write_comparison
 from ...optimizer.views.listeners import unseen_listeners
 

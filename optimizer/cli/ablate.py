@@ -30,8 +30,8 @@ def ablate_command(
 
     What is finished is not run again, and what was stopped goes on.
     """
-    from ..search.ablation import Run, carry_out, load_ablation, runs_of  # imported late: Optuna takes a while
-    from ..search.comparison import Finished, compare_variants, read_searches
+    # imported late: Optuna takes a while
+    from ..search.ablation import Finished, Run, carry_out, compare_variants, load_ablation, read_searches, runs_of
     from ..views.comparison import comparison_table, write_comparison
     from ..views.listeners import unseen_listeners
 

@@ -8,16 +8,19 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
+from scipy.special import ndtr
 
 from ...env.statistics import nan_mean
 from ...policies.knob import Point
 from ...policies.policy import prompt_kinds
 from ...policies.space import nested
 from ..study import Trial
-from .gaussian_process import Floats, expected_improvement
 from .numbers import STARTUP_TRIALS, NumberSampler, anywhere, gains, located, nearby, standing
 from .proposer import Candidate, Means, Shipped, candidate, inherit, pick_parent, policy_of
+
+Floats = NDArray[np.float64]
 
 JUMPS = 1 / 2
 """Share of TPE's draws that may be anywhere in the space; the others stay near the parent's."""
@@ -27,6 +30,12 @@ TWEAKED = 2
 """Most parameters that a step near the parent draws anew."""
 TIED = 1e-9
 """Share of the highest by which another may be lower and they still tie: how a machine rounds decides nothing."""
+TREND = 1 / 2
+"""Share of a linear trend in the covariance; the rest is Matern's with nu 5/2 and a length of 1, a range's width."""
+LEAST_SIGNAL = 1 / 4
+"""Share of the values' variance that the points account for at least, however much noise there seems to be."""
+LEAST_VARIANCE = 1e-9
+"""Of signal and of noise: where all values are the same, or without noise, equations can still be solved."""
 
 
 class _Sampler(Shipped):
@@ -89,6 +98,39 @@ def _noise_of_a_period(trial: Trial, seed: Trial) -> float:
     """Return the variance that a single period's gain over the seed would have; NaN where one user says too little."""
     differences, periods = gains(trial, seed), sum(map(len, trial.series.values()))
     return float(np.var(differences, ddof=1)) * periods / len(differences) if len(differences) > 1 else math.nan
+
+
+def expect(places: Floats, *, tried: Floats, values: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """Return the mean and the standard deviation that are to be expected at each place, both of shape ``(places,)``.
+
+    ``places`` and ``tried`` are of shape ``(points, dimensions)``. Tried points have ``values``, with noise of these
+    ``variances``, each of shape ``(tried,)``. Only scale and mean are fitted: a few points say too little of lengths.
+    """
+    # imported late: scikit-learn takes a second that most commands do not need
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
+
+    spread, middle, mean = float(values.var()), tried.mean(axis=0), float(values.mean())
+    scale = max(spread - float(variances.mean()), LEAST_SIGNAL * spread, LEAST_VARIANCE)
+    trend = ConstantKernel(scale * TREND, "fixed") * DotProduct(0.0, "fixed")
+    kernel = trend + ConstantKernel(scale * (1 - TREND), "fixed") * Matern(1.0, "fixed", nu=2.5)
+    process = GaussianProcessRegressor(kernel, alpha=variances + LEAST_VARIANCE, optimizer=None)
+    expected, deviation = process.fit(tried - middle, values - mean).predict(places - middle, return_std=True)
+    return mean + expected, deviation
+
+
+def expected_improvement(places: Floats, *, tried: Floats, values: Floats, variances: Floats) -> Floats:
+    """Return by how much each place is expected to improve on the best that was tried, >= 0, of shape ``(places,)``.
+
+    A tried point counts with its expected value, as its measured value is noisy. Arguments are those of ``expect``.
+    """
+    every = np.vstack([places, tried])
+    mean, deviation = expect(every, tried=tried, values=values, variances=variances)
+    gain = mean[: len(places)] - mean[len(places) :].max()
+    doubt = np.maximum(deviation[: len(places)], LEAST_VARIANCE)
+    density = np.exp(-((gain / doubt) ** 2) / 2) / np.sqrt(2 * np.pi)
+    improvement: Floats = gain * ndtr(gain / doubt) + doubt * density
+    return improvement
 
 
 class Random(_Sampler):

@@ -18,7 +18,6 @@ from ...env.memrm.forecasting.forecast import Forecast, features_of, read_foreca
 from ...env.memrm.forecasting.ranking import spearman
 from ...env.memrm.model.checkpoint import read_model_card
 from ...env.memrm.model.scoring import MemRM, folder_of, load_memrm
-from ...env.memrm.rows.retrievals import Retrieval
 from ...env.statistics import nan_mean
 from ...env.summary import json_number
 from ...policies.lm import EndpointDown, LanguageModelError, Ledger, on_account
@@ -88,10 +87,6 @@ class ForecastModel:
     reward: MemRM
     expected: Forecast
 
-    def score(self, retrievals: Sequence[Retrieval]) -> float:
-        """Return the share of right answers to expect, in [0, 1]; NaN where it cannot tell."""
-        return self.expected.score(features_of(retrievals, self.reward))
-
     def is_foreign(self, episodes: Iterable[Episode]) -> bool:
         """Tell whether the texts that memory heard are unlike those that the model learned from."""
         heard = (messages for episode in episodes for stage in episode.stages for messages in stage.heard)
@@ -132,7 +127,7 @@ class ReplayForecaster:
             raise
         except LanguageModelError:
             return math.nan
-        return self.model.score(retrievals)
+        return self.model.expected.score(features_of(retrievals, self.model.reward))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...data.json_files import write_json
-from ..search.comparison import COLUMNS, Variant
+from ..search.ablation import COLUMNS, Variant
 from .plots import variants_plot
 from .table import count, number, signed, with_interval
 

@@ -19,7 +19,7 @@ from ...env import Summary
 from ...env.statistics import Estimate, estimate_repeated, nan_mean
 from ...policies.files import WINDOW
 from ..proposers.numbers import standing
-from ..search.comparison import Variant
+from ..search.ablation import Variant
 from ..search.front import Placed, front
 from ..search.sealed import EVOLVED, SEED
 from ..study import Trial

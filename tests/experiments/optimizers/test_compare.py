@@ -19,9 +19,8 @@ from mnemotune.experiments.optimizers.compare import (
 )
 from mnemotune.optimizer.config import Config, ConfigError, load_config
 from mnemotune.optimizer.models import track_of
-from mnemotune.optimizer.search.ablation import load_ablation, runs_of
+from mnemotune.optimizer.search.ablation import Finished, load_ablation, runs_of
 from mnemotune.optimizer.search.allowance import Allowance, splits_of
-from mnemotune.optimizer.search.comparison import Finished
 
 
 def calls_of(config: Config) -> int:

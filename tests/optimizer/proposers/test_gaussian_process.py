@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import norm
 
-from mnemotune.optimizer.proposers.gaussian_process import expect, expected_improvement
+from mnemotune.optimizer.proposers.sampled import expect, expected_improvement
 
 DIMENSIONS = 3
 places = arrays(float, (6, DIMENSIONS), elements=st.integers(0, 8).map(lambda n: n / 8), unique=False)

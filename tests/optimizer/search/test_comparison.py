@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from mnemotune.env.statistics import estimate_repeated
-from mnemotune.optimizer.search.comparison import Finished, compare_variants
+from mnemotune.optimizer.search.ablation import Finished, compare_variants
 from mnemotune.optimizer.views.comparison import comparison_table, markdown, write_comparison
 
 

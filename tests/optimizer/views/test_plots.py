@@ -15,7 +15,7 @@ import pytest
 from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
 from mnemotune.env.statistics import Estimate
-from mnemotune.optimizer.search.comparison import Finished, Variant
+from mnemotune.optimizer.search.ablation import Finished, Variant
 from mnemotune.optimizer.search.front import Placed
 from mnemotune.optimizer.views import plots
 
