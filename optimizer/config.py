@@ -45,7 +45,7 @@ Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
 Choice = Annotated[tuple[Item, ...], Field(min_length=1), AfterValidator(each_once)]
 """One at least, each once."""
-CONTEXT_TOKENS: TypeAdapter[int | None] = TypeAdapter(Positive | None)
+
 SLOTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Choices(prompt_slots()).annotation)
 Limits = Annotated[Space, PlainValidator(Space.within), PlainSerializer(lambda space: space.limits)]
 
@@ -245,7 +245,7 @@ class Config(ModelsConfig):
     """Where the search starts: a preset's name, a file, or the policy itself."""
     baselines: tuple[str, ...] = (WINDOW, "rag", "awe", "awi")
     """Presets or files that the sealed test compares with; the window is always among them."""
-    search: SearchConfig = SearchConfig()
+    search: Annotated[SearchConfig, Field(validate_default=True)] = SearchConfig()
     generation: GenerationConfig | None = None
     """For `data generate`; None is its defaults. A search has no use for it."""
     tracking: Annotated[Tracking | None, BeforeValidator(lambda given: None if given == "none" else given)] = Tracking()
@@ -270,21 +270,15 @@ class Config(ModelsConfig):
             raise ValueError("an oracle is told what will be asked; it can be a baseline, and nothing to start from")
         return policy
 
-    @model_validator(mode="before")
+    @field_validator("search", mode="before")
     @classmethod
-    def _fit_space(cls, given: Any) -> Any:
+    def _fit_space(cls, given: Any, info: ValidationInfo) -> Any:
         """Let the budget bound the search where the config does not."""
-        if not isinstance(given, dict):
+        values = {} if given == SearchConfig() else given
+        tokens = info.data.get("context_tokens")
+        if tokens is None or not isinstance(values, dict) or not isinstance(values.get("space", {}), dict):
             return given
-        search = given.get("search", {})
-        try:
-            tokens = CONTEXT_TOKENS.validate_python(given.get("context_tokens"))
-        except ValidationError:  # the field's own check says what is wrong
-            return given
-        if tokens is None or not isinstance(search, dict) or not isinstance(search.get("space", {}), dict):
-            return given
-        space = limits_under(tokens) | search.get("space", {})
-        return given | {"search": search | {"space": space}}
+        return values | {"space": limits_under(tokens) | values.get("space", {})}
 
     @model_validator(mode="after")
     def _check(self) -> Config:

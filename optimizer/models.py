@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -84,8 +84,8 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
         model.make(config.endpoint, None)  # says what is wrong with the endpoint before any file is made
     embedder = config.provided_embedder.make(reach, None)
     remote = any(model.remote for model in provided.values()) or config.provided_embedder.remote
-    cache = ResponseCache(folder / "cache.db") if remote and folder is not None and config.endpoint.cache else None
-    try:
+    kept = folder if remote and config.endpoint.cache else None
+    with nullcontext() if kept is None else closing(ResponseCache(kept / "cache.db")) as cache:
         by_name = {name: model.make(config.endpoint, cache) for name, model in provided.items()}
         if repeat:
             by_name = {name: Repeated(model, repeat) for name, model in by_name.items()}
@@ -93,9 +93,6 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
             embedder = config.provided_embedder.make(reach, cache)
         cast = Cast(by_name[names["assistant"]], by_name[names["user"]], embedder, config.context_tokens)
         yield Models(cast, by_name[names["proposer"]], config.per_core)
-    finally:
-        if cache is not None:
-            cache.close()
 
 
 def priced(config: Config) -> Config:

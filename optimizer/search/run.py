@@ -215,7 +215,7 @@ class _Run:
             )
             return KeepAll()
         forecaster = ReplayForecaster(judge, self.track, tasks, replays, self.search.cast)
-        return ForecastScreen(forecaster, screening.drop, screening.least_correlation, self.config.search.seed)
+        return ForecastScreen(forecaster.forecast, screening.drop, screening.least_correlation, self.config.search.seed)
 
     async def _recorded(self, evaluator: Evaluator, groups: Sequence[Group]) -> Mapping[str, Episode]:
         """Return the seed policy's episodes with these groups, recorded once.

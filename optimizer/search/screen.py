@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -72,14 +72,6 @@ class KeepAll:
         return [Verdict(keep=True, reason="not screened") for _ in candidates]
 
 
-class Forecaster(Protocol):
-    """Tells how good a policy will be, roughly and cheaply."""
-
-    async def forecast(self, policy: MemoryPolicy) -> float:
-        """Return a number, higher is better; NaN where it cannot tell. Raises BudgetExhausted or EndpointDown."""
-        ...
-
-
 @dataclass(frozen=True)
 class ForecastModel:
     """A reward model, and the forecast that was fitted with it."""
@@ -134,7 +126,9 @@ class ReplayForecaster:
 class ForecastScreen:
     """Drops the candidates of a generation with the worst forecasts, and measures itself on those that race."""
 
-    forecaster: Forecaster
+    forecast: Callable[[MemoryPolicy], Coroutine[Any, Any, float]]
+    """Tells how good a policy will be, roughly and cheaply: higher is better, and NaN where it cannot tell. Raises
+    BudgetExhausted or EndpointDown."""
     drop: float
     """Share of a generation's candidates, in [0, 1)."""
     least_correlation: float
@@ -172,7 +166,7 @@ class ForecastScreen:
 
     async def _forecast(self, policy: MemoryPolicy, ledger: Ledger) -> float:
         with on_account(ledger):
-            return await self.forecaster.forecast(policy)
+            return await self.forecast(policy)
 
 
 def racing(candidates: int, drop: float) -> int:

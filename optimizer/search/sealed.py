@@ -98,7 +98,9 @@ async def open_test(
     whose episodes were lost stays open: they are played again when the test goes on.
     """
     noun = evaluator.track.noun
-    rows = {name: replace(row, policy=name) for name in policies if (row := _row_of_equal(name, before, policies))}
+    # equal policies never differ by chance
+    known = {policies[name]: row for name, row in before.closed.items() if name in policies}
+    rows = {name: replace(known[policy], policy=name) for name, policy in policies.items() if policy in known}
     evaluations: dict[MemoryPolicy, Evaluation] = {}
     problem = ""
     try:
@@ -118,8 +120,3 @@ async def open_test(
     ]
     problem = "; ".join(filter(None, [problem, *lost]))
     return SealedTest(rows, problem, done=not problem)
-
-
-def _row_of_equal(name: str, before: SealedTest, policies: Mapping[str, MemoryPolicy]) -> Summary | None:
-    """Return the whole row that an equal policy has already, so that equal policies never differ by chance."""
-    return next((row for other, row in before.closed.items() if policies.get(other) == policies[name]), None)

@@ -121,7 +121,7 @@ def nobody_promoted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def screening(known: Known | None = None, *, drop: float = 0.5, least: float = 0.2, seed: int = 0) -> ForecastScreen:
-    return ForecastScreen(known or Known(), drop, least, seed)
+    return ForecastScreen((known or Known()).forecast, drop, least, seed)
 
 
 class TestForecastScreen(ScreenConformance):
