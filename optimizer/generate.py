@@ -107,9 +107,9 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
         raise ConfigError(f"{order.out}: is a folder; name a file to write")
     order.out.parent.mkdir(parents=True, exist_ok=True)
     others = {"user_model": None, "proposer_model": None, "embedder": default_embedder(config.model)}
-    kept = model_named(config.model).remote and config.endpoint.cache  # else replies last for the run
-    replies = ResponseCache(order.parts / "cache.db" if kept else ":memory:")
-    with open_models(config.model_copy(update=others), folder=None) as models, closing(replies):
+    kept = model_named(config.model).remote and config.endpoint.cache
+    cache = order.parts / "cache.db" if kept else ":memory:"  # free replies, and unwanted ones, last for the run
+    with open_models(config.model_copy(update=others), folder=None) as models, closing(ResponseCache(cache)) as replies:
         metered = Metered(models.cast.assistant, budget=Budget(Limits(**order.generation.budget.model_dump())))
         model = Remembered(metered, replies, where=_where(config.endpoint))
 

@@ -154,14 +154,11 @@ class Spread(_Sampler):
         space = self.search.space
         tried = [point for _, point in located(trials, space)]
         drawn = [anywhere(space, rng) for _ in range(DRAWN)]
-        return drawn[_clearest(self._places(drawn), self._places(tried)) if tried else 0]
-
-
-def _clearest(places: Floats, tried: Floats) -> int:
-    """Return which place has the least sum of inverse squared distances from what was tried."""
-    with np.errstate(divide="ignore"):
-        crowding = (1 / cdist(places, tried, "sqeuclidean")).sum(axis=1)
-    return highest(-crowding)
+        if not tried:
+            return drawn[0]
+        with np.errstate(divide="ignore"):
+            crowding = (1 / cdist(self._places(drawn), self._places(tried), "sqeuclidean")).sum(axis=1)
+        return drawn[highest(-crowding)]
 
 
 def highest(values: Floats) -> int:
