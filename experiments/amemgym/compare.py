@@ -120,7 +120,7 @@ def main(checkout: str, python: str, data: str, env_config: str = "") -> int:
             equal &= read.groups == evaluation.groups
             print(f"  AMemGym's files give {'the same' if read.groups == evaluation.groups else 'OTHER'} scores here")
         equal &= _compare_files(out, written)
-        equal &= _compare_messages(messages(out / "theirs.jsonl"), messages(out / "ours.jsonl"))
+        equal &= same_requests(messages(out / "theirs.jsonl"), messages(out / "ours.jsonl"))
         theirs = sum(value for name, value in _json(out / "seconds.json").items() if "with" in name or "bound" in name)
         print(f"seconds without latency: AMemGym {theirs:.1f} (its sleeps left out), mnemotune {seconds:.1f}")
     return 0 if equal else 1
@@ -146,12 +146,13 @@ def _bare(value: Any) -> Any:
     return value
 
 
-def _compare_messages(theirs: Counter[str], ours: Counter[str]) -> bool:
+def same_requests(theirs: Counter[str], ours: Counter[str]) -> bool:
+    """Print how far requests differ, with an example of each kind, and tell whether they are the same."""
     missing, added = theirs - ours, ours - theirs
     print(f"requests: AMemGym {theirs.total():,}, mnemotune {ours.total():,}", end="; ")
     print(f"{missing.total():,} only AMemGym's, {added.total():,} only ours")
     for text in [*list(missing)[:1], *list(added)[:1]]:
-        print("  " + text[-600:])
+        print("  " + text[:300] + " ... " + text[-600:])
     return not missing and not added
 
 

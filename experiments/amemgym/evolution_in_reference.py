@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from in_reference import GUESSES, texts  # type: ignore[import-not-found]  # lies beside this script
+from in_reference import GUESSES, model_at, opened, play, texts  # type: ignore[import-not-found]  # beside this script
 
 TYPES = "@@TYPES@@"
 SLOTS = {"current_memories": "{current_memories}", "conversation": "{conversation}"}
@@ -32,10 +32,7 @@ def evolution_texts(config: dict[str, Any]) -> dict[str, str]:
     else:
         write = prompts.IN_CONTEXT_MEMORY_UPDATE_PROMPT.format(**SLOTS)
 
-    def say_nothing(*_: Any, **__: Any) -> str:
-        return '{"new_prompt": "", "changes": []}'
-
-    call, evolvable.call_llm = evolvable.call_llm, say_nothing
+    call, evolvable.call_llm = evolvable.call_llm, lambda *_, **__: '{"new_prompt": "", "changes": []}'
     evolution = {"targets": ["memory_update_prompt"], "init_prompt_type": "default"}
     agent = evolvable.EvolvableInContextAgent({"llm_config": {}, "agent_config": {}, "evolution_config": evolution})
     lost = agent._evolve_policy([])["new_prompts"]["memory_update_prompt"]
@@ -57,31 +54,17 @@ def evolution_texts(config: dict[str, Any]) -> dict[str, str]:
 
 def main(source: str, agent_file: str, data_file: str, env_file: str, url: str, out: str) -> None:
     """Run the agent on every user, one after the other, as the released scripts do."""
-    sys.path.insert(0, source)
-    from amemgym.assistants import create_agent
+    data, env, folder = opened(source, data_file, env_file, url, out)
     from amemgym.eval import diagnosis, evolution, overall
 
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    data, env = json.loads(Path(data_file).read_text()), json.loads(Path(env_file).read_text())
-    config = json.loads(Path(agent_file).read_text())
+    config = json.loads(Path(agent_file).read_text()) | {"llm_config": model_at(url)}
     prompts = texts() | evolution_texts(config)
     (folder / "texts.json").write_text(json.dumps(prompts, ensure_ascii=False), encoding="utf-8")
-    model = {"base_url": url, "api_key": "none", "llm_model": "m", "temperature": 0.0, "max_tokens": 8192}
-    env["llm_config_low_temp"] = {**model, "temperature": 0.2}
-    config["llm_config"] = dict(model)
     evolves = config["type"] == "awi-evolve"
     random.seed(GUESSES)
-    for item in data:
-        place = folder / config["name"] / item["id"]
-        (place / "interactions").mkdir(parents=True)
-        agent = create_agent(dict(config), output_dir=str(place), item=item)
-        run = evolution.evaluate_item if evolves else overall.evaluate_item
-        run(item, agent, str(place), env)
+    play(config, data, folder, evolution.evaluate_item if evolves else overall.evaluate_item, env)
     if evolves:  # its diagnosis does not know what its oracle would have known
-        for item in data:
-            place = folder / config["name"] / item["id"]
-            diagnosis.diagnose_item(item, create_agent(dict(config), output_dir=str(place)), str(place))
+        play(config, data, folder, diagnosis.diagnose_item)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def calls_of(module: Any) -> Iterator[list[list[dict[str, str]]]]:
 
 def texts() -> dict[str, str]:
     """Find out each prompt by calling the code that makes it with slots for values."""
-    from amemgym.assistants import prompts
+    from amemgym.assistants import awi, prompts
     from amemgym.env import sample_interactions
     from amemgym.eval import diagnosis, overall, upperbound
 
@@ -48,6 +48,8 @@ def texts() -> dict[str, str]:
     profile, talk = {"formatted_str": "{profile}"}, [{"role": "@@", "content": "@@"}]
     with calls_of(sample_interactions) as calls:
         sample_interactions._generate_user_followup({}, "{query}", profile, schema, *dates, talk)
+    with calls_of(awi) as systems:  # the agent itself says what it puts before a message
+        awi.InContextMemAgent({"llm_config": {}, "agent_config": {}}).answer_question("")
     prompt = calls[0][-1]["content"]
     user = prompt.replace(json.dumps(schema, indent=2), "{schema_json}").replace("@@: @@", "{exchange}")
     return {
@@ -58,53 +60,58 @@ def texts() -> dict[str, str]:
         "write_profile": prompts.IN_CONTEXT_MEMORY_UPDATE_PROMPT.format(
             current_memories="{memories}", conversation="{conversation}"
         ),
-        "reply_context": _system_prompt(),
+        "reply_context": systems[0][0]["content"] + "{memories}",
     }
 
 
-def _system_prompt() -> str:
-    """Ask the agent itself what it puts before a message."""
-    from amemgym.assistants import awi
+def opened(source: str, data_file: str, env_file: str, url: str, out: str) -> tuple[list[Any], dict[str, Any], Path]:
+    """Let AMemGym's code be imported; return its data, its environment with the model at ``url``, and the folder."""
+    sys.path.insert(0, source)
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    data, env = json.loads(Path(data_file).read_text()), json.loads(Path(env_file).read_text())
+    env["llm_config_low_temp"] = {**model_at(url), "temperature": 0.2}
+    return data, env, folder
 
-    with calls_of(awi) as calls:
-        awi.InContextMemAgent({"llm_config": {}, "agent_config": {}}).answer_question("")
-    return calls[0][0]["content"] + "{memories}"
+
+def model_at(url: str) -> dict[str, Any]:
+    """Return the config of the server's model."""
+    return {"base_url": url, "api_key": "none", "llm_model": "m", "temperature": 0.0, "max_tokens": 8192}
+
+
+def play(config: dict[str, Any], data: list[Any], folder: Path, run: Callable[..., Any], *rest: Any) -> None:
+    """Run an agent on every user, one after the other, as the released scripts do."""
+    from amemgym.assistants import create_agent
+
+    for item in data:
+        place = folder / config["name"] / item["id"]
+        (place / "interactions").mkdir(parents=True, exist_ok=True)
+        run(item, create_agent(dict(config), output_dir=str(place), item=item), str(place), *rest)
 
 
 def main(source: str, data_file: str, env_file: str, url: str, out: str) -> None:
-    """Run everything once, user by user, as the released scripts do."""
-    sys.path.insert(0, source)
+    """Run everything once, user by user."""
+    data, env, folder = opened(source, data_file, env_file, url, out)
     time.sleep = lambda _: None  # the upper bound sleeps 3 s after every call
-    from amemgym.assistants import create_agent
     from amemgym.eval import diagnosis, overall, upperbound
     from amemgym.eval.random import evaluate_random
 
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "texts.json").write_text(json.dumps(texts(), ensure_ascii=False), encoding="utf-8")
-    data, env = json.loads(Path(data_file).read_text()), json.loads(Path(env_file).read_text())
-    model = {"base_url": url, "api_key": "none", "llm_model": "m", "temperature": 0.0, "max_tokens": 8192}
-    env["llm_config_low_temp"] = {**model, "temperature": 0.2}
-    numbers = {"update_bsz": 2, "local_length": 4}
     seconds: dict[str, float] = {}
     for kind in ("native", "awi"):
-        config = {"type": kind, "name": kind, "llm_config": dict(model), "agent_config": numbers}
+        config = {"type": kind, "name": kind, "llm_config": model_at(url)}
+        config["agent_config"] = {"update_bsz": 2, "local_length": 4}
         shutil.rmtree(folder / kind, ignore_errors=True)
         start = time.monotonic()
         random.seed(GUESSES)
-        for item in data:
-            place = folder / kind / item["id"]
-            (place / "interactions").mkdir(parents=True)
-            overall.evaluate_item(item, create_agent(config, output_dir=str(place)), str(place), env)
+        play(config, data, folder, overall.evaluate_item, env)
         seconds[kind] = time.monotonic() - start
-        for item in data:
-            place = folder / kind / item["id"]
-            diagnosis.diagnose_item(item, create_agent(config, output_dir=str(place)), str(place))
+        play(config, data, folder, diagnosis.diagnose_item)
         seconds[f"{kind} with diagnosis"] = time.monotonic() - start
     start = time.monotonic()
     random.seed(GUESSES)
     (folder / "m").mkdir(exist_ok=True)
-    upperbound.evaluate_utilization(data, model, str(folder / "m"))
+    upperbound.evaluate_utilization(data, model_at(url), str(folder / "m"))
     seconds["upper bound"] = time.monotonic() - start
     chances = {"accuracy": evaluate_random(data, "accuracy").tolist()}
     (folder / "random_metrics.json").write_text(json.dumps(chances))

@@ -5,7 +5,6 @@ python -m mnemotune.experiments.amemgym.server PORT [--latency SECONDS] [--recor
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
 import json
@@ -13,8 +12,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, TextIO, cast
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from ..command import run
 
 _CHOICE = re.compile(r"^(\d+): ", re.MULTILINE)
 _SCHEMA_START = re.compile(r'"(\w+)": \[')
@@ -36,7 +40,7 @@ def answer(messages: list[dict[str, str]]) -> str:
             return "I would rather not say."
         number = 0 if draw % 19 == 0 else 1 + draw % len(choices)
         return f'```json\n{{"answer": {number}}}\n```'
-    if _is_probe(prompt):
+    if _SCHEMA_START.search(prompt) and "```json" in prompt:
         return f"```json\n{json.dumps(_values(prompt, draw))}\n```"
     if '"role": "user"' in prompt:
         return json.dumps({f"label_{(draw >> shift) % LABELS}": f"note {draw >> shift} {{x}}" for shift in (0, 7, 13)})
@@ -58,10 +62,6 @@ def _draw(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
 
 
-def _is_probe(prompt: str) -> bool:
-    return bool(_SCHEMA_START.search(prompt)) and "```json" in prompt
-
-
 def _values(prompt: str, draw: int) -> dict[str, str]:
     """Choose for each key of the schema; a few keys go missing."""
     values = {}
@@ -73,48 +73,32 @@ def _values(prompt: str, draw: int) -> dict[str, str]:
     return values
 
 
-class _Connection(asyncio.Protocol):
-    """HTTP/1.1 with keep-alive; nothing but what chat completions need, so that it costs next to nothing."""
-
-    def __init__(self, latency: float, record: TextIO | None, length: int) -> None:
-        self.latency = latency
-        self.record = record
-        self.length = length
-        self.buffer = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        self.buffer += data
-        while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
-            head = self.buffer[:end].decode("latin-1").lower()
-            length = re.search(r"\r\ncontent-length: *(\d+)", head)
-            size = int(length[1]) if length else 0
-            if len(self.buffer) < end + 4 + size:
-                return
-            body, self.buffer = self.buffer[end + 4 : end + 4 + size], self.buffer[end + 4 + size :]
-            role = re.search(r"\r\nx-mnemotune-role: *(\w+)", head)
-            asyncio.get_running_loop().call_later(self.latency, self.reply, body, role[1] if role else "")
-
-    def reply(self, body: bytes, role: str) -> None:
-        request = json.loads(body)
-        if self.record is not None:
-            self.record.write(json.dumps({"role": role, "body": request}) + "\n")
-            self.record.flush()
-        text = answer(request["messages"]).ljust(self.length if role == "reply" else 0, ".")
-        completion: dict[str, Any] = {
-            "id": "x",
-            "object": "chat.completion",
-            "created": 0,
-            "model": request["model"],
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
-            "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
-        }
-        reply = json.dumps(completion).encode()
-        head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(reply)}\r\n\r\n"
-        if not self.transport.is_closing():
-            self.transport.write(head.encode() + reply)
+async def respond(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, latency: float, record: TextIO | None, length: int
+) -> None:
+    """Answer a connection's requests; HTTP/1.1 with nothing but what chat completions need costs next to nothing."""
+    with suppress(asyncio.IncompleteReadError, ConnectionError), closing(writer):
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+            fields = dict(re.findall(r"\r\n(content-length|x-mnemotune-role): *(\w+)", head))
+            request = json.loads(await reader.readexactly(int(fields["content-length"])))
+            role = fields.get("x-mnemotune-role", "")
+            await asyncio.sleep(latency)
+            if record is not None:
+                print(json.dumps({"role": role, "body": request}), file=record, flush=True)
+            text = answer(request["messages"]).ljust(length if role == "reply" else 0, ".")
+            message = {"role": "assistant", "content": text}
+            completion: dict[str, Any] = {
+                "id": "x",
+                "object": "chat.completion",
+                "created": 0,
+                "model": request["model"],
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+                "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+            }
+            body = json.dumps(completion).encode()
+            head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+            writer.write(head.encode() + body)
 
 
 @contextmanager
@@ -130,19 +114,22 @@ def running(port: int, *options: str) -> Iterator[str]:
             server.kill()
 
 
-async def serve(port: int, latency: float, record: TextIO | None, length: int) -> None:
+async def serve(port: int, **behaviour: Any) -> None:
     """Serve until the process ends; says so on standard output once it listens."""
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Connection(latency, record, length), "127.0.0.1", port)
+    server = await asyncio.start_server(partial(respond, **behaviour), "127.0.0.1", port)
     print(f"listening on {port}", flush=True)
     await server.serve_forever()
 
 
+def main(
+    port: int,
+    latency: Annotated[float, typer.Option(help="Seconds.")] = 0.0,
+    record: Annotated[typer.FileTextWrite | None, typer.Option(mode="a", help="A file for what is asked.")] = None,
+    length: Annotated[int, typer.Option(help="Characters of a reply to the user.")] = 0,
+) -> None:
+    """Serve until the process ends."""
+    asyncio.run(serve(port, latency=latency, record=record, length=length))
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("port", type=int)
-    parser.add_argument("--latency", type=float, default=0.0, help="seconds")
-    parser.add_argument("--record", type=argparse.FileType("a", encoding="utf-8"), help="a file for what is asked")
-    parser.add_argument("--length", type=int, default=0, help="characters of a reply to the user")
-    given = parser.parse_args()
-    asyncio.run(serve(given.port, given.latency, given.record, given.length))
+    run(main)

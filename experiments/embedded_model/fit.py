@@ -6,16 +6,18 @@ python -m mnemotune.experiments.embedded_model.fit [TRIALS] [DATA]
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from itertools import pairwise
+from typing import Annotated
 
 import optuna
+from typer import Argument
 
 from ...policies.lm.embedded.reading import Reading
-from .arms import ACCURACY_BAR, DECAY_BAR, ORDER, SHARE_BAR, SHARES, Arm, misses, published, run_all
+from ..command import run
+from .arms import BARS, ORDER, Arm, misses, published, run_all
 
 TRAIN = "generated:20@101"
 SPACE = {
@@ -30,20 +32,14 @@ SPACE = {
 
 def distance(arms: Mapping[str, Arm]) -> float:
     """Return how far the arms are from the published ones: squared gaps in units of their bars, and a wrong order."""
-    total = 0.0
-    for name, arm in arms.items():
-        there = published()[name]
-        total += ((arm.mean("accuracy") - there.mean("accuracy")) / ACCURACY_BAR) ** 2
-        total += sum(((arm.mean(share) - there.mean(share)) / SHARE_BAR) ** 2 for share in SHARES)
-        total += ((arm.decay - there.decay) / DECAY_BAR) ** 2
+    gaps = [gap / BARS[m] for name, arm in arms.items() for m, gap in arm.gaps(published()[name]).items()]
     scores = [arms[name].mean("memory_score") for name in ORDER]
-    return total + sum(max(0.0, lower - higher) for higher, lower in pairwise(scores)) * 100
+    disorder = sum(max(0.0, lower - higher) for higher, lower in pairwise(scores))
+    return sum(gap**2 for gap in gaps) + disorder * 100
 
 
-def main() -> None:
+def main(trials: Annotated[int, Argument()] = 40, data: Annotated[str, Argument()] = TRAIN) -> None:
     """Print each better find."""
-    trials = int(sys.argv[1]) if len(sys.argv) > 1 else 40
-    data = sys.argv[2] if len(sys.argv) > 2 else TRAIN
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0, multivariate=True))
     study.enqueue_trial({name: asdict(Reading())[name] for name in SPACE})
@@ -58,4 +54,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

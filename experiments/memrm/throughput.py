@@ -7,21 +7,22 @@ python -m mnemotune.experiments.memrm.throughput CHECKPOINT ROWS
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from ...env.memrm.model.scoring import MemRM, Scores, load_memrm
 from ...env.memrm.model.tokens import Ids
 from ...env.memrm.rows.row import read_rows
 from ...policies.memory import MemoryEvent
+from ..command import run
 
 CANDIDATES = 8
 ROUNDS = 3
@@ -104,19 +105,18 @@ def measure(model: MemRM, events: Sequence[MemoryEvent], checkpoint: str) -> dic
     }
 
 
-def main() -> None:
+def main(
+    checkpoint: str,
+    rows: Path,
+    recorded: Annotated[int, typer.Option(help="Recorded events, each with eight candidates.")] = 40,
+) -> None:
     """Measure with torch and with ONNX, and print JSON."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("checkpoint")
-    arguments.add_argument("rows", type=Path)
-    arguments.add_argument("--recorded", type=int, default=40, help="recorded events, each with eight candidates")
-    given = arguments.parse_args()
-    recorded = [row.event for row in read_rows(given.rows)][:: max(1, 400 // given.recorded)][: given.recorded]
-    events = [candidate for event in recorded for candidate in candidates_of(event)]
+    sample = [row.event for row in read_rows(rows)][:: max(1, 400 // recorded)][:recorded]
+    events = [candidate for event in sample for candidate in candidates_of(event)]
     for torch in (True, False):
-        figures = measure(load_memrm(given.checkpoint, torch=torch), events, given.checkpoint)
+        figures = measure(load_memrm(checkpoint, torch=torch), events, checkpoint)
         print(json.dumps({"runner": "torch" if torch else "onnx", **figures}))
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -7,10 +7,11 @@ Takes half an hour on two cores. What is finished in OUT is not done again; the 
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from pathlib import Path
+
+from ..command import run
 
 RECIPE = Path(__file__).parents[2] / "configs" / "memrm" / "tiny.yaml"
 COLLECTED = {
@@ -24,16 +25,13 @@ COLLECTED = {
 
 def mnemotune(*arguments: str) -> None:
     """Run a command of mnemotune's; ends this program when it fails."""
-    done = subprocess.run([sys.executable, "-m", "mnemotune", "memrm", *arguments], check=False)
-    if done.returncode:
-        raise SystemExit(done.returncode)
+    code = subprocess.call([sys.executable, "-m", "mnemotune", "memrm", *arguments])
+    if code:
+        raise SystemExit(code)
 
 
-def main() -> None:
+def main(out: Path) -> None:
     """Do what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    out = parser.parse_args().out
     files = {name: out / f"{name}.jsonl" for name in COLLECTED}
     for name, settings in COLLECTED.items():
         if not files[name].is_file():
@@ -43,4 +41,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -9,11 +9,12 @@ comparison.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from ...env.statistics import nan_mean
 from ...optimizer.config import Config, ConfigError, load_config
@@ -30,6 +31,7 @@ from ...optimizer.search.ablation import (
 from ...optimizer.search.allowance import Allowance, splits_of
 from ...optimizer.views.comparison import markdown, write_comparison
 from ...optimizer.views.listeners import unseen_listeners
+from ..command import run
 
 HERE = Path(__file__).parent
 COMPARISON = HERE / "comparison.yaml"
@@ -71,40 +73,35 @@ def comparisons(names: Sequence[str], best: str) -> Mapping[str, Sequence[str]]:
     }
 
 
-def main() -> None:
+def main(
+    out: Path,
+    problem: Annotated[str, typer.Option(help="problem.yaml, or written.yaml beside it.")] = "problem.yaml",
+    seeds: int = 10,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, dots in the key.")] = None,
+) -> None:
     """Run what is missing, write the tables and plots, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--problem", default="problem.yaml", help="problem.yaml, or written.yaml beside it")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--set", action="append", default=[])
-    given = parser.parse_args()
-    ablation = load_ablation(COMPARISON, seeds=range(given.seeds)).model_copy(update={"config": given.problem})
+    overrides = settings or []
+    ablation = load_ablation(COMPARISON, seeds=range(seeds)).model_copy(update={"config": problem})
 
     def searched(part: Ablation) -> dict[str, list[Finished]]:
-        runs = runs_of(part, beside=HERE, out=given.out / "runs", overrides=given.set)
+        runs = runs_of(part, beside=HERE, out=out / "runs", overrides=overrides)
         carry_out(runs, listeners=unseen_listeners, finished=lambda run: print(f"finished: {run.folder}", flush=True))
         return read_searches(runs)
 
     try:
-        calls = thrice(load_config(HERE / given.problem, overrides=given.set))
+        calls = thrice(load_config(HERE / problem, overrides=overrides))
         searches = searched(ablation)
         best = best_baseline(searches)
         searches |= searched(with_calls(ablation, [OURS, best], calls))
     except ConfigError as error:
-        parser.error(str(error))
-    about: Mapping[str, Any] = {
-        "problem": given.problem,
-        "seeds": list(ablation.seeds),
-        "settings": given.set,
-        "changes": ablation.variants,
-        "three_times_the_calls": calls,
-    }
+        raise typer.BadParameter(str(error)) from None
+    about: dict[str, Any] = {"problem": problem, "seeds": list(ablation.seeds), "settings": overrides}
+    about |= {"changes": ablation.variants, "three_times_the_calls": calls}
     for name, compared in comparisons(list(ablation.variants), best).items():
         variants = compare_variants({variant: searches[variant] for variant in compared})
-        write_comparison(variants, given.out / name.replace(" ", "-"), about=about)
+        write_comparison(variants, out / name.replace(" ", "-"), about=about)
         print(f"\n{name.capitalize()}:\n\n{markdown(variants)}")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

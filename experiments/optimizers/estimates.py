@@ -7,25 +7,27 @@ What is finished in OUT is not run again, and what was stopped goes on.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ...optimizer.config import Config, load_config
+from ...optimizer.config import load_config
 from ...optimizer.search.ablation import Run, as_overrides, carry_out, slug
 from ...optimizer.search.allowance import splits_of
 from ...optimizer.search.estimate import estimate
 from ...optimizer.search.outcome import open_run
 from ...optimizer.search.rehearsal import rehearse
 from ...optimizer.views.listeners import unseen_listeners
+from ...optimizer.views.table import markdown_lines
+from ..command import run
 
 SEARCHES = Path(__file__).with_suffix(".yaml")
+COLUMNS = ("run", "ended by", "calls estimated", "spent", "error", "tokens estimated", "spent", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +44,12 @@ class SearchRow:
 
 def planned(out: Path, searches: Mapping[str, Mapping[str, Any]]) -> list[Run]:
     """Return what is to be carried out: searches by name, with what is changed in a config."""
-    configs = {name: _changed(**changes) for name, changes in searches.items()}
-    return [Run(name, config.search.seed, config, out / slug(name)) for name, config in configs.items()]
-
-
-def _changed(*, config: str = "search.yaml", **changes: Any) -> Config:
-    return load_config(config, overrides=as_overrides(changes))
+    runs = []
+    for name, changes in searches.items():
+        others = {key: value for key, value in changes.items() if key != "config"}
+        config = load_config(changes.get("config", "search.yaml"), overrides=as_overrides(others))
+        runs.append(Run(name, config.search.seed, config, out / slug(name)))
+    return runs
 
 
 def compared(run: Run) -> SearchRow:
@@ -61,29 +63,24 @@ def compared(run: Run) -> SearchRow:
 
 def table(rows: Sequence[SearchRow]) -> str:
     """Return a Markdown table."""
-    head = "| run | ended by | calls estimated | spent | error | tokens estimated | spent | error |"
-    return "\n".join([head, "|---|---|---|---|---|---|---|---|", *_lines(rows)]) + "\n"
+    return "\n".join([*markdown_lines(COLUMNS, map(_cells, rows)), ""])
 
 
-def _lines(rows: Sequence[SearchRow]) -> Iterator[str]:
-    for row in rows:
-        calls, millions = (f"{n:,}" for n in row.calls), (f"{n / 1e6:.0f}M" for n in row.tokens)
-        cells = row.name, row.ended_by, *calls, _error(*row.calls), *millions, _error(*row.tokens)
-        yield f"| {' | '.join(cells)} |"
+def _cells(row: SearchRow) -> list[str]:
+    calls, millions = (f"{n:,}" for n in row.calls), (f"{n / 1e6:.0f}M" for n in row.tokens)
+    return [row.name, row.ended_by, *calls, _error(*row.calls), *millions, _error(*row.tokens)]
 
 
 def _error(estimated: int, spent: int) -> str:
     return f"{estimated / spent - 1:+.1%}"
 
 
-def main() -> None:
+def main(out: Path) -> None:
     """Carry out what is missing, estimate all, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    runs = planned(parser.parse_args().out, yaml.safe_load(SEARCHES.read_text(encoding="utf-8")))
+    runs = planned(out, yaml.safe_load(SEARCHES.read_text(encoding="utf-8")))
     carry_out(runs, listeners=unseen_listeners, finished=lambda run: print(f"finished: {run.folder}", flush=True))
     print(table([compared(run) for run in runs]))
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

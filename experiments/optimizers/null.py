@@ -8,7 +8,6 @@ users, episodes, proposers, races, looks. Every acceptance is a mistake.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
 import json
@@ -17,6 +16,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,11 +39,13 @@ from ...optimizer.search.arena import Arena
 from ...optimizer.search.loop import Loop
 from ...optimizer.search.screen import KeepAll
 from ...optimizer.study import Study
+from ...optimizer.views.table import markdown_lines
 from ...policies.files import load_policy
 from ...policies.lm import Budget, Completion, LanguageModel, Limits, Metered, Request, Usage
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.prompts import Templates
+from ..command import run
 
 USERS = 16
 """In each of train and validation, as in ``problem.yaml``."""
@@ -54,6 +56,7 @@ OURS, GREEDY = "mnemotune", "the best mean on train users"
 DECIDED: Mapping[str, Mapping[str, Any]] = {OURS: {}, GREEDY: {"racing": False, "acceptance": "train"}}
 """How a search decides, by name."""
 SEARCHES = {OURS: 200, GREEDY: 20}
+COLUMNS = ("decided by", "searches", "with anything accepted", "share", "candidates", "looks")
 _OPTION = re.compile(r"^\d+: ", re.MULTILINE)
 
 
@@ -131,19 +134,13 @@ def key_of(name: str) -> str:
 
 def kept(file: Path) -> list[dict[str, Any]]:
     """Return the searches that are done already; rows that cannot be read, or have other settings, are left out."""
-    if not file.is_file():
-        return []
-    rows = (_row(line) for line in file.read_bytes().splitlines())
-    return [row for row in rows if row.get("name") in DECIDED and row.get("key") == key_of(row["name"])]
-
-
-def _row(line: bytes) -> dict[str, Any]:
-    """Return a row of the file; empty where a search was stopped while it wrote it."""
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return {}
-    return row if isinstance(row, dict) else {}
+    rows = []
+    for line in file.read_bytes().splitlines() if file.is_file() else ():
+        with suppress(ValueError, TypeError, KeyError):  # of a line that a stopped run left, or another's
+            row = json.loads(line)
+            if row["key"] == key_of(row["name"]):
+                rows.append(row)
+    return rows
 
 
 def carry_out(out: Path, searches: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -153,40 +150,33 @@ def carry_out(out: Path, searches: Mapping[str, int]) -> list[dict[str, Any]]:
     done = {(row["name"], row["seed"]) for row in kept(file)}
     left = [(name, seed) for name in searches for seed in range(searches[name]) if (name, seed) not in done]
     with ProcessPoolExecutor(os.cpu_count()) as executor, file.open("a", encoding="utf-8") as lines:
-        if file.stat().st_size and not file.read_bytes().endswith(b"\n"):
-            lines.write("\n")
         for future in as_completed([executor.submit(_search, name, seed) for name, seed in left]):
             row = future.result()
-            lines.write(json.dumps({"key": key_of(row["name"]), **row}) + "\n")
+            lines.write("\n" + json.dumps({"key": key_of(row["name"]), **row}))  # whatever was left unfinished before
             lines.flush()
     return kept(file)
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return how often anything was accepted, with 95% Clopper-Pearson intervals, as a Markdown table."""
-    head = (
-        "| decided by | searches | with anything accepted | share | candidates | looks |\n|---|---|---|---|---|---|\n"
-    )
-    return head + "\n".join(_rows(rows)) + "\n"
+    return "\n".join([*markdown_lines(COLUMNS, _cells(rows)), ""])
 
 
-def _rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _cells(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
     for name in DECIDED:
         of_it = [row for row in rows if row["name"] == name]
         if of_it:
             wrong, every = sum(row["accepted"] > 0 for row in of_it), len(of_it)
             share = binomtest(wrong, every).proportion_ci()
-            candidates, looks = (sum(row[what] for row in of_it) / every for what in ("candidates", "looks"))
             share_text = f"{wrong / every:.3f} [{share.low:.3f}, {share.high:.3f}]"
-            yield f"| {name} | {every} | {wrong} | {share_text} | {candidates:.0f} | {looks:.1f} |"
+            candidates, looks = (sum(row[what] for row in of_it) / every for what in ("candidates", "looks"))
+            yield [name, str(every), str(wrong), share_text, f"{candidates:.0f}", f"{looks:.1f}"]
 
 
-def main() -> None:
+def main(out: Path) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    print(table(carry_out(parser.parse_args().out, SEARCHES)))
+    print(table(carry_out(out, SEARCHES)))
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,9 @@ from rich.console import Console
 from ...policies.lm.providers import model_named
 from ..config import ConfigError
 from ..models import track_of
-from ..views.table import heading, number
+from ..views.table import heading, number, say
+from . import options
+from .common import print_json
 
 
 def ablate_command(
@@ -24,7 +26,7 @@ def ablate_command(
         str | None, typer.Option("--seeds", help="How many, or which: 10 is 0 to 9, and 3,5 is those two.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The folder of all runs; else runs/NAME.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Search with variants of a config, each under several seeds, and compare what they find on the same sealed users.
 
@@ -38,55 +40,43 @@ def ablate_command(
     ablation = load_ablation(config, seeds=[] if seeds is None else _seeds(seeds))
     folder = out or Path("runs") / config.stem
     runs = runs_of(ablation, beside=config.parent, out=folder, overrides=settings or [])
-    console = Console(stderr=True)
-    done = 0
+    console, done = Console(stderr=True), count(1)
 
     def finished(run: Run) -> None:
-        nonlocal done
-        done += 1
         search = Finished.of(run)
-        console.print(
-            f"{done}/{len(runs)} {run.variant}, seed {run.seed}: {number(search.mean)} after "
-            f"{search.calls:,} calls, {search.seconds:.0f} s",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        spent = f"{search.calls:,} calls, {search.seconds:.0f} s"
+        place = f"{next(done)}/{len(runs)} {run.variant}, seed {run.seed}"
+        say(console, f"{place}: {number(search.mean)} after {spent}")
 
     try:
         carry_out(runs, listeners=unseen_listeners, finished=finished)
     except KeyboardInterrupt:
-        console.print("stopped; the same command goes on", highlight=False)
+        say(console, "stopped; the same command goes on")
         raise typer.Exit(130) from None
     by_variant, model, track = read_searches(runs), runs[0].config.model, track_of(runs[0].config)
-    noun, stage_noun = track.noun, track.stage_noun
+    noun, stage_noun, tokens = track.noun, track.stage_noun, runs[0].config.context_tokens
     variants = compare_variants(by_variant)
     groups = len({group for searches in by_variant.values() for search in searches for group in search.by_group})
     about = {"ablation": str(config), "model": model, "groups": groups, "seeds": list(ablation.seeds)}
-    about |= {"context_tokens": runs[0].config.context_tokens, "settings": settings or [], "changes": ablation.variants}
+    about |= {"context_tokens": tokens, "settings": settings or [], "changes": ablation.variants}
     values = write_comparison(variants, folder, about=about, stage_noun=stage_noun)
     if as_json:
-        typer.echo(json.dumps(values, ensure_ascii=False))
+        print_json(values)
         return
     single = len(ablation.seeds) == 1
     counted, over = ("1 seed", f"{noun}s") if single else (f"{len(ablation.seeds)} seeds", f"{noun}s and seeds")
     console = Console()
     console.print()
-    tokens = runs[0].config.context_tokens
     title = f"Sealed tests, {counted}: {heading(groups, noun, model=model, context_tokens=tokens)}"
     console.print(comparison_table(variants, title=title, stage_noun=stage_noun))
-    console.print(
+    say(
+        console,
         f"over window: the score less that of the newest messages that fit; difference: to {variants[0].name}, paired"
         f" by {noun} and seed, with a 95% interval over {over}",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
     )
     if model_named(model).stand_in:
-        note = f"Scores are the {model} model's: they compare searches, not real language models."
-        console.print(note, style="dim", soft_wrap=True)
-    for name in ("table.md", "plot.svg", "results.json"):
-        console.print(str(folder / name), highlight=False, markup=False, soft_wrap=True)
+        say(console, f"Scores are the {model} model's: they compare searches, not real language models.", style="dim")
+    say(console, *(str(folder / name) for name in ("table.md", "plot.svg", "results.json")))
 
 
 def _seeds(text: str) -> list[int]:

@@ -7,7 +7,8 @@ import sys
 import warnings
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, NoReturn
+from functools import cache
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -16,8 +17,10 @@ from rich.markup import escape
 from ...data.errors import MnemotuneError
 from ...policies.files import RetiredField
 from ...policies.lm.outage import EndpointSilent
+from ..views.table import say
 from . import ablate, data, estimate, evaluate, evolve, ranks, results, serve, view
-from .memrm import app as memrm
+from .memrm import collect, rows, train
+from .memrm import evaluate as quality
 
 TRY_LATER = 75
 """EX_TEMPFAIL of sysexits.h: the command can be given again."""
@@ -39,11 +42,14 @@ app.command("report")(view.report_command)
 app.command("serve")(serve.serve_command)
 app.command("ui")(view.ui_command)
 app.add_typer(data.app, name="data", help="Scenarios: generate and check them.")
-app.add_typer(
-    memrm.app,
-    name="memrm",
-    help="A reward model of memory writes: collect what it learns from, train it, score with it.",
-)
+memrm = typer.Typer(no_args_is_help=True)
+memrm.command("collect")(collect.collect_command)
+memrm.command("train")(train.train_command)
+memrm.command("score")(rows.score_command)
+memrm.command("eval")(quality.eval_command)
+memrm.command("export")(rows.export_command)
+about = "A reward model of memory writes: collect what it learns from, train it, score with it."
+app.add_typer(memrm, name="memrm", help=about)
 
 
 def main() -> None:
@@ -54,26 +60,24 @@ def main() -> None:
             warnings.filterwarnings("always", category=RetiredField)
             warnings.showwarning = _remark_or(warnings.showwarning)
             app()
-    except EndpointSilent as error:
-        _explain(str(error), code=TRY_LATER)
-    except MnemotuneError as error:
-        _explain(str(error))
-    except OSError as error:
-        if error.filename is None:
+    except (MnemotuneError, OSError) as error:
+        if isinstance(error, OSError) and error.filename is None:
             raise
-        _explain(f"{error.filename}: {error.strerror}")
+        message = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        Console(stderr=True).print(f"[red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
+        sys.exit(TRY_LATER if isinstance(error, EndpointSilent) else 1)
 
 
 def _remark_or(otherwise: Callable[..., None]) -> Callable[..., None]:
-    """Return what shows a field of an older version as a remark, any other warning as Python does, and each once."""
-    shown: set[str] = set()
+    """Return what shows a field of an older version as a remark, each once, and any other warning as Python does."""
+
+    @cache
+    def remark(text: str) -> None:
+        say(Console(stderr=True), text, style="yellow")
 
     def show(message: Warning | str, *details: Any, **more: Any) -> None:
-        if str(message) in shown:
-            return
-        shown.add(str(message))
         if isinstance(message, RetiredField):
-            Console(stderr=True).print(escape(str(message)), style="yellow", highlight=False, soft_wrap=True)
+            remark(str(message))
         else:
             otherwise(message, *details, **more)
 
@@ -85,10 +89,5 @@ class _Remarks(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one line, after the time of day."""
-        what = escape(f"{datetime.now():%H:%M:%S} {record.getMessage()}")  # noqa: DTZ005 - the reader's own clock
-        Console(stderr=True).print(what, style="yellow", highlight=False, soft_wrap=True)
-
-
-def _explain(what: str, *, code: int = 1) -> NoReturn:
-    Console(stderr=True).print(f"[red]error:[/] {escape(what)}", highlight=False, soft_wrap=True)
-    sys.exit(code)
+        now = datetime.now()  # noqa: DTZ005 - the reader's own clock
+        say(Console(stderr=True), f"{now:%H:%M:%S} {record.getMessage()}", style="yellow")

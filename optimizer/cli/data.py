@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -15,8 +14,10 @@ from ...data.json_files import write_json
 from ...env.dialogue.generation.generation import GenerationProgress
 from ...policies.lm import Ledger
 from ..config import Config, GenerationConfig
-from ..generate import Delivery, Order, make_users, parts_of
-from .evaluate import settings_of
+from ..generate import Order, make_users, parts_of
+from ..views.table import say
+from . import options
+from .common import print_json, settings_of
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -45,23 +46,23 @@ def generate_command(
     parts: Annotated[
         Path | None, typer.Option("--parts", help="The folder of what is finished; OUT.parts by default.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Make simulated users: from the bundled library, or with a language model, which can be stopped and go on."""
     if model is None and config is None:
         if personas is not None or parts is not None or as_json:
             raise typer.BadParameter("--personas, --parts and --json need --model or --config", param_hint="--model")
-        return _from_library(out, _size(size, users, seed))
+        chosen = _size(size, users, seed)
+        write_json(out, [scenario.model_dump(mode="json") for scenario in chosen.scenarios()])
+        return typer.echo(f"{chosen.users} users written to {out}", err=True)
     if size is not None:
         raise typer.BadParameter("it is made from the library; leave --model and --config out", param_hint="--size")
     order = Order(_settings(config, model, users, seed), out, parts_of(out) if parts is None else parts, personas)
     console = Console(stderr=True)
-    console.print(
+    say(
+        console,
         f"{order.generation.users} users with {order.config.model}: about {order.expected_calls:,} calls when every "
         f"reply is right the first time, {order.most_calls:,} at the very most",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
     )
     with console.status("") as status:
         finished = 0
@@ -76,8 +77,20 @@ def generate_command(
             finished = progress.users
 
         delivery = make_users(order, tell=tell)
-    _show(delivery, as_json=as_json, console=console)
+    values = delivery.as_json()
+    if as_json:
+        print_json(values)
+    for user in delivery.generated.dropped:
+        say(console, f"user {user.user} dropped at {user.stage}: {user.reason}", style="yellow")
+    cost = "not known (set endpoint.prices)" if values["cost_usd"] is None else f"${values['cost_usd']:.2f}"
+    where = f"users written to {values['out']}" if values["users"] else f"users, {values['out']} is not written"
+    say(
+        console,
+        f"{len(values['users'])} of {values['asked']} {where}: {values['calls']:,} calls, "
+        f"{values['cached']:,} of them from the cache; cost: {cost}; {values['wall_s']:.1f} s",
+    )
     if not delivery.complete:
+        say(console, f"the same command tries the dropped users again; what is finished is in {values['parts']}")
         raise typer.Exit(1)
     return None
 
@@ -88,16 +101,9 @@ def _size(name: str | None, users: int | None, seed: int | None) -> Size:
     if name not in SIZES:
         raise typer.BadParameter(f"{name} is none of {', '.join(SIZES)}", param_hint="--size")
     if users is not None or seed is not None:
-        raise typer.BadParameter(
-            "it has users and a seed of its own; leave --users and --seed out", param_hint="--size"
-        )
+        reason = "it has users and a seed of its own; leave --users and --seed out"
+        raise typer.BadParameter(reason, param_hint="--size")
     return SIZES[name]
-
-
-def _from_library(out: Path, size: Size) -> None:
-    rows = [scenario.model_dump(mode="json") for scenario in size.scenarios()]
-    write_json(out, rows)
-    typer.echo(f"{size.users} users written to {out}", err=True)
 
 
 def _settings(config: Path | None, model: str | None, users: int | None, seed: int | None) -> Config:
@@ -106,27 +112,6 @@ def _settings(config: Path | None, model: str | None, users: int | None, seed: i
     section = settings.generation or GenerationConfig()
     changed = section.model_copy(update={name: value for name, value in given.items() if value is not None})
     return settings.model_copy(update={"generation": changed})
-
-
-def _show(delivery: Delivery, *, as_json: bool, console: Console) -> None:
-    values: dict[str, Any] = delivery.as_json()
-    if as_json:
-        typer.echo(json.dumps(values, ensure_ascii=False))
-    for user in delivery.generated.dropped:
-        console.print(
-            f"user {user.user} dropped at {user.stage}: {user.reason}", style="yellow", highlight=False, markup=False
-        )
-    cost = "not known (set endpoint.prices)" if values["cost_usd"] is None else f"${values['cost_usd']:.2f}"
-    where = f"users written to {values['out']}" if values["users"] else f"users, {values['out']} is not written"
-    typer.echo(
-        f"{len(values['users'])} of {values['asked']} {where}: {values['calls']:,} calls, "
-        f"{values['cached']:,} of them from the cache; cost: {cost}; {values['wall_s']:.1f} s",
-        err=True,
-    )
-    if delivery.generated.dropped:
-        typer.echo(
-            f"the same command tries the dropped users again; what is finished is in {values['parts']}", err=True
-        )
 
 
 @app.command("check")

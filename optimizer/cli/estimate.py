@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from pathlib import Path
 from typing import Annotated
@@ -17,15 +16,17 @@ from ...policies.files import WINDOW, load_policy
 from ...policies.lm import Budget, Limits
 from ..config import Config, load_config
 from ..models import open_models, priced, track_of
+from . import options
+from .common import print_json, run_with
 
 
 def estimate_command(
     config: Annotated[Path, typer.Argument(help="A config, for example configs/quickstart.yaml.")],
-    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, dots in the key.")] = None,
+    settings: options.Set = None,
     ask: Annotated[
         bool, typer.Option("--ask", help="Ask the config's own model how much each preset shows: this spends calls.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Say what `evolve` will spend, before it spends anything."""
     from ..search.allowance import splits_of  # imported late: Optuna takes a while that other commands do not need
@@ -34,31 +35,24 @@ def estimate_command(
     from ..views.estimate import show_context_use, show_estimate
 
     chosen = priced(load_config(config, overrides=settings or []))
-    splits = splits_of(chosen)
+    splits, track, model = splits_of(chosen), track_of(chosen), chosen.model if ask else "embedded"
     console = Console(stderr=True)
-    with console.status(f"playing a few policies on one train {track_of(chosen).noun} with the embedded model"):
+    with console.status(f"playing a few policies on one train {track.noun} with the embedded model"):
         spending = estimate(chosen, splits, asyncio.run(rehearse(chosen, splits, clock=time.process_time)))
-    model, track = chosen.model if ask else "embedded", track_of(chosen)
     with console.status(f"asking {model} how much each preset shows"):
-        uses, calls = asyncio.run(_context_uses(chosen, splits.train[0].tasks[0], ask=ask))
+        uses, calls = _context_uses(chosen, splits.train[0].tasks[0], ask=ask)
     played = f"the first {STAGES_WITH_ASK} {track.stage_noun}s of one" if ask else "one"
     source = f"{played} train {track.noun}" + (f", {calls:,} calls" if ask else "")
     if as_json:
         tokens = {name: {"mean": round(use.mean_tokens, 1), "most": use.most_tokens} for name, use in uses.items()}
-        values = {
-            "config": str(config),
-            "model": chosen.model,
-            **spending.as_json(),
-            "context_use": tokens,
-            "context_use_model": model,
-        }
-        typer.echo(json.dumps(values, ensure_ascii=False))
+        values = {"config": str(config), "model": chosen.model, **spending.as_json()}
+        print_json({**values, "context_use": tokens, "context_use_model": model})
     else:
         show_estimate(spending, chosen, Console())
         show_context_use(uses, chosen, Console(), model=model, source=source)
 
 
-async def _context_uses(config: Config, task: Task, *, ask: bool) -> tuple[dict[str, ContextUse], int]:
+def _context_uses(config: Config, task: Task, *, ask: bool) -> tuple[dict[str, ContextUse], int]:
     """Return what each policy shows, and the calls that this took of a model that was to be asked."""
     from ..search.rehearsal import STAGES_WITH_ASK, context_use_of, free_cast
     from ..search.sealed import SEED
@@ -66,11 +60,8 @@ async def _context_uses(config: Config, task: Task, *, ask: bool) -> tuple[dict[
     presets = {name: load_policy(name, templates=config.templates) for name in (WINDOW, "rag", "awe", "awi")}
     policies, track = presets | config.compared | {SEED: config.seed_policy}, track_of(config)
     if not ask:
-        return await context_use_of(policies, track, task, free_cast(config)), 0
+        return asyncio.run(context_use_of(policies, track, task, free_cast(config))), 0
     with open_models(config, folder=None) as models:
         metered = models.within(Budget(Limits(**config.search.budget.model_dump())))
-        try:
-            uses = await context_use_of(policies, track, task, metered.cast, stages=STAGES_WITH_ASK)
-            return uses, metered.ledger.total.calls
-        finally:
-            await models.aclose()
+        work = context_use_of(policies, track, task, metered.cast, stages=STAGES_WITH_ASK)
+        return run_with(models, work), metered.ledger.total.calls

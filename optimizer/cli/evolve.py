@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import sys
@@ -18,7 +17,9 @@ from ...policies.lm import EndpointDown
 from ...policies.lm.providers import model_named
 from ..config import ConfigError, default_uri, load_config
 from ..search.sealed import SEED
-from ..views.table import bound_notes, score_table, unscored_note, with_interval
+from ..views.table import bound_notes, say, score_table, unscored_note, with_interval
+from . import options
+from .common import print_json
 
 if TYPE_CHECKING:
     from ..search.outcome import Outcome
@@ -26,17 +27,15 @@ if TYPE_CHECKING:
 
 def evolve_command(
     config: Annotated[Path | None, typer.Argument(help="A config, for example configs/quickstart.yaml.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, dots in the key.")] = None,
+    settings: options.Set = None,
     seed: Annotated[int | None, typer.Option("--seed", help="The search's seed.")] = None,
     objective: Annotated[
         str | None,
-        typer.Option(
-            "--objective", help="What to be best in: score, score-per-token, score-per-dollar or score-per-call."
-        ),
+        typer.Option(help="What to be best in: score, score-per-token, score-per-dollar or score-per-call."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The run folder; else the next free one in runs/.")] = None,
     resumed: Annotated[Path | None, typer.Option("--resume", help="Go on with the run in this folder.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Evolve a memory policy, and score it on users that the search never saw."""
     from ..search.run import evolve, resume  # imported late: Optuna takes a while that other commands do not need
@@ -52,7 +51,7 @@ def evolve_command(
         else:
             outcome = evolve(load_config(config, overrides=overrides), folder, listeners=listeners_at(console))
     except KeyboardInterrupt:
-        console.print(f"stopped; {_how_to_go_on(folder)}", highlight=False, soft_wrap=True)
+        say(console, f"stopped; {_how_to_go_on(folder)}")
         raise typer.Exit(130) from None
     except EndpointDown as error:
         raise type(error)(f"{error}\nThe run is kept as it is: {_how_to_go_on(folder)}") from None
@@ -61,7 +60,7 @@ def evolve_command(
             with suppress(OSError):  # a folder with something in it stays
                 folder.rmdir()
     if as_json:
-        typer.echo(json.dumps(outcome.as_json(), ensure_ascii=False))
+        print_json(outcome.as_json())
     else:
         show(outcome)
     if outcome.test.problem:
@@ -110,24 +109,21 @@ def show(outcome: Outcome) -> None:
         gain, reworded = (outcome.test.difference_from(other, reworded=way) for way in (False, True))
         if not math.isnan(gain.mean):
             also = "" if math.isnan(reworded.mean) else f"; reworded {with_interval(reworded)}"
-            difference = f"evolved - {label}: {with_interval(gain)}, paired by {noun}{also}"
-            console.print(difference, highlight=False, markup=False, soft_wrap=True)
+            say(console, f"evolved - {label}: {with_interval(gain)}, paired by {noun}{also}")
     if outcome.study.trials and outcome.study.best.number == 0:
-        console.print("No candidate was accepted: the best policy is the seed policy.", style="yellow")
-    remarks = unscored_note(outcome.test.rows, stage_noun=outcome.track.stage_noun)
-    for note in [*remarks, *bound_notes(outcome.at_bounds, context_tokens=outcome.config.context_tokens)]:
-        console.print(note, style="yellow", highlight=False, markup=False)
+        say(console, "No candidate was accepted: the best policy is the seed policy.", style="yellow")
+    say(console, *unscored_note(outcome.test.rows, stage_noun=outcome.track.stage_noun), style="yellow")
+    say(console, *bound_notes(outcome.at_bounds, context_tokens=outcome.config.context_tokens), style="yellow")
     if outcome.test.problem:
         budget = "" if len(outcome.test.rows) > len(outcome.test.closed) else ", with --set search.budget... raised"
-        more = f"{_how_to_go_on(outcome.folder)}{budget}"
-        console.print(f"{outcome.test.problem}; {more}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"{outcome.test.problem}; {_how_to_go_on(outcome.folder)}{budget}", style="yellow")
     if model_named(outcome.config.model).stand_in:
-        note = f"Scores are the {outcome.config.model} model's: they compare policies, not real language models."
-        console.print(note, style="dim", soft_wrap=True)
+        model = outcome.config.model
+        say(console, f"Scores are the {model} model's: they compare policies, not real language models.", style="dim")
     folder, uri = outcome.folder, outcome.tracking_uri
     places = {"run": folder, "policy": folder / "best_policy.yaml", "report": folder / "report.html"}
     for name, place in (places | ({} if uri is None else {"MLflow": _ui_command(uri)})).items():
-        console.print(f"{name:<7} {place}", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"{name:<7} {place}")
 
 
 def _ui_command(uri: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
@@ -14,13 +13,15 @@ from ...data.dialogue.load import load_scenarios
 from ...env import Evaluation, Summary
 from ...env.dialogue.interchange import find_runs, find_upper_bound, policy_of_run, read_results
 from ...env.dialogue.record import PeriodRecord
-from ..views.table import people, score_table
+from ..views.table import people, say, score_table
+from . import options
+from .common import print_json
 
 
 def results_command(
     folder: Annotated[Path, typer.Argument(help="A folder with runs of AMemGym's, or exported ones, at any depth.")],
     data: Annotated[str, typer.Option("--data", help="The data.json that they ran on.")] = "base",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show the scores of AMemGym's own runs, worked out as its paper does."""
     scenarios = load_scenarios(data)
@@ -30,14 +31,11 @@ def results_command(
     }
     rows = {name: Summary.of(evaluation, name=name) for name, evaluation in evaluations.items()}
     if as_json:
-        runs = {name: row.as_json() for name, row in rows.items()}
-        typer.echo(json.dumps({"data": data, "runs": runs}, ensure_ascii=False))
+        print_json({"data": data, "runs": {name: row.as_json() for name, row in rows.items()}})
     else:
         groups = max(row.groups for row in rows.values())
         Console().print(score_table(rows, title=f"{people(groups, 'user')}, scored as AMemGym does"))
-    console = Console(stderr=True)
-    for line in _remarks(evaluations, len(scenarios)):
-        console.print(line, style="yellow", highlight=False, markup=False)
+    say(Console(stderr=True), *_remarks(evaluations, len(scenarios)), style="yellow")
 
 
 def _remarks(evaluations: Mapping[str, Evaluation], users: int) -> Iterator[str]:

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.table import Table
-from rich.text import Text
 
 from ...data.json_files import write_json
 from ..search.ablation import COLUMNS, Variant
 from .plots import variants_plot
-from .table import count, number, signed, with_interval
+from .table import count, markdown_lines, number, plain_table, signed, with_interval
 
 NARROW = ("score", "over\nwindow", "difference", "tried", "acc.", "periods", "calls", "s")
 """``COLUMNS`` for a terminal of 80 columns; a track has its own name for periods."""
@@ -32,28 +30,20 @@ def write_comparison(
 
 def markdown(variants: Sequence[Variant], *, stage_noun: str = "period") -> str:
     """Return the comparison as a Markdown table."""
-    lines = [f"| variant | {' | '.join(_named(COLUMNS, stage_noun))} |", "|---" * (1 + len(COLUMNS)) + "|"]
-    rows = [
-        [variant.name, with_interval(variant.score), with_interval(variant.over_window), *_cells(variant)]
-        for variant in variants
-    ]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join(lines) + "\n"
+    rows = ([v.name, with_interval(v.score), with_interval(v.over_window), *_cells(v)] for v in variants)
+    return "\n".join([*markdown_lines(_named("variant", *COLUMNS, stage_noun=stage_noun), rows), ""])
 
 
 def comparison_table(variants: Sequence[Variant], *, title: str, stage_noun: str = "period") -> Table:
     """Return the comparison as a terminal's table."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
-    table.add_column("variant")
-    for column in _named(NARROW, stage_noun):
-        table.add_column(column, justify="left" if column == "difference" else "right", no_wrap=True)
-    for variant in variants:
-        cells = variant.name, number(variant.score.mean), signed(variant.over_window.mean), *_cells(variant)
-        table.add_row(*map(Text, cells), style="bold" if variant.difference is None else None)
+    rows = ([v.name, number(v.score.mean), signed(v.over_window.mean), *_cells(v)] for v in variants)
+    columns, first = _named("variant", *NARROW, stage_noun=stage_noun), variants[0].name
+    table = plain_table(columns, rows, left=["difference"], bold=first, title=title, padding=0)
+    table.columns[0].no_wrap = False
     return table
 
 
-def _named(columns: Sequence[str], stage_noun: str) -> list[str]:
+def _named(*columns: str, stage_noun: str) -> list[str]:
     return [f"{stage_noun}s" if column == "periods" else column for column in columns]
 
 

@@ -14,6 +14,8 @@ from ..search.listener import Listener, Standing
 from ..search.outcome import Outcome
 from ..study import Trial
 
+COLUMNS = "{:>5}  {:<8}  {:>6}  {:<26}  {}"
+
 
 class Progress(Listener):
     """Shows spend, the best policy so far and the time left."""
@@ -37,9 +39,7 @@ class Progress(Listener):
         """Stop showing."""
         self._live.stop()
 
-    def abort(self) -> None:
-        """Stop showing."""
-        self._live.stop()
+    abort = finish
 
     def stand(self, standing: Standing) -> None:
         """Show where the run stands; another budget begins another phase, with a speed of its own."""
@@ -57,13 +57,13 @@ class Progress(Listener):
         """Say what became of a candidate, under a heading."""
         if not self._headed:
             self._headed = True
-            self._print(Text(_columns("trial", "", "train", "policy", "why"), style="dim"))
+            self._print(Text(COLUMNS.format("trial", "", "train", "policy", "why"), style="dim"))
         verdict = "accepted" if trial.accepted else "dropped"
         lost = trial.series and not trial.finished_race
         score = "lost" if lost else "-" if math.isnan(trial.score) else f"{trial.score:.3f}"
         label = trial.policy.label if trial.policy else "not valid"
         style = "green" if trial.accepted else ""
-        self._print(Text(_columns(str(trial.number), verdict, score, label, trial.reason), style=style))
+        self._print(Text(COLUMNS.format(trial.number, verdict, score, label, trial.reason), style=style))
 
     def say(self, text: str) -> None:
         """Print one line."""
@@ -97,10 +97,6 @@ class Progress(Listener):
         if done <= 0 or elapsed <= 0 or standing.calls_ahead <= 0:
             return "-"
         return clock_text(standing.calls_ahead * elapsed / done)
-
-
-def _columns(number: str, verdict: str, score: str, label: str, why: str) -> str:
-    return f"{number:>5}  {verdict:<8}  {score:>6}  {label:<26}  {why}"
 
 
 def clock_text(seconds: float) -> str:

@@ -1,11 +1,13 @@
-"""The table that evaluations are shown in."""
+"""How evaluations are shown: tables, and the words and numbers in them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +26,41 @@ LONGEST_NAME = 20
 """Characters of a name that leave the figures their room in 80 columns."""
 OPTIONAL_WIDTH = 6
 """Characters that each optional column takes from the names."""
+
+
+def say(console: Console, *lines: str, style: str = "") -> None:
+    """Print lines as they are: nothing in them is markup, and long lines stay whole."""
+    for line in lines:
+        console.print(Text(line, style=style), soft_wrap=True)
+
+
+def plain_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    left: Collection[str] = (),
+    bold: str | None = None,
+    **look: Any,
+) -> Table:
+    """Return a terminal's table; the first column and those in ``left`` start at the left.
+
+    The row whose first cell is ``bold`` stands out; ``look`` is what Rich's tables take besides.
+    """
+    look = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0), "title_justify": "left", "title_style": "bold", **look}
+    table = Table(**look)
+    for column in columns:
+        table.add_column(column, justify="left" if column in {columns[0], *left} else "right", no_wrap=True)
+    for cells in rows:
+        table.add_row(*map(Text, cells), style="bold" if cells[0] == bold else None)
+    return table
+
+
+def markdown_lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a Markdown table, each row as it comes."""
+    yield f"| {' | '.join(columns)} |"
+    yield "|" + "---|" * len(columns)
+    for cells in rows:
+        yield f"| {' | '.join(cells)} |"
 
 
 def score_table(rows: Rows, *, title: str) -> Table:
@@ -49,14 +86,9 @@ def score_table(rows: Rows, *, title: str) -> Table:
     shown = {head: column for head, column in columns.items() if head not in optional or set(column) != {"-"}}
     longest = LONGEST_NAME - OPTIONAL_WIDTH * len(optional & shown.keys())
     shown["policy"] = [short(name, longest) for name in rows]
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0, show_edge=False
-    )
-    for head in shown:
-        table.add_column(head, justify="left" if head in {"policy", "memory score"} else "right", no_wrap=True)
-    for name, cells in zip(rows, zip(*shown.values(), strict=True), strict=True):
-        table.add_row(*map(Text, cells), style="bold" if name == EVOLVED else None)
-    return table
+    cells = zip(*shown.values(), strict=True)
+    look = {"title": title, "padding": 0, "show_edge": False}
+    return plain_table([*shown], [*cells], left=["memory score"], bold=EVOLVED, **look)
 
 
 def heading(groups: int, noun: str, *, model: str, context_tokens: int | None) -> str:

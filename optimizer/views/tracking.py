@@ -42,13 +42,12 @@ class Tracker(Listener):
     A run without tracking is not shown, and MLflow is not even imported.
     """
 
-    def __init__(self, *, tell: Callable[[str], None], clock: Callable[[], float] = time.time) -> None:
-        """Open nothing yet; ``clock`` is in seconds since 1970.
+    def __init__(self, *, tell: Callable[[str], None]) -> None:
+        """Open nothing yet.
 
         A failure of MLflow never ends a run that has begun: ``tell`` hears when the view falls behind.
         """
         self._tell = tell
-        self._clock = clock
         self._shown: set[int] = set()
         self._ended: int | None = None
         self._writes = False
@@ -57,8 +56,8 @@ class Tracker(Listener):
         """Raise ConfigError when the config's server does not answer; files are not looked at."""
         uri = None if config.tracking is None else config.tracking.uri
         if uri is not None and uri.startswith("http"):
-            with _using(uri):
-                _client(uri).search_experiments(max_results=1)
+            with _opened(uri) as client:
+                client.search_experiments(max_results=1)
 
     def begin(self, outcome: Outcome) -> None:
         """Open the parent run, or find it again, and add the trials it lacks.
@@ -69,8 +68,7 @@ class Tracker(Listener):
         if tracking is None or uri is None:
             return
         self.outcome = outcome
-        with _using(uri), _alone_at(uri):
-            self._client = _client(uri)
+        with _opened(uri) as self._client:
             self._experiment = _experiment_at(uri, tracking.experiment, self._client)
             self._parent = self._find_parent()
             for run in self._search(f"tags.`{PARENT_TAG}` = '{self._parent}'"):
@@ -92,7 +90,7 @@ class Tracker(Listener):
 
     def abort(self) -> None:
         """Say that the run was stopped; it can go on."""
-        self._write(lambda: self._client.set_terminated(self._parent, status="KILLED", end_time=self._now()))
+        self._write(lambda: self._client.set_terminated(self._parent, status="KILLED"))
 
     def _write(self, write: Callable[[], None]) -> None:
         if not self._writes:
@@ -116,14 +114,14 @@ class Tracker(Listener):
             NOTE_TAG: f"**{trial.change}**\n\n{trial.reason}",
         }
         name = f"{trial.number:03d} {label}"
-        run = self._client.create_run(self._experiment, tags=tags, run_name=name, start_time=self._now())
-        child = run.info.run_id
-        _log(self._client, child, self._now(), metrics=_metrics(trial), params=_params(trial))
+        child = self._client.create_run(self._experiment, tags=tags, run_name=name).info.run_id
+        params = {"generation": trial.generation, "parent": "-" if trial.parent is None else trial.parent}
+        params |= {} if trial.policy is None else policy_params(trial.policy)
+        _log(self._client, child, metrics=_metrics(trial), params=params)
         if trial.policy is not None:
             self._client.log_text(child, dump_policy(trial.policy), "policy.yaml")
-        status = "FINISHED" if trial.decided_at != "check" else "FAILED"
-        self._client.set_terminated(child, status=status, end_time=self._now())
-        _log(self._client, self._parent, self._now(), metrics=self._curves(trial), step=trial.number)
+        self._client.set_terminated(child, status="FINISHED" if trial.decided_at != "check" else "FAILED")
+        _log(self._client, self._parent, metrics=self._curves(trial), step=trial.number)
         self._client.set_tag(child, TRIAL_TAG, str(trial.number))  # last: a child without it was not finished
         self._shown.add(trial.number)
 
@@ -137,12 +135,12 @@ class Tracker(Listener):
         scores |= {"test/gain": gain.mean, "test/gain_low": gain.low, "test/gain_high": gain.high}
         known = self._client.get_run(self._parent).data.metrics
         new = {name: score for name, score in scores.items() if known.get(name) != score}
-        _log(self._client, self._parent, self._now(), metrics=new)
+        _log(self._client, self._parent, metrics=new)
         for file in FILES:
             if (self.outcome.folder / file).is_file():
                 self._client.log_artifact(self._parent, str(self.outcome.folder / file))
         status = "FINISHED" if self.outcome.test.done else "KILLED"
-        self._client.set_terminated(self._parent, status=status, end_time=self._ended or self._now())
+        self._client.set_terminated(self._parent, status=status, end_time=self._ended)
 
     def _find_parent(self) -> str:
         study = self.outcome.study.identity
@@ -154,8 +152,7 @@ class Tracker(Listener):
             return str(info.run_id)
         config = self.outcome.config
         tags = {STUDY_TAG: study, NOTE_TAG: f"Evolution of a memory policy in `{self.outcome.folder}`"}
-        name = self.outcome.folder.name
-        run = self._client.create_run(self._experiment, tags=tags, run_name=name, start_time=self._now())
+        run = self._client.create_run(self._experiment, tags=tags, run_name=self.outcome.folder.name)
         run_id = str(run.info.run_id)
         params = {
             "data": config.data,
@@ -164,7 +161,7 @@ class Tracker(Listener):
             **{f"users.{split}": getattr(config.splits, split) for split in ("train", "validation", "test")},
             **{name: getattr(config.search, name) for name in ("seed", "generations", "candidates")},
         }
-        _log(self._client, run_id, self._now(), params=params)
+        _log(self._client, run_id, params=params)
         return run_id
 
     def _search(self, query: str) -> list[Any]:
@@ -181,50 +178,40 @@ class Tracker(Listener):
             "screen/rank_correlation": rank_correlation(trials),
         }
 
-    def _now(self) -> int:
-        return int(self._clock() * 1000)
-
 
 @contextmanager
 def logged_run(
-    uri: str, *, experiment: str, name: str, params: Mapping[str, Any], clock: Callable[[], float] = time.time
+    uri: str, *, experiment: str, name: str, params: Mapping[str, Any]
 ) -> Iterator[Callable[[Mapping[str, float], int], None]]:
     """Open a run in MLflow and yield a function that logs figures at a step; the run fails if the block does.
 
     Figures that are NaN are left out. Raises ConfigError when the store cannot be used.
     """
-
-    def now() -> int:
-        return int(clock() * 1000)
-
     with _quiet():
-        with _using(uri):
-            with _alone_at(uri):
-                client = _client(uri)
-                place = _experiment_at(uri, experiment, client)
-                run = client.create_run(place, run_name=name, start_time=now()).info.run_id
-            _log(client, run, now(), params=params)
+        with _opened(uri) as client:
+            run = client.create_run(_experiment_at(uri, experiment, client), run_name=name).info.run_id
+            _log(client, run, params=params)
         try:
-            yield lambda figures, step: _log(client, run, now(), metrics=figures, step=step)
+            yield lambda figures, step: _log(client, run, metrics=figures, step=step)
         except BaseException:
-            client.set_terminated(run, status="FAILED", end_time=now())
+            client.set_terminated(run, status="FAILED")
             raise
-        client.set_terminated(run, status="FINISHED", end_time=now())
+        client.set_terminated(run, status="FINISHED")
 
 
 def _log(
     client: MlflowClient,
     run_id: str,
-    now: int,
     *,
     metrics: Mapping[str, float | None] = MappingProxyType({}),
     params: Mapping[str, Any] = MappingProxyType({}),
     step: int = 0,
 ) -> None:
-    """Log figures, but for those that are not known, and parameters; ``now`` is in milliseconds since 1970."""
+    """Log figures, but for those that are not known, and parameters."""
     from mlflow.entities import Metric, Param
 
     known = {name: value for name, value in metrics.items() if value is not None and not math.isnan(value)}
+    now = int(time.time() * 1000)
     client.log_batch(
         run_id,
         metrics=[Metric(name, value, now, step) for name, value in known.items()],
@@ -242,31 +229,31 @@ def _experiment_at(uri: str, name: str, client: MlflowClient) -> str:
     return str(client.create_experiment(name, artifact_location=place))
 
 
-def _client(uri: str) -> MlflowClient:
-    _stay_local()
-    from mlflow import MlflowClient  # imported late: a second that most commands do not need
+@contextmanager
+def _opened(uri: str) -> Iterator[MlflowClient]:
+    """Yield a client of a store, and keep MLflow quiet. Raises ConfigError when the store cannot be used.
 
-    # MLflow's own patience with a server that does not answer is minutes.
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
-    return MlflowClient(tracking_uri=uri)
+    Other runs wait: two that make the same new database, or the same experiment, break each other.
+    """
+    database = Path(uri.removeprefix("sqlite:///"))
+    local = uri.startswith("sqlite:///")
+    try:
+        with _quiet(), FileLock(database.with_name(f".{database.name}.lock")) if local else nullcontext():
+            from mlflow import MlflowClient  # imported late: a second that most commands do not need
+
+            # MLflow's own patience with a server that does not answer is minutes.
+            os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+            os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+            yield MlflowClient(tracking_uri=uri)
+    except Exception as error:
+        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ConfigError(f"tracking.uri: MLflow cannot use {uri}: {first_line}") from error
 
 
 def _stay_local() -> None:
     """Keep MLflow from asking the internet for anything; without a network some of that hangs."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-
-
-@contextmanager
-def _using(uri: str) -> Iterator[None]:
-    """Keep MLflow quiet. Raises ConfigError when its store cannot be used."""
-    try:
-        with _quiet():
-            yield
-    except Exception as error:
-        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ConfigError(f"tracking.uri: MLflow cannot use {uri}: {first_line}") from error
 
 
 def serve(uri: str, *, host: str, port: int) -> NoReturn:
@@ -295,25 +282,11 @@ def _metrics(trial: Trial) -> dict[str, float | None]:
     }
 
 
-def _params(trial: Trial) -> dict[str, Any]:
-    """Return a trial's origin, and its policy's numbers and structure under the same names for every trial."""
-    origin = {"generation": trial.generation, "parent": "-" if trial.parent is None else trial.parent}
-    return origin if trial.policy is None else origin | policy_params(trial.policy)
-
-
 def policy_params(policy: MemoryPolicy) -> dict[str, Any]:
     """Return a policy's numbers and structure by path, and its key; what it does not use is left out."""
     values = policy.values
     params = {knob.path: values.get(knob.path, knob.default) for knob in every_knob() if not knob.slot}
     return {path: value for path, value in params.items() if value is not None} | {"key": policy.key}
-
-
-@contextmanager
-def _alone_at(uri: str) -> Iterator[None]:
-    """Keep other runs waiting: two that make the same new database, or the same experiment, break each other."""
-    database = Path(uri.removeprefix("sqlite:///"))
-    with FileLock(database.with_name(f".{database.name}.lock")) if uri.startswith("sqlite:///") else nullcontext():
-        yield
 
 
 @contextmanager

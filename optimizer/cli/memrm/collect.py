@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,17 +11,16 @@ from rich.console import Console
 
 from .... import __version__
 from ....data.json_files import write_json
-from ....data.task import Task
-from ....env import Track
 from ....env.memrm.collection.collect import CollectedEpisode, collect
 from ....env.memrm.collection.datacard import data_card
 from ....env.memrm.rows.retrievals import retrievals_file
 from ....env.memrm.rows.row import write_rows
 from ....env.memrm.rows.splits import data_card_file, hold_out
-from ....policies.policy import MemoryPolicy
-from ...models import Models, open_models, track_of
+from ...models import open_models, track_of
 from ...search.cores import collect_on, processes_to_collect
-from ..evaluate import ModelOption, TrackOption, load_tasks, settings_of
+from ...views.table import say
+from .. import options
+from ..common import load_tasks, print_json, run_with, settings_of
 
 if TYPE_CHECKING:
     from ...proposers.population import Member
@@ -40,16 +37,16 @@ def collect_command(
         Path, typer.Option("--out", help="The JSONL file to write; OUT.card.json and OUT.shown.jsonl come beside it.")
     ],
     more: Annotated[list[str] | None, typer.Argument(help="Further policies.", show_default=False)] = None,
-    data: Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")] = "base",
+    data: options.Data = "base",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Draws policies, writes and splits.")] = 0,
     writes: Annotated[
         int | None, typer.Option("--writes", min=1, help="Most writes of an episode to label; all by default.")
     ] = None,
     each: Annotated[int | None, typer.Option("--each", min=1, help="Policies for each task; all by default.")] = None,
-    track: TrackOption = None,
-    model: ModelOption = None,
-    config: Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")] = None,
-    users: Annotated[str | None, typer.Option("--users", help="Only these groups: ID,ID,...")] = None,
+    track: options.Track = None,
+    model: options.Model = None,
+    config: options.Config = None,
+    users: options.Users = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the data card on standard output.")] = False,
 ) -> None:
     """Label the memory writes of many policies: does a write lose a fact that a check needs."""
@@ -60,7 +57,10 @@ def collect_command(
     members = population(all_names, seed=seed, templates=settings.templates)
     kind = track_of(settings)
     tasks = load_tasks(kind, data, users)
-    _check_place(out)
+    if out.is_dir():
+        example = out / "rows.jsonl"
+        raise typer.BadParameter(f"{out} is a folder; name a file in it, for example {example}", param_hint="--out")
+    out.parent.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     hands = dealt(members, [task.id for task in tasks], each=each, seed=seed)
     policies = {task: {member.policy.key: member.policy for member in hand} for task, hand in hands.items()}
@@ -76,7 +76,15 @@ def collect_command(
         if processes > 1:
             episodes = collect_on(processes, kind, models.cast, policies, tasks, seed=seed, writes=writes, done=done)
         else:
-            episodes = asyncio.run(_collect(kind, models, policies, tasks, seed, writes, done))
+
+            async def collect_here() -> list[CollectedEpisode]:
+                collected: list[CollectedEpisode] = []
+                for task in tasks:
+                    collected += await collect(kind, task, policies[task.id], models.cast, seed=seed, writes=writes)
+                    done(collected)
+                return collected
+
+            episodes = run_with(models, collect_here())
     rows = [row for episode in episodes for row in episode.rows]
     splits = hold_out(
         groups=(task.group for task in tasks),
@@ -86,60 +94,31 @@ def collect_command(
     )
     digest = write_rows(out, rows)
     write_rows(retrievals_file(out), (episode.retrievals for episode in episodes if episode.retrievals is not None))
-    options = {
+    given = {
         "track": kind.name, "data": data, "users": users, "policies": all_names, "seed": seed, "writes": writes,
         "each": each, "model": settings.model, "version": __version__,
     }  # fmt: skip
     kinds = {m.policy.key: (m.name, " ".join(filter(None, [m.origin, m.prompt])), m.policy) for m in members}
-    card = data_card(episodes, kinds, splits, settings=options, digest=digest)
+    card = data_card(episodes, kinds, splits, settings=given, digest=digest)
     write_json(data_card_file(out), card)
     if as_json:
-        typer.echo(json.dumps(card, ensure_ascii=False))
+        print_json(card)
     _show(card, members, out, console)
     if len(card["failures"]) == len(episodes):
         raise typer.Exit(1)
 
 
-def _check_place(out: Path) -> None:
-    """Say before any call that the rows cannot be written where they are to go."""
-    if out.is_dir():
-        raise typer.BadParameter(
-            f"{out} is a folder; name a file in it, for example {out / 'rows.jsonl'}", param_hint="--out"
-        )
-    out.parent.mkdir(parents=True, exist_ok=True)
-
-
-async def _collect(
-    track: Track,
-    models: Models,
-    policies: Mapping[str, Mapping[str, MemoryPolicy]],
-    tasks: Sequence[Task],
-    seed: int,
-    writes: int | None,
-    done: Callable[[Sequence[CollectedEpisode]], None],
-) -> list[CollectedEpisode]:
-    episodes: list[CollectedEpisode] = []
-    try:
-        for task in tasks:
-            episodes += await collect(track, task, policies[task.id], models.cast, seed=seed, writes=writes)
-            done(episodes)
-        return episodes
-    finally:
-        await models.aclose()
-
-
 def _show(card: Mapping[str, Any], members: Sequence[Member], out: Path, console: Console) -> None:
-    def say(line: str, style: str | None = None) -> None:
-        console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
-
     rows, writes, calls = card["rows"], card["writes"], card["calls"]
     silent = [member.name for member in members if member.policy.write.mode == "none"]
     if silent:
-        say(f"{', '.join(silent)}: writes nothing, so there are no rows", "yellow")
+        say(console, f"{', '.join(silent)}: writes nothing, so there are no rows", style="yellow")
     say(
+        console,
         f"{rows['rows']:,} rows written to {out}: {rows['SAFE']:,} SAFE, {rows['HARMFUL']:,} HARMFUL; "
         f"{writes['undecided']:,} writes left out, where the model wavers; "
-        f"{calls['episodes']:,} calls for episodes, {calls['labels']:,} for labels"
+        f"{calls['episodes']:,} calls for episodes, {calls['labels']:,} for labels",
     )
     for failure in card["failures"]:
-        say(f"task {failure['task']}, policy {failure['policy']} failed: {failure['reason']}", "yellow")
+        reason = f"task {failure['task']}, policy {failure['policy']} failed: {failure['reason']}"
+        say(console, reason, style="yellow")

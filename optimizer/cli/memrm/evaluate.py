@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from ....env.memrm.evaluation.metrics import COVERED, Floats, Labels
 from ....env.memrm.evaluation.quality import RewardQuality, harmful_rows, quality_on_memgym, quality_on_rows
@@ -23,6 +21,9 @@ from ....env.memrm.model.scoring import MemRM, folder_of, load_memrm
 from ....env.memrm.rows.retrievals import read_retrievals, retrievals_file
 from ....env.memrm.rows.row import RowError, read_rows
 from ....env.memrm.rows.splits import data_card_file, read_splits
+from ...views.table import number, plain_table, say
+from .. import options
+from ..common import print_json
 
 Part = Literal["train", "groups", "policies", "topics"]
 NAMES = {
@@ -50,22 +51,22 @@ def eval_command(
         bool, typer.Option("--rank", help="Also rank the policies of DATA.shown.jsonl, beside their true scores.")
     ] = False,
     plot: Annotated[Path | None, typer.Option("--plot", help="A file for the reliability diagram, SVG.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Judge a reward model on labelled writes: AUROC, calibration, F1, coverage, beside simple baselines."""
     reward = _load(model, base=base, torch=torch)
     ranking = _rank(reward, data, model) if ranked else None
     p_safe, harmful, quality = _evaluate(reward, data, part, threshold)
-    values = {"model": model, "data": str(data), "split": part, "threshold": threshold, **_as_json(quality)}
-    if ranking is not None:
-        values["rank"] = asdict(ranking)
     if plot is not None:
         from ...views.plots import reliability_plot  # imported late: matplotlib takes a while
 
         plot.parent.mkdir(parents=True, exist_ok=True)
         plot.write_text(reliability_plot(p_safe, harmful) + "\n", encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(_plain(values), ensure_ascii=False))
+        given = {"model": model, "data": str(data), "split": part, "threshold": threshold}
+        figures, (best, lead, interval) = asdict(quality), quality.lead
+        figures |= figures.pop("figures") | {"lead": {"over": best, "auroc": lead, "interval": interval}}
+        print_json(_plain(given | figures | ({} if ranking is None else {"rank": asdict(ranking)})))
     else:
         _show(quality, threshold, ranking)
 
@@ -104,13 +105,6 @@ def _evaluate(reward: MemRM, data: Path, part: Part | None, threshold: float) ->
     return p_safe, harmful_rows(rows), quality_on_rows(p_safe, rows, threshold=threshold)
 
 
-def _as_json(quality: RewardQuality) -> dict[str, Any]:
-    values = asdict(quality)
-    figures = values.pop("figures")
-    best, lead, interval = quality.lead
-    return {**values, **figures, "lead": {"over": best, "auroc": lead, "interval": interval}}
-
-
 def _plain(value: Any) -> Any:
     """Return values as JSON has them: rounded, null where they are not known."""
     if isinstance(value, Mapping):
@@ -123,27 +117,19 @@ def _plain(value: Any) -> Any:
 
 
 def _show(quality: RewardQuality, threshold: float, ranking: Ranking | None) -> None:
-    console = Console()
-    table = Table(box=None, pad_edge=False)
-    for name in ("", "figure", "95% interval"):
-        table.add_column(name, justify="left" if not name else "right")
-    for name, title in NAMES.items():
-        row = f"{title} at {threshold:g}" if name == "coverage" else title
-        table.add_row(row, _short(quality.figures[name]), " to ".join(map(_short, quality.intervals[name])))
+    rows: list[tuple[str, float, Sequence[float]]] = [
+        (f"{title} at {threshold:g}" if name == "coverage" else title, quality.figures[name], quality.intervals[name])
+        for name, title in NAMES.items()
+    ]
     best, lead, interval = quality.lead
-    table.add_row(f"AUROC above that of {best}", _short(lead), " to ".join(map(_short, interval)))
-    for name, value in quality.baselines.items():
-        table.add_row(f"AUROC of {name}", _short(value), "")
+    rows.append((f"AUROC above that of {best}", lead, interval))
+    rows += [(f"AUROC of {name}", value, ()) for name, value in quality.baselines.items()]
     if ranking is not None:
-        name = f"rank correlation over {len(ranking.policies)} policies"
-        table.add_row(name, _short(ranking.spearman), " to ".join(map(_short, ranking.interval)))
-    console.print(table)
+        title = f"rank correlation over {len(ranking.policies)} policies"
+        rows.append((title, ranking.spearman, ranking.interval))
+    cells = ((title, number(figure), " to ".join(map(number, interval))) for title, figure, interval in rows)
+    console = Console()
+    console.print(plain_table(("", "figure", "95% interval"), cells, box=None, padding=(0, 1), pad_edge=False))
     unscored = f"; {quality.unscored:,} are not scored" if quality.unscored else ""
-    console.print(
-        f"{quality.n:,} writes of {quality.clusters:,} groups, {quality.harmful:,} of them HARMFUL{unscored}",
-        highlight=False,
-    )
-
-
-def _short(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3f}"
+    writes = f"{quality.n:,} writes of {quality.clusters:,} groups, {quality.harmful:,} of them HARMFUL"
+    say(console, writes + unscored)

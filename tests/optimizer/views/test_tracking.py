@@ -49,22 +49,6 @@ def row(score: float, **by_group: float) -> Summary:
 ROWS = {"native": row(math.nan), "seed": row(0.3, a=0.2, b=0.4), "evolved": row(0.6, a=0.6, b=0.7)}
 
 
-class Time:
-    """A clock in seconds that moves by one with every look."""
-
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        self.now += 1
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Time:
-    return Time()
-
-
 @pytest.fixture
 def outcome(tmp_path: Path, empty_study: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
     """A run without trials, in a folder of runs, seen from elsewhere."""
@@ -103,9 +87,9 @@ def trials(kit: Any) -> list[Any]:
     ]
 
 
-def follow(outcome: Outcome, trials: list[Any], clock: Time) -> Tracker:
+def follow(outcome: Outcome, trials: list[Any]) -> Tracker:
     """Track a search as it goes."""
-    tracker = Tracker(clock=clock, tell=print)
+    tracker = Tracker(tell=print)
     tracker.begin(outcome)
     for trial in trials:
         outcome.study.append(trial)
@@ -153,8 +137,8 @@ class View:
         return mlflow.artifacts.load_text(f"{run.info.artifact_uri}/{name}")
 
 
-def test_the_study_is_the_parent_run_and_each_trial_a_child(outcome: Outcome, trials: list[Any], clock: Time) -> None:
-    finish(outcome, follow(outcome, trials, clock))
+def test_the_study_is_the_parent_run_and_each_trial_a_child(outcome: Outcome, trials: list[Any]) -> None:
+    finish(outcome, follow(outcome, trials))
     view = View(outcome)
     assert view.parent.info.run_name == "mine-001"
     assert view.parent.info.status == "FINISHED"
@@ -166,8 +150,8 @@ def test_the_study_is_the_parent_run_and_each_trial_a_child(outcome: Outcome, tr
     assert [child.data.tags["accepted"] for child in view.children] == ["true", "false", "false", "true"]
 
 
-def test_a_runs_config_and_a_trials_numbers_are_params(outcome: Outcome, trials: list[Any], clock: Time) -> None:
-    follow(outcome, trials, clock)
+def test_a_runs_config_and_a_trials_numbers_are_params(outcome: Outcome, trials: list[Any]) -> None:
+    follow(outcome, trials)
     view = View(outcome)
     params = view.parent.data.params
     assert params["data"] == "base"
@@ -183,8 +167,8 @@ def test_a_runs_config_and_a_trials_numbers_are_params(outcome: Outcome, trials:
     assert view.children[1].data.params == {"generation": "1", "parent": "0"}
 
 
-def test_a_trials_scores_shares_and_spend_are_metrics(outcome: Outcome, trials: list[Any], clock: Time) -> None:
-    follow(outcome, trials, clock)
+def test_a_trials_scores_shares_and_spend_are_metrics(outcome: Outcome, trials: list[Any]) -> None:
+    follow(outcome, trials)
     metrics = View(outcome).children[3].data.metrics
     assert metrics["train_memory_score"] == pytest.approx(0.875)
     assert metrics["validation_memory_score"] == pytest.approx(0.7)
@@ -193,17 +177,15 @@ def test_a_trials_scores_shares_and_spend_are_metrics(outcome: Outcome, trials: 
     assert (metrics["calls"], metrics["tokens"], metrics["cost_usd"]) == (200, 2200, 0)
 
 
-def test_what_a_trial_has_no_score_for_is_left_out(outcome: Outcome, trials: list[Any], clock: Time) -> None:
-    follow(outcome, trials, clock)
+def test_what_a_trial_has_no_score_for_is_left_out(outcome: Outcome, trials: list[Any]) -> None:
+    follow(outcome, trials)
     children = View(outcome).children
     assert "train_memory_score" not in children[1].data.metrics
     assert "validation_memory_score" not in children[2].data.metrics
 
 
-def test_a_trial_tells_its_change_and_its_reason_and_keeps_its_policy(
-    outcome: Outcome, trials: list[Any], clock: Time
-) -> None:
-    follow(outcome, trials, clock)
+def test_a_trial_tells_its_change_and_its_reason_and_keeps_its_policy(outcome: Outcome, trials: list[Any]) -> None:
+    follow(outcome, trials)
     view = View(outcome)
     note = view.children[3].data.tags["mlflow.note.content"]
     assert "asked for more care" in note
@@ -211,8 +193,8 @@ def test_a_trial_tells_its_change_and_its_reason_and_keeps_its_policy(
     assert parse_policy(view.text(view.children[3], "policy.yaml"), where="view") == trials[3].policy
 
 
-def test_the_parents_curves_have_a_point_for_each_trial(outcome: Outcome, trials: list[Any], clock: Time) -> None:
-    follow(outcome, trials, clock)
+def test_the_parents_curves_have_a_point_for_each_trial(outcome: Outcome, trials: list[Any]) -> None:
+    follow(outcome, trials)
     view = View(outcome)
     best = [(0, 0.3), (1, 0.3), (2, 0.3), (3, 0.7)]
     assert view.curve("best/validation_memory_score") == [(step, pytest.approx(value)) for step, value in best]
@@ -220,8 +202,8 @@ def test_the_parents_curves_have_a_point_for_each_trial(outcome: Outcome, trials
     assert [step for step, _ in view.curve("trial/train_memory_score")] == [0, 3], "a lost race has no whole score"
 
 
-def test_the_sealed_test_and_the_runs_files_are_on_the_parent(outcome: Outcome, trials: list[Any], clock: Time) -> None:
-    finish(outcome, follow(outcome, trials, clock))
+def test_the_sealed_test_and_the_runs_files_are_on_the_parent(outcome: Outcome, trials: list[Any]) -> None:
+    finish(outcome, follow(outcome, trials))
     view = View(outcome)
     metrics = view.parent.data.metrics
     assert metrics["test/evolved/memory_score"] == pytest.approx(0.6)
@@ -235,21 +217,17 @@ def test_the_sealed_test_and_the_runs_files_are_on_the_parent(outcome: Outcome, 
     assert kept == {"config.yaml", "best_policy.yaml", "report.html", "result.json"}
 
 
-def test_the_view_is_kept_beside_the_runs_whatever_the_working_folder(
-    outcome: Outcome, trials: list[Any], clock: Time
-) -> None:
-    finish(outcome, follow(outcome, trials, clock))
+def test_the_view_is_kept_beside_the_runs_whatever_the_working_folder(outcome: Outcome, trials: list[Any]) -> None:
+    finish(outcome, follow(outcome, trials))
     runs = outcome.folder.parent
     assert sorted(path.name for path in runs.iterdir()) == [".mlflow.db.lock", "mine-001", "mlartifacts", "mlflow.db"]
     assert list(Path.cwd().iterdir()) == []
 
 
-def test_a_resumed_run_goes_on_under_the_same_parent_invariant_1(
-    outcome: Outcome, trials: list[Any], clock: Time
-) -> None:
-    follow(outcome, trials[:2], clock).abort()
+def test_a_resumed_run_goes_on_under_the_same_parent_invariant_1(outcome: Outcome, trials: list[Any]) -> None:
+    follow(outcome, trials[:2]).abort()
     again = open_run(outcome.folder)
-    finish(again, follow(again, trials[2:], clock))
+    finish(again, follow(again, trials[2:]))
     view = View(outcome)
     assert view.parent.info.status == "FINISHED"
     assert len(view.children) == 4
@@ -257,20 +235,18 @@ def test_a_resumed_run_goes_on_under_the_same_parent_invariant_1(
     assert set(view.points().values()) == {1}
 
 
-def test_a_stopped_run_is_killed_and_a_resumed_one_is_running(outcome: Outcome, trials: list[Any], clock: Time) -> None:
-    follow(outcome, trials[:2], clock).abort()
+def test_a_stopped_run_is_killed_and_a_resumed_one_is_running(outcome: Outcome, trials: list[Any]) -> None:
+    follow(outcome, trials[:2]).abort()
     assert View(outcome).parent.info.status == "KILLED"
-    Tracker(clock=clock, tell=print).begin(open_run(outcome.folder))
+    Tracker(tell=print).begin(open_run(outcome.folder))
     assert View(outcome).parent.info.status == "RUNNING"
 
 
-def test_bringing_a_finished_run_up_to_date_logs_nothing_twice_invariant_1(
-    outcome: Outcome, trials: list[Any], clock: Time
-) -> None:
-    finish(outcome, follow(outcome, trials, clock))
+def test_bringing_a_finished_run_up_to_date_logs_nothing_twice_invariant_1(outcome: Outcome, trials: list[Any]) -> None:
+    finish(outcome, follow(outcome, trials))
     before, end = View(outcome).points(), View(outcome).parent.info.end_time
     for _ in range(2):
-        tracker = Tracker(clock=clock, tell=print)
+        tracker = Tracker(tell=print)
         tracker.begin(open_run(outcome.folder))
         tracker.finish()
     view = View(outcome)
@@ -281,13 +257,11 @@ def test_bringing_a_finished_run_up_to_date_logs_nothing_twice_invariant_1(
     assert view.parent.info.end_time == end, "looking at a run does not prolong it"
 
 
-def test_trials_that_a_killed_run_could_not_show_are_added_invariant_1(
-    outcome: Outcome, trials: list[Any], clock: Time
-) -> None:
-    follow(outcome, trials[:1], clock)
+def test_trials_that_a_killed_run_could_not_show_are_added_invariant_1(outcome: Outcome, trials: list[Any]) -> None:
+    follow(outcome, trials[:1])
     for trial in trials[1:]:
         outcome.study.append(trial)
-    Tracker(clock=clock, tell=print).begin(open_run(outcome.folder))
+    Tracker(tell=print).begin(open_run(outcome.folder))
     view = View(outcome)
     assert len(view.children) == 4
     assert [step for step, _ in view.curve("spent/calls")] == [0, 1, 2, 3]
@@ -302,12 +276,12 @@ def told(view: View) -> Any:
 
 
 def test_a_view_that_is_lost_is_made_again_from_the_study_invariant_2(
-    outcome: Outcome, trials: list[Any], clock: Time, empty_store: Path, tmp_path: Path
+    outcome: Outcome, trials: list[Any], empty_store: Path, tmp_path: Path
 ) -> None:
-    finish(outcome, follow(outcome, trials, clock))
+    finish(outcome, follow(outcome, trials))
     folder = Path(shutil.copytree(outcome.folder, tmp_path / "copies" / outcome.folder.name))
     shutil.copy(empty_store, folder.parent / "mlflow.db")
-    tracker = Tracker(clock=clock, tell=print)
+    tracker = Tracker(tell=print)
     tracker.begin(again := open_run(folder))
     tracker.finish()
     view = View(again)
@@ -317,14 +291,14 @@ def test_a_view_that_is_lost_is_made_again_from_the_study_invariant_2(
 
 
 def test_two_runs_share_an_experiment_and_nothing_else(
-    outcome: Outcome, trials: list[Any], clock: Time, make_storage: Callable[[], str]
+    outcome: Outcome, trials: list[Any], make_storage: Callable[[], str]
 ) -> None:
-    finish(outcome, follow(outcome, trials, clock))
+    finish(outcome, follow(outcome, trials))
     other = outcome.folder.parent / "mine-002"
     other.mkdir()
     shutil.copy(make_storage().removeprefix("sqlite:///"), other / "study.db")
     shutil.copy(outcome.folder / "config.yaml", other / "config.yaml")
-    follow(open_run(other), trials[:1], clock)
+    follow(open_run(other), trials[:1])
     view = View(outcome)
     assert sorted(run.info.run_name for run in view.parents) == ["mine-001", "mine-002"]
     assert len({run.info.experiment_id for run in view.parents}) == 1
@@ -333,18 +307,18 @@ def test_two_runs_share_an_experiment_and_nothing_else(
     }
 
 
-def test_a_run_that_was_moved_to_another_name_is_found_again(outcome: Outcome, trials: list[Any], clock: Time) -> None:
-    follow(outcome, trials, clock).abort()
+def test_a_run_that_was_moved_to_another_name_is_found_again(outcome: Outcome, trials: list[Any]) -> None:
+    follow(outcome, trials).abort()
     outcome.folder.rename(outcome.folder.parent / "renamed")
-    Tracker(clock=clock, tell=print).begin(open_run(outcome.folder.parent / "renamed"))
+    Tracker(tell=print).begin(open_run(outcome.folder.parent / "renamed"))
     assert len(View(outcome).parents) == 1
 
 
 def test_a_view_that_breaks_ends_nothing_and_says_once_how_to_bring_it_up_to_date(
-    outcome: Outcome, trials: list[Any], clock: Time
+    outcome: Outcome, trials: list[Any]
 ) -> None:
     told: list[str] = []
-    tracker = Tracker(clock=clock, tell=told.append)
+    tracker = Tracker(tell=told.append)
     tracker.begin(outcome)
     database = outcome.tracking_uri.removeprefix("sqlite:///")
     with sqlite3.connect(database) as connection:
@@ -358,7 +332,7 @@ def test_a_view_that_breaks_ends_nothing_and_says_once_how_to_bring_it_up_to_dat
     assert f"mnemotune report {outcome.folder}" in told[0]
     with sqlite3.connect(database) as connection:
         connection.execute("ALTER TABLE gone RENAME TO metrics")
-    Tracker(clock=clock, tell=told.append).begin(outcome)
+    Tracker(tell=told.append).begin(outcome)
     assert len(View(outcome).children) == len(trials)
 
 
@@ -451,8 +425,8 @@ def group_lives(leader: int) -> bool:
 
 
 @pytest.mark.slow
-def test_the_pages_are_served_and_end_with_the_command(outcome: Outcome, trials: list[Any], clock: Time) -> None:
-    finish(outcome, follow(outcome, trials, clock))
+def test_the_pages_are_served_and_end_with_the_command(outcome: Outcome, trials: list[Any]) -> None:
+    finish(outcome, follow(outcome, trials))
     with serving(outcome.tracking_uri, cwd=Path.cwd()) as address:
         with urllib.request.urlopen(address, timeout=20) as page:  # noqa: S310
             assert "MLflow" in page.read().decode()

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 from mnemotune.env.memrm.rows.row import EvictedMessage, FactLabel, Row, RowError, write_rows
 from mnemotune.env.memrm.training.recipe import RecipeError
 from mnemotune.optimizer.cli.memrm.evaluate import eval_command
-from mnemotune.optimizer.cli.memrm.export import export_command
-from mnemotune.optimizer.cli.memrm.score import score_command
+from mnemotune.optimizer.cli.memrm.rows import export_command, score_command
 from mnemotune.optimizer.cli.memrm.train import train_command
 
 pytest.importorskip("torch", reason="training needs torch, of the extra memrm")
