@@ -1,12 +1,29 @@
 """Frozen values that are read from JSON or YAML."""
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing import Any, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 
 class Record(BaseModel):
-    """A frozen value read from text; unknown fields are errors."""
+    """A frozen value read from text; unknown fields, and numbers that are not finite, are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_truth_as_a_number(cls, values: Any) -> Any:
+        for name, value in values.items() if isinstance(values, dict) else ():
+            if isinstance(value, bool) and name in cls.model_fields:
+                kinds = _kinds(cls.model_fields[name].annotation)
+                if kinds & {int, float} and not kinds & {bool, Any}:
+                    raise ValueError(f"{name}: {str(value).lower()} is no number")
+        return values
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """Return the types that a field may have, one level of a union deep."""
+    return {annotation, *get_args(annotation), *(kind for part in get_args(annotation) for kind in get_args(part))}
 
 
 def first_problem(error: ValidationError, *, whole: str = "file") -> str:

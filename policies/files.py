@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from ..data.errors import MnemotuneError
 from ..data.registry import UnknownPartError
 from ..data.resources import resource
+from ..data.yaml_texts import parse_yaml, read_utf8
 from .amemgym import is_agent_config, policy_values
 from .memory.backends import MEMORIES
 from .policy import BUILTIN, MemoryPolicy
@@ -62,33 +63,30 @@ def read_policy(name: str | Path) -> Any:
     path = Path(name)
     if path.is_file():
         try:
-            values = _values(path.read_text(encoding="utf-8"), where=str(path))
-        except UnicodeDecodeError as error:
-            raise PolicyError(f"{path}: is not UTF-8 text ({error})") from None
-        try:
+            values = _values(read_utf8(path))
             return policy_values(values) if is_agent_config(values) else values
         except ValueError as error:
             raise PolicyError(f"{path}: {error}") from None
     if str(name) in presets():
         text = resource("configs", "policies", f"{name}.yaml").read_text(encoding="utf-8")
-        return _values(text, where=str(name))
+        return _values(text)
     raise PolicyError(f"{name}: no such file or preset; presets: {', '.join(presets())}")
 
 
 def parse_policy(text: str, *, where: str) -> MemoryPolicy:
     """Read a policy from YAML or JSON text; ``where`` is named in errors."""
-    return _policy(_values(text, where=where), where=where, templates=None)
+    try:
+        values = _values(text)
+    except ValueError as error:
+        raise PolicyError(f"{where}: {error}") from None
+    return _policy(values, where=where, templates=None)
 
 
-def _values(text: str, *, where: str) -> Any:
+def _values(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
-        pass
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise PolicyError(f"{where}: is not YAML: {error}") from None
+    except (ValueError, RecursionError):
+        return parse_yaml(text)
 
 
 def _policy(values: Any, *, where: str, templates: Templates | None) -> MemoryPolicy:

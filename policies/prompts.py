@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-import yaml
 from pydantic import ValidationError, model_validator
 
 from ..data.record import Record
 from ..data.resources import resource
+from ..data.yaml_texts import parse_yaml, read_utf8
 
 
 def render(template: str, **slots: str) -> str:
@@ -68,7 +68,7 @@ class TextSet(Record):
     def bundled(cls) -> Self:
         """Return the bundled set."""
         text = resource("configs", "templates", cls.bundle).read_text(encoding="utf-8")
-        return cls.model_validate(yaml.safe_load(text))
+        return cls.model_validate(parse_yaml(text))
 
     @classmethod
     def completed(cls, given: Any) -> Any:
@@ -82,15 +82,13 @@ class TextSet(Record):
         Raises ValueError naming the file and the text.
         """
         try:
-            return cls.model_validate(cls.completed(yaml.safe_load(path.read_text(encoding="utf-8")) or {}))
+            return cls.model_validate(cls.completed(parse_yaml(read_utf8(path)) or {}))
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path}: is not UTF-8 text ({error})") from None
         except ValidationError as error:
             problems = (f"{'.'.join(map(str, e['loc'])) or 'texts'}: {e['msg']}" for e in error.errors())
             raise ValueError(f"{path}: {'; '.join(problems)}") from None
-        except (yaml.YAMLError, TypeError) as error:
+        except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: must be a mapping of names to texts: {error}") from None
 
 

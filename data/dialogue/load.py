@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ..resources import resource
+from ..yaml_texts import read_utf8
 from .generator import generate_scenarios
 from .scenario import Scenario, ScenarioError
+
+MOST_USERS = 100_000
+"""Users that ``generated:`` makes at most: they are all in memory."""
 
 
 def load_scenarios(source: str | Path, *, users: Iterable[str] | None = None) -> list[Scenario]:
@@ -31,6 +36,9 @@ def load_scenarios(source: str | Path, *, users: Iterable[str] | None = None) ->
     twice = sorted(user for user, count in Counter(scenario.id for scenario in scenarios).items() if count > 1)
     if twice:
         raise ScenarioError(f"{source}: users {', '.join(twice)} occur more than once; ids must be distinct")
+    silent = [scenario.id for scenario in scenarios if not scenario.qas]
+    if silent:
+        raise ScenarioError(f"{source}: users {', '.join(silent)}: qas: no question, so that nothing can be scored")
     if users is None:
         return scenarios
     wanted = set(users)
@@ -65,10 +73,12 @@ def _load(source: str) -> list[Scenario]:
 
 
 def _generate(source: str) -> list[Scenario]:
-    count, _, seed = source.removeprefix("generated:").partition("@")
-    if not count.isdecimal() or int(count) < 1 or not (seed or "0").isdecimal():
+    numbers = re.fullmatch(r"generated:([0-9]{1,18})(?:@([0-9]{0,18}))?", source)
+    if numbers is None or int(numbers[1]) < 1:
         raise ScenarioError(f"{source}: write generated:USERS or generated:USERS@SEED, for example generated:40@7")
-    return generate_scenarios(users=int(count), seed=int(seed or 0))
+    if int(numbers[1]) > MOST_USERS:
+        raise ScenarioError(f"{source}: at most {MOST_USERS:,} users are made on the spot")
+    return generate_scenarios(users=int(numbers[1]), seed=int(numbers[2] or 0))
 
 
 def _load_folder(folder: Path) -> list[Scenario]:
@@ -81,9 +91,9 @@ def _load_folder(folder: Path) -> list[Scenario]:
 
 def _read(path: Path) -> list[Scenario]:
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path}: is not UTF-8 text ({error})") from None
+        text = read_utf8(path)
+    except ValueError as error:
+        raise ScenarioError(f"{path}: {error}") from None
     return _parse_text(text, where=str(path))
 
 

@@ -15,6 +15,9 @@ from ..task import Check, Fact, TaskError
 State = dict[str, str]
 """A value for each info type."""
 
+Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""A user's name: files, reports and databases hold it."""
+
 SessionTime = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}$")]
 
 
@@ -97,7 +100,7 @@ class Scenario(Record):
     Source: AMemGym (ICLR 2026), ``data.json``. Period 0 holds the initial state.
     """
 
-    id: str
+    id: Id
     start_time: date
     user_profile: UserProfile
     state_schema: dict[str, Annotated[list[str], Field(min_length=1)]]

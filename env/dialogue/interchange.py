@@ -46,15 +46,24 @@ def write_results(
     by_id = {scenario.id: scenario for scenario in scenarios}
     episodes = [episode for episode in evaluation.episodes if episode.failure is None]
     lives = [by_id[episode.task] for episode in episodes]
-    _write(folder / name / f"{name}.json", agent_config(evaluation.policy, name=name, model=model))
+    _write(_inside(folder, name) / f"{Path(name).name}.json", agent_config(evaluation.policy, name=name, model=model))
     for episode, life in zip(episodes, lives, strict=True):
-        _write_user(folder / name / life.id, episode, life, protocol)
+        _write_user(_inside(folder / name, life.id), episode, life, protocol)
     bounds = [_choices(evaluation, life) for life in lives]
-    _write(folder / model / BOUND, list(map(_bound_json, bounds, lives)))
+    of_model = _inside(folder, model)
+    _write(of_model / BOUND, list(map(_bound_json, bounds, lives)))
     metrics = list(map(_bound_metrics, bounds, lives))
-    _write(folder / model / BOUND_METRICS, {"accuracy": metrics})
+    _write(of_model / BOUND_METRICS, {"accuracy": metrics})
     chances = [[[question.chance(period.state) for question in life.qas] for period in life.periods] for life in lives]
     _write(folder / RANDOM, {"accuracy": chances})
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Return a place in a folder. Raises InterchangeError where the name would lead out of it."""
+    place = folder / name
+    if not place.resolve().is_relative_to(folder.resolve()) or place.resolve() == folder.resolve():
+        raise InterchangeError(f"{name!r} leads out of {folder}: such a user or model cannot be exported; rename it")
+    return place
 
 
 def find_runs(folder: Path) -> dict[str, Path]:

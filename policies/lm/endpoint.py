@@ -315,7 +315,9 @@ def _key(url: str, api_key: str | None) -> str | None:
     """Return the key to send to ``url``, where there is one."""
     if not re.match(r"https?://.", url):
         raise LanguageModelError(f"base_url must start with http:// or https://, got {url!r}; see OPENAI_BASE_URL")
-    key = api_key or os.environ.get("OPENAI_API_KEY")
+    key = (api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
+    if not key.isprintable() or not key.isascii():
+        raise LanguageModelError("OPENAI_API_KEY holds a line break or another character that no key has; set it again")
     if not key and url.startswith("https://api.openai.com"):
         raise LanguageModelError(
             f"{url} needs a key: set OPENAI_API_KEY, or set OPENAI_BASE_URL (base_url) to a server that needs none"

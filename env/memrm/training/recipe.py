@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
 from ....data.errors import MnemotuneError
 from ....data.record import Record, first_problem
+from ....data.yaml_texts import parse_yaml, read_utf8
 
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -88,10 +88,8 @@ class TrainingRecipe(Record):
 def load_recipe(path: Path) -> TrainingRecipe:
     """Read a recipe. Raises RecipeError."""
     try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{path}: is no YAML: {error}") from None
-    try:
-        return TrainingRecipe.model_validate(given)
+        return TrainingRecipe.model_validate(parse_yaml(read_utf8(path)))
     except ValidationError as error:
         raise RecipeError(f"{path}: {first_problem(error)}") from None
+    except ValueError as error:
+        raise RecipeError(f"{path}: {error}") from None

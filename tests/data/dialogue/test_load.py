@@ -17,7 +17,7 @@ import pytest
 
 from mnemotune.data import Scenario, ScenarioError, load_scenarios
 from mnemotune.data.dialogue.generator import SIZES, generate_scenarios
-from mnemotune.data.dialogue.load import bundled_sets
+from mnemotune.data.dialogue.load import MOST_USERS, bundled_sets
 from mnemotune.data.resources import resource
 from mnemotune.optimizer.cli.data import generate_command
 
@@ -168,9 +168,30 @@ def test_generated_users_are_those_of_the_generator() -> None:
     assert load_scenarios("generated:1@") == load_scenarios("generated:1@0")
 
 
-@pytest.mark.parametrize("source", ["generated:", "generated:0", "generated:-3", "generated:two", "generated:2@x"])
+@pytest.mark.parametrize(
+    "source", ["generated:", "generated:0", "generated:-3", "generated:two", "generated:2@x", "generated:" + "9" * 5000]
+)
 def test_a_generation_that_makes_no_sense_is_refused_with_an_example(source: str) -> None:
     assert refusal(source) == (f"{source}: write generated:USERS or generated:USERS@SEED, for example generated:40@7")
+
+
+def test_more_users_than_there_is_room_for_are_not_made() -> None:
+    for count in (f"{MOST_USERS + 1}", "9" * 18):
+        assert refusal(f"generated:{count}").endswith("at most 100,000 users are made on the spot")
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "x" * 201])
+def test_an_id_that_no_file_or_database_could_hold_is_refused(
+    name: str, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    rows[0]["id"] = name
+    assert ": id: String should " in refusal(save(rows, tmp_path / "data.json"))
+
+
+def test_users_without_questions_are_refused_by_name(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    rows[0]["qas"] = []
+    path = save(rows, tmp_path / "data.json")
+    assert refusal(path) == f"{path}: users ann: qas: no question, so that nothing can be scored"
 
 
 # The bundled set

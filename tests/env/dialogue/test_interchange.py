@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,21 @@ async def test_what_is_unscored_is_nan_in_a_metric(
     overall = content(tmp_path / "awi" / "ann" / "overall_metrics.json")["accuracy"]
     assert math.isnan(overall[1][1]), "no choice suits a high flat"
     assert math.isnan(content(tmp_path / "m" / "utilization_metrics.json")["accuracy"][0][1][1])
+
+
+@pytest.mark.parametrize("place", ["../../x", "..", ".", "/tmp/x"])  # noqa: S108
+async def test_no_name_leads_out_of_the_folder(
+    place: str, lives: list[Scenario], make_model: MakeModel, make_cast: MakeCast, tmp_path: Path
+) -> None:
+    evaluation = await evaluator(make_cast(make_model())).evaluate(AWI, lives)
+    for names in ({"name": place, "model": "m"}, {"name": "awi", "model": place}):
+        with pytest.raises(InterchangeError, match="leads out of"):
+            write_results(tmp_path / "out", evaluation, lives, protocol=Protocol(), **names)
+    renamed = [life.model_copy(update={"id": place}) for life in lives]
+    theirs = await evaluator(make_cast(make_model())).evaluate(AWI, renamed[:1])
+    with pytest.raises(InterchangeError, match="leads out of"):
+        write_results(tmp_path / "out", theirs, renamed[:1], name="awi", model="m", protocol=Protocol())
+    assert set(os.listdir(tmp_path)) <= {"out"}
 
 
 async def test_a_failed_user_is_left_out(

@@ -62,6 +62,18 @@ def test_openai_itself_without_a_key_says_what_to_set(monkeypatch: pytest.Monkey
         OpenAIModel("gpt-4.1-mini")
 
 
+@pytest.mark.parametrize("key", ["a\nb", "a\0b", "ключ"])
+def test_a_key_that_no_header_can_hold_is_refused_without_being_shown(key: str) -> None:
+    with pytest.raises(LanguageModelError, match="OPENAI_API_KEY holds a line break or another character") as caught:
+        OpenAIModel("m", api_key=key)
+    assert key not in str(caught.value)
+
+
+async def test_blanks_around_a_key_are_no_part_of_it(server: ScriptedServer, connect: Connect) -> None:
+    await connect(api_key=" sk-1\n").complete(REQUEST)
+    assert server.asked[0].headers["authorization"] == "Bearer sk-1"
+
+
 def test_an_address_without_http_is_refused_at_once() -> None:
     with pytest.raises(LanguageModelError, match="must start with http"):
         OpenAIModel("m", base_url="localhost:8000/v1")

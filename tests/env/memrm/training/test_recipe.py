@@ -23,7 +23,7 @@ def test_the_bundled_recipes_load_and_say_how_they_are_run(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("rows: [", "is no YAML"),
+        ("rows: [", "is not YAML"),
         ("rows: a\nmodel: {kind: magic}", "model"),
         ("rows: a\nwindows: 3\nmodel: {kind: scratch}", "windows"),
     ],

@@ -1,0 +1,26 @@
+"""YAML that people write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+def parse_yaml(text: str) -> Any:
+    """Return what a YAML text holds. Raises ValueError, whose message is one line, when it is not YAML."""
+    try:
+        return yaml.safe_load(text)
+    except RecursionError:
+        raise ValueError("is not YAML: it is nested too deeply") from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        raise ValueError(f"is not YAML: {' '.join(str(error).split())}") from None
+
+
+def read_utf8(path: Path) -> str:
+    """Return a file's text. Raises ValueError when it is not UTF-8, and OSError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8 text ({error})") from None

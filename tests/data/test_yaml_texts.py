@@ -1,0 +1,26 @@
+"""YAML that people write, and what is said of what is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mnemotune.data.yaml_texts import parse_yaml, read_utf8
+
+
+def test_a_text_is_read() -> None:
+    assert parse_yaml("a: [1, true, x]") == {"a": [1, True, "x"]}
+
+
+@pytest.mark.parametrize("text", ["a: [", "\0", "[" * 50_000, "2026-99-99", "a: &a [*a", "!!python/object:os.system x"])
+def test_what_is_no_yaml_is_refused_on_one_line(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^is not YAML: ") as caught:
+        parse_yaml(text)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes("Grüße".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"^is not UTF-8 text "):
+        read_utf8(tmp_path / "latin")
