@@ -15,19 +15,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_serializer, field_validator
 
 from ...data.record import Record
 from .base import CallRole, EndpointDown, LanguageModelError, Refused
 from .chain import add_call
 from .outage import Clock, EndpointSilent, Outages, Unanswered
 from .prices import Prices
+from .secrets import redacted, without_login
 from .slots import Slots
 
 if TYPE_CHECKING:
     import aiohttp
 
 OFFICIAL_URL = "https://api.openai.com/v1"
+NO_KEY = "none"
+"""What servers that need no key are sent in its place."""
 ROLE_HEADER = "X-Mnemotune-Role"
 LONGEST_QUIET_WAIT_SECONDS = 60.0
 """A server's wish for a longer wait is said aloud."""
@@ -56,7 +59,8 @@ class EndpointConfig(Record):
     """How the models of an endpoint are reached."""
 
     base_url: str | None = None
-    """None takes OPENAI_BASE_URL, or else the official endpoint."""
+    """None takes OPENAI_BASE_URL, or else the official endpoint. A login in it is not written down: a run that goes on
+    takes it from OPENAI_BASE_URL."""
     concurrency: Positive = 16
     """Requests under way at once, those that wait for their retry included: a struggling server sees fewer."""
     requests_per_minute: Positive | None = None
@@ -77,6 +81,10 @@ class EndpointConfig(Record):
     provider's own; else it costs a sum that is not known, never zero."""
     cache: bool = True
     """Keep replies in the run folder, so that nothing is paid for twice."""
+
+    @field_serializer("base_url")
+    def _without_login(self, base_url: str | None) -> str | None:
+        return None if base_url is None else without_login(base_url)
 
     @field_validator("extra_body")
     @classmethod
@@ -105,12 +113,13 @@ class Endpoint:
         self.config = config
         self.url = url_of(config.base_url)
         self._headers = _headers(self.url, api_key)
+        self._secret = self._headers["Authorization"].partition(" ")[2].replace(NO_KEY, "")
         self._session: aiohttp.ClientSession | None = None
         self._slots = Slots(config.concurrency)
         self._interval = 60.0 / config.requests_per_minute if config.requests_per_minute else 0.0
         self._next_start = -math.inf
         self._clock = clock or Clock()
-        self._where = f"{_without_login(self.url)}, model {model}"
+        self._where = f"{without_login(self.url)}, model {model}"
         self._outages = Outages(self._where, longest_seconds=config.longest_outage_seconds, clock=self._clock)
 
     async def post(
@@ -200,12 +209,13 @@ class Endpoint:
         except aiohttp.InvalidURL as error:
             raise EndpointDown(f"{self._where}: base_url is no address ({error})") from error
         except aiohttp.ClientConnectorError as error:
-            what = f"no connection ({error}); check that the server runs, and OPENAI_BASE_URL"
+            what = f"no connection ({self._shown(str(error))}); check that the server runs, and OPENAI_BASE_URL"
             raise Unanswered(what) from error
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             if unanswered is not None and not isinstance(error, aiohttp.ConnectionTimeoutError):
                 unanswered()
-            what = f"the connection was lost ({error or type(error).__name__}); see the server's log"
+            why = self._shown(str(error)) if str(error) else type(error).__name__
+            what = f"the connection was lost ({why}); see the server's log"
             if isinstance(error, TimeoutError):
                 seconds = self.config.timeout_seconds
                 what = f"no reply within {seconds:g} s; raise timeout_seconds or lower concurrency"
@@ -218,7 +228,7 @@ class Endpoint:
         except ValueError as error:
             if unanswered is not None:
                 unanswered()
-            raise Unanswered(f"{error}: {excerpt(text)}") from error
+            raise Unanswered(f"{error}: {self._shown(text)}") from error
 
     def _refusal(
         self, status: int, headers: Mapping[str, str], error: Mapping[str, object], text: str
@@ -230,7 +240,7 @@ class Endpoint:
             status = code if isinstance(code, int) and 400 <= code < 600 else 500
         spent = code == "insufficient_quota"  # OpenAI says 429 for an empty account too; waiting fills none
         advice = "add credit to the account of OPENAI_API_KEY" if spent else _advice(status, message)
-        what = f"status {status}: {excerpt(message)}; {advice}"
+        what = f"status {status}: {self._shown(message)}; {advice}"
         if (status in (408, 409, 429) or status >= 500) and not spent:
             retry_after = _retry_after_seconds(headers.get("Retry-After", ""), self._clock.now())
             if self._outages.too_long(retry_after or 0.0):
@@ -242,10 +252,14 @@ class Endpoint:
         down = spent or status in (401, 403, 404)
         return (EndpointDown if down else Refused)(f"{self._where}: {what}")
 
+    def _shown(self, text: str) -> str:
+        """Return the start of what a server or the way to it said, on one line and without secrets."""
+        return excerpt(redacted(text, self._secret))
+
     async def _send(self, path: str, body: bytes, role: CallRole) -> tuple[int, Mapping[str, str], str]:
         if self._session is None:
             self._session = self._connect()
-        async with self._session.post(_without_login(self.url) + path, data=body, headers={ROLE_HEADER: role}) as reply:
+        async with self._session.post(without_login(self.url) + path, data=body, headers={ROLE_HEADER: role}) as reply:
             return reply.status, reply.headers, (await reply.read()).decode(errors="replace")
 
     def _connect(self) -> aiohttp.ClientSession:
@@ -284,12 +298,12 @@ class Endpoint:
 
 
 def url_of(base_url: str | None) -> str:
-    """Return where an endpoint is: as given, else as OPENAI_BASE_URL says, else OpenAI's own."""
-    return (base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL_URL).rstrip("/")
+    """Return where an endpoint is: as given, else as OPENAI_BASE_URL says, else OpenAI's own.
 
-
-def _without_login(url: str) -> str:
-    return re.sub(r"//[^/]*@", "//", url)
+    A given address without its login takes the login that the same address has in OPENAI_BASE_URL.
+    """
+    ours, given = ((url or "").rstrip("/") for url in (os.environ.get("OPENAI_BASE_URL"), base_url))
+    return ours if given in ("", without_login(ours)) and ours else given or OFFICIAL_URL
 
 
 def _proxy(url: str) -> str | None:
@@ -304,7 +318,7 @@ def _headers(url: str, api_key: str | None) -> dict[str, str]:
     login = re.match(r"https?://([^/]*)@", url)
     key = _key(url, api_key)
     if key or not login:
-        headers["Authorization"] = f"Bearer {key or 'none'}"
+        headers["Authorization"] = f"Bearer {key or NO_KEY}"
     else:
         headers["Authorization"] = "Basic " + base64.b64encode(unquote(login[1]).encode()).decode()
     names = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}

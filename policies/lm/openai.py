@@ -30,6 +30,7 @@ from .base import (
 from .cache import ResponseCache, cache_key
 from .endpoint import Endpoint, EndpointConfig
 from .outage import Clock
+from .secrets import without_login
 
 PING = {"messages": [{"role": "user", "content": "ping"}]}
 """A request whose answer tells only that the endpoint gives answers."""
@@ -87,7 +88,7 @@ class OpenAIModel(_OpenAI):
         """Return the reply, from the cache where it is known. An empty reply is "", not an error."""
         if self._cache is None:
             return await self._ask(request)
-        key = cache_key(self._endpoint.url, request.repeat, self._body(request))
+        key = cache_key(without_login(self._endpoint.url), request.repeat, self._body(request))
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:  # equal requests wait for this answer
             known = self._cache.get(key)
@@ -159,7 +160,7 @@ class OpenAIEmbedder(_OpenAI):
         self, cache: ResponseCache, texts: Sequence[str], unanswered: Callable[[], None] | None
     ) -> Embedding:
         """Ask only for the texts that are not in the cache. Each is kept by itself: the next batch may be another."""
-        keys = [cache_key(self._endpoint.url, 0, [self._body([text])]) for text in texts]
+        keys = [cache_key(without_login(self._endpoint.url), 0, [self._body([text])]) for text in texts]
         async with AsyncExitStack() as stack:
             for key in sorted(set(keys)):  # in one order, so that no two calls wait for each other
                 await stack.enter_async_context(self._locks.setdefault(key, asyncio.Lock()))

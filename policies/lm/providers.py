@@ -88,7 +88,7 @@ def _fastembed(name: str) -> Provided[Embedder]:
 
 
 def _settings(config: EndpointConfig) -> dict[str, Any]:
-    return config.model_dump(exclude={"cache"})  # whether to keep replies has been decided
+    return {name: value for name, value in config if name != "cache"}  # whether to keep replies has been decided
 
 
 def _required(name: str) -> str:

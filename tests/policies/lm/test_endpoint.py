@@ -23,6 +23,7 @@ from mnemotune.policies.lm import (
 )
 from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.chain import chain
+from mnemotune.policies.lm.endpoint import EndpointConfig
 from mnemotune.policies.lm.openai import OpenAIModel
 from mnemotune.policies.lm.outage import Clock, EndpointSilent
 
@@ -388,6 +389,25 @@ async def test_a_password_in_the_address_is_not_shown(server: ScriptedServer, co
     with pytest.raises(LanguageModelError) as caught:
         await connect(base_url=server.url.replace("//", "//me:secret@")).complete(REQUEST)
     assert "secret" not in str(caught.value)
+
+
+async def test_a_key_that_the_server_repeats_is_not_shown(server: ScriptedServer, connect: Connect) -> None:
+    server.refuse(401, "Incorrect API key provided: sk-secret-1234")
+    with pytest.raises(EndpointDown, match=r"provided: \*\*\*; check OPENAI_API_KEY"):
+        await connect(api_key="sk-secret-1234").complete(REQUEST)
+
+
+async def test_a_login_is_left_out_of_what_is_written_and_taken_from_the_environment_again(
+    server: ScriptedServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = server.url.replace("//", "//me:secret@")
+    written = EndpointConfig(base_url=url).model_dump()["base_url"]
+    assert written == server.url
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    await connect(base_url=written).complete(REQUEST)
+    assert server.asked[0].headers["authorization"] == "Basic " + base64.b64encode(b"me:secret").decode()
+    await connect(base_url=server.url + "/other").complete(REQUEST)
+    assert server.asked[1].headers["authorization"] == "Bearer none", "another address has another login"
 
 
 # Pace
