@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ def parse_yaml(text: str) -> Any:
         raise ValueError(f"is not YAML: {' '.join(str(error).split())}") from None
 
 
-def read_utf8(path: Path) -> str:
+def read_utf8(path: Path | Traversable) -> str:
     """Return a file's text. Raises ValueError when it is not UTF-8, and OSError."""
     try:
         return path.read_text(encoding="utf-8")

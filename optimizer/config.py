@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -18,6 +18,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     ValidationInfo,
+    field_serializer,
     field_validator,
     model_validator,
 )
@@ -26,12 +27,14 @@ from ..data.errors import MnemotuneError
 from ..data.record import Record
 from ..data.registry import Registry, UnknownPartError
 from ..data.resources import resource
+from ..data.yaml_texts import parse_yaml, read_utf8
 from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
 from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts
 from ..policies.files import WINDOW, dump_yaml, load_policy, policy_problems, read_policy, without_retired
 from ..policies.knob import Choices, each_once
 from ..policies.lm.providers import ModelsConfig
+from ..policies.lm.secrets import HIDDEN, redacted
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, TextSet
 from ..policies.space import Space, limits_under, prompt_slots
@@ -218,8 +221,25 @@ class Tracking(Record):
     """Where MLflow keeps its view of the runs."""
 
     uri: str | None = None
-    """None keeps a SQLite file beside the run folders."""
+    """None keeps a SQLite file beside the run folders. Its password is not written down: a run that goes on reads it in
+    MLFLOW_TRACKING_URI."""
     experiment: str = "mnemotune"
+
+    @field_serializer("uri")
+    def _without_password(self, uri: str | None) -> str | None:
+        return None if uri is None else redacted(uri)
+
+    @field_validator("uri")
+    @classmethod
+    def _with_password(cls, uri: str | None) -> str | None:
+        if uri is None or HIDDEN not in uri:
+            return uri
+        ours = os.environ.get("MLFLOW_TRACKING_URI", "")
+        if redacted(ours) != uri:
+            raise ValueError(
+                f"the password of {uri} is not written down: set MLFLOW_TRACKING_URI, or --set tracking.uri"
+            )
+        return ours
 
 
 class Config(ModelsConfig):
@@ -305,9 +325,9 @@ def parse_config(
 ) -> Config:
     """Read a config from YAML text; ``where`` is named in errors."""
     try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: is not YAML: {error}") from None
+        values = parse_yaml(text)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{where}: must be a mapping of keys to values")
     values = {**defaults, **_own_keys(values)}
@@ -345,9 +365,9 @@ def _read(path: str | Path) -> str:
     if not source.is_file():
         raise ConfigError(f"{path}: no such file or bundled config")
     try:
-        return source.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not UTF-8 text ({error})") from None
+        return read_utf8(source)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def _override(values: Mapping[str, Any], override: str) -> dict[str, Any]:
@@ -355,10 +375,9 @@ def _override(values: Mapping[str, Any], override: str) -> dict[str, Any]:
     if not separator or not key:
         raise ConfigError(f"--set {override}: write key=value, for example search.budget.calls=20000")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--set {override}: the value is not YAML: {error}") from None
-    return _with(values, key, value)
+        return _with(values, key, parse_yaml(text))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--set {override[:80]}: the value {error}") from None
 
 
 def _with(values: Any, key: str, value: Any) -> dict[str, Any]:

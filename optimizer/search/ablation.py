@@ -17,11 +17,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field, ValidationError
 
 from ...data import Splits
 from ...data.record import Record
+from ...data.yaml_texts import parse_yaml, read_utf8
 from ...env.statistics import Estimate, estimate_repeated, nan_mean
 from ...env.summary import json_number, score_json
 from ...policies.files import WINDOW, policy_problems
@@ -67,9 +67,9 @@ class Run:
 def load_ablation(path: Path, *, seeds: Sequence[int] = ()) -> Ablation:
     """Read an ablation's file; ``seeds`` replace its own. Raises ConfigError naming the file and the key."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is not YAML: {error}") from None
+        values = parse_yaml(read_utf8(path))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
     if not isinstance(values, dict) or "variants" not in values:
         raise ConfigError(
             f"{path}: is no ablation: write `config: FILE`, `seeds: [0, 1, 2]` and "
