@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 
 from mnemotune.env.dialogue.generation.plan import GenerationPlan
 from mnemotune.env.dialogue.generation.texts import GenerationTexts
-from mnemotune.optimizer.config import Config, ConfigError, default_uri, dump_config, load_config, parse_config
+from mnemotune.optimizer.config import (
+    Config,
+    ConfigError,
+    Tracking,
+    default_uri,
+    dump_config,
+    load_config,
+    parse_config,
+)
 from mnemotune.policies.files import RetiredField, load_policy
 from mnemotune.policies.space import Space
 
@@ -46,6 +54,7 @@ endpoint:
   requests_per_minute: 90
   timeout_seconds: 12.5
   attempts: 2
+  longest_outage_seconds: 60
   max_tokens: 512
   max_tokens_field: max_completion_tokens
   extra_body: {reasoning_effort: low}
@@ -472,3 +481,21 @@ def test_an_override_whose_value_is_no_yaml_is_told() -> None:
 def test_runs_in_one_folder_share_one_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert default_uri(Path("runs")) == default_uri(tmp_path / "runs") == f"sqlite:///{tmp_path / 'runs' / 'mlflow.db'}"
+
+
+def test_a_stores_password_is_not_written_down_and_is_taken_from_the_environment_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    uri = "postgresql://me:secret@db/mlflow"
+    text = dump_config(parse(LEAST, f"tracking={{uri: '{uri}'}}"))
+    assert "secret" not in text
+    with pytest.raises(ConfigError, match=r"set MLFLOW_TRACKING_URI, or --set tracking\.uri"):
+        parse(text)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    assert parse(text).tracking == Tracking(uri=uri)
+
+
+def test_what_is_nested_too_deeply_is_refused_on_one_line() -> None:
+    deep = "[" * 9000 + "]" * 9000
+    assert problem(deep) == "my.yaml: is not YAML: it is nested too deeply"
+    assert problem(LEAST, f"templates={deep}").endswith("the value is not YAML: it is nested too deeply")
