@@ -39,7 +39,7 @@ FAILURES_OF_AN_OUTAGE = 3
 IDLE_SECONDS = 2.0
 TALK = ("user", "reply", "write", "propose")
 """Roles whose calls wait for one another, so that they come first; questions fill the places in between."""
-FIRST_BACKOFF_SECONDS = 1.0
+FIRST_BACKOFF_SECONDS = 0.25
 LONGEST_BACKOFF_SECONDS = 60.0
 TOO_LONG = r"(?i)context.{0,3}(length|window|size)|maximum model length|prompt is too long"
 """How OpenAI, vLLM, the llama.cpp server and others complain of a long prompt."""
@@ -65,7 +65,7 @@ class EndpointConfig(Record):
     """Requests under way at once, those that wait for their retry included: a struggling server sees fewer."""
     requests_per_minute: Positive | None = None
     timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
-    attempts: Positive = 6
+    attempts: Positive = 8
     """The first included. A request that fails as often while others get through ends its episode."""
     longest_outage_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
     """How long a run waits for an endpoint that answers no call, before it ends and can be resumed."""

@@ -268,7 +268,7 @@ def test_an_embedder_is_spoken_to_like_the_models_but_for_what_is_added_to_their
     assert (shared.reach_of_embedder.base_url, shared.reach_of_embedder.extra_body) == ("http://a/v1", {})
     own = parse(LEAST, "endpoint.base_url=http://a/v1", "embedder_endpoint={base_url: http://b/v1, attempts: 2}")
     assert (own.reach_of_embedder.base_url, own.reach_of_embedder.attempts) == ("http://b/v1", 2)
-    assert (own.endpoint.base_url, own.endpoint.attempts) == ("http://a/v1", 6)
+    assert (own.endpoint.base_url, own.endpoint.attempts) == ("http://a/v1", 8)
 
 
 @pytest.mark.parametrize(

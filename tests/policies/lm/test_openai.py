@@ -130,7 +130,7 @@ async def test_a_reply_without_a_choice_is_asked_for_again_and_then_an_error_tha
     assert (await connect().complete(REQUEST)).text == "fine"
     assert len(server.asked) == 2
     server.poison("Hello there", body)
-    with pytest.raises(LanguageModelError, match=r"the reply holds no choice with a text: .*tried 6 times"):
+    with pytest.raises(LanguageModelError, match=r"the reply holds no choice with a text: .*tried 8 times"):
         await connect().complete(REQUEST)
 
 
@@ -140,7 +140,7 @@ async def test_an_error_inside_a_good_reply_is_asked_again_and_then_said(
     server.answer({"error": {"message": "upstream failed", "code": 502}})
     assert (await connect().complete(REQUEST)).text == "fine"
     server.poison("Hello there", {"error": "upstream failed"})
-    with pytest.raises(LanguageModelError, match=r"status 500: upstream failed; .*tried 6 times"):
+    with pytest.raises(LanguageModelError, match=r"status 500: upstream failed; .*tried 8 times"):
         await connect().complete(REQUEST)
 
 
