@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -16,6 +17,10 @@ from .scenario import Scenario, ScenarioError
 
 MOST_USERS = 100_000
 """Users that ``generated:`` makes at most: they are all in memory."""
+MANY_USERS = 200
+"""Users that take some seconds to make, which is said."""
+
+_log = logging.getLogger(__name__)
 
 
 def load_scenarios(source: str | Path, *, users: Iterable[str] | None = None) -> list[Scenario]:
@@ -78,6 +83,8 @@ def _generate(source: str) -> list[Scenario]:
         raise ScenarioError(f"{source}: write generated:USERS or generated:USERS@SEED, for example generated:40@7")
     if int(numbers[1]) > MOST_USERS:
         raise ScenarioError(f"{source}: at most {MOST_USERS:,} users are made on the spot")
+    if int(numbers[1]) >= MANY_USERS:
+        _log.warning("%s: making %s users, which takes a while", source, f"{int(numbers[1]):,}")
     return generate_scenarios(users=int(numbers[1]), seed=int(numbers[2] or 0))
 
 

@@ -180,6 +180,16 @@ def test_more_users_than_there_is_room_for_are_not_made() -> None:
         assert refusal(f"generated:{count}").endswith("at most 100,000 users are made on the spot")
 
 
+def test_making_many_users_is_said_before_it_takes_its_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mnemotune.data.dialogue.load.MANY_USERS", 2)
+    load_scenarios("generated:1@3")
+    assert caplog.messages == []
+    load_scenarios("generated:2@3")
+    assert caplog.messages == ["generated:2@3: making 2 users, which takes a while"]
+
+
 @pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "x" * 201])
 def test_an_id_that_no_file_or_database_could_hold_is_refused(
     name: str, rows: list[dict[str, Any]], tmp_path: Path
