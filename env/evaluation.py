@@ -134,7 +134,7 @@ class Evaluator:
         known = {task.id: self._bounds[task.id] for task in tasks if task.id in self._bounds}
         settled, bounds = self.track.settle(tasks, episodes, known)
         ended = [
-            _with_the_rest_wrong(episode, task, stages, reworded=self.cast.reworded)
+            with_the_rest_wrong(episode, task, stages, reworded=self.cast.reworded)
             for task, episode in zip(tasks, settled, strict=True)
         ]
         reworded = _reworded(ended)
@@ -241,7 +241,7 @@ def score_groups(
     )
 
 
-def _with_the_rest_wrong(episode: Episode, task: Task, stages: int | None, *, reworded: bool) -> Episode:
+def with_the_rest_wrong(episode: Episode, task: Task, stages: int | None = None, *, reworded: bool = False) -> Episode:
     """Return an episode that was refused with all checks of the stages that it did not come to answered wrong.
 
     Memory is not at fault for what cannot be asked: the loss is one of utilisation.

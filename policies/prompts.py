@@ -82,13 +82,17 @@ class TextSet(Record):
         Raises ValueError naming the file and the text.
         """
         try:
-            return cls.model_validate(cls.completed(parse_yaml(read_utf8(path)) or {}))
+            given = parse_yaml(read_utf8(path)) or {}
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror}") from None
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        try:
+            return cls.model_validate(cls.completed(given))
         except ValidationError as error:
             problems = (f"{'.'.join(map(str, e['loc'])) or 'texts'}: {e['msg']}" for e in error.errors())
             raise ValueError(f"{path}: {'; '.join(problems)}") from None
-        except (ValueError, TypeError) as error:
+        except TypeError as error:
             raise ValueError(f"{path}: must be a mapping of names to texts: {error}") from None
 
 

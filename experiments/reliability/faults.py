@@ -57,7 +57,7 @@ class FaultProxy:
         self._open: set[asyncio.StreamWriter] = set()
 
     def go_down(self) -> None:
-        """Turn every connection away, those that are open included."""
+        """Turn every connection away, those that are open at their next request."""
         self._down = True
 
     def come_back(self) -> None:
@@ -70,11 +70,13 @@ class FaultProxy:
 
             async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 self._open.add(writer)
-                with suppress(ConnectionError, asyncio.IncompleteReadError):
-                    while await self._exchange(reader, writer, session):
-                        pass
-                self._open.discard(writer)
-                writer.close()
+                try:
+                    with suppress(ConnectionError, TimeoutError, asyncio.IncompleteReadError, aiohttp.ClientError):
+                        while await self._exchange(reader, writer, session):
+                            pass
+                finally:
+                    self._open.discard(writer)
+                    writer.close()
 
             server = await asyncio.start_server(handle, sock=listener, limit=2**26)
             await ended.wait()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ...data.task import Task
 from ...env import Evaluation
+from ...env.evaluation import with_the_rest_wrong
 from ...env.scoring import FAILURE_KINDS
 from ...env.statistics import nan_mean, paired_difference, paired_test
 from ..study import Comparison, Look, Trial
@@ -78,7 +79,8 @@ def slices_of(evaluation: Evaluation, tasks: Sequence[Task], *, stage_noun: str)
     scored, by_id = {group.group for group in evaluation.groups}, {task.id: task for task in tasks}
     by_topic: dict[tuple[str, str], list[float]] = defaultdict(list)
     for task, episode in ((by_id[episode.task], episode) for episode in evaluation.episodes):
-        for mark in (mark for stage in episode.stages for mark in stage.marks if task.group in scored):
+        stages_asked = with_the_rest_wrong(episode, task).stages
+        for mark in (mark for stage in stages_asked for mark in stage.marks if task.group in scored):
             needs = task.checks[mark.check].needs
             by_topic[task.facts[needs[0]].topic if needs else "none", task.group].append(mark.score)
     for (topic, user), scores in by_topic.items():

@@ -110,11 +110,12 @@ async def open_test(
             if policy not in evaluations:
                 evaluations[policy] = await evaluator.evaluate(policy, tasks, done=done)
             rows[name] = Summary.of(evaluations[policy], name=name)
-            keep(SealedTest(dict(rows)), name, evaluations[policy])
+            keep(SealedTest({**before.rows, **rows}), name, evaluations[policy])
     except BudgetExhausted as end:
         missing = ", ".join(name for name in policies if name not in rows)
         problem = f"{missing} could not be tested: {end}"
-    rows = {name: rows[name] for name in policies if name in rows}
+    every = {**before.rows, **rows}
+    rows = {name: every[name] for name in policies if name in every}
     lost = [
         f"{name}: {noun} {group} was lost: {reason}" for name, row in rows.items() for group, reason in row.lost.items()
     ]

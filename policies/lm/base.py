@@ -38,7 +38,7 @@ class LanguageModelError(MnemotuneError, RuntimeError):
 
 
 class Refused(LanguageModelError):  # noqa: N818 - what it means, not what it is
-    """The endpoint answers, and takes other requests than this one: it may be too long, or what it asks forbidden."""
+    """The endpoint answers, but not this request: it is too long, or asks for what is forbidden."""
 
 
 class EndpointDown(LanguageModelError):  # noqa: N818 - what it means, not what it is

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any, Protocol, runtime_checkable
 
-from .base import Completion, EndpointDown, LanguageModel, LanguageModelError, Request, Usage, estimated_tokens
+from .base import Completion, EndpointDown, LanguageModel, LanguageModelError, Refused, Request, Usage, estimated_tokens
+from .endpoint import DOWN, REFUSED
+from .secrets import redacted
 
 
 @runtime_checkable
@@ -47,8 +49,9 @@ class ClientModel(LanguageModel):
             status = getattr(error, "status_code", None)
             if status is None and request.unanswered is not None:
                 request.unanswered()
-            down = status in (401, 403, 404)
-            raise (EndpointDown if down else LanguageModelError)(f"model {self._name}: {error}") from error
+            kind = EndpointDown if status in DOWN else Refused if status in REFUSED else LanguageModelError
+            shown = redacted(str(error), getattr(self._client, "api_key", None))
+            raise kind(f"model {self._name}: {shown}") from error
         if not reply.choices:
             raise LanguageModelError(f"model {self._name}: the reply holds no choice")
         text, counted = reply.choices[0].message.content or "", reply.usage

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     import aiohttp
 
 OFFICIAL_URL = "https://api.openai.com/v1"
+DOWN = (401, 403, 404, 407)
+"""Statuses that no other request would fare better with."""
+REFUSED = (400, 413, 422)
+"""Statuses that say that the request asks for too much, or for what is forbidden."""
 NO_KEY = "none"
 """What servers that need no key are sent in its place."""
 ROLE_HEADER = "X-Mnemotune-Role"
@@ -66,7 +70,8 @@ class EndpointConfig(Record):
     requests_per_minute: Positive | None = None
     timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
     attempts: Positive = 8
-    """The first included. A request that fails as often while others get through ends its episode."""
+    """The first included; status 429 is none. A request that fails as often while others get through ends its
+    episode."""
     longest_outage_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
     """How long a run waits for an endpoint that answers no call, before it ends and can be resumed."""
     max_tokens: Positive | None = None
@@ -113,7 +118,7 @@ class Endpoint:
         self.config = config
         self.url = url_of(config.base_url)
         self._headers = _headers(self.url, api_key)
-        self._secret = self._headers["Authorization"].partition(" ")[2].replace(NO_KEY, "")
+        self._secrets = _secrets(self.url, self._headers["Authorization"].partition(" ")[2])
         self._session: aiohttp.ClientSession | None = None
         self._slots = Slots(config.concurrency)
         self._interval = 60.0 / config.requests_per_minute if config.requests_per_minute else 0.0
@@ -140,11 +145,18 @@ class Endpoint:
         The seconds of all attempts together are added to the chain.
         Raises LanguageModelError when there is no answer to be had.
         """
+        billed = False
+
+        def bill() -> None:
+            nonlocal billed
+            if unanswered is not None and not billed:
+                billed = True
+                unanswered()
 
         async def sent_ping() -> None:
-            await self._attempt(path, ping, role, lambda reply: reply, unanswered)
-            if unanswered is not None:
-                unanswered()  # whoever pays for the call pays for its pings
+            """Ask for next to nothing; all pings of a call together count as one attempt without an answer."""
+            await self._attempt(path, ping, role, lambda reply: reply, bill)
+            bill()
 
         async with self._slots.taken(0 if role in TALK else 1):
             start = self._clock.seconds()
@@ -165,7 +177,7 @@ class Endpoint:
         self, attempt: Callable[[], Awaitable[ReplyT]], *, ping: Callable[[], Awaitable[object]]
     ) -> ReplyT:
         """Return the reply of the first attempt that is answered. An outage of the endpoint is waited for."""
-        since, failures, strikes, waited = self._outages.seen, 0, 0, 0.0
+        since, failures, strikes, outages, waited = self._outages.seen, 0, 0, 0, 0.0
         while True:
             await self._outages.over()
             try:
@@ -184,12 +196,16 @@ class Endpoint:
             last = strikes >= self.config.attempts or (problem.limits_rate and self._outages.too_long(waited))
             if last or failures % FAILURES_OF_AN_OUTAGE == 0:
                 if await self._outages.waited_out(problem, since, ping):
-                    failures, strikes, waited = 0, 0, 0.0
-                    continue
+                    failures, strikes, outages, waited = 0, 0, outages + 1, 0.0
+                    if outages < self.config.attempts:
+                        continue
+                    why = "each time; it may be what the server fails at"
+                    raise LanguageModelError(f"{self._where}: {problem} ({why})")
                 since = self._outages.seen
             if last:
                 tries = f" (tried {failures} times)" if failures > 1 else ""
                 raise LanguageModelError(f"{self._where}: {problem}{tries}") from problem
+            _log.info("%s: %s: trying again in %.1f s", self._where, problem, wait)
             await self._clock.sleep(wait)
 
     async def _attempt(
@@ -238,7 +254,8 @@ class Endpoint:
         message = given if isinstance(given, str) else text
         if status < 400:
             status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        spent = code == "insufficient_quota"  # OpenAI says 429 for an empty account too; waiting fills none
+        empty = "insufficient_quota" in (code, error.get("type")) or "credit balance" in message
+        spent = empty or status == 402  # OpenAI says 429 for an empty account too; waiting fills none
         advice = "add credit to the account of OPENAI_API_KEY" if spent else _advice(status, message)
         what = f"status {status}: {self._shown(message)}; {advice}"
         if (status in (408, 409, 429) or status >= 500) and not spent:
@@ -249,12 +266,12 @@ class Endpoint:
                 return EndpointSilent(f"{self._where}: {what}; {why}")
             return Unanswered(what, limits_rate=status == 429, retry_after=retry_after)
         self._outages.note_reply()
-        down = spent or status in (401, 403, 404)
-        return (EndpointDown if down else Refused)(f"{self._where}: {what}")
+        kind = EndpointDown if spent or status in DOWN else Refused if status in REFUSED else LanguageModelError
+        return kind(f"{self._where}: {what}")
 
     def _shown(self, text: str) -> str:
         """Return the start of what a server or the way to it said, on one line and without secrets."""
-        return excerpt(redacted(text, self._secret))
+        return excerpt(redacted(text, *self._secrets))
 
     async def _send(self, path: str, body: bytes, role: CallRole) -> tuple[int, Mapping[str, str], str]:
         if self._session is None:
@@ -325,10 +342,18 @@ def _headers(url: str, api_key: str | None) -> dict[str, str]:
     return headers | {header: os.environ[name] for header, name in names.items() if os.environ.get(name)}
 
 
+def _secrets(url: str, credentials: str) -> list[str]:
+    """Return what no message may show."""
+    login = re.match(r"https?://([^/]*)@", url)
+    password = login[1].partition(":")[2] if login else ""
+    return [secret for secret in (credentials, password, unquote(password)) if secret not in ("", NO_KEY)]
+
+
 def _key(url: str, api_key: str | None) -> str | None:
     """Return the key to send to ``url``, where there is one."""
     if not re.match(r"https?://.", url):
-        raise LanguageModelError(f"base_url must start with http:// or https://, got {url!r}; see OPENAI_BASE_URL")
+        given = url.rpartition("@")[2]
+        raise LanguageModelError(f"base_url must start with http:// or https://, got {given!r}; see OPENAI_BASE_URL")
     key = (api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
     if not key.isprintable() or not key.isascii():
         raise LanguageModelError("OPENAI_API_KEY holds a line break or another character that no key has; set it again")

@@ -8,9 +8,9 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from .base import EndpointDown
+from .base import EndpointDown, LanguageModelError
 
 SHORTEST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 60.0
@@ -67,6 +67,8 @@ class Outages:
         self._answers = asyncio.Event()
         self._answers.set()
         self._end: EndpointSilent | None = None
+        self._waited = 0.0
+        """Seconds of the outage that is under way."""
 
     @property
     def seen(self) -> Seen:
@@ -76,6 +78,7 @@ class Outages:
     def note_reply(self) -> None:
         """Note that a call got through."""
         self._replies += 1
+        self._waited, self._end = 0.0, None
 
     async def over(self) -> None:
         """Wait until no outage is known of."""
@@ -105,8 +108,8 @@ class Outages:
         return seconds > self._longest
 
     async def _wait(self, error: Unanswered, ping: Callable[[], Awaitable[object]]) -> None:
-        start, since, waited = self._clock.seconds(), self._clock.now(), 0.0
-        clock_time = f"{since.astimezone():%H:%M:%S}"
+        began = self._clock.now() - timedelta(seconds=self._waited)
+        clock_time = f"{began.astimezone():%H:%M:%S}"
         _log.warning(
             "%s: %s. No call gets through: paused at %s; trying again for at most %s, then the run ends and can be"
             " resumed",
@@ -117,17 +120,20 @@ class Outages:
         )
         problem: Unanswered | None = error
         while problem is not None:
-            growing = min(LONGEST_WAIT_SECONDS, max(SHORTEST_WAIT_SECONDS, SHARE_OF_OUTAGE * waited))
+            growing = min(LONGEST_WAIT_SECONDS, max(SHORTEST_WAIT_SECONDS, SHARE_OF_OUTAGE * self._waited))
             wait = max(growing, problem.retry_after or 0.0)
-            if waited + wait > self._longest:
-                for_long = f"no call got through for {_duration(waited)}, since {clock_time}"
+            if self._waited + wait > self._longest:
+                for_long = f"no call got through for {_duration(self._waited)}, since {clock_time}"
                 self._end = EndpointSilent(f"{self._where}: {for_long}: {problem}")
                 raise self._end
+            start = self._clock.seconds()
             await self._clock.sleep(wait)
-            waited = max(waited + wait, self._clock.seconds() - start)
+            waited = self._waited
             problem = await self._problem(ping)
+            self._waited = waited + max(wait, self._clock.seconds() - start)
         self._outages += 1
-        _log.warning("%s: calls get through again after %s; the run goes on", self._where, _duration(waited))
+        _log.warning("%s: calls get through again after %s; the run goes on", self._where, _duration(self._waited))
+        self._waited = 0.0
 
     async def _problem(self, ping: Callable[[], Awaitable[object]]) -> Unanswered | None:
         """Return why a ping is not answered; None when it is."""
@@ -135,6 +141,10 @@ class Outages:
             await ping()
         except Unanswered as error:
             return error
+        except EndpointDown:
+            raise
+        except LanguageModelError:
+            pass  # it refuses so short a request; that is an answer
         self.note_reply()
         return None
 

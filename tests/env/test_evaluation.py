@@ -25,7 +25,9 @@ from mnemotune.env import Episode, Evaluation
 from mnemotune.env.scoring import Diagnosis, GroupScore, StageScore
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm import (
+    LanguageModelError,
     Ledger,
+    Refused,
     Request,
     Usage,
 )
@@ -107,6 +109,42 @@ async def test_what_is_lost_in_reading_is_told_from_what_was_never_written(
     assert evaluation.stage_means("read") == [0.0, 0.5, 0.5]
     assert evaluation.stage_means("utilisation") == [0.5, 0.0, 0.0]
     assert [stage.unparsable for stage in evaluation.groups[0].stages] == [2, 2, 2]
+
+
+def refuses(when: str, *, error: type[LanguageModelError] = Refused, says: str = '{"answer": 1}') -> Any:
+    def said(request: Request) -> str:
+        if any(when in message.content for message in request.messages):
+            raise error("too long")
+        return says
+
+    return said
+
+
+@pytest.mark.parametrize("stages", [2, None])
+async def test_what_an_episode_that_was_refused_did_not_come_to_counts_as_wrong(
+    stages: int | None, make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
+) -> None:
+    """It fails in period 1 of three; no other period is asked, nor played again by a later rung."""
+    model = make_model(reply=refuses("in period 1", says="fine"), answer='{"answer": 1}')
+    runs = evaluator(replace(make_cast(model), reworded=True))
+    life = make_scenario()
+    for upto in (stages, None):
+        evaluation = await runs.evaluate(NATIVE, [life], stages=upto)
+        asked = upto or 3
+        assert evaluation.stage_means("accuracy") == [1.0, 0.0, 0.0][:asked]
+        assert evaluation.stage_means("utilisation") == [0.0, 1.0, 1.0][:asked]
+        assert evaluation.failures == {"ann": "too long"}
+        assert [len(group.stages) for group in (*evaluation.groups, *evaluation.reworded)] == [asked, asked]
+        assert len(evaluation.episodes[0].stages) == 1, "what is recorded is what was played"
+
+
+async def test_a_user_whose_ceiling_is_refused_is_lost(
+    make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
+) -> None:
+    model = make_model(upper_bound=refuses("pet_0"), answer='{"answer": 1}')
+    evaluation = await evaluator(make_cast(model)).evaluate(NATIVE, [make_scenario()])
+    assert evaluation.groups == ()
+    assert evaluation.failures == {"ann": "bounds: too long"}
 
 
 def group_score(group: str, *stages: tuple[float, float, float]) -> GroupScore:

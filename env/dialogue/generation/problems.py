@@ -26,8 +26,8 @@ class Problems(list[str]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self:
+    def __exit__(self, error: object, *_: object) -> None:
+        if self and error is None:
             more = [f"- and {len(self) - MOST_PROBLEMS} more"] if len(self) > MOST_PROBLEMS else []
             raise ReplyError("\n".join([*(f"- {problem}" for problem in self[:MOST_PROBLEMS]), *more]))
 

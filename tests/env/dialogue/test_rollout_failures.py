@@ -23,6 +23,7 @@ from mnemotune.policies.lm import (
     LanguageModelError,
     Limits,
     Metered,
+    Refused,
     Request,
 )
 from staged import rollout
@@ -57,6 +58,18 @@ async def test_a_call_that_fails_for_good_ends_the_episode_and_keeps_what_was_co
     assert (episode.task, episode.policy_key) == ("ann", AWI.key)
     assert len(period_of(episode, 0).answers) == 2
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize(
+    ("role", "refused"), [("reply", True), ("user", False), ("write", True), ("answer", True), ("probe", True)]
+)
+async def test_what_the_policy_asks_and_the_endpoint_refuses_is_told_apart_from_what_was_lost_invariant_1(
+    role: str, refused: bool, make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
+) -> None:
+    """What the simulated user cannot say is no fault of the policy's."""
+    model = make_model(**{role: fails("in period 1", error=Refused, says="{}")})
+    episode = await rollout(make_scenario(sessions=(4, 2, 2)), AWI, make_cast(model))
+    assert (episode.failure, episode.refused) == (f"no reply for {role}", refused)
 
 
 async def test_an_episode_that_fails_at_once_has_no_period(

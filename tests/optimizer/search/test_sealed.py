@@ -90,6 +90,8 @@ async def test_a_row_that_lost_a_user_is_open_and_is_finished_later_invariant_6(
 
     before = await Opened(kit, kit.pupil(fails=fails)).open(policies)
     assert list(before.closed) == [SEED]
+    stopped = await Opened(kit, calls=10).open(policies, before=before)
+    assert stopped.rows[EVOLVED] == before.rows[EVOLVED], "what is known of an open row stays where the budget ends"
     opened = Opened(kit)
     after = await opened.open(policies, before=before)
     assert [name for name, *_ in opened.kept] == [EVOLVED]

@@ -19,6 +19,7 @@ from mnemotune.policies.lm import (
     Limits,
     Message,
     Metered,
+    Refused,
     Request,
 )
 from mnemotune.policies.lm.cache import ResponseCache
@@ -211,14 +212,33 @@ async def test_an_endpoint_that_refuses_key_or_model_is_down_for_every_call(
         await connect().complete(REQUEST)
 
 
-@pytest.mark.parametrize("status", [400, 413, 422, 500])
-async def test_an_endpoint_that_refuses_one_request_may_take_the_next(
-    server: ScriptedServer, connect: Connect, status: int
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        *((status, Refused) for status in (400, 413, 422)),
+        *((status, LanguageModelError) for status in (405, 410, 500)),
+        *((status, EndpointDown) for status in (402, 407)),
+    ],
+)
+async def test_what_an_endpoint_says_no_to_is_the_request_the_way_or_everything(
+    server: ScriptedServer, connect: Connect, status: int, kind: type[Exception]
 ) -> None:
     server.poison("Hello there", "no", status=status)
     with pytest.raises(LanguageModelError) as caught:
         await connect(attempts=1).complete(REQUEST)
-    assert not isinstance(caught.value, EndpointDown)
+    assert type(caught.value) is kind
+
+
+async def test_a_request_that_brings_the_server_down_each_time_ends_by_itself(
+    connect: Connect, server: ScriptedServer
+) -> None:
+    """The server is back soon, and falls again."""
+    model = connect(attempts=3)
+    for _ in range(3):
+        server.refuse(500, times=3 + 1)  # the attempts and a ping
+        server.say("pong")
+    with pytest.raises(LanguageModelError, match="it may be what the server fails at"):
+        await model.complete(REQUEST)
 
 
 async def test_a_reply_after_a_timeout_is_taken(server: ScriptedServer, connect: Connect) -> None:

@@ -11,6 +11,7 @@ import asyncio
 
 import pytest
 
+from mnemotune.policies.lm import Refused
 from mnemotune.policies.lm.outage import Clock, EndpointSilent, Outages, Unanswered
 
 
@@ -46,7 +47,8 @@ def watch(time: Time, *, longest_seconds: float = 3600) -> Outages:
 
 
 async def test_a_ping_that_is_answered_is_no_outage() -> None:
-    outages, time = watch(Time()), Time()
+    time = Time()
+    outages = watch(time)
     assert not await outages.waited_out(Unanswered("reset"), outages.seen, Ping(time, until=0))
     assert time.slept == []
 
@@ -125,3 +127,32 @@ async def test_a_pause_that_is_cancelled_holds_nobody_back() -> None:
     with pytest.raises(asyncio.CancelledError):
         await pausing
     await asyncio.wait_for(outages.over(), 1)
+
+
+async def test_a_ping_that_is_refused_is_an_answer() -> None:
+    async def refuse() -> None:
+        raise Refused("a reply of one token is too short")
+
+    outages = watch(Time())
+    assert not await outages.waited_out(Unanswered("reset"), outages.seen, refuse)
+
+
+async def test_after_the_end_a_reply_lets_calls_go_on() -> None:
+    time = Time()
+    outages = watch(time, longest_seconds=10)
+    with pytest.raises(EndpointSilent):
+        await outages.waited_out(Unanswered("reset"), outages.seen, Ping(time, until=1000))
+    outages.note_reply()
+    assert await outages.waited_out(Unanswered("reset"), outages.seen, Ping(time, until=time.seconds + 5))
+
+
+async def test_a_pause_goes_on_for_the_next_call_where_the_first_is_cancelled() -> None:
+    time = Time()
+    outages, ping = watch(time, longest_seconds=100), Ping(time, until=1000)
+    first = asyncio.create_task(outages.waited_out(Unanswered("reset"), outages.seen, ping))
+    while time.seconds < 50:  # noqa: ASYNC110 - time passes there
+        await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(EndpointSilent):
+        await outages.waited_out(Unanswered("reset"), outages.seen, ping)
+    assert time.seconds <= 110, "a wait that is broken off is not counted"

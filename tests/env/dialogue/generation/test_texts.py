@@ -53,7 +53,7 @@ def test_a_text_that_lacks_a_slot_is_refused_by_name(kind: str, tmp_path: Path) 
     [
         ("[1, 2]", "texts"),
         ("just text", "texts"),
-        ("a: [", "must be a mapping"),
+        ("a: [", "is not YAML"),
         ("other: x", "other"),
         ("repair: 3", "repair"),
     ],
