@@ -33,6 +33,7 @@ from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts
 from ..policies.files import WINDOW, dump_yaml, load_policy, policy_problems, read_policy, without_retired
 from ..policies.knob import Choices, each_once
+from ..policies.lm.endpoint import excerpt
 from ..policies.lm.providers import ModelsConfig
 from ..policies.lm.secrets import HIDDEN, redacted
 from ..policies.policy import MemoryPolicy
@@ -229,17 +230,11 @@ class Tracking(Record):
     def _without_password(self, uri: str | None) -> str | None:
         return None if uri is None else redacted(uri)
 
-    @field_validator("uri")
-    @classmethod
-    def _with_password(cls, uri: str | None) -> str | None:
-        if uri is None or HIDDEN not in uri:
-            return uri
+    @property
+    def whole_uri(self) -> str | None:
+        """The URI with the password that the same URI has in MLFLOW_TRACKING_URI, where it was not written down."""
         ours = os.environ.get("MLFLOW_TRACKING_URI", "")
-        if redacted(ours) != uri:
-            raise ValueError(
-                f"the password of {uri} is not written down: set MLFLOW_TRACKING_URI, or --set tracking.uri"
-            )
-        return ours
+        return ours if self.uri is not None and HIDDEN in self.uri and redacted(ours) == self.uri else self.uri
 
 
 class Config(ModelsConfig):
@@ -376,8 +371,10 @@ def _override(values: Mapping[str, Any], override: str) -> dict[str, Any]:
         raise ConfigError(f"--set {override}: write key=value, for example search.budget.calls=20000")
     try:
         return _with(values, key, parse_yaml(text))
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--set {override[:80]}: the value {error}") from None
+    except RecursionError:
+        raise ConfigError(f"--set {excerpt(override)}: the key is nested too deeply") from None
+    except ValueError as error:
+        raise ConfigError(f"--set {excerpt(override)}: the value {error}") from None
 
 
 def _with(values: Any, key: str, value: Any) -> dict[str, Any]:

@@ -81,7 +81,7 @@ async def respond(
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
             fields = dict(re.findall(r"\r\n(content-length|x-mnemotune-role): *(\w+)", head))
-            request = json.loads(await reader.readexactly(int(fields["content-length"])))
+            request = json.loads(await reader.readexactly(int(fields.get("content-length", 0))))
             role = fields.get("x-mnemotune-role", "")
             await asyncio.sleep(latency)
             if record is not None:

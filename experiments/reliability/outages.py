@@ -81,6 +81,7 @@ def table(outcome: Outcome) -> dict[str, Any]:
                 trial.decided_at,
                 trial.accepted,
                 trial.reason,
+                trial.validation,
                 trial.series,
             )
             for trial in outcome.study.trials

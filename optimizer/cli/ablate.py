@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ...policies.lm import EndpointDown
 from ...policies.lm.providers import model_named
 from ..config import ConfigError
 from ..models import track_of
@@ -53,6 +54,8 @@ def ablate_command(
     except KeyboardInterrupt:
         say(console, "stopped; the same command goes on")
         raise typer.Exit(130) from None
+    except EndpointDown as error:
+        raise type(error)(f"{error}\nWhat is finished is kept: the same command goes on") from None
     by_variant, model, track = read_searches(runs), runs[0].config.model, track_of(runs[0].config)
     noun, stage_noun, tokens = track.noun, track.stage_noun, runs[0].config.context_tokens
     variants = compare_variants(by_variant)

@@ -90,4 +90,4 @@ class _Remarks(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print one line, after the time of day."""
         now = datetime.now()  # noqa: DTZ005 - the reader's own clock
-        say(Console(stderr=True), f"{now:%H:%M:%S} {record.getMessage()}", style="yellow")
+        typer.secho(f"{now:%H:%M:%S} {record.getMessage()}", fg="yellow", err=True)  # a live line stays below it

@@ -15,6 +15,7 @@ from rich.console import Console
 from ...policies.files import WINDOW
 from ...policies.lm import EndpointDown
 from ...policies.lm.providers import model_named
+from ...policies.lm.secrets import redacted
 from ..config import ConfigError, default_uri, load_config
 from ..search.sealed import SEED
 from ..views.table import bound_notes, say, score_table, unscored_note, with_interval
@@ -115,8 +116,7 @@ def show(outcome: Outcome) -> None:
     say(console, *unscored_note(outcome.test.rows, stage_noun=outcome.track.stage_noun), style="yellow")
     say(console, *bound_notes(outcome.at_bounds, context_tokens=outcome.config.context_tokens), style="yellow")
     if outcome.test.problem:
-        budget = "" if len(outcome.test.rows) > len(outcome.test.closed) else ", with --set search.budget... raised"
-        say(console, f"{outcome.test.problem}; {_how_to_go_on(outcome.folder)}{budget}", style="yellow")
+        say(console, f"{outcome.test.problem}; {_how_to_go_on(outcome.folder)}", style="yellow")
     if model_named(outcome.config.model).stand_in:
         model = outcome.config.model
         say(console, f"Scores are the {model} model's: they compare policies, not real language models.", style="dim")
@@ -129,4 +129,4 @@ def show(outcome: Outcome) -> None:
 def _ui_command(uri: str) -> str:
     """Return what to type to see the run in MLflow, from here and the way this program was called."""
     program = "mnemotune" if shutil.which("mnemotune") else sys.argv[0]
-    return f"{program} ui" if uri == default_uri(Path("runs")) else f"{program} ui --uri {uri}"
+    return f"{program} ui" if uri == default_uri(Path("runs")) else f"{program} ui --uri {redacted(uri)}"

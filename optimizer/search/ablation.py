@@ -218,7 +218,7 @@ def _without_list_prices(config: Config, *, given: Collection[str]) -> Config:
 
 
 def _is_done(run: Run) -> bool:
-    return (run.folder / "result.json").is_file() and EVOLVED in open_run(run.folder).test.rows
+    return (run.folder / "result.json").is_file() and EVOLVED in open_run(run.folder).test.closed
 
 
 @dataclass(frozen=True, slots=True)

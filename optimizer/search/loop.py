@@ -169,9 +169,8 @@ class Loop:
                 "the upper bound is not above chance: the model cannot do the task, "
                 f"even when told the {self.arena.track.noun}'s state"
             )
-            raise LanguageModelError(
-                f"the seed policy has no score to compare with: {reasons[0] if reasons else cannot}"
-            )
+            why = reasons[0] if reasons else cannot
+            raise LanguageModelError(f"the seed policy cannot be compared with: {why}")
         seed = self._placed(Trial(0, 0, policy, None, "the seed policy", "seed", kind="seed"))
         seed = _ended(seed, "seed", "where the search starts", accepted=True)
         return _with_validation(_with_race(seed, race), validation)

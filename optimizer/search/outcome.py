@@ -101,7 +101,7 @@ class Outcome:
     def tracking_uri(self) -> str | None:
         """Where MLflow keeps its view of the run; None where there is none."""
         tracking = self.config.tracking
-        return None if tracking is None else tracking.uri or default_uri(self.folder.parent)
+        return None if tracking is None else tracking.whole_uri or default_uri(self.folder.parent)
 
     @property
     def front(self) -> list[FrontRow]:

@@ -113,7 +113,7 @@ async def open_test(
             keep(SealedTest({**before.rows, **rows}), name, evaluations[policy])
     except BudgetExhausted as end:
         missing = ", ".join(name for name in policies if name not in rows)
-        problem = f"{missing} could not be tested: {end}"
+        problem = f"{missing} could not be tested: {end} (raise it with --set search.budget...)"
     every = {**before.rows, **rows}
     rows = {name: every[name] for name in policies if name in every}
     lost = [

@@ -18,6 +18,7 @@ from filelock import FileLock
 
 from ...env.statistics import nan_mean
 from ...policies.files import dump_policy
+from ...policies.lm.secrets import HIDDEN, redacted
 from ...policies.policy import MemoryPolicy
 from ...policies.space import every_knob
 from ..config import Config, ConfigError
@@ -54,7 +55,7 @@ class Tracker(Listener):
 
     def check(self, config: Config) -> None:
         """Raise ConfigError when the config's server does not answer; files are not looked at."""
-        uri = None if config.tracking is None else config.tracking.uri
+        uri = None if config.tracking is None else config.tracking.whole_uri
         if uri is not None and uri.startswith("http"):
             with _opened(uri) as client:
                 client.search_experiments(max_results=1)
@@ -101,7 +102,9 @@ class Tracker(Listener):
         except Exception as error:  # noqa: BLE001 - MLflow and its stores fail in many types
             self._writes = False
             again = f"`mnemotune report {self.outcome.folder}` brings it up to date"
-            self._tell(f"MLflow's view is behind from here on ({type(error).__name__}: {error}); {again}")
+            self._tell(
+                f"MLflow's view is behind from here on ({type(error).__name__}: {redacted(str(error))}); {again}"
+            )
 
     def _add(self, trial: Trial) -> None:
         if trial.number in self._shown:
@@ -235,6 +238,8 @@ def _opened(uri: str) -> Iterator[MlflowClient]:
 
     Other runs wait: two that make the same new database, or the same experiment, break each other.
     """
+    if HIDDEN in uri:
+        raise ConfigError(f"tracking.uri: the password of {uri} is not written down: set MLFLOW_TRACKING_URI")
     database = Path(uri.removeprefix("sqlite:///"))
     local = uri.startswith("sqlite:///")
     try:
@@ -247,7 +252,7 @@ def _opened(uri: str) -> Iterator[MlflowClient]:
             yield MlflowClient(tracking_uri=uri)
     except Exception as error:
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ConfigError(f"tracking.uri: MLflow cannot use {uri}: {first_line}") from error
+        raise ConfigError(redacted(f"tracking.uri: MLflow cannot use {uri}: {first_line}")) from error
 
 
 def _stay_local() -> None:

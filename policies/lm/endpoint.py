@@ -38,6 +38,8 @@ NO_KEY = "none"
 ROLE_HEADER = "X-Mnemotune-Role"
 LONGEST_QUIET_WAIT_SECONDS = 60.0
 """A server's wish for a longer wait is said aloud."""
+MOST_OUTAGES_OF_A_CALL = 5
+"""A call that fails before each of so many outages may be what brings them about."""
 FAILURES_OF_AN_OUTAGE = 3
 """A call's failed attempts after which it is asked whether the endpoint answers at all."""
 IDLE_SECONDS = 2.0
@@ -197,7 +199,7 @@ class Endpoint:
             if last or failures % FAILURES_OF_AN_OUTAGE == 0:
                 if await self._outages.waited_out(problem, since, ping):
                     failures, strikes, outages, waited = 0, 0, outages + 1, 0.0
-                    if outages < self.config.attempts:
+                    if outages < MOST_OUTAGES_OF_A_CALL:
                         continue
                     why = "each time; it may be what the server fails at"
                     raise LanguageModelError(f"{self._where}: {problem} ({why})")

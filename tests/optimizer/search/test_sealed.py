@@ -170,7 +170,8 @@ async def test_a_budget_that_ends_leaves_what_was_tested_and_says_what_is_missin
     assert sorted(test.rows) == sorted(tested)
     assert test.done == (not missing), "what is missing can still be tested"
     if missing:
-        assert test.problem == f"{', '.join(missing)} could not be tested: the budget of {calls:,} calls is spent"
+        why = f"the budget of {calls:,} calls is spent (raise it with --set search.budget...)"
+        assert test.problem == f"{', '.join(missing)} could not be tested: {why}"
     else:
         assert test.problem == ""
     assert len(opened.pupil.requests) <= calls

@@ -434,3 +434,21 @@ def test_the_pages_are_served_and_end_with_the_command(outcome: Outcome, trials:
         (experiment,) = [e for e in served.search_experiments() if e.name == "mnemotune"]
         names = {run.info.run_name for run in served.search_runs([experiment.experiment_id])}
         assert {"mine-001", "003 profile+external(4,6,9)"} <= names
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        (
+            "postgresql://***@db/x",
+            "tracking.uri: the password of postgresql://***@db/x is not written down: set MLFLOW",
+        ),
+        ("nonsense://me:secret@host/x", "tracking.uri: MLflow cannot use nonsense://***@host/x: "),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_named_without_its_password(uri: str, said: str, outcome: Outcome) -> None:
+    config = parse_config(CONFIG, where="test", overrides=[f"tracking.uri='{uri}'"])
+    with pytest.raises(ConfigError) as caught:
+        Tracker(tell=print).begin(Outcome(outcome.folder, config, outcome.study))
+    assert str(caught.value).startswith(said)
+    assert "secret" not in str(caught.value)

@@ -24,7 +24,7 @@ from mnemotune.policies.lm import (
 )
 from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.chain import chain
-from mnemotune.policies.lm.endpoint import EndpointConfig
+from mnemotune.policies.lm.endpoint import MOST_OUTAGES_OF_A_CALL, EndpointConfig
 from mnemotune.policies.lm.openai import OpenAIModel
 from mnemotune.policies.lm.outage import Clock, EndpointSilent
 
@@ -233,12 +233,11 @@ async def test_a_request_that_brings_the_server_down_each_time_ends_by_itself(
     connect: Connect, server: ScriptedServer
 ) -> None:
     """The server is back soon, and falls again."""
-    model = connect(attempts=3)
-    for _ in range(3):
+    for _ in range(MOST_OUTAGES_OF_A_CALL):
         server.refuse(500, times=3 + 1)  # the attempts and a ping
         server.say("pong")
     with pytest.raises(LanguageModelError, match="it may be what the server fails at"):
-        await model.complete(REQUEST)
+        await connect().complete(REQUEST)
 
 
 async def test_a_reply_after_a_timeout_is_taken(server: ScriptedServer, connect: Connect) -> None:
