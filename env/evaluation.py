@@ -210,8 +210,8 @@ class Evaluator:
             model = Metered(self.cast.assistant)
             new = [task for task in tasks if task.id not in self._bounds]
             cast = replace(self.cast, assistant=model)
-            found = await side_by_side(self._find_bounds_of(task, cast) for task in new)
-            by_task = {task.id: bounds for task, bounds in zip(new, found, strict=True)}
+            every = await side_by_side(self._find_bounds_of(task, cast) for task in new)
+            by_task = {task.id: bounds for task, bounds in zip(new, every, strict=True)}
             self._bounds |= {task: bounds for task, bounds in by_task.items() if isinstance(bounds, Bounds)}
             problems = {task: error for task, error in by_task.items() if isinstance(error, LanguageModelError)}
             return problems, model.ledger

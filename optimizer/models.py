@@ -11,9 +11,9 @@ from ..data.registry import UnknownPartError
 from ..env import Cast, Track
 from ..env.tracks import TRACKS
 from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, MeteredEmbedder, Request, merged
+from ..policies.lm.address import url_of
 from ..policies.lm.base import Wrapper
 from ..policies.lm.cache import ResponseCache
-from ..policies.lm.endpoint import url_of
 from ..policies.lm.prices import Prices, list_price
 from ..policies.lm.providers import model_named
 from .config import Config, ConfigError

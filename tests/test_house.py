@@ -114,6 +114,14 @@ def test_every_file_that_the_readme_names_exists() -> None:
         assert (ROOT / target).exists(), target
 
 
+def test_no_file_is_too_long_to_be_read_at_once() -> None:
+    files = [path for path in ROOT.rglob("*.py") if not {".typing", ".venv", "build"} & set(path.parts)]
+    lines = {path.relative_to(ROOT): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
+    longest = {path: 500 if path.parts[0] == "tests" else 400 for path in lines}
+    assert len(files) > 400
+    assert {path: count for path, count in lines.items() if count > longest[path]} == {}
+
+
 def test_importing_the_package_imports_nothing_heavy() -> None:
     heavy = "torch", "mlflow", "dspy", "optuna", "matplotlib", "openai"
     script = f"import mnemotune, mnemotune.env, sys; print([m for m in {heavy} if m in sys.modules])"

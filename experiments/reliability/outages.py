@@ -108,14 +108,14 @@ def main(out: Path, seed: int = 0) -> None:
         quiet, quiet_seconds = searched(out / "quiet", calm, {}, overrides)
         proxy = FaultProxy(server, faults_at_random(SHARE, seed=seed))
         bad, bad_seconds = searched(out / "bad", proxy, OUTAGES, overrides)
-    found = [json.dumps(table(outcome), sort_keys=True) for outcome in (quiet, bad)]
+    tables = [json.dumps(table(outcome), sort_keys=True) for outcome in (quiet, bad)]
     gone = sum(OUTAGES.values())
     print(f"requests: {calm.requests:,} on the quiet night, {proxy.requests:,} on the bad one; hit: {dict(proxy.hit)}")
     print(f"seconds: {quiet_seconds:.0f} and {bad_seconds:.0f}, {gone:.0f} of them outages")
     print(f"beyond both: {bad_seconds - quiet_seconds - gone:.0f} s")
     print(f"trials: {len(quiet.study.trials)}; rows of the test: {', '.join(quiet.test.rows)}")
-    print("equal" if found[0] == found[1] else "DIFFERENT")
-    if found[0] != found[1]:
+    print("equal" if tables[0] == tables[1] else "DIFFERENT")
+    if tables[0] != tables[1]:
         sys.exit(1)
 
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 import math
-import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
-from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from pydantic import Field, field_serializer, field_validator
 
 from ...data.record import Record
+from .address import headers_for, proxy_of, secrets_of, url_of
 from .base import CallRole, EndpointDown, LanguageModelError, Refused
 from .chain import add_call
 from .outage import Clock, EndpointSilent, Outages, Unanswered
@@ -28,13 +25,10 @@ from .slots import Slots
 if TYPE_CHECKING:
     import aiohttp
 
-OFFICIAL_URL = "https://api.openai.com/v1"
 DOWN = (401, 403, 404, 407)
 """Statuses that no other request would fare better with."""
 REFUSED = (400, 413, 422)
 """Statuses that say that the request asks for too much, or for what is forbidden."""
-NO_KEY = "none"
-"""What servers that need no key are sent in its place."""
 ROLE_HEADER = "X-Mnemotune-Role"
 LONGEST_QUIET_WAIT_SECONDS = 60.0
 """A server's wish for a longer wait is said aloud."""
@@ -119,8 +113,8 @@ class Endpoint:
         self.model = model
         self.config = config
         self.url = url_of(config.base_url)
-        self._headers = _headers(self.url, api_key)
-        self._secrets = _secrets(self.url, self._headers["Authorization"].partition(" ")[2])
+        self._headers = headers_for(self.url, api_key)
+        self._secrets = secrets_of(self.url, self._headers["Authorization"].partition(" ")[2])
         self._session: aiohttp.ClientSession | None = None
         self._slots = Slots(config.concurrency)
         self._interval = 60.0 / config.requests_per_minute if config.requests_per_minute else 0.0
@@ -289,7 +283,7 @@ class Endpoint:
             headers=self._headers,
             timeout=aiohttp.ClientTimeout(total=self.config.timeout_seconds),
             connector=aiohttp.TCPConnector(limit=self.config.concurrency, keepalive_timeout=IDLE_SECONDS),
-            proxy=_proxy(self.url),
+            proxy=proxy_of(self.url),
         )
 
     async def _pace(self) -> None:
@@ -314,56 +308,6 @@ class Endpoint:
             return problem.retry_after
         backoff = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** (failures - 1))
         return backoff * (1.0 - self._clock.chance() / 2.0)
-
-
-def url_of(base_url: str | None) -> str:
-    """Return where an endpoint is: as given, else as OPENAI_BASE_URL says, else OpenAI's own.
-
-    A given address without its login takes the login that the same address has in OPENAI_BASE_URL.
-    """
-    ours, given = ((url or "").rstrip("/") for url in (os.environ.get("OPENAI_BASE_URL"), base_url))
-    return ours if given in ("", without_login(ours)) and ours else given or OFFICIAL_URL
-
-
-def _proxy(url: str) -> str | None:
-    """Return the proxy that the environment names for ``url``; aiohttp itself would look again for every call."""
-    parts = urlsplit(url)
-    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
-
-
-def _headers(url: str, api_key: str | None) -> dict[str, str]:
-    """Return what every request carries, as OpenAI's own client reads it from the environment."""
-    headers = {"Content-Type": "application/json", "User-Agent": "mnemotune"}
-    login = re.match(r"https?://([^/]*)@", url)
-    key = _key(url, api_key)
-    if key or not login:
-        headers["Authorization"] = f"Bearer {key or NO_KEY}"
-    else:
-        headers["Authorization"] = "Basic " + base64.b64encode(unquote(login[1]).encode()).decode()
-    names = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
-    return headers | {header: os.environ[name] for header, name in names.items() if os.environ.get(name)}
-
-
-def _secrets(url: str, credentials: str) -> list[str]:
-    """Return what no message may show."""
-    login = re.match(r"https?://([^/]*)@", url)
-    password = login[1].partition(":")[2] if login else ""
-    return [secret for secret in (credentials, password, unquote(password)) if secret not in ("", NO_KEY)]
-
-
-def _key(url: str, api_key: str | None) -> str | None:
-    """Return the key to send to ``url``, where there is one."""
-    if not re.match(r"https?://.", url):
-        given = url.rpartition("@")[2]
-        raise LanguageModelError(f"base_url must start with http:// or https://, got {given!r}; see OPENAI_BASE_URL")
-    key = (api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
-    if not key.isprintable() or not key.isascii():
-        raise LanguageModelError("OPENAI_API_KEY holds a line break or another character that no key has; set it again")
-    if not key and url.startswith("https://api.openai.com"):
-        raise LanguageModelError(
-            f"{url} needs a key: set OPENAI_API_KEY, or set OPENAI_BASE_URL (base_url) to a server that needs none"
-        )
-    return key or None
 
 
 def _parsed(text: str, status: int) -> tuple[object, Mapping[str, object] | None]:
