@@ -90,4 +90,6 @@ class _Remarks(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print one line, after the time of day."""
         now = datetime.now()  # noqa: DTZ005 - the reader's own clock
-        typer.secho(f"{now:%H:%M:%S} {record.getMessage()}", fg="yellow", err=True)  # a live line stays below it
+        line = f"{now:%H:%M:%S} {record.getMessage()}"
+        # only what is written to this very object comes above a live line
+        sys.stderr.write((typer.style(line, fg="yellow") if sys.stderr.isatty() else line) + "\n")

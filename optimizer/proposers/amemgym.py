@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from ...policies.policy import MemoryPolicy
 from ..study import Trial, raced
-from .proposer import Candidate, Shipped, candidate, pick_parent, policy_of
+from .proposer import BaseProposer, Candidate, candidate, pick_parent, policy_of
 
 EVOLUTION = {"feedback": "complete", "targets": ["write"]}
 
 
-class AMemGym(Shipped):
+class AMemGym(BaseProposer):
     """Lets a parent rewrite its write prompt after each period of a train user's life, and keeps the last prompt.
 
     After AMemGym (ICLR 2026), section on self-evolution. There each user starts anew; here other users get the prompt.

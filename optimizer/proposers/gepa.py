@@ -18,7 +18,7 @@ from ...env.statistics import nan_mean
 from ...policies.lm import BudgetExhausted, EndpointDown
 from ...policies.policy import MemoryPolicy
 from ..study import Played, Trial
-from .proposer import Candidate, Means, Shipped, candidate, policy_of
+from .proposer import BaseProposer, Candidate, Means, candidate, policy_of
 from .reflective import improve
 
 MINIBATCH = 3
@@ -42,7 +42,7 @@ class _Stopped(BaseException):
     """Ends gepa's thread; no handler of gepa's catches it."""
 
 
-class Gepa(Shipped):
+class Gepa(BaseProposer):
     """gepa's engine (2025) on the same users, with the same language model as prompt engineer.
 
     The engine runs in a thread of its own, from the seed policy's prompts; this object is its adapter. Minibatches are

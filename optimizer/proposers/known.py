@@ -11,7 +11,7 @@ from ...policies.knob import Point
 from ...policies.policy import MemoryPolicy
 from ..study import Trial, leader
 from .numbers import located
-from .proposer import Candidate, Shipped
+from .proposer import BaseProposer, Candidate
 from .sampled import at_point
 
 STRATEGIES = ("native", "rag", "awe", "awi")
@@ -25,7 +25,7 @@ USERS_MESSAGES = {
 """The newest of what the user said, as it was said: a window without the assistant's side."""
 
 
-class Known(Shipped):
+class Known(BaseProposer):
     """Proposes native, RAG, AWE, AWI and the user's messages where they lie within the space.
 
     Prompts are the leader's, where they fit.

@@ -10,10 +10,10 @@ from ...policies.knob import Knob
 from ...policies.policy import MemoryPolicy
 from ...policies.space import effective, nested
 from ..study import Trial, raced
-from .proposer import Candidate, Shipped, candidate, pick_parent, policy_of
+from .proposer import BaseProposer, Candidate, candidate, pick_parent, policy_of
 
 
-class Merge(Shipped):
+class Merge(BaseProposer):
     """Crosses a parent with a trial that does better for some of its users; ``mode`` and ``store`` stay the parent's.
 
     After gepa's merge (2025), with numbers beside prompts.

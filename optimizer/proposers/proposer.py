@@ -81,8 +81,8 @@ class Means:
     arena: Playing
 
 
-class Shipped(Proposer):
-    """A proposer that ships; unless it says otherwise, it can always propose."""
+class BaseProposer(Proposer):
+    """What the proposers here share; unless one says otherwise, it can always propose."""
 
     def __init__(self, means: Means) -> None:
         """Propose with these means."""

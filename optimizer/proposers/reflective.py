@@ -16,7 +16,7 @@ from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
 from ...policies.space import Space, nested
 from ..study import Evidence, Trial, raced
-from .proposer import Candidate, Shipped, candidate, pick_parent, policy_of
+from .proposer import BaseProposer, Candidate, candidate, pick_parent, policy_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Edit:
     reason: str
 
 
-class Reflective(Shipped):
+class Reflective(BaseProposer):
     """Lets a language model read failures and edit the prompts and numbers that can mend them."""
 
     def ready(self, trials: Sequence[Trial]) -> bool:

@@ -18,7 +18,7 @@ from ...policies.policy import prompt_kinds
 from ...policies.space import nested
 from ..study import Trial
 from .numbers import STARTUP_TRIALS, NumberSampler, anywhere, gains, located, nearby, standing
-from .proposer import Candidate, Means, Shipped, candidate, inherit, pick_parent, policy_of
+from .proposer import BaseProposer, Candidate, Means, candidate, inherit, pick_parent, policy_of
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ LEAST_VARIANCE = 1e-9
 """Of signal and of noise: where all values are the same, or without noise, equations can still be solved."""
 
 
-class _Sampler(Shipped):
+class _Sampler(BaseProposer):
     """Moves a parent to a point that it draws; prompts are the parent's, where they fit."""
 
     async def propose(self, trials: Sequence[Trial], rng: random.Random) -> Candidate:

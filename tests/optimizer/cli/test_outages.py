@@ -7,11 +7,16 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+from rich.live import Live
 
 from mnemotune.env.dialogue.track import scenario_of
 from mnemotune.experiments.reliability.faults import FaultProxy, in_thread
@@ -95,3 +100,12 @@ def test_a_sealed_test_that_lost_a_user_stays_open_until_it_is_finished_invarian
     healed = cli("evolve", "--resume", "run", "--json").succeeded()
     assert told_of(healed) == clean
     assert healed.json["problem"] is None
+
+
+def test_what_is_said_of_an_outage_comes_above_the_live_line_invariant_1(cli: Any) -> None:
+    cli("evolve", "no-such-config").refused()  # from here on remarks are shown
+    screen = io.StringIO()
+    with Live("12 of 40 episodes", console=Console(file=screen, force_terminal=True, width=80)):
+        logging.getLogger("mnemotune.policies.lm.outage").warning("here: paused")
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).replace("\r", "\n").split("\n")
+    assert any(re.fullmatch(r"\d\d:\d\d:\d\d here: paused", line.strip()) for line in lines)
