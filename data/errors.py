@@ -3,3 +3,7 @@
 
 class MnemotuneError(Exception):
     """Say what went wrong, where, and what to do. Errors of other packages derive from it to be shown so too."""
+
+
+class TryLater(MnemotuneError):  # noqa: N818 - what it asks for
+    """Say what did not answer for so long that the command ended; given again later, it goes on."""

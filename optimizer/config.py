@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     ValidationInfo,
-    field_serializer,
     field_validator,
     model_validator,
 )
@@ -35,12 +33,12 @@ from ..policies.files import WINDOW, dump_yaml, load_policy, policy_problems, re
 from ..policies.knob import Choices, each_once
 from ..policies.lm.endpoint import excerpt
 from ..policies.lm.providers import ModelsConfig
-from ..policies.lm.secrets import HIDDEN, redacted
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, TextSet
 from ..policies.space import Space, limits_under, prompt_slots
 from .objectives import OBJECTIVES, Objective
 from .proposer_kinds import PROPOSERS, ProposerKind
+from .stores import Storage, Tracking
 
 Item = TypeVar("Item")
 
@@ -218,25 +216,6 @@ class GenerationConfig(GenerationPlan):
         return GenerationPlan(**{name: getattr(self, name) for name in GenerationPlan.model_fields})
 
 
-class Tracking(Record):
-    """Where MLflow keeps its view of the runs."""
-
-    uri: str | None = None
-    """None keeps a SQLite file beside the run folders. Its password is not written down: a run that goes on reads it in
-    MLFLOW_TRACKING_URI."""
-    experiment: str = "mnemotune"
-
-    @field_serializer("uri")
-    def _without_password(self, uri: str | None) -> str | None:
-        return None if uri is None else redacted(uri)
-
-    @property
-    def whole_uri(self) -> str | None:
-        """The URI with the password that the same URI has in MLFLOW_TRACKING_URI, where it was not written down."""
-        ours = os.environ.get("MLFLOW_TRACKING_URI", "")
-        return ours if self.uri is not None and HIDDEN in self.uri and redacted(ours) == self.uri else self.uri
-
-
 class Config(ModelsConfig):
     """Everything that a run depends on."""
 
@@ -263,6 +242,8 @@ class Config(ModelsConfig):
     search: Annotated[SearchConfig, Field(validate_default=True)] = SearchConfig()
     generation: GenerationConfig | None = None
     """For `data generate`; None is its defaults. A search has no use for it."""
+    storage: Storage | None = None
+    """Where the study and the replies are kept: the URL of a PostgreSQL database; None is the run folder."""
     tracking: Annotated[Tracking | None, BeforeValidator(lambda given: None if given == "none" else given)] = Tracking()
     """``none`` keeps MLflow out."""
 

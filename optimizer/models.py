@@ -13,10 +13,11 @@ from ..env.tracks import TRACKS
 from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, MeteredEmbedder, Request, merged
 from ..policies.lm.address import url_of
 from ..policies.lm.base import Wrapper
-from ..policies.lm.cache import ResponseCache
+from ..policies.lm.cache import Cache, ResponseCache, SharedCache
 from ..policies.lm.prices import Prices, list_price
 from ..policies.lm.providers import model_named
 from .config import Config, ConfigError
+from .stores import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Repeated(Wrapper):
 
 @contextmanager
 def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iterator[Models]:
-    """Make the config's models; their replies are cached in ``folder``, where there is one.
+    """Make the config's models; where there is a ``folder``, their replies are cached in it or in the storage.
 
     Under another ``repeat`` the same requests are asked anew.
     Raises LanguageModelError when an endpoint cannot be spoken to at all, for example without a key.
@@ -85,7 +86,7 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
     embedder = config.provided_embedder.make(reach, None)
     remote = any(model.remote for model in provided.values()) or config.provided_embedder.remote
     kept = folder if remote and config.endpoint.cache else None
-    with nullcontext() if kept is None else closing(ResponseCache(kept / "cache.db")) as cache:
+    with nullcontext() if kept is None else closing(_open_cache(kept, config.storage)) as cache:
         by_name = {name: model.make(config.endpoint, cache) for name, model in provided.items()}
         if repeat:
             by_name = {name: Repeated(model, repeat) for name, model in by_name.items()}
@@ -93,6 +94,12 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
             embedder = config.provided_embedder.make(reach, cache)
         cast = Cast(by_name[names["assistant"]], by_name[names["user"]], embedder, config.context_tokens)
         yield Models(cast, by_name[names["proposer"]], config.per_core)
+
+
+def _open_cache(folder: Path, storage: Storage | None) -> Cache:
+    if storage is None:
+        return ResponseCache(folder / "cache.db")
+    return SharedCache(storage.whole_url, storage.study or "")
 
 
 def priced(config: Config) -> Config:

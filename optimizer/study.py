@@ -6,23 +6,27 @@ import json
 import math
 import sqlite3
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 from uuid import uuid4
 
 import optuna
 from optuna.distributions import BaseDistribution
+from optuna.exceptions import DuplicatedStudyError, StorageInternalError
+from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 from pydantic import ConfigDict, TypeAdapter
+from sqlalchemy.exc import DBAPIError
 
 from ..env import Summary
 from ..env.episode import Revision
 from ..env.scoring import FailureKind
 from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from ..policies.lm import Ledger
+from ..policies.lm.postgres import DatabaseError, Postgres
 from ..policies.policy import MemoryPolicy
 
 VERSION = 3
@@ -239,19 +243,49 @@ class StudyError(ValueError):
     """Say why a database is no study that can be gone on with, and what to do."""
 
 
+T = TypeVar("T")
+
+
 class Study:
     """Every trial of one evolution, in order; only finished trials are ever written."""
 
-    def __init__(self, storage: str | None, *, name: str) -> None:
+    def __init__(
+        self,
+        storage: str | None,
+        *,
+        name: str,
+        begun: bool | None = None,
+        guard: Callable[[], None] | None = None,
+    ) -> None:
         """Open the study of this name in an Optuna storage URL, or start it; None keeps it in memory alone.
 
-        Raises StudyError when it was written by another version.
+        ``begun`` insists that it is there, or that it is not. ``guard`` is called before anything is written, and
+        waits for a lost database. Raises StudyError when there is no such study, or one of another version.
         """
-        with quiet_optuna():
-            self._study = optuna.create_study(
-                storage=storage, study_name=name, direction="maximize", load_if_exists=True
-            )
-        frozen = self._study.get_trials(deepcopy=False)
+        self._guard = guard
+        kept: str | RDBStorage | None = storage
+        try:
+            with quiet_optuna():
+                if storage is not None and begun is not None:
+                    options = {"pool_pre_ping": True}
+                    kept = RDBStorage(storage, engine_kwargs=options, skip_table_creation=begun)
+                if begun and kept is not None:
+                    self._study = optuna.load_study(study_name=name, storage=kept)
+                else:
+                    self._study = optuna.create_study(
+                        storage=kept, study_name=name, direction="maximize", load_if_exists=begun is None
+                    )
+            frozen, _ = self._study.get_trials(deepcopy=False), self._study.user_attrs
+        except DuplicatedStudyError:
+            raise StudyError(
+                f"a study named {name!r} is there already; --resume its run, or choose another name"
+            ) from None
+        except KeyError:
+            raise StudyError(f"there is no study named {name!r}; {START_ANOTHER}") from None
+        except (DBAPIError, StorageInternalError, RuntimeError) as error:
+            if storage is None or begun is None:
+                raise
+            raise StudyError(f"the study cannot be read ({_reason(error)}); {START_ANOTHER}") from error
         if not frozen and self.noted("version") is None:
             self.note("version", VERSION)
         version = self.noted("version") or 0
@@ -260,7 +294,13 @@ class Study:
             raise StudyError(f"{why}; {START_ANOTHER}")
         if version > VERSION:
             raise StudyError("made by a later version of mnemotune: update mnemotune to open it")
-        self._trials = [Trial.from_optuna(trial) for trial in frozen]
+        try:
+            self._trials = [Trial.from_optuna(trial) for trial in frozen]
+        except ValueError as error:
+            why = str(error).splitlines()[0]
+            raise StudyError(f"the study is damaged: a trial cannot be read ({why}); {START_ANOTHER}") from error
+        if [trial.number for trial in self._trials] != list(range(len(self._trials))):
+            raise StudyError(f"the study is damaged: a trial is missing; {START_ANOTHER}")
 
     @property
     def identity(self) -> str:
@@ -280,10 +320,22 @@ class Study:
         """Write a finished trial for good. Raises ValueError when it is not the next one."""
         if trial.number != len(self._trials):
             raise ValueError(f"trial {trial.number} cannot be appended after {len(self._trials)} trials")
-        stored = len(self._study.get_trials(deepcopy=False))
-        if stored != len(self._trials):
-            raise ValueError(f"another process has written to this study: it holds {stored} trials, not {trial.number}")
-        self._study.add_trial(trial.as_optuna())
+        frozen, tried = trial.as_optuna(), False
+
+        def write() -> None:
+            nonlocal tried
+            stored = self._study.get_trials(deepcopy=False)
+            if tried and len(stored) == len(self._trials) + 1 and stored[-1].user_attrs == frozen.user_attrs:
+                return  # it was written before the connection was lost
+            if len(stored) != len(self._trials):
+                there = len(stored)
+                raise ValueError(
+                    f"another process has written to this study: it holds {there} trials, not {trial.number}"
+                )
+            tried = True
+            self._study.add_trial(frozen)
+
+        self._write(write)
         self._trials.append(trial)
 
     @property
@@ -293,12 +345,38 @@ class Study:
 
     def note(self, name: str, value: Any) -> None:
         """Keep a JSON value beside the trials, for example the sealed test's result."""
-        self._study.set_user_attr(name, json.dumps(value, ensure_ascii=False))
+        text = json.dumps(value, ensure_ascii=False)
+        self._write(lambda: self._study.set_user_attr(name, text))
 
     def noted(self, name: str) -> Any:
         """Return a value kept by ``note``; None when there is none."""
-        text = self._study.user_attrs.get(name)
+        text = self._insist(lambda: self._study.user_attrs).get(name)
         return None if text is None else json.loads(text)
+
+    def _write(self, write: Callable[[], None]) -> None:
+        """Write as long as this process is the one that may."""
+        if self._guard is not None:
+            self._guard()
+        self._insist(write)
+
+    def _insist(self, work: Callable[[], T]) -> T:
+        """Do what may be done twice, once more where the database was lost meanwhile."""
+        try:
+            return work()
+        except (DBAPIError, StorageInternalError):
+            if self._guard is None:
+                raise
+        self._guard()
+        try:
+            return work()
+        except (DBAPIError, StorageInternalError) as error:
+            raise DatabaseError(f"the study cannot be used ({_reason(error)})") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what the database says, in one line."""
+    cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+    return " ".join(str(cause.orig if isinstance(cause, DBAPIError) else error).split())
 
 
 def check_database(file: Path, *, name: str) -> None:
@@ -310,3 +388,12 @@ def check_database(file: Path, *, name: str) -> None:
         raise StudyError(f"{file.name} holds no study ({error}); {START_ANOTHER}") from None
     if name not in stored:
         raise StudyError(f"{file.name} holds no study named {name!r}; {START_ANOTHER}")
+
+
+def check_tables(database: Postgres) -> None:
+    """Raise StudyError when a PostgreSQL database belongs to a program whose tables would mix with a study's."""
+    foreign = "SELECT to_regclass('alembic_version') IS NOT NULL AND to_regclass('studies') IS NULL"
+    if database.execute(foreign) == [(True,)]:
+        raise StudyError(
+            f"{database.name} holds another program's tables, perhaps MLflow's: name a database of its own"
+        )

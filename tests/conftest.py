@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import zlib
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import settings
 from sqlalchemy import Engine, event
+
+from postgresql import Server, postgresql_server
 
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=25)
 settings.register_profile("thorough", derandomize=True, deadline=None, max_examples=100)
@@ -21,7 +25,8 @@ settings.register_profile("exploring", deadline=None)
 
 @event.listens_for(Engine, "connect")
 def _do_not_wait_for_the_disk(connection: Any, _: Any) -> None:
-    connection.execute("PRAGMA synchronous = OFF")
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,3 +57,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out.update(members[-(-len(members) // share) :])
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """A PostgreSQL server; a test that stops it starts it again."""
+    with postgresql_server() as server:
+        yield server

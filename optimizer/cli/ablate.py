@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from ...policies.lm import EndpointDown
+from ...policies.lm.postgres import DatabaseSilent
 from ...policies.lm.providers import model_named
 from ..config import ConfigError
 from ..models import track_of
@@ -54,7 +55,7 @@ def ablate_command(
     except KeyboardInterrupt:
         say(console, "stopped; the same command goes on")
         raise typer.Exit(130) from None
-    except EndpointDown as error:
+    except (EndpointDown, DatabaseSilent) as error:
         raise type(error)(f"{error}\nWhat is finished is kept: the same command goes on") from None
     by_variant, model, track = read_searches(runs), runs[0].config.model, track_of(runs[0].config)
     noun, stage_noun, tokens = track.noun, track.stage_noun, runs[0].config.context_tokens

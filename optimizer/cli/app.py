@@ -14,9 +14,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ...data.errors import MnemotuneError
+from ...data.errors import MnemotuneError, TryLater
 from ...policies.files import RetiredField
-from ...policies.lm.outage import EndpointSilent
 from ..views.table import say
 from . import ablate, data, estimate, evaluate, evolve, ranks, results, serve, view
 from .memrm import collect, rows, train
@@ -65,7 +64,7 @@ def main() -> None:
             raise
         message = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         Console(stderr=True).print(f"[red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
-        sys.exit(TRY_LATER if isinstance(error, EndpointSilent) else 1)
+        sys.exit(TRY_LATER if isinstance(error, TryLater) else 1)
 
 
 def _remark_or(otherwise: Callable[..., None]) -> Callable[..., None]:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from ...policies.files import WINDOW
 from ...policies.lm import EndpointDown
+from ...policies.lm.postgres import DatabaseSilent
 from ...policies.lm.providers import model_named
 from ...policies.lm.secrets import redacted
 from ..config import ConfigError, default_uri, load_config
@@ -54,7 +55,7 @@ def evolve_command(
     except KeyboardInterrupt:
         say(console, f"stopped; {_how_to_go_on(folder)}")
         raise typer.Exit(130) from None
-    except EndpointDown as error:
+    except (EndpointDown, DatabaseSilent) as error:
         raise type(error)(f"{error}\nThe run is kept as it is: {_how_to_go_on(folder)}") from None
     finally:
         if out is None and resumed is None:
@@ -70,6 +71,8 @@ def evolve_command(
 
 def _folder(config: Path | None, out: Path | None, resumed: Path | None) -> Path:
     """Return the run's folder. Raises ConfigError when the arguments do not say which."""
+    from ..search.outcome import holds_run
+
     if resumed is not None:
         if config is not None or out is not None:
             raise ConfigError("--resume RUN goes on under the run's own config: leave out CONFIG and --out")
@@ -77,7 +80,7 @@ def _folder(config: Path | None, out: Path | None, resumed: Path | None) -> Path
     if config is None:
         raise ConfigError("name a config, for example `mnemotune evolve configs/quickstart.yaml`, or --resume RUN")
     folder = out or _next_free(Path("runs"), config.stem)
-    if (folder / "study.db").exists():
+    if holds_run(folder):
         raise ConfigError(f"{folder}: holds a run already; go on with --resume {folder}, or choose another --out")
     return folder
 

@@ -31,7 +31,7 @@ from ..config import Choice, Config, ConfigError, NotNegative, SplitSizes, load_
 from ..models import track_of
 from .allowance import splits_of
 from .listener import Listener
-from .outcome import open_run
+from .outcome import holds_run, open_run
 from .run import evolve, prepare
 from .sealed import EVOLVED
 
@@ -146,7 +146,7 @@ def carry_out(runs: Sequence[Run], *, listeners: MakeListeners, finished: Callab
     """
     for run in runs:
         _check(run)
-    _check_variants([run for run in runs if not _is_begun(run)], listeners())
+    _check_variants([run for run in runs if not holds_run(run.folder)], listeners())
     left = []
     for run in runs:
         if _is_done(run):
@@ -178,7 +178,7 @@ def _end_without_a_word() -> None:
 
 
 def _search(run: Run, listeners: MakeListeners) -> None:
-    begun = _is_begun(run)  # then the folder's config is the same, with the list prices that the run began with
+    begun = holds_run(run.folder)  # then the folder's config is the same, with the list prices that the run began with
     evolve(open_run(run.folder).config if begun else run.config, run.folder, listeners=listeners())
 
 
@@ -193,17 +193,14 @@ def _check_variants(runs: Sequence[Run], listeners: Sequence[Listener]) -> None:
             prepare(config, dealt[users], listeners)
 
 
-def _is_begun(run: Run) -> bool:
-    return (run.folder / "study.db").is_file()
-
-
 def _check(run: Run) -> None:
     """Raise ConfigError when the run's folder holds a run with other settings."""
-    if not _is_begun(run):
+    if not holds_run(run.folder):
         return
     before = _without_list_prices(open_run(run.folder).config, given=run.config.endpoint.prices)
     values, others = flat(before.model_dump()), flat(run.config.model_dump())
-    changed = [key for key in values | others if values.get(key) != others.get(key)]
+    made_up = {} if run.config.storage is None or run.config.storage.study else {"storage.study"}
+    changed = [key for key in values | others if values.get(key) != others.get(key) and key not in made_up]
     if changed:
         raise ConfigError(
             f"{run.folder}: holds a run with other settings ({', '.join(changed)}): choose another --out, "

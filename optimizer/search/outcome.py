@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from ...env.statistics import nan_mean
 from ...env.summary import json_number, score_json
 from ...policies.files import WINDOW
 from ...policies.lm import Consumed, Ledger, merged
+from ...policies.lm.postgres import Lock, Postgres
 from ...policies.space import at_bounds
 from ..config import Config, ConfigError, default_uri, load_config
 from ..models import embedder_remark, price_of, track_of
 from ..objectives import dollars
-from ..study import Study, StudyError, check_database, users_won
+from ..stores import Storage
+from ..study import Study, StudyError, check_database, check_tables, users_won
 from .front import front, placed
 from .screen import screened
 from .sealed import EVOLVED, SEED, SealedTest
@@ -161,21 +164,53 @@ class Outcome:
         }
 
 
+def holds_run(folder: Path) -> bool:
+    """Tell whether a run has begun in a folder."""
+    return (folder / "study.db").is_file() or _stored(folder) is not None
+
+
 def open_run(folder: Path) -> Outcome:
-    """Open the run in ``folder``. Raises ConfigError when there is none that can be read."""
-    for name in ("config.yaml", "study.db"):
+    """Open the run in ``folder``. Raises ConfigError when there is none that can be read, and DatabaseError."""
+    storage = _stored(folder)
+    for name in ("config.yaml",) if storage else ("config.yaml", "study.db"):
         if not (folder / name).is_file():
             raise ConfigError(f"{folder}: is no run folder: it has no {name}")
-    study = open_study(folder)  # first: an older version's config may not be read any more, and this says why
+    study = open_study(folder, storage)  # first: an older version's config may not be read any more, and this says why
     return Outcome(folder, load_config(folder / "config.yaml"), study)
 
 
-def open_study(folder: Path) -> Study:
-    """Open the study in ``folder``, or start it. Raises ConfigError when what is there cannot be read."""
-    file = folder / "study.db"
+def open_study(folder: Path, storage: Storage | None = None, *, lock: Lock | None = None) -> Study:
+    """Open the study of the run in ``folder``, or start it.
+
+    Only who holds the ``lock`` of a database starts it there, or waits for the database when it is lost. Raises
+    ConfigError when what is there cannot be read, and DatabaseError.
+    """
     try:
-        if file.exists():
-            check_database(file, name=STUDY)
-        return Study(f"sqlite:///{file}", name=STUDY)
+        if storage is None:
+            file = folder / "study.db"
+            if file.exists():
+                check_database(file, name=STUDY)
+            return Study(storage_url(folder, None), name=STUDY)
+        with closing(Postgres(storage.whole_url)) as database, database.making():
+            begun = lock is None or _stored(folder) is not None
+            if not begun:
+                check_tables(database)
+            guard = None if lock is None else lock.check
+            return Study(storage_url(folder, storage), name=str(storage.study), begun=begun, guard=guard)
     except StudyError as error:
         raise ConfigError(f"{folder}: {error}") from None
+
+
+def storage_url(folder: Path, storage: Storage | None) -> str:
+    """Return the SQLAlchemy URL of the database that has a run's study."""
+    if storage is None:
+        return f"sqlite:///{folder / 'study.db'}"
+    return storage.whole_url.replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+def _stored(folder: Path) -> Storage | None:
+    """Return the database that has the study of the run in a folder; None where the folder has it, or nothing."""
+    file = folder / "config.yaml"
+    if (folder / "study.db").is_file() or not file.is_file():
+        return None
+    return load_config(file).storage

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
@@ -23,10 +24,12 @@ from ...env.statistics import nan_mean
 from ...env.track import most_calls
 from ...policies.files import dump_policy, dump_yaml
 from ...policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits, merged
+from ...policies.lm.postgres import Lock, Taken
 from ..config import Config, ConfigError, Screening, dump_config, load_config
 from ..models import MeteredModels, Models, check_objective, notes, open_models, price_of, priced, track_of
 from ..proposers.mix import open_proposers
 from ..proposers.proposer import Means, Proposer
+from ..stores import Storage
 from ..study import Trial
 from .allowance import Allowance, due_warnings, splits_of
 from .arena import Arena
@@ -43,6 +46,7 @@ FIXED = (
     *("track", "track_options", "context_tokens"),
     *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
     *("model", "user_model", "embedder", "rounds", "templates", "compat", "seed_policy", "search.seed"),
+    "storage",
     *("search.acceptance", "search.off_policy", "search.broad_start", "search.screening"),
 )
 """Settings that stay when a run goes on. Otherwise users that the search has learned from could get into the sealed
@@ -58,10 +62,11 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
     cannot work.
     """
     splits = splits_of(config)
-    config, allowance, judge = prepare(config, splits, listeners)
-    with open_models(config, folder=folder) as models, _alone_in(folder):
+    config, allowance, judge = prepare(_with_study_named(config, folder.name), splits, listeners)
+    with open_models(config, folder=folder) as models, _alone_in(folder, config.storage) as lock:
+        study = None if lock is None else open_study(folder, config.storage, lock=lock)  # before the config names it
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
-        outcome = Outcome(folder, config, open_study(folder))
+        outcome = Outcome(folder, config, study or open_study(folder))
         return asyncio.run(_Run(outcome, splits, models, allowance, Listeners(listeners), judge).go())
 
 
@@ -102,15 +107,30 @@ def prepare(
     return config, allowance, None if screening is None else load_forecast_model(screening.model)
 
 
+def _with_study_named(config: Config, folder: str) -> Config:
+    """Return a config whose study has a name of its own in a database that other runs use too."""
+    if config.storage is None or config.storage.study is not None:
+        return config
+    named = config.storage.model_copy(update={"study": f"{folder}-{uuid4().hex[:8]}"})
+    return config.model_copy(update={"storage": named})
+
+
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a run. Raises ConfigError when one is in it."""
+def _alone_in(folder: Path, storage: Storage | None) -> Iterator[Lock | None]:
+    """Keep other processes out of a run, also those of other machines where a database has the study.
+
+    Raises ConfigError when one is in it, and DatabaseError.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            yield
-    except Timeout:
-        raise ConfigError(f"{folder}: another process is at work on this run") from None
+    with ExitStack() as stack:
+        lock = None
+        try:
+            stack.enter_context(FileLock(folder / ".lock", timeout=0))
+            if storage is not None:
+                lock = stack.enter_context(closing(Lock(storage.whole_url, f"mnemotune {storage.study}")))
+        except (Timeout, Taken):
+            raise ConfigError(f"{folder}: another process is at work on this run") from None
+        yield lock
 
 
 def refresh(folder: Path, *, listeners: Sequence[Listener]) -> Outcome:

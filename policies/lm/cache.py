@@ -1,4 +1,4 @@
-"""Answers already paid for, kept in one SQLite file, so that a resumed run pays for nothing twice."""
+"""Answers already paid for, kept so that a resumed run pays for nothing twice."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from tenacity import retry, retry_if_exception_message, stop_after_delay, wait_random
 
 from ...data.errors import MnemotuneError
 from .base import Completion, Usage
+from .postgres import DatabaseError, DatabaseSilent, Postgres
 
 BUSY_SECONDS = 60.0
 """Longest wait for another process that is writing."""
 
 
 class CacheError(MnemotuneError, RuntimeError):
-    """The cache file cannot be used; the message says why and what to do."""
+    """The cache cannot be used; the message says why and what to do."""
 
 
 def cache_key(endpoint: str, repeat: int, body: Iterable[bytes]) -> str:
@@ -29,8 +31,21 @@ def cache_key(endpoint: str, repeat: int, body: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
+class Cache(Protocol):
+    """Completions by key. Its methods raise CacheError in one line; ``conformance`` has the tests that it passes."""
+
+    def get(self, key: str) -> Completion | None:
+        """Return the answer kept under ``key``, with its original token counts and at no cost, or None."""
+
+    def put(self, key: str, completion: Completion) -> None:
+        """Keep an answer. An earlier one under the same key stays, so that everybody reads the same."""
+
+    def close(self) -> None:
+        """Release what it holds. Closing twice does no harm."""
+
+
 class ResponseCache:
-    """Completions by key. Several processes may share one file, on a local disk; threads may share one instance."""
+    """A cache in one SQLite file. Several processes may share it, on a local disk; threads may share one instance."""
 
     def __init__(self, path: Path | str) -> None:
         """Open or create the file. Raises CacheError when it is damaged, not a cache, or not writable."""
@@ -48,18 +63,17 @@ class ResponseCache:
             raise
 
     def get(self, key: str) -> Completion | None:
-        """Return the answer kept under ``key``, with its original token counts and at no cost, or None."""
+        """Return the answer kept under ``key``, or None."""
         with self._explained():
             row = self._connection.execute(
                 "SELECT text, input_tokens, output_tokens FROM responses WHERE key = ?", (key,)
             ).fetchone()
         if row is None:
             return None
-        text, input_tokens, output_tokens = row
-        return Completion(text, Usage(input_tokens, output_tokens, cost_usd=0.0, cached=True))
+        return _known(*row)
 
     def put(self, key: str, completion: Completion) -> None:
-        """Keep an answer. An earlier one under the same key stays, so that everybody reads the same."""
+        """Keep an answer, unless there is one."""
         usage = completion.usage
         with self._explained():
             self._connection.execute(
@@ -68,7 +82,7 @@ class ResponseCache:
             )
 
     def close(self) -> None:
-        """Release the file. Closing twice does no harm."""
+        """Release the file."""
         self._connection.close()
 
     @retry(
@@ -99,3 +113,59 @@ class ResponseCache:
         except sqlite3.DatabaseError as error:
             advice = "the file is damaged or no cache: move it away, and its answers will be asked for again"
             raise CacheError(f"cannot read the response cache {self.path}: {error}; {advice}") from error
+
+
+class SharedCache:
+    """A cache in a PostgreSQL database, which processes on many machines may share."""
+
+    def __init__(self, url: str, name: str) -> None:
+        """Open the cache called ``name``, or create it. Others in the same database are apart from it.
+
+        A database that is lost later is waited for; after a minute, DatabaseSilent is raised.
+        """
+        self._name = name
+        with _as_cache_error():
+            self._database = Postgres(url)
+        try:
+            with _as_cache_error(), self._database.making():
+                self._database.execute(
+                    "CREATE TABLE IF NOT EXISTS mnemotune_responses (cache TEXT, key TEXT, text BYTEA NOT NULL,"
+                    " input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL, PRIMARY KEY (cache, key))"
+                )
+        except CacheError:
+            self._database.close()
+            raise
+
+    def get(self, key: str) -> Completion | None:
+        """Return the answer kept under ``key``, or None."""
+        query = "SELECT text, input_tokens, output_tokens FROM mnemotune_responses WHERE cache = %s AND key = %s"
+        with _as_cache_error():
+            rows = self._database.execute(query, (self._name, key))
+        return _known(rows[0][0].decode(), *rows[0][1:]) if rows else None
+
+    def put(self, key: str, completion: Completion) -> None:
+        """Keep an answer, unless there is one."""
+        usage, text = completion.usage, completion.text.encode()  # bytes: a text of PostgreSQL's cannot hold a NUL
+        with _as_cache_error():
+            self._database.execute(
+                "INSERT INTO mnemotune_responses VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                (self._name, key, text, usage.input_tokens, usage.output_tokens),
+            )
+
+    def close(self) -> None:
+        """End the connection."""
+        self._database.close()
+
+
+@contextmanager
+def _as_cache_error() -> Iterator[None]:
+    try:
+        yield
+    except DatabaseSilent:
+        raise
+    except DatabaseError as error:
+        raise CacheError(f"cannot use the response cache: {error}") from error
+
+
+def _known(text: str, input_tokens: int, output_tokens: int) -> Completion:
+    return Completion(text, Usage(input_tokens, output_tokens, cost_usd=0.0, cached=True))

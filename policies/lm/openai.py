@@ -27,7 +27,7 @@ from .base import (
     most_input_tokens,
     to_json,
 )
-from .cache import ResponseCache, cache_key
+from .cache import Cache, cache_key
 from .endpoint import Endpoint, EndpointConfig
 from .outage import Clock
 from .secrets import without_login
@@ -43,7 +43,7 @@ class _OpenAI:
         self,
         name: str,
         *,
-        cache: ResponseCache | None = None,
+        cache: Cache | None = None,
         api_key: str | None = None,
         clock: Clock | None = None,
         **settings: Any,
@@ -156,9 +156,7 @@ class OpenAIEmbedder(_OpenAI):
         ask = self._ask if self._cache is None else partial(self._look_up, self._cache)
         return await in_batches(texts, lambda batch: ask(batch, unanswered))
 
-    async def _look_up(
-        self, cache: ResponseCache, texts: Sequence[str], unanswered: Callable[[], None] | None
-    ) -> Embedding:
+    async def _look_up(self, cache: Cache, texts: Sequence[str], unanswered: Callable[[], None] | None) -> Embedding:
         """Ask only for the texts that are not in the cache. Each is kept by itself: the next batch may be another."""
         keys = [cache_key(without_login(self._endpoint.url), 0, [self._body([text])]) for text in texts]
         async with AsyncExitStack() as stack:

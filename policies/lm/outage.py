@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from ...data.errors import TryLater
 from .base import EndpointDown, LanguageModelError
 
 SHORTEST_WAIT_SECONDS = 1.0
@@ -32,7 +33,7 @@ class Clock:
     """Uniform in [0, 1). Spreads retries out; no result depends on it."""
 
 
-class EndpointSilent(EndpointDown):
+class EndpointSilent(EndpointDown, TryLater):
     """No call got through for so long that the run ends; it can be resumed once the endpoint answers."""
 
 

@@ -17,7 +17,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from ...data.record import Record
 from ...data.registry import Registry, UnknownPartError
 from .base import Embedder, LanguageModel
-from .cache import ResponseCache
+from .cache import Cache
 from .embedded import EmbeddedModel
 from .endpoint import EndpointConfig
 from .fast import FastEmbedder
@@ -36,7 +36,7 @@ class Provided(Generic[ModelT]):
 
     model: str
     """The model's own name, which its endpoint and price lists know."""
-    make: Callable[[EndpointConfig, ResponseCache | None], ModelT]
+    make: Callable[[EndpointConfig, Cache | None], ModelT]
     """Makes it. An answer that the cache holds is not asked for again. Raises LanguageModelError."""
     remote: bool = True
     """Whether it is behind an endpoint: calls are paced and cost something, and answers are worth keeping. What is not

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from .base import Completion, LanguageModel, Ledger, Request, Wrapper, to_json
-from .cache import ResponseCache, cache_key
+from .cache import Cache, cache_key
 
 
 class Remembered(Wrapper):
@@ -14,7 +14,7 @@ class Remembered(Wrapper):
     A call goes on when nobody waits for it any more, and its reply is kept, for it is paid for: see ``settle``.
     """
 
-    def __init__(self, model: LanguageModel, cache: ResponseCache, *, where: str = "") -> None:
+    def __init__(self, model: LanguageModel, cache: Cache, *, where: str = "") -> None:
         """Keep the replies of ``model`` in ``cache``; ``where`` tells apart models of the same name."""
         super().__init__(model)
         self.ledger = Ledger()

@@ -1,0 +1,149 @@
+"""Runs whose study is in a PostgreSQL database.
+
+Invariants:
+1. The study is the one that the run folder would have.
+2. One process is at work on a run, also when it has a copy of the folder.
+3. What is not there is never started anew.
+"""
+
+from __future__ import annotations
+
+import gc
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemotune.optimizer.config import Config, ConfigError
+from mnemotune.optimizer.search.outcome import Outcome, holds_run, open_run
+from mnemotune.policies.lm.postgres import DatabaseError, Lock
+from postgresql import Server
+from running import TRIAL_2, Screen, Stop, assert_same_study, go, go_on
+
+
+@pytest.fixture(scope="module")
+def begun_once(
+    configured: Callable[..., Config], postgresql: Server, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """A run that was stopped when trial 2 was done, and its database; they must not be changed."""
+    url, folder = postgresql.new_database(), tmp_path_factory.mktemp("runs") / "run"
+    with pytest.raises(Stop):
+        go(configured(f"storage={url}"), folder, Screen(TRIAL_2))
+    gc.collect()  # a database with connections cannot be copied
+    return folder, url
+
+
+@pytest.fixture
+def url(begun_once: tuple[Path, str], postgresql: Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A copy of that database."""
+    url = postgresql.new_database(like=begun_once[1])
+    monkeypatch.setenv("MNEMOTUNE_STORAGE", url)
+    return url
+
+
+@pytest.fixture
+def begun(begun_once: tuple[Path, str], url: str, tmp_path: Path) -> Path:
+    """A copy of that run."""
+    folder = Path(shutil.copytree(begun_once[0], tmp_path / "run"))
+    before, after = (address.rpartition("/")[2] for address in (begun_once[1], url))
+    config = (folder / "config.yaml").read_text(encoding="utf-8")
+    (folder / "config.yaml").write_text(config.replace(f"/{before}\n", f"/{after}\n"), encoding="utf-8")
+    return folder
+
+
+def study_name(run: Path) -> str:
+    storage = open_run(run).config.storage
+    assert storage is not None
+    return str(storage.study)
+
+
+def test_a_run_that_was_stopped_goes_on_in_the_database_invariant_1(begun: Path, finished: Outcome, kit: Any) -> None:
+    assert holds_run(begun)
+    assert not (begun / "study.db").exists()
+    assert "secret" not in (begun / "config.yaml").read_text(encoding="utf-8")
+    outcome = go_on(begun)
+    assert_same_study(outcome, finished, kit)
+    assert_same_study(open_run(begun), finished, kit)
+
+
+def test_two_runs_in_one_database_do_not_see_each_other(
+    begun: Path, configured: Callable[..., Config], url: str, tmp_path: Path
+) -> None:
+    other = go(configured(f"storage={url}", "search.generations=0"), tmp_path / "again" / "run")
+    assert len(other.study.trials) == 1
+    assert len(open_run(begun).study.trials) == 3
+
+
+def test_a_copy_of_the_folder_cannot_go_on_meanwhile_invariant_2(begun: Path, url: str, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(begun, tmp_path / "copy"))
+    lock = Lock(url, f"mnemotune {study_name(begun)}")
+    with pytest.raises(ConfigError, match="copy: another process is at work on this run"):
+        go_on(copy)
+    lock.close()
+    assert go_on(copy).test.done
+
+
+def test_a_study_that_is_gone_is_not_started_anew_invariant_3(begun: Path, postgresql: Server, url: str) -> None:
+    postgresql.ask("UPDATE studies SET study_name = 'mine'", url)
+    with pytest.raises(ConfigError, match=r"there is no study named 'run-.*start another run"):
+        go_on(begun)
+
+
+@pytest.mark.parametrize("table", ["trials", "study_user_attributes", "trial_user_attributes", "studies"])
+def test_a_study_that_lacks_a_table_is_refused_invariant_3(
+    begun: Path, postgresql: Server, url: str, table: str
+) -> None:
+    postgresql.ask(f"DROP TABLE {table} CASCADE", url)
+    with pytest.raises(ConfigError, match=r"the study .*start another run") as caught:
+        go_on(begun)
+    assert len(str(caught.value).splitlines()) == 1
+    assert postgresql.ask(f"SELECT to_regclass('{table}')", url) == [(None,)]
+
+
+def test_a_study_with_a_trial_missing_is_refused_invariant_3(begun: Path, postgresql: Server, url: str) -> None:
+    postgresql.ask("UPDATE trials SET number = 7 WHERE number = 1", url)
+    with pytest.raises(ConfigError, match="the study is damaged: a trial is missing"):
+        go_on(begun)
+
+
+def test_a_name_that_is_there_already_is_refused(
+    begun: Path, configured: Callable[..., Config], url: str, tmp_path: Path
+) -> None:
+    storage = f"storage={{url: '{url}', study: {study_name(begun)}}}"
+    with pytest.raises(ConfigError, match="is there already; --resume its run"):
+        go(configured(storage), tmp_path / "other")
+    assert not holds_run(tmp_path / "other")
+
+
+def test_a_database_with_another_programs_tables_is_refused(
+    configured: Callable[..., Config], postgresql: Server, tmp_path: Path
+) -> None:
+    url = postgresql.new_database()
+    postgresql.ask("CREATE TABLE alembic_version (version_num text)", url)
+    with pytest.raises(ConfigError, match="holds another program's tables"):
+        go(configured(f"storage={url}"), tmp_path / "run")
+    assert postgresql.ask("SELECT to_regclass('studies')", url) == [(None,)]
+
+
+def test_a_login_that_is_not_known_any_more_is_asked_for(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MNEMOTUNE_STORAGE")
+    with pytest.raises(DatabaseError, match="is not written down: set MNEMOTUNE_STORAGE"):
+        open_run(begun)
+
+
+@pytest.mark.parametrize("what", ["password", "port", "database"])
+def test_a_database_that_cannot_be_reached_is_told_in_one_line_without_the_password(
+    configured: Callable[..., Config], postgresql: Server, tmp_path: Path, what: str
+) -> None:
+    url = {
+        "password": postgresql.url(password="wrong"),  # noqa: S106 - it is
+        "port": postgresql.url().replace(str(postgresql.port), "1"),
+        "database": postgresql.url("nowhere"),
+    }[what]
+    with pytest.raises(DatabaseError, match=r"^postgresql://\*\*\*@127\.0\.0\.1") as caught:
+        go(configured(f"storage={url}"), tmp_path / "run")
+    assert len(str(caught.value).splitlines()) == 1
+    assert "secret" not in str(caught.value)
+    assert not holds_run(tmp_path / "run")
