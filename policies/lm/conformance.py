@@ -1,6 +1,7 @@
-"""Tests that every embedder passes.
+"""Tests that every embedder passes, and every cache.
 
-The test module of an implementation inherits them, and gives a fixture ``make``::
+The test module of an implementation inherits them, and gives a fixture ``make``; that of a cache opens the same one
+each time::
 
     class TestMyEmbedder(EmbedderConformance):
         @pytest.fixture
@@ -9,26 +10,35 @@ The test module of an implementation inherits them, and gives a fixture ``make``
 
 They need pytest and hypothesis, which nothing else in this folder imports.
 
-Invariants:
+Invariants of an embedder:
 
 1. There is one row for each text, of length 1; of length 0 at most where a text has no words.
 2. A row depends on its text alone.
 3. Like texts are more similar than unlike ones.
+
+Invariants of a cache:
+
+4. What was kept under a key comes back as it was, at no cost, also to others and to several threads; nothing else does.
+5. The first answer under a key stays.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .base import Embedder, Vectors
+from .base import Completion, Embedder, Usage, Vectors
+from .cache import Cache
 
 Make = Callable[[], Embedder]
+MakeCache = Callable[[], Cache]
+SHARED_BY_EXAMPLES = [HealthCheck.function_scoped_fixture, HealthCheck.differing_executors]
 
 
 class EmbedderConformance:
@@ -63,7 +73,7 @@ class EmbedderConformance:
         cat, cats, tax = _embed(make, "My cat sleeps.", "The cat is asleep, my cat.", "Income tax is due in May.")
         assert cat @ cats > cat @ tax
 
-    @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(deadline=None, suppress_health_check=SHARED_BY_EXAMPLES)
     @given(texts=st.lists(st.text(st.characters()), max_size=5))
     def test_any_texts_have_rows_invariant_1(self, make: Make, texts: list[str]) -> None:
         vectors = _embed(make, *texts)
@@ -74,3 +84,63 @@ class EmbedderConformance:
 
 def _embed(make: Make, *texts: str) -> Vectors:
     return asyncio.run(make().embed(list(texts))).vectors
+
+
+def _texts(cache: Cache, keys: Iterable[str]) -> dict[str, str]:
+    return {key: kept.text for key in keys if (kept := cache.get(key)) is not None}
+
+
+class CacheConformance:
+    """What every cache must do; a subclass opens one."""
+
+    @pytest.mark.parametrize("text", ["an answer\nof ünïcödé 🌱", "", "a\0b", "x" * 1_000_000])
+    @pytest.mark.parametrize("cost", [0.5, None])
+    def test_an_answer_comes_back_with_its_tokens_and_at_no_cost_invariant_4(
+        self, make: MakeCache, text: str, cost: float | None
+    ) -> None:
+        cache = make()
+        cache.put("k", Completion(text, Usage(2**33, 34, cost_usd=cost)))
+        assert cache.get("k") == Completion(text, Usage(2**33, 34, cost_usd=0.0, cached=True))
+        assert cache.get("K") is None
+        assert cache.get("") is None
+        cache.close()
+
+    @settings(deadline=None, suppress_health_check=SHARED_BY_EXAMPLES, max_examples=10)
+    @given(answers=st.dictionaries(st.text("0123456789abcdef", min_size=1), st.text(), max_size=5))
+    def test_any_answers_outlive_who_asked_invariant_4(self, make: MakeCache, answers: dict[str, str]) -> None:
+        first = make()
+        known = _texts(first, answers)
+        for key, text in answers.items():
+            first.put(key, Completion(text, Usage(1, 1)))
+        first.close()
+        second = make()
+        assert _texts(second, answers) == answers | known
+        second.close()
+
+    def test_the_first_answer_under_a_key_stays_invariant_5(self, make: MakeCache) -> None:
+        caches = make(), make()
+        for cache, text in zip(caches, ("first", "second"), strict=True):
+            cache.put("k", Completion(text, Usage(1, 1)))
+        kept = [cache.get("k") for cache in caches]
+        assert [answer.text for answer in kept if answer is not None] == ["first", "first"]
+        for cache in caches:
+            cache.close()
+
+    def test_threads_may_share_a_cache_invariant_4(self, make: MakeCache) -> None:
+        cache = make()
+
+        def work(thread: int) -> None:
+            for number in range(50):
+                cache.put(f"{number}", Completion(f"{thread} {number}", Usage(number, thread)))
+                kept = cache.get(f"{number}")
+                assert kept is not None
+                assert kept.text == f"{kept.usage.output_tokens} {kept.usage.input_tokens}"
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(work, range(4)))
+        cache.close()
+
+    def test_closing_twice_does_no_harm(self, make: MakeCache) -> None:
+        cache = make()
+        cache.close()
+        cache.close()

@@ -3,67 +3,33 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from mnemotune.policies.lm import Completion, Usage
-from mnemotune.policies.lm.cache import CacheError, ResponseCache, cache_key
+from mnemotune.policies.lm.cache import CacheError, ResponseCache, SharedCache, cache_key
+from mnemotune.policies.lm.conformance import CacheConformance, MakeCache
+from postgresql import Server
 
 PAID = Completion("an answer\nof ünïcödé 🌱", Usage(1200, 34, cost_usd=0.5))
 
 
-def test_an_answer_comes_back_with_its_tokens_and_at_no_cost(tmp_path: Path) -> None:
-    cache = ResponseCache(tmp_path / "cache.db")
-    cache.put("k", PAID)
-    assert cache.get("k") == Completion(PAID.text, Usage(1200, 34, cost_usd=0.0, cached=True))
-    cache.close()
+class TestResponseCache(CacheConformance):
+    @pytest.fixture
+    def make(self, tmp_path: Path) -> MakeCache:
+        return lambda: ResponseCache(tmp_path / "cache.db")
 
 
-def test_an_unknown_key_has_no_answer(tmp_path: Path) -> None:
-    cache = ResponseCache(tmp_path / "cache.db")
-    assert cache.get("k") is None
-    cache.close()
+class TestSharedCache(CacheConformance):
+    @pytest.fixture
+    def make(self, postgresql: Server, request: pytest.FixtureRequest) -> MakeCache:
+        return lambda: SharedCache(postgresql.url(), request.node.name)
 
 
-def test_an_empty_answer_is_an_answer(tmp_path: Path) -> None:
-    cache = ResponseCache(tmp_path / "cache.db")
-    cache.put("k", Completion("", Usage(3, 0)))
-    assert cache.get("k") == Completion("", Usage(3, 0, cached=True))
-    cache.close()
-
-
-def test_an_unknown_price_is_no_cost_once_the_answer_is_kept(tmp_path: Path) -> None:
-    cache = ResponseCache(tmp_path / "cache.db")
-    cache.put("k", Completion("a", Usage(1, 1, cost_usd=None)))
-    kept = cache.get("k")
-    assert kept is not None
-    assert kept.usage.cost_usd == 0.0
-    cache.close()
-
-
-def test_answers_outlive_the_process_that_asked(tmp_path: Path) -> None:
-    first = ResponseCache(tmp_path / "cache.db")
-    first.put("k", PAID)
-    first.close()
-    second = ResponseCache(tmp_path / "cache.db")
-    assert second.get("k") is not None
-    second.close()
-
-
-def test_the_first_answer_under_a_key_stays(tmp_path: Path) -> None:
-    cache = ResponseCache(tmp_path / "cache.db")
-    cache.put("k", Completion("first", Usage(1, 1)))
-    cache.put("k", Completion("second", Usage(1, 1)))
-    kept = cache.get("k")
-    assert kept is not None
-    assert kept.text == "first"
-    cache.close()
-
-
-def test_missing_folders_are_made_and_closing_twice_does_no_harm(tmp_path: Path) -> None:
+def test_missing_folders_are_made(tmp_path: Path) -> None:
     cache = ResponseCache(tmp_path / "a" / "b" / "cache.db")
-    cache.close()
     cache.close()
     assert (tmp_path / "a" / "b" / "cache.db").exists()
 
@@ -103,15 +69,56 @@ def test_a_folder_that_cannot_be_made_is_refused_with_what_to_do(tmp_path: Path)
         ResponseCache(tmp_path / "file" / "cache.db")
 
 
+def test_shared_caches_of_other_names_are_apart(postgresql: Server) -> None:
+    caches = [SharedCache(postgresql.url(), name) for name in "ab"]
+    caches[0].put("k", PAID)
+    assert caches[0].get("k") is not None
+    assert caches[1].get("k") is None
+    for cache in caches:
+        cache.close()
+
+
+def test_a_shared_cache_whose_table_is_another_programs_is_refused_in_one_line(postgresql: Server) -> None:
+    url = postgresql.new_database()
+    postgresql.ask("CREATE TABLE mnemotune_responses (word TEXT)", url)
+    cache = SharedCache(url, "a")
+    with pytest.raises(
+        CacheError, match=r"cannot use the response cache: postgresql://\*\*\*@.* column .* does not exist"
+    ):
+        cache.get("k")
+    with pytest.raises(CacheError, match="INSERT has more expressions"):
+        cache.put("k", PAID)
+    cache.close()
+
+
+@pytest.mark.parametrize("url", ["postgresql://a:secret@127.0.0.1:1/x", "postgresql://a:secret@127.0.0.1/x?secret=1"])
+def test_a_shared_cache_that_cannot_be_reached_is_told_in_one_line_without_the_password(url: str) -> None:
+    with pytest.raises(CacheError, match="cannot use the response cache: postgresql://") as caught:
+        SharedCache(url, "a")
+    assert len(str(caught.value).splitlines()) == 1
+    assert "a:secret" not in str(caught.value)
+
+
+def test_a_shared_cache_waits_for_a_database_that_starts_again(postgresql: Server) -> None:
+    cache = SharedCache(postgresql.url(), "a")
+    cache.put("before", PAID)
+    postgresql.stop()
+    threading.Timer(1.0, postgresql.start).start()
+    assert cache.get("before") is not None
+    cache.put("after", PAID)
+    assert cache.get("after") is not None
+    cache.close()
+
+
 WRITER = """
 import sys
 from mnemotune.policies.lm import Completion, Usage
-from mnemotune.policies.lm.cache import ResponseCache
+from mnemotune.policies.lm.cache import ResponseCache, SharedCache
 
-path, me = sys.argv[1:]
+place, me = sys.argv[1:]
 print("ready", flush=True)
 sys.stdin.readline()
-cache = ResponseCache(path)
+cache = SharedCache(place, "a") if place.startswith("postgresql:") else ResponseCache(place)
 for number in range(200):
     cache.put(str(number), Completion(me, Usage(1, 1)))
 print("".join(cache.get(str(number)).text for number in range(200)))
@@ -119,11 +126,15 @@ cache.close()
 """
 
 
-def test_two_processes_that_make_and_fill_one_file_read_the_same_answers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_two_processes_that_make_and_fill_one_cache_read_the_same_answers(
+    shared: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    place = request.getfixturevalue("postgresql").new_database() if shared else str(tmp_path / "cache.db")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path / "cache.db"), me],
+            [sys.executable, "-c", WRITER, place, me],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -9,16 +9,24 @@ Invariants:
 from __future__ import annotations
 
 import gc
+import os
 import shutil
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mnemotune.optimizer.config import Config, ConfigError
+from mnemotune.data.errors import TryLater
+from mnemotune.optimizer.config import Config, ConfigError, load_config
 from mnemotune.optimizer.search.outcome import Outcome, holds_run, open_run
-from mnemotune.policies.lm.postgres import DatabaseError, Lock
+from mnemotune.policies.lm import postgres
+from mnemotune.policies.lm.postgres import DatabaseError, DatabaseSilent, Lock, Taken
 from postgresql import Server
 from running import TRIAL_2, Screen, Stop, assert_same_study, go, go_on
 
@@ -54,7 +62,7 @@ def begun(begun_once: tuple[Path, str], url: str, tmp_path: Path) -> Path:
 
 
 def study_name(run: Path) -> str:
-    storage = open_run(run).config.storage
+    storage = load_config(run / "config.yaml").storage
     assert storage is not None
     return str(storage.study)
 
@@ -147,3 +155,100 @@ def test_a_database_that_cannot_be_reached_is_told_in_one_line_without_the_passw
     assert len(str(caught.value).splitlines()) == 1
     assert "secret" not in str(caught.value)
     assert not holds_run(tmp_path / "run")
+
+
+class Pull(Screen):
+    """What a run prints; does something when the line of trial 2 comes."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        super().__init__()
+        self.act = act
+        self.acted = False
+
+    def write(self, text: str) -> int:
+        if TRIAL_2 in text and not self.acted:
+            self.acted = True
+            self.act()
+        return super().write(text)
+
+
+def test_a_run_waits_for_a_database_that_starts_again_invariant_1(
+    configured: Callable[..., Config], postgresql: Server, tmp_path: Path, finished: Outcome, kit: Any
+) -> None:
+    def restart() -> None:
+        postgresql.stop()
+        threading.Timer(1.0, postgresql.start).start()
+
+    screen = Pull(restart)
+    outcome = go(configured(f"storage={postgresql.new_database()}"), tmp_path / "run", screen)
+    assert screen.acted
+    assert_same_study(outcome, finished, kit)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "PATIENCE_SECONDS", 0.5)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_run_whose_database_stays_away_can_be_resumed_later_invariant_1(
+    configured: Callable[..., Config],
+    postgresql: Server,
+    tmp_path: Path,
+    finished: Outcome,
+    kit: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = postgresql.new_database()
+    monkeypatch.setenv("MNEMOTUNE_STORAGE", url)
+    with pytest.raises(DatabaseSilent, match=r"Connection refused.*tried for") as caught:
+        go(configured(f"storage={url}"), tmp_path / "run", Pull(postgresql.stop))
+    postgresql.start()
+    assert isinstance(caught.value, TryLater)
+    assert len(str(caught.value).splitlines()) == 1
+    assert_same_study(go_on(tmp_path / "run"), finished, kit)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_run_whose_lock_another_took_meanwhile_writes_nothing_more_invariant_2(
+    configured: Callable[..., Config], postgresql: Server, tmp_path: Path
+) -> None:
+    url = postgresql.new_database()
+    others = []
+
+    def take() -> None:
+        postgresql.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()", url)
+        others.append(Lock(url, f"mnemotune {study_name(tmp_path / 'run')}"))
+
+    with pytest.raises(DatabaseError, match="is another process's"):
+        go(configured(f"storage={url}"), tmp_path / "run", Pull(take))
+    others[0].close()
+    rows = postgresql.ask("SELECT count(*) FROM trials", url)
+    assert rows == [(3,)]
+
+
+HOLDER = """
+import sys, time
+from mnemotune.policies.lm.postgres import Lock
+
+lock = Lock(sys.argv[1], "a")
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_killed_process_lets_go_of_its_lock(postgresql: Server) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", HOLDER, postgresql.url()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(Taken):
+            Lock(postgresql.url(), "a")
+        holder.kill()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        with suppress(Taken):
+            Lock(postgresql.url(), "a").close()
+            return
+    pytest.fail("the lock is still held")
