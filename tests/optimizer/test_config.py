@@ -20,7 +20,6 @@ from mnemotune.env.dialogue.generation.texts import GenerationTexts
 from mnemotune.optimizer.config import (
     Config,
     ConfigError,
-    Tracking,
     default_uri,
     dump_config,
     load_config,
@@ -482,17 +481,6 @@ def test_an_override_whose_value_is_no_yaml_is_told() -> None:
 def test_runs_in_one_folder_share_one_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert default_uri(Path("runs")) == default_uri(tmp_path / "runs") == f"sqlite:///{tmp_path / 'runs' / 'mlflow.db'}"
-
-
-def test_a_stores_password_is_not_written_down_but_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    uri = "postgresql://me:secret@db/mlflow"
-    text = dump_config(parse(LEAST, f"tracking={{uri: '{uri}'}}"))
-    assert "secret" not in text
-    tracking = parse(text).tracking or Tracking()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://me:other@elsewhere/mlflow")
-    assert tracking.whole_uri == tracking.uri == "postgresql://***@db/mlflow"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    assert tracking.whole_uri == uri
 
 
 def test_what_is_nested_too_deeply_is_refused_on_one_line() -> None:
