@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ..config import ConfigError, default_uri
+from ..stores import Tracking
 
 
 def report_command(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
@@ -22,7 +23,10 @@ def report_command(run: Annotated[Path, typer.Argument(help="A run folder.")]) -
 
 
 def ui_command(
-    uri: Annotated[str | None, typer.Option("--uri", help="MLflow's store; else runs/mlflow.db.")] = None,
+    uri: Annotated[
+        str | None,
+        typer.Option("--uri", help="MLflow's store; else runs/mlflow.db."),
+    ] = None,
     host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port")] = 5000,
 ) -> None:
@@ -32,4 +36,4 @@ def ui_command(
     from ..views.tracking import serve
 
     typer.echo(f"MLflow's pages: http://{host}:{port} (up in a few seconds; Ctrl-C ends them)", err=True)
-    serve(uri or default_uri(Path("runs")), host=host, port=port)
+    serve(Tracking(uri=uri).whole_uri or default_uri(Path("runs")), host=host, port=port)

@@ -249,10 +249,24 @@ def _opened(uri: str) -> Iterator[MlflowClient]:
             # MLflow's own patience with a server that does not answer is minutes.
             os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
             os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+            _check_database(uri)
             yield MlflowClient(tracking_uri=uri)
     except Exception as error:
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigError(redacted(f"tracking.uri: MLflow cannot use {uri}: {first_line}")) from error
+
+
+def _check_database(uri: str) -> None:
+    """Raise what a database has against being used; MLflow itself would try again for more than a minute."""
+    from mlflow.store.db.db_types import DATABASE_ENGINES
+    from sqlalchemy import create_engine, inspect
+
+    if uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES:
+        engine = create_engine(uri)
+        try:
+            inspect(engine).get_table_names()
+        finally:
+            engine.dispose()
 
 
 def _stay_local() -> None:
@@ -264,8 +278,11 @@ def _stay_local() -> None:
 def serve(uri: str, *, host: str, port: int) -> NoReturn:
     """Become MLflow's server, so that what ends this process ends it too."""
     _stay_local()
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", host]
+    # by the environment: anyone on this machine can read a command line, and the URI may have a password
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore", "MLFLOW_BACKEND_STORE_URI": uri}
+    # nothing here needs MLflow's job workers, which would outlive it
+    environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
+    command = [sys.executable, "-m", "mlflow", "server", "--host", host]
     command += ["--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level warning"]
     os.execve(sys.executable, command, environment)  # noqa: S606 - our own command line
 

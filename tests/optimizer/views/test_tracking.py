@@ -6,19 +6,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 import shutil
-import signal
-import socket
 import sqlite3
 import subprocess
 import sys
-import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +22,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from mlflow_server import serving
 from mnemotune.env import Summary
 from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.config import ConfigError, dump_config, parse_config
@@ -383,45 +379,6 @@ print(asked)
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
     assert (tmp_path / "mlflow.db").is_file()
-
-
-@contextlib.contextmanager
-def serving(uri: str, *, cwd: Path) -> Iterator[str]:
-    """Run ``mnemotune ui`` in a process group of its own; yield its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "mnemotune", "ui", "--port", str(port), "--uri", uri]
-    with (cwd / "ui.log").open("wb") as log:
-        server = subprocess.Popen(command, cwd=cwd, start_new_session=True, stdout=log, stderr=log)
-        try:
-            address = f"http://127.0.0.1:{port}"
-            give_up = time.monotonic() + 90
-            while True:
-                with contextlib.suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=5):  # noqa: S310
-                    break
-                assert server.poll() is None, (cwd / "ui.log").read_text()
-                assert time.monotonic() < give_up, (cwd / "ui.log").read_text()
-                time.sleep(0.3)
-            yield address
-            server.terminate()
-            server.wait(20)
-            give_up = time.monotonic() + 20
-            while group_lives(server.pid):
-                assert time.monotonic() < give_up, "a process of the server is left behind"
-                time.sleep(0.1)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)
-            server.wait(10)
-
-
-def group_lives(leader: int) -> bool:
-    try:
-        os.killpg(leader, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.mark.slow
