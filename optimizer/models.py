@@ -10,7 +10,7 @@ from pathlib import Path
 from ..data.registry import UnknownPartError
 from ..env import Cast, Track
 from ..env.tracks import TRACKS
-from ..policies.lm import Budget, Completion, LanguageModel, Ledger, Metered, MeteredEmbedder, Request, merged
+from ..policies.lm import Budget, Completion, LanguageModel, Metered, MeteredEmbedder, Request
 from ..policies.lm.address import url_of
 from ..policies.lm.base import Wrapper
 from ..policies.lm.cache import Cache, ResponseCache, SharedCache
@@ -42,22 +42,16 @@ class Models:
         assistant, user, proposer = (Metered(model, budget=budget) for model in models)
         embedder = MeteredEmbedder(self.cast.embedder, budget=budget)
         cast = replace(self.cast, assistant=assistant, user=user, embedder=embedder)
-        return MeteredModels(cast, proposer, budget, (assistant, user, proposer, embedder))
+        return MeteredModels(cast, proposer, budget)
 
 
 @dataclass(frozen=True, slots=True)
 class MeteredModels:
-    """The models of a run under one budget, with what they spent."""
+    """The models of a run under one budget."""
 
     cast: Cast
     proposer: LanguageModel
     budget: Budget
-    meters: tuple[Metered | MeteredEmbedder, ...]
-
-    @property
-    def ledger(self) -> Ledger:
-        """What all of them have spent so far."""
-        return merged([meter.ledger for meter in self.meters])
 
 
 class Repeated(Wrapper):

@@ -29,7 +29,7 @@ from ..policies.lm import Ledger
 from ..policies.lm.postgres import DatabaseError, Postgres
 from ..policies.policy import MemoryPolicy
 
-VERSION = 3
+VERSION = 4
 """Version of what a study keeps; a study of another version cannot be read."""
 
 LIKELY = 0.2

@@ -64,4 +64,4 @@ def _context_uses(config: Config, task: Task, *, ask: bool) -> tuple[dict[str, C
     with open_models(config, folder=None) as models:
         metered = models.within(Budget(Limits(**config.search.budget.model_dump())))
         work = context_use_of(policies, track, task, metered.cast, stages=STAGES_WITH_ASK)
-        return run_with(models, work), metered.ledger.total.calls
+        return run_with(models, work), metered.budget.calls

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,14 @@ from ...env.cost import TurnCost
 from ...env.statistics import nan_mean
 from ...env.summary import json_number, score_json
 from ...policies.files import WINDOW
-from ...policies.lm import Consumed, Ledger, merged
+from ...policies.lm import Charges, Consumed, Ledger, merged
 from ...policies.lm.postgres import Lock, Postgres
 from ...policies.space import at_bounds
 from ..config import Config, ConfigError, default_uri, load_config
 from ..models import embedder_remark, price_of, track_of
 from ..objectives import dollars
 from ..stores import Storage
-from ..study import Study, StudyError, check_database, check_tables, users_won
+from ..study import START_ANOTHER, Study, StudyError, check_database, check_tables, users_won
 from .front import front, placed
 from .screen import screened
 from .sealed import EVOLVED, SEED, SealedTest
@@ -79,19 +80,17 @@ class Outcome:
 
     @property
     def consumed(self) -> Consumed:
-        """The spent budget: answered calls, and calls that a server may have billed without an answer."""
+        """The spent budget: each request once, and again where a server may have billed it without an answer."""
         return Consumed(**(self.study.noted(CONSUMED) or {}))
 
     @property
     def search_spend(self) -> Ledger:
-        """Spend of the search's answered calls."""
-        noted = Ledger.from_json(self.study.noted(SEARCH_SPEND) or {})
-        written = merged([trial.ledger for trial in self.study.trials])
-        return max(noted, written, key=lambda ledger: ledger.total.calls)  # a killed run notes no more
+        """What the search was charged, each request once."""
+        return Ledger.from_json(self.study.noted(SEARCH_SPEND) or {})
 
     @property
     def test_spend(self) -> Ledger:
-        """Spend of the sealed test's answered calls."""
+        """What the sealed test was charged for requests that the search had not made."""
         return Ledger.from_json(self.study.noted(TEST_SPEND) or {})
 
     @property
@@ -214,3 +213,13 @@ def _stored(folder: Path) -> Storage | None:
     if (folder / "study.db").is_file() or not file.is_file():
         return None
     return load_config(file).storage
+
+
+@contextmanager
+def open_charges(outcome: Outcome) -> Iterator[Charges]:
+    """Open what a run was charged so far. Raises ConfigError when a run that has spent something has lost it."""
+    file = outcome.folder / "charges.db"
+    if outcome.consumed.calls and not file.is_file():
+        raise ConfigError(f"{outcome.folder}: charges.db is gone, which counts what was spent; {START_ANOTHER}")
+    with closing(Charges(file)) as charges:
+        yield charges

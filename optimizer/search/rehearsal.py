@@ -15,7 +15,7 @@ from ...data.task import Task
 from ...env import Cast, Evaluator, Track
 from ...policies.assistant import ContextUse
 from ...policies.lm import CALL_ROLES, Embedding, LanguageModelError, Ledger, Usage
-from ...policies.lm.base import CHARACTERS_PER_TOKEN
+from ...policies.lm.base import CHARACTERS_PER_TOKEN, Bill
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.lm.providers import WIDE
@@ -120,7 +120,7 @@ class _Counting(LexicalEmbedder):
     def worst_case(self, texts: Sequence[str]) -> Usage:
         return Usage(sum(len(text) for text in texts) // CHARACTERS_PER_TOKEN, 0)
 
-    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+    async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         return replace(await super().embed(texts), usage=self.worst_case(texts))
 
 

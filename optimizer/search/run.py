@@ -23,7 +23,7 @@ from ...env.episode import Bounds, write_episodes
 from ...env.statistics import nan_mean
 from ...env.track import most_calls
 from ...policies.files import dump_policy, dump_yaml
-from ...policies.lm import Budget, BudgetExhausted, Consumed, LanguageModelError, Ledger, Limits, merged
+from ...policies.lm import Budget, BudgetExhausted, Charges, Consumed, LanguageModelError, Limits, merged
 from ...policies.lm.postgres import Lock, Taken
 from ..config import Config, ConfigError, Screening, dump_config, load_config
 from ..models import MeteredModels, Models, check_objective, notes, open_models, price_of, priced, track_of
@@ -35,7 +35,18 @@ from .allowance import Allowance, due_warnings, splits_of
 from .arena import Arena
 from .listener import Listener, Listeners, Standing
 from .loop import Loop
-from .outcome import CONSUMED, ENDED, SEARCH_SPEND, TEST, TEST_SPEND, WARNED, Outcome, open_run, open_study
+from .outcome import (
+    CONSUMED,
+    ENDED,
+    SEARCH_SPEND,
+    TEST,
+    TEST_SPEND,
+    WARNED,
+    Outcome,
+    open_charges,
+    open_run,
+    open_study,
+)
 from .screen import ForecastModel, ForecastScreen, KeepAll, ReplayForecaster, Screen, knows, load_forecast_model
 from .sealed import EVOLVED, SEED, SealedTest, open_test
 
@@ -52,7 +63,7 @@ FIXED = (
 """Settings that stay when a run goes on. Otherwise users that the search has learned from could get into the sealed
 test, or validation scores could be missing."""
 NOTE_EVERY_SECONDS = 1.0
-"""Between two notes of what each role has spent; the budget itself forgets nothing."""
+"""Between two notes of what is spent; what was sent is written down at once."""
 
 
 def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) -> Outcome:
@@ -67,7 +78,8 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
         study = None if lock is None else open_study(folder, config.storage, lock=lock)  # before the config names it
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
         outcome = Outcome(folder, config, study or open_study(folder))
-        return asyncio.run(_Run(outcome, splits, models, allowance, Listeners(listeners), judge).go())
+        with open_charges(outcome) as charges:
+            return asyncio.run(_Run(outcome, splits, models, allowance, Listeners(listeners), judge, charges).go())
 
 
 def resume(folder: Path, *, overrides: Sequence[str] = (), listeners: Sequence[Listener]) -> Outcome:
@@ -164,12 +176,13 @@ class _Run:
     allowance: Allowance
     listeners: Listeners
     judge: ForecastModel | None
+    charges: Charges
     replays: Mapping[str, Episode] | None = None
     screen: Screen = field(default_factory=KeepAll)
 
     def __post_init__(self) -> None:
         self.config, self.study = self.outcome.config, self.outcome.study
-        self.search = self.models.within(self._budget(self.allowance.races))
+        self.search = self.models.within(self._budget(self.allowance.races, SEARCH_SPEND))
         self.standing = Standing("starting", self.search.budget)
         self.track = track_of(self.config)
 
@@ -196,7 +209,7 @@ class _Run:
             self.listeners.trial(trial)
         self._stand_searching()
         evaluator = Evaluator(self.track, self.search.cast)
-        async with self._noted(self.search, SEARCH_SPEND, earlier=self.outcome.search_spend):
+        async with self._noted(self.search):
             try:
                 if search.off_policy:
                     looked = self.splits.validation if search.acceptance == "validation" else ()
@@ -255,10 +268,10 @@ class _Run:
 
     async def _look_last(self, bounds: Mapping[str, Bounds]) -> None:
         """Take the last look with what was put aside for it."""
-        models = self.models.within(self._budget(self.allowance.search))
+        models = self.models.within(self._budget(self.allowance.search, SEARCH_SPEND))
         self._stand(budget=models.budget, phase=f"last look at the validation {self.track.noun}s")
         loop = self._loop(self._arena(Evaluator(self.track, models.cast, bounds=bounds)), {})
-        async with self._noted(models, SEARCH_SPEND, earlier=self.outcome.search_spend):
+        async with self._noted(models):
             try:
                 await loop.look_last()
             except BudgetExhausted as end:
@@ -292,7 +305,7 @@ class _Run:
         best = self.study.best.policy or self.config.seed_policy
         policies = self.config.compared | {SEED: self.config.seed_policy, EVOLVED: best}
         before = self.outcome.test
-        final = self.models.within(self._budget(self.allowance.whole))
+        final = self.models.within(self._budget(self.allowance.whole, TEST_SPEND))
         untested = [policy for name, policy in policies.items() if name not in before.closed]
         ahead = most_calls(self.track, tasks_of(self.splits.test), untested, reworded=True)
         phase = f"sealed test on {len(self.splits.test)} {self.track.noun}s"
@@ -303,7 +316,7 @@ class _Run:
             if name in {SEED, EVOLVED}:
                 write_episodes(self.outcome.folder / "test" / name, evaluation.episodes)
 
-        async with self._noted(final, TEST_SPEND, earlier=self.outcome.test_spend):
+        async with self._noted(final):
             test = await open_test(
                 policies,
                 tasks_of(self.splits.test),
@@ -314,24 +327,27 @@ class _Run:
             )
         self.study.note(TEST, test.as_json())
 
-    def _budget(self, limits: Limits) -> Budget:
-        """Return a budget that goes on where the run stands, and that a killed process cannot forget."""
-        earlier = self.outcome.consumed
-        return Budget(limits, earlier=earlier, write_ahead=lambda ahead: self.study.note(CONSUMED, asdict(ahead)))
+    def _budget(self, limits: Limits, phase: str) -> Budget:
+        """Return a budget that goes on where the run stands."""
+        spent, seconds = self.charges.ledger().total, self.outcome.consumed.seconds
+        earlier = Consumed(spent.calls, spent.input_tokens + spent.output_tokens, spent.cost_usd, seconds)
+        return Budget(limits, earlier=earlier, charges=self.charges, phase=phase)
 
     @asynccontextmanager
-    async def _noted(self, models: MeteredModels, name: str, *, earlier: Ledger) -> AsyncIterator[None]:
-        """Note what the models take as time goes by and, whatever happens, at the end."""
+    async def _noted(self, models: MeteredModels) -> AsyncIterator[None]:
+        """Note what is spent as time goes by and, whatever happens, at the end."""
+        budget = models.budget
 
         def note() -> None:
-            self.study.note(name, merged([earlier, models.ledger]).as_json())
-            self._warn(models.budget.consumed)
+            self.charges.save()
+            self.study.note(CONSUMED, asdict(budget.consumed))
+            self.study.note(budget.phase, budget.ledger.as_json())
+            self._warn(budget.consumed)
 
         async def keep_noting() -> None:
             while True:
                 await asyncio.sleep(NOTE_EVERY_SECONDS)
                 note()
-                models.budget.cover()
 
         noting = start(keep_noting())
         try:
@@ -339,7 +355,6 @@ class _Run:
         finally:
             await end([noting])
             note()
-            self.study.note(CONSUMED, asdict(models.budget.consumed))
 
     def _warn(self, gone: Consumed) -> None:
         """Say once, over all stops of the run, that a limit comes near."""

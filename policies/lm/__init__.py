@@ -19,12 +19,15 @@ from .base import (
     merged,
 )
 from .budget import Budget, BudgetExhausted, Consumed, Limits, Metered, MeteredEmbedder, on_account
+from .charges import Charges, ChargesError
 
 __all__ = [
     "CALL_ROLES",
     "Budget",
     "BudgetExhausted",
     "CallRole",
+    "Charges",
+    "ChargesError",
     "Completion",
     "Consumed",
     "Embedder",

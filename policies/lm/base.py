@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, get_args
 
@@ -82,12 +83,16 @@ class Message:
         calls = [f"{call.name}({call.arguments})" for call in self.tool_calls]
         return "\n".join([self.content, *calls] if self.content else calls)
 
+    @property
+    def parts(self) -> list[str]:
+        """The role, the content, and all that says which tool is called how."""
+        calls = [text for call in self.tool_calls for text in (call.id, call.name, call.arguments)]
+        return [self.role, self.content, self.tool_call_id or "", *calls]
+
     @cached_property
     def size(self) -> int:
         """Bytes of the content, and of all that says which tool is called how."""
-        calls = [text for call in self.tool_calls for text in (call.id, call.name, call.arguments)]
-        texts = [self.content, self.tool_call_id or "", *calls]
-        return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+        return sum(len(text.encode("utf-8", "surrogatepass")) for text in self.parts[1:])
 
     @property
     def tokens(self) -> int:
@@ -109,12 +114,32 @@ class Message:
         return to_json(self.as_json())
 
 
+def identity(*texts: str) -> bytes:
+    """Return 16 bytes that tell texts in their order from any others."""
+    digest = hashlib.blake2b(digest_size=16)
+    for text in texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(b"%d " % len(encoded))
+        digest.update(encoded)
+    return digest.digest()
+
+
 def to_json(value: object) -> bytes:
     """Return a value as JSON in UTF-8; half characters, which UTF-8 has not, are escaped."""
     try:
         return json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return json.dumps(value).encode()
+
+
+class Bill(Protocol):
+    """What a model behind an endpoint tells of a request, for the endpoint may bill it."""
+
+    async def sending(self) -> None:
+        """Be told once, when the request's turn has come, before it is sent. Raises BudgetExhausted."""
+
+    def unanswered(self) -> None:
+        """Be told each time that it was sent and not answered, before it is sent again. Raises BudgetExhausted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +155,13 @@ class Request:
     """Longest reply, in tokens."""
     repeat: int = 0
     """Tells apart equal requests that want independent replies."""
-    unanswered: Callable[[], None] | None = field(default=None, compare=False, repr=False)
-    """Called each time that the request was sent and not answered, before it is sent again: a server may bill it."""
+    bill: Bill | None = field(default=None, compare=False, repr=False)
+    """Hears when it is sent."""
+
+    def identity(self, model: str) -> bytes:
+        """Return 16 bytes that tell what is asked of a model of this name from everything else that may be."""
+        settings = self.json_mode, self.temperature, self.max_tokens, self.repeat
+        return identity(model, *map(str, settings), *(part for message in self.messages for part in message.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +174,26 @@ class Usage:
     """US dollars paid; None where the price is not known."""
     cached: bool = False
     """Whether the reply came from the cache, so that nothing was paid."""
+    saved_usd: float | None = 0.0
+    """US dollars that it would have cost beyond that without the cache."""
 
     @property
     def tokens(self) -> int:
         """Input and output together."""
         return self.input_tokens + self.output_tokens
+
+    @property
+    def full(self) -> Usage:
+        """The same at the price without the cache."""
+        unknown = self.cost_usd is None or self.saved_usd is None
+        cost = None if unknown else (self.cost_usd or 0.0) + (self.saved_usd or 0.0)
+        return replace(self, cost_usd=cost, saved_usd=0.0)
+
+    def less(self, other: Usage) -> Usage:
+        """Return by how much this is more than ``other``."""
+        unknown = self.cost_usd is None or other.cost_usd is None
+        cost = None if unknown else (self.cost_usd or 0.0) - (other.cost_usd or 0.0)
+        return Usage(self.input_tokens - other.input_tokens, self.output_tokens - other.output_tokens, cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +280,10 @@ class Embedder(Protocol):
         """Return the most that one attempt at ``texts`` can take; None where no endpoint is asked."""
         return None
 
-    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+    async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         """Return the vectors of ``texts``. Raises LanguageModelError when there are none to be had.
 
-        ``unanswered`` is called as a request's is. Up to MOST_TEXTS texts are one call.
+        ``bill`` hears what a request's does. Up to MOST_TEXTS texts are one call.
         """
 
     async def aclose(self) -> None:
@@ -272,9 +317,10 @@ class Spend:
     cost_usd: float | None = 0.0
     """US dollars paid; None as soon as one price is not known."""
 
-    def add(self, usage: Usage) -> None:
-        """Add one finished call."""
-        self.add_spend(Spend(1, int(usage.cached), usage.input_tokens, usage.output_tokens, usage.cost_usd))
+    def add(self, usage: Usage, *, calls: int = 1) -> None:
+        """Add what so many calls used together."""
+        cached = calls * usage.cached
+        self.add_spend(Spend(calls, cached, usage.input_tokens, usage.output_tokens, usage.cost_usd))
 
     def add_spend(self, other: Spend) -> None:
         """Add what ``other`` used."""
@@ -292,9 +338,9 @@ class Ledger:
 
     by_role: dict[CallRole, Spend] = field(default_factory=dict)
 
-    def add(self, role: CallRole, usage: Usage) -> None:
-        """Add one finished call of ``role``."""
-        self.by_role.setdefault(role, Spend()).add(usage)
+    def add(self, role: CallRole, usage: Usage, *, calls: int = 1) -> None:
+        """Add what so many calls of ``role`` used together."""
+        self.by_role.setdefault(role, Spend()).add(usage, calls=calls)
 
     def add_ledger(self, other: Ledger) -> None:
         """Add everything that ``other`` holds."""

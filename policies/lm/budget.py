@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from ...data.errors import MnemotuneError
 from .base import (
+    Bill,
     CallRole,
     Completion,
     Embedder,
@@ -23,13 +25,13 @@ from .base import (
     Spend,
     Usage,
     Wrapper,
+    identity,
     in_batches,
 )
+from .charges import Charges
 
 AnswerT = TypeVar("AnswerT", Completion, Embedding)
 _account: ContextVar[Ledger | None] = ContextVar("account", default=None)
-
-SECONDS_WRITTEN_AHEAD = 5.0
 
 
 class BudgetExhausted(MnemotuneError):  # noqa: N818 - an expected end, not an error
@@ -73,7 +75,7 @@ class Budget:
     """Spending under limits.
 
     A call is admitted only when its worst case still fits, so that no limit is ever overshot, however many calls are
-    under way. What can be gone soon is written down ahead, so that a process that is killed forgets nothing.
+    under way.
     """
 
     def __init__(
@@ -81,24 +83,28 @@ class Budget:
         limits: Limits,
         *,
         earlier: Consumed = Consumed(),
+        charges: Charges | None = None,
+        phase: str = "",
         clock: Callable[[], float] = time.monotonic,
-        write_ahead: Callable[[Consumed], None] | None = None,
     ) -> None:
         """Start spending now, after what ``earlier`` parts of the same run used.
 
-        ``write_ahead`` is called now and then, with more than is gone and than the calls under way can take. It is
-        called again before that is too little.
+        A request that ``charges`` has already is free, unless it is sent again; what is new is added there as part of
+        ``phase``. Without ``charges`` every call counts.
         """
         self.limits = limits
         self.calls = earlier.calls
         self.tokens = earlier.tokens
         self.usd = earlier.usd
+        self.phase = phase
+        self.charges = charges
+        self.ledger = Ledger() if charges is None else charges.ledger(phase)
+        """What the phase was charged."""
         self._clock = clock
         self._start = clock() - earlier.seconds
         self._held_tokens = 0
         self._held_usd = 0.0
-        self._write_ahead = write_ahead
-        self._written = Consumed(-1)
+        self._under_way: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
         self._ended = asyncio.Event()
         """A call under way has ended; the next end is another event."""
 
@@ -123,7 +129,15 @@ class Budget:
         self.calls += 1
         self._held_tokens += worst.tokens
         self._held_usd += worst.cost_usd or 0.0
-        self.cover()
+
+    async def admit_in_turn(self, worst: Usage) -> None:
+        """Reserve a call's worst case as soon as it fits: calls under way mostly give back some of what they hold.
+
+        Raises BudgetExhausted when it cannot fit.
+        """
+        while self._problem(worst) and not self._problem(worst, under_way=False):
+            await self._ended.wait()
+        self.admit(worst)
 
     def count(self, usage: Usage) -> None:
         """Count what a call under way has taken."""
@@ -137,7 +151,6 @@ class Budget:
         """
         self.count(worst)
         self._check(Usage(0, 0), calls=0)
-        self.cover()
 
     def end(self, worst: Usage) -> None:
         """Give back what was reserved for a call."""
@@ -147,50 +160,38 @@ class Budget:
         self._ended = asyncio.Event()
 
     async def spend(
-        self, role: CallRole, worst: Usage, call: Callable[[Callable[[], None]], Awaitable[AnswerT]]
+        self, role: CallRole, worst: Usage, call: Callable[[Bill], Awaitable[AnswerT]], *, key: bytes
     ) -> AnswerT:
-        """Make a call as soon as it fits: calls under way mostly give back some of what they hold.
+        """Make a call as soon as it fits; ``key`` tells requests apart, and equal ones wait for the first.
 
-        ``call`` gets a function to be called for each unanswered attempt. Raises BudgetExhausted when it cannot fit,
-        and when time is up meanwhile.
+        Raises BudgetExhausted when it cannot fit, and when time is up meanwhile.
         """
-        while self._problem(worst) and not self._problem(worst, under_way=False):
-            await self._ended.wait()
-        self.admit(worst)
+        if self.charges is None:
+            return await self._make(_Charge(self, role, worst, None), call)
+        async with self._under_way.setdefault(key, asyncio.Lock()):
+            return await self._make(_Charge(self, role, worst, key), call)
+
+    async def _make(self, charge: _Charge, call: Callable[[Bill], Awaitable[AnswerT]]) -> AnswerT:
+        await charge.begin()
         limit = asyncio.timeout(self.seconds_left)
         try:
             async with limit:
-                answer = await call(lambda: self.try_again(worst))
-            usage = answer.usage or worst
-            self.count(usage)
+                answer = await call(charge)
+            usage = answer.usage or charge.worst
+            charge.settle(usage)
             account = _account.get()
             if account is not None:
-                account.add(role, usage)
+                account.add(charge.role, usage)
             return answer
         except (asyncio.CancelledError, TimeoutError) as error:
             if isinstance(error, TimeoutError) and not limit.expired():
                 raise
-            self.count(worst)
+            charge.break_off()
             if limit.expired():
                 raise BudgetExhausted(f"the budget of {self.limits.seconds:.0f} seconds is spent") from None
             raise
         finally:
-            self.end(worst)
-
-    def cover(self) -> None:
-        """Write down ahead what can be gone soon, unless what was written suffices."""
-        if self._write_ahead is None:
-            return
-        tokens = self.tokens + self._held_tokens
-        usd = None if self.usd is None else self.usd + self._held_usd
-        now, written = Consumed(self.calls, tokens, usd, self.seconds), self._written
-        soon = now.seconds + SECONDS_WRITTEN_AHEAD / 2  # time passes without a call, too
-        paid, paid_ahead = (math.inf if usd is None else usd for usd in (now.usd, written.usd))
-        needed = now.calls, now.tokens, soon, paid
-        ahead = written.calls, written.tokens, written.seconds, paid_ahead
-        if any(need > have for need, have in zip(needed, ahead, strict=True)):
-            self._written = _ahead_of(now, self.limits)
-            self._write_ahead(self._written)
+            charge.end()
 
     def _check(self, worst: Usage, *, calls: int) -> None:
         problem = self._problem(worst, calls=calls)
@@ -217,14 +218,76 @@ class Budget:
         return ""
 
 
-def _ahead_of(now: Consumed, limits: Limits) -> Consumed:
-    """Return what may be gone a little later: late enough to write seldom, and little beside the limits."""
-    return Consumed(
-        now.calls + math.ceil((limits.calls or 200_000) / 200),
-        now.tokens + math.ceil((limits.tokens or 10**9) / 200),
-        None if now.usd is None else now.usd + (limits.usd or 100.0) / 200,
-        now.seconds + SECONDS_WRITTEN_AHEAD,
-    )
+class _Charge:
+    """One call on its way, and what it holds of a budget."""
+
+    def __init__(self, budget: Budget, role: CallRole, worst: Usage, key: bytes | None) -> None:
+        self.role = role
+        self.worst = worst
+        self._budget = budget
+        self._key = key
+        self._held = False
+        self._sent = False
+        self._settled = False
+        self._was_open: bool | None = None
+        """Whether an earlier process sent it and did not hear the answer; None where it is new."""
+
+    async def begin(self) -> None:
+        """Reserve the worst case of a request that is new."""
+        if self._key is not None and self._budget.charges is not None:
+            self._was_open = self._budget.charges.is_open(self._key)
+        if self._was_open is None:
+            await self._hold()
+
+    async def sending(self) -> None:
+        """Write the worst case down, so that a process that is killed forgets nothing."""
+        if not self._held:
+            await self._hold()
+        self._sent = True
+        self._write(self.worst, calls=1, is_open=True, save=True)
+
+    def unanswered(self) -> None:
+        """Count an attempt as its worst case."""
+        if not self._held:
+            return
+        self._write(self.worst, is_open=True, save=True)
+        self._budget.try_again(self.worst)
+
+    def settle(self, usage: Usage) -> None:
+        """Count what the call took, unless that is done."""
+        self._settled = True
+        full, beyond = usage.full, usage.full.less(self.worst)
+        if self._held:
+            self._budget.count(full)
+            self._write(beyond if self._sent else full, calls=0 if self._sent else 1)
+        elif self._was_open:
+            self._budget.count(beyond)
+            self._write(beyond)
+
+    def break_off(self) -> None:
+        """Count what was sent and is not waited for any more as its worst case, since a server may bill it."""
+        self._settled = True
+        if self._sent:
+            self._budget.count(self.worst)
+        elif self._held:
+            self._budget.calls -= 1
+
+    def end(self) -> None:
+        """Give back what is held; what failed is not under way any more."""
+        if self._held:
+            self._budget.end(self.worst)
+        if self._sent and not self._settled:
+            self._write(Usage(0, 0).less(self.worst))
+
+    async def _hold(self) -> None:
+        await self._budget.admit_in_turn(self.worst)
+        self._held = True
+
+    def _write(self, usage: Usage, *, calls: int = 0, is_open: bool = False, save: bool = False) -> None:
+        charges, phase = self._budget.charges, self._budget.phase
+        self._budget.ledger.add(self.role, usage, calls=calls)
+        if charges is not None and self._key is not None:
+            charges.add(self._key, self.role, usage, phase=phase, calls=calls, is_open=is_open, save=save)
 
 
 @contextmanager
@@ -259,7 +322,8 @@ class Metered(Wrapper):
             completion = await self.budget.spend(
                 request.role,
                 self.model.worst_case(request),
-                lambda unanswered: self.model.complete(replace(request, unanswered=unanswered)),
+                lambda bill: self.model.complete(replace(request, bill=bill)),
+                key=request.identity(self.model.name),
             )
         self.ledger.add(request.role, completion.usage)
         return completion
@@ -283,23 +347,26 @@ class MeteredEmbedder(Embedder):
         """Return the inner embedder's."""
         return self.embedder.worst_case(texts)
 
-    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+    async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         """Ask the inner embedder, MOST_TEXTS texts a call. Raises BudgetExhausted as ``Metered`` does."""
         if not texts or self.embedder.worst_case(texts) is None:
             return await self.embedder.embed(texts)
-        return await in_batches(texts, lambda batch: self._call(batch, unanswered))
+        return await in_batches(texts, lambda batch: self._call(batch, bill))
 
     async def aclose(self) -> None:
         """Close the inner embedder."""
         await self.embedder.aclose()
 
-    async def _call(self, texts: Sequence[str], unanswered: Callable[[], None] | None) -> Embedding:
+    async def _call(self, texts: Sequence[str], bill: Bill | None) -> Embedding:
         worst = self.embedder.worst_case(texts)
         if self.budget is None or worst is None:
-            embedding = await self.embedder.embed(texts, unanswered=unanswered)
+            embedding = await self.embedder.embed(texts, bill=bill)
         else:
             embedding = await self.budget.spend(
-                "embed", worst, lambda unanswered: self.embedder.embed(texts, unanswered=unanswered)
+                "embed",
+                worst,
+                lambda bill: self.embedder.embed(texts, bill=bill),
+                key=identity(self.embedder.name, "embed", *texts),
             )
         if embedding.usage is not None:
             self.ledger.add("embed", embedding.usage)

@@ -38,6 +38,8 @@ class ClientModel(LanguageModel):
         if request.json_mode:
             settings["response_format"] = {"type": "json_object"}
         messages = [message.as_json() for message in request.messages]
+        if request.bill is not None:
+            await request.bill.sending()
         try:
             call = self._client.chat.completions.create(model=self._name, messages=messages, **settings)
             if not inspect.isawaitable(call):
@@ -47,8 +49,8 @@ class ClientModel(LanguageModel):
             if all(kind.__name__ != "OpenAIError" for kind in type(error).__mro__):
                 raise
             status = getattr(error, "status_code", None)
-            if status is None and request.unanswered is not None:
-                request.unanswered()
+            if status is None and request.bill is not None:
+                request.bill.unanswered()
             kind = EndpointDown if status in DOWN else Refused if status in REFUSED else LanguageModelError
             shown = redacted(str(error), getattr(self._client, "api_key", None))
             raise kind(f"model {self._name}: {shown}") from error

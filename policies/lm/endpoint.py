@@ -15,7 +15,7 @@ from pydantic import Field, field_serializer, field_validator
 
 from ...data.record import Record
 from .address import headers_for, proxy_of, secrets_of, url_of
-from .base import CallRole, EndpointDown, LanguageModelError, Refused
+from .base import Bill, CallRole, EndpointDown, LanguageModelError, Refused
 from .chain import add_call
 from .outage import Clock, EndpointSilent, Outages, Unanswered
 from .prices import Prices
@@ -131,30 +131,36 @@ class Endpoint:
         role: CallRole,
         ping: bytes,
         read: Callable[[object], ReplyT],
-        unanswered: Callable[[], None] | None = None,
+        bill: Bill | None = None,
     ) -> ReplyT:
         """Send JSON and return what ``read`` makes of the JSON of the answer; its ValueError is a fault of the answer.
 
         ``body`` is called when the call's turn has come: the bodies of all waiting calls would not fit into memory.
         ``ping`` is a short request of the same kind, which tells whether the endpoint answers at all.
-        ``unanswered`` is called for each attempt that was sent and not answered; what it raises ends the call.
+        ``bill`` hears of each attempt; what it raises ends the call.
         The seconds of all attempts together are added to the chain.
         Raises LanguageModelError when there is no answer to be had.
         """
-        billed = False
+        pinged = False
 
-        def bill() -> None:
-            nonlocal billed
-            if unanswered is not None and not billed:
-                billed = True
+        def unanswered() -> None:
+            if bill is not None:
+                bill.unanswered()
+
+        def bill_ping() -> None:
+            nonlocal pinged
+            if not pinged:
+                pinged = True
                 unanswered()
 
         async def sent_ping() -> None:
             """Ask for next to nothing; all pings of a call together count as one attempt without an answer."""
-            await self._attempt(path, ping, role, lambda reply: reply, bill)
-            bill()
+            await self._attempt(path, ping, role, lambda reply: reply, bill_ping)
+            bill_ping()
 
         async with self._slots.taken(0 if role in TALK else 1):
+            if bill is not None:
+                await bill.sending()
             start = self._clock.seconds()
             reply = await self._insist(
                 lambda: self._attempt(path, body(), role, read, unanswered),
@@ -210,7 +216,7 @@ class Endpoint:
         body: bytes,
         role: CallRole,
         read: Callable[[object], ReplyT],
-        unanswered: Callable[[], None] | None,
+        unanswered: Callable[[], None],
     ) -> ReplyT:
         """Send once. Raises Unanswered when another attempt may do better, and LanguageModelError when none will."""
         import aiohttp
@@ -224,7 +230,7 @@ class Endpoint:
             what = f"no connection ({self._shown(str(error))}); check that the server runs, and OPENAI_BASE_URL"
             raise Unanswered(what) from error
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-            if unanswered is not None and not isinstance(error, aiohttp.ConnectionTimeoutError):
+            if not isinstance(error, aiohttp.ConnectionTimeoutError):
                 unanswered()
             why = self._shown(str(error)) if str(error) else type(error).__name__
             what = f"the connection was lost ({why}); see the server's log"
@@ -238,8 +244,7 @@ class Endpoint:
                 raise self._refusal(status, headers, refused, text)
             return read(reply)
         except ValueError as error:
-            if unanswered is not None:
-                unanswered()
+            unanswered()
             raise Unanswered(f"{error}: {self._shown(text)}") from error
 
     def _refusal(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .base import Embedder, Embedding, LanguageModelError
+from .base import Bill, Embedder, Embedding, LanguageModelError
 
 MODEL_FILES = ("model.onnx", "onnx/model.onnx", "model_optimized.onnx")
 """Where a folder has its model."""
@@ -40,7 +40,7 @@ class FastEmbedder(Embedder):
         """The model's name, or its folder."""
         return self._name
 
-    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+    async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         """Return one row per text, of length 1. Raises LanguageModelError when the model cannot read one."""
         try:
             return Embedding(await asyncio.to_thread(self._rows, list(texts)))

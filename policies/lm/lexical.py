@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
 
 from ..text import stems
-from .base import Embedder, Embedding
+from .base import Bill, Embedder, Embedding
 
 DIMENSIONS = 16
 """Of lexical vectors: few, so that words collide and what comes back is only roughly like what is looked for."""
@@ -26,7 +26,7 @@ class LexicalEmbedder(Embedder):
         """Make vectors of this many dimensions."""
         self.dimensions = dimensions
 
-    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+    async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         """Return one row per text, of length 1 (or 0 for a text without content words)."""
         rows = [self._row(text) for text in texts]
         return Embedding(np.array(rows, dtype=np.float32).reshape(len(texts), self.dimensions))

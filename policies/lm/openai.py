@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 from ...data.record import first_problem
 from .base import (
     CHARACTERS_PER_TOKEN,
+    Bill,
     Completion,
     Embedding,
     Message,
@@ -93,7 +95,8 @@ class OpenAIModel(_OpenAI):
         async with lock:  # equal requests wait for this answer
             known = self._cache.get(key)
             if known is not None:
-                return known
+                full = self._usage(known.usage.input_tokens, known.usage.output_tokens)
+                return replace(known, usage=replace(known.usage, saved_usd=full.cost_usd))
             completion = await self._ask(request)
             self._cache.put(key, completion)
             return completion
@@ -121,7 +124,7 @@ class OpenAIModel(_OpenAI):
             role=request.role,
             ping=to_json(PING | {"model": self.name, self._config.max_tokens_field: 1} | self._config.extra_body),
             read=_with_text,
-            unanswered=request.unanswered,
+            bill=request.bill,
         )
         input_tokens = _tokens(reply, "prompt_tokens", (message.content for message in request.messages))
         output_tokens = _tokens(reply, "completion_tokens", [text])
@@ -148,15 +151,15 @@ class OpenAIEmbedder(_OpenAI):
         """Return the most that one attempt can take: every byte a token."""
         return self._usage(most_input_tokens([Message("user", text) for text in texts]))
 
-    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+    async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         """Return the vectors, from the cache where they are known.
 
         A blank text has a row of zeros. No texts have shape ``(0, 0)``.
         """
         ask = self._ask if self._cache is None else partial(self._look_up, self._cache)
-        return await in_batches(texts, lambda batch: ask(batch, unanswered))
+        return await in_batches(texts, lambda batch: ask(batch, bill))
 
-    async def _look_up(self, cache: Cache, texts: Sequence[str], unanswered: Callable[[], None] | None) -> Embedding:
+    async def _look_up(self, cache: Cache, texts: Sequence[str], bill: Bill | None) -> Embedding:
         """Ask only for the texts that are not in the cache. Each is kept by itself: the next batch may be another."""
         keys = [cache_key(without_login(self._endpoint.url), 0, [self._body([text])]) for text in texts]
         async with AsyncExitStack() as stack:
@@ -166,7 +169,7 @@ class OpenAIEmbedder(_OpenAI):
             new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
             cost: float | None = 0.0
             if new:
-                reply = await self._ask(list(new.values()), unanswered)
+                reply = await self._ask(list(new.values()), bill)
                 cost = None if reply.usage is None else reply.usage.cost_usd
                 for key, answer in zip(new, _apart(reply, list(new.values())), strict=True):
                     cache.put(key, answer)
@@ -175,7 +178,7 @@ class OpenAIEmbedder(_OpenAI):
         tokens = sum(answer.usage.input_tokens for answer in known.values())
         return Embedding(np.array(rows, dtype=np.float32), Usage(tokens, 0, cost, cached=not new))
 
-    async def _ask(self, texts: Sequence[str], unanswered: Callable[[], None] | None) -> Embedding:
+    async def _ask(self, texts: Sequence[str], bill: Bill | None) -> Embedding:
         spoken = np.array([bool(text.strip()) for text in texts])
         body = self._body(texts)
         reply, rows = await self._endpoint.post(
@@ -184,7 +187,7 @@ class OpenAIEmbedder(_OpenAI):
             role="embed",
             ping=self._body(["ping"]),
             read=lambda reply: (reply, _rows(reply, count=len(texts))),
-            unanswered=unanswered,
+            bill=bill,
         )
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         unit: Vectors = rows / np.where(lengths > 0, lengths, 1) * spoken[:, None]

@@ -134,7 +134,7 @@ def test_all_parts_spend_from_one_budget() -> None:
     for model in (metered.cast.assistant, metered.cast.user, metered.proposer):
         with pytest.raises(BudgetExhausted, match="3 calls"):
             ask(model)
-    assert metered.ledger.total.calls == metered.budget.calls == 3
+    assert metered.budget.ledger.total.calls == metered.budget.calls == 3
 
 
 def test_two_budgets_on_the_same_models_are_independent() -> None:
@@ -142,7 +142,7 @@ def test_two_budgets_on_the_same_models_are_independent() -> None:
         first, second = models.within(Budget(Limits(calls=1))), models.within(Budget(Limits(calls=1)))
     ask(first.cast.assistant)
     ask(second.cast.assistant)
-    assert first.ledger.total.calls == second.ledger.total.calls == 1
+    assert first.budget.calls == second.budget.calls == 1
 
 
 def test_a_budget_in_dollars_needs_prices() -> None:

@@ -70,8 +70,8 @@ def scores(rows: Any) -> Any:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return every file of a run, the database left out: its bytes are SQLite's affair."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "study.db")
+    """Return every file of a run, the databases left out: their bytes are SQLite's affair."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".db")
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -85,6 +85,7 @@ def assert_same_study(outcome: Outcome, other: Outcome, kit: Any) -> None:
     for trial, twin in both:
         assert kit.told(trial, spend=False) == kit.told(twin, spend=False)
     assert outcome.ended == other.ended
+    assert spent(outcome) == spent(other), "a request is charged once"
     assert scores(outcome.test.rows) == scores(other.test.rows)
     assert outcome.test.done
     assert other.test.done
@@ -112,17 +113,23 @@ def smallest_budget(configured: Callable[..., Config], folder: Path) -> int:
 
 
 def watch_calls(
-    monkeypatch: pytest.MonkeyPatch, *, most_in_last_look: int | None = None, error: type[BaseException] = Stop
+    monkeypatch: pytest.MonkeyPatch, *, most_in_last_look: int | None = None, seen: set[bytes] | None = None
 ) -> dict[str, int]:
-    """Count the calls that are made until the races, the search and the run are over; fail at one in the last look."""
+    """Count the requests that are made until the races, the search and the run are over, those ``seen`` left out.
+
+    Fail at one in the last look.
+    """
     made = {"races": 0, "search": 0, "all": 0}
+    seen = set() if seen is None else seen
     complete, look_last = EmbeddedModel.complete, Loop.look_last
     looking = False
 
     async def count(self: EmbeddedModel, request: Request) -> Completion:
-        if looking and made["all"] - made["races"] == most_in_last_look:
-            raise error
-        made["all"] += 1
+        if (name := request.identity("embedded")) not in seen:
+            if looking and made["all"] - made["races"] == most_in_last_look:
+                raise Stop
+            seen.add(name)
+            made["all"] += 1
         return await complete(self, request)
 
     async def look(self: Loop) -> None:

@@ -7,6 +7,19 @@ from dataclasses import replace
 from mnemotune.policies.lm import Message, Request, Usage
 
 
+class Bill:
+    """Remembers what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def sending(self) -> None:
+        self.heard.append("sending")
+
+    def unanswered(self) -> None:
+        self.heard.append("unanswered")
+
+
 def request(text: str = "hello", *, max_tokens: int = 100) -> Request:
     return Request((Message("user", text),), "answer", max_tokens=max_tokens)
 

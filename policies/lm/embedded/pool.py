@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import TypeVar
 
-from ..base import Completion, Embedder, Embedding, LanguageModel, LanguageModelError, Request
+from ..base import Bill, Completion, Embedder, Embedding, LanguageModel, LanguageModelError, Request
 from ..lexical import LexicalEmbedder
 from . import EmbeddedModel
 
@@ -76,7 +76,7 @@ class PooledEmbedder(Embedder):
         """Leave the work to ``pool``."""
         self._pool = pool
 
-    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+    async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         """Return one row per text. Raises LanguageModelError when the process was killed."""
         return await self._pool.run(_embed, tuple(texts))
 

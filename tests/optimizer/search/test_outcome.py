@@ -140,12 +140,6 @@ def test_users_without_a_score_are_left_out_of_the_difference(outcome: Outcome) 
     assert outcome.as_json()["difference"]["memory_score"] == pytest.approx(0.25)
 
 
-def test_the_spend_of_a_run_that_was_killed_is_that_of_its_trials(outcome: Outcome, kit: Any) -> None:
-    outcome.study.append(kit.trial(ledger=spent(300)))
-    outcome.study.append(kit.trial(1, ledger=spent(50)))
-    assert outcome.search_spend.total.calls == 350
-
-
 def test_the_spend_of_a_run_that_was_stopped_counts_the_candidate_under_way_too(outcome: Outcome, kit: Any) -> None:
     outcome.study.append(kit.trial(ledger=spent(300)))
     outcome.study.note(SEARCH_SPEND, spent(420).as_json())

@@ -1,19 +1,13 @@
 """A budget is never overshot.
 
-Invariants:
-
-1. A call is refused only when its worst case does not fit.
-2. Whenever the process is killed, what was written ahead covers what is gone and what calls under way can take.
+Invariant: a call is refused only when its worst case does not fit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mnemotune.policies.lm import (
     Budget,
@@ -172,63 +166,6 @@ def test_an_attempt_that_does_not_fit_is_not_made_again() -> None:
     budget.end(worst())
     assert budget.tokens == worst().tokens
     budget.admit(worst(max_tokens=0))
-
-
-# What is written ahead
-
-
-@settings(deadline=None)
-@given(
-    limits=st.builds(
-        Limits,
-        calls=st.none() | st.integers(50, 10_000),
-        tokens=st.none() | st.integers(10**4, 10**7),
-        usd=st.none() | st.floats(50.0, 500.0),
-    ),
-    plan=st.lists(st.tuples(st.integers(0, 400), st.floats(0.0, 1.0), st.booleans()), max_size=60),
-)
-def test_whenever_the_process_is_killed_what_was_written_ahead_covers_what_is_gone(
-    limits: Limits, plan: Sequence[tuple[int, float, bool]]
-) -> None:
-    now, written = [0.0], [Consumed()]
-
-    def note(ahead: Consumed) -> None:
-        written[0] = ahead
-
-    budget = Budget(limits, clock=lambda: now[0], write_ahead=note)
-    for size, seconds, unanswered in plan:
-        now[0] += seconds
-        call = Usage(size, size, size / 100)
-        try:
-            budget.admit(call)
-            if unanswered:
-                budget.try_again(call)
-        except BudgetExhausted:
-            break
-        assert budget.calls <= written[0].calls
-        assert budget.tokens + call.tokens <= written[0].tokens
-        assert (budget.usd or 0.0) + size / 100 <= (written[0].usd or 0.0) + 1e-9
-        assert now[0] < written[0].seconds
-        budget.count(call)
-        budget.end(call)
-
-
-def test_little_is_written_and_little_ahead() -> None:
-    written: list[Consumed] = []
-    budget = Budget(Limits(calls=10_000), write_ahead=written.append, clock=lambda: 0.0)
-    for _ in range(10_000):
-        take(budget, worst(), Usage(20, 10))
-    assert len(written) <= 201
-    assert written[-1].calls - budget.calls <= 50
-
-
-def test_time_that_passes_without_a_call_is_written_too() -> None:
-    now, written = [0.0], list[Consumed]()
-    budget = Budget(Limits(), clock=lambda: now[0], write_ahead=written.append)
-    for _ in range(100):
-        now[0] += 1.0
-        budget.cover()
-        assert written[-1].seconds > now[0] + 1.0
 
 
 @pytest.mark.parametrize(

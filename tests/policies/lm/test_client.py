@@ -14,6 +14,7 @@ from mnemotune.policies.lm.client import ClientModel, as_model
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import open_memory
+from spending import Bill
 
 if TYPE_CHECKING:
     from .conftest import ScriptedServer
@@ -84,12 +85,12 @@ async def test_a_refusal_is_an_error_of_the_language_model(
 
 
 async def test_a_call_that_was_not_answered_is_counted() -> None:
-    unanswered: list[bool] = []
-    request = Request(HELLO.messages, role="reply", unanswered=lambda: unanswered.append(True))
+    bill = Bill()
+    request = Request(HELLO.messages, role="reply", bill=bill)
     async with openai.AsyncOpenAI(base_url="http://127.0.0.1:9", api_key="any", max_retries=0) as client:
         with pytest.raises(LanguageModelError, match="model m: Connection error"):
             await ClientModel(client, "m").complete(request)
-    assert unanswered == [True]
+    assert bill.heard == ["sending", "unanswered"]
 
 
 class Looks:

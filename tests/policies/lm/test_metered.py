@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
@@ -49,8 +49,10 @@ class Fixed(LanguageModel):
     def worst_case(self, request: Request) -> Usage:
         return priced(super().worst_case(request))
 
-    async def complete(self, _: Request) -> Completion:
+    async def complete(self, request: Request) -> Completion:
         self.asked += 1
+        if request.bill is not None:
+            await request.bill.sending()
         await asyncio.sleep(0)
         if self._error is not None:
             raise self._error
@@ -122,11 +124,12 @@ async def test_a_call_that_is_broken_off_counts_as_its_worst_case_since_a_server
 async def test_attempts_that_a_model_gives_up_count_and_end_with_the_budget() -> None:
     class Silent(Fixed):
         async def complete(self, request: Request) -> Completion:
-            assert request.unanswered is not None
+            assert request.bill is not None
+            await request.bill.sending()
             for _ in range(5):
                 self.asked += 1
-                request.unanswered()
-            return await super().complete(request)
+                request.bill.unanswered()
+            return await super().complete(replace(request, bill=None))
 
     inner = Silent(Usage(7, 3))
     budget = Budget(Limits(tokens=3 * worst().tokens))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from mnemotune.policies.lm import (
     Spend,
     Usage,
 )
-from mnemotune.policies.lm.base import MOST_TEXTS
+from mnemotune.policies.lm.base import MOST_TEXTS, Bill
 from mnemotune.policies.lm.budget import on_account
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 
@@ -34,10 +34,11 @@ class Vectors(Embedder):
     def worst_case(self, texts: Sequence[str]) -> Usage:
         return Usage(2 * len(texts), 0, 0.25)
 
-    async def embed(self, texts: Sequence[str], *, unanswered: Callable[[], None] | None = None) -> Embedding:
+    async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         self.asked.append(len(texts))
-        if unanswered is not None:
-            unanswered()
+        if bill is not None:
+            await bill.sending()
+            bill.unanswered()
         return Embedding(np.ones((len(texts), 1), dtype=np.float32), Usage(len(texts), 0, 0.125))
 
     async def aclose(self) -> None:

@@ -219,7 +219,7 @@ async def test_a_second_run_asks_nothing(server: ScriptedServer, connect: Connec
     assert len(server.asked) == 2
     assert [completion.text for completion in runs[1]] == [completion.text for completion in runs[0]]
     assert runs[0][0].usage == Usage(10, 5, cost_usd=PRICES.cost(10, 5))
-    assert runs[1][0].usage == Usage(10, 5, cost_usd=0.0, cached=True)
+    assert runs[1][0].usage == Usage(10, 5, cost_usd=0.0, cached=True, saved_usd=PRICES.cost(10, 5))
 
 
 @pytest.mark.parametrize(

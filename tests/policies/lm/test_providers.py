@@ -39,7 +39,7 @@ class Parrot(LanguageModel):
 class Rulers(Embedder):
     name = "ruler"
 
-    async def embed(self, texts, *, unanswered=None):
+    async def embed(self, texts, *, bill=None):
         angles = np.array([len(text) for text in texts], dtype=np.float32)
         return Embedding(np.stack([np.cos(angles), np.sin(angles)], axis=1))
 

@@ -26,7 +26,7 @@ def test_off_policy_candidates_listen_to_recorded_talks_and_the_sealed_test_talk
     assert not talks.keys() & outcome.test.rows["seed"].by_group.keys()
     assert outcome.test.rows["evolved"].spend.by_role["reply"].calls > 0
     rounds = sum(len(list(stage.heard)) for talk in talks.values() for stage in talk.stages)
-    assert outcome.search_spend.by_role["reply"].calls == rounds, "nothing else was replied to"
+    assert outcome.search_spend.by_role["reply"].calls <= rounds, "nothing else was replied to"
     again = go(config, runs / "whole")
     assert [trial.train for trial in again.study.trials] == [trial.train for trial in outcome.study.trials]
 

@@ -26,7 +26,7 @@ from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.prompts import Templates
 from running import SIZES, Screen, Stop, allowance, assert_same_study, contents, go, scores
 
-FILES = ["best_policy.yaml", "config.yaml", "deployment.yaml", "report.html", "result.json", "study.db"]
+FILES = ["best_policy.yaml", "charges.db", "config.yaml", "deployment.yaml", "report.html", "result.json", "study.db"]
 
 
 def test_a_run_leaves_its_files_in_its_folder(finished: Outcome) -> None:

@@ -18,6 +18,7 @@ from mnemotune.policies.lm import LanguageModelError, Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.embedded.pool import Pool, PooledEmbedder, PooledModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
+from spending import Bill
 
 PATIENCE_SECONDS = 60.0
 REQUEST = Request((Message("user", "I own a small boat."), Message("user", "Where shall I go?")), "answer")
@@ -47,7 +48,7 @@ async def test_the_pooled_model_and_embedder_say_what_the_plain_ones_do(pool: Po
 
 
 async def test_a_request_may_hold_what_no_other_process_can_have(pool: Pool) -> None:
-    request = Request(REQUEST.messages, "answer", unanswered=lambda: None)
+    request = Request(REQUEST.messages, "answer", bill=Bill())
     assert (await PooledModel(pool).complete(request)).text
 
 
