@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ..data.task import Check, Fact, Task
 from ..policies.assistant import Assistant
+from ..policies.forms import ReplyForm
 from ..policies.lm import Embedder, LanguageModel
 from ..policies.memory import open_memory
 from ..policies.policy import MemoryPolicy
@@ -54,6 +55,8 @@ class FactPrompt:
     text: str
     is_right: Callable[[str], bool]
     """Of a reply."""
+    form: ReplyForm | None = None
+    """Of the reply."""
 
 
 class Track(Protocol):

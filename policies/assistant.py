@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 
+from .forms import ReplyForm
 from .lm.base import CallRole, LanguageModel, Message, Request
 from .lm.client import Client, as_model
 from .memory.budget import within
@@ -100,10 +101,10 @@ class Assistant:
         """Remember the user's message and the reply to it; return the writes that this set off."""
         return await self.memory.observe([Message("user", text), Message("assistant", reply)])
 
-    async def answer(self, prompt: str, *, role: CallRole = "answer") -> str:
-        """Answer a question; what is remembered stays as it is."""
+    async def answer(self, prompt: str, *, role: CallRole = "answer", form: ReplyForm | None = None) -> str:
+        """Answer a question, in a form where there is one; what is remembered stays as it is."""
         context = await self.context(prompt)
         use = ContextUse(1, context.tokens, context.tokens, context.left_out, context.cut)
         self.uses[role] = self.uses.get(role, ContextUse()) + use
         messages = (*context.render(), Message("user", prompt))
-        return (await self.model.complete(Request(messages, role=role))).text
+        return (await self.model.complete(Request(messages, role=role, form=form))).text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...data.dialogue.scenario import Question, Scenario, check_id
+from ...policies.forms import number_form
 from ...policies.lm import LanguageModel, Message, Request
 from ..concurrency import side_by_side
 from ..episode import Mark
@@ -14,6 +15,7 @@ from .scoring import upper_bound_answers
 
 async def find_bounds(scenario: Scenario, model: LanguageModel, protocol: Protocol) -> DialogueBounds:
     """Ask for every choice of every question with its states given. Raises LanguageModelError."""
+    model = protocol.asked(model)
     choices = await side_by_side(_with_each_state(question, model, protocol) for question in scenario.qas)
     return bounds_of(scenario, tuple(choices), protocol.compat)
 
@@ -34,7 +36,9 @@ async def _with_each_state(question: Question, model: LanguageModel, protocol: P
     async def with_state_of(choice: int) -> Answer:
         state = dict(zip(question.required_info, question.answer_choices[choice].state, strict=True))
         prompt = upper_bound_prompt(protocol.templates.upper_bound, question, state, compat=protocol.compat)
-        request = Request((Message("user", prompt),), role="upper_bound", json_mode=True)
+        request = Request(
+            (Message("user", prompt),), role="upper_bound", form=number_form(len(question.answer_choices))
+        )
         raw = (await model.complete(request)).text
         return answer_of(raw, read_answer(raw, question, compat=protocol.compat), choice, question)
 

@@ -11,12 +11,16 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from ...data.dialogue.scenario import Question, Scenario
+from ...policies.forms import ANY_OBJECT
+from ...policies.lm import Completion, Request
+from ...policies.lm.base import Wrapper
 from ..episode import Episode, StageRecord
 from .record import Answer, PeriodRecord, UpperBound, answer_of
 
 Defect = Literal[
     "guessed_answers",
     "strict_replies",
+    "replies_without_schema",
     "counted_from_the_end",
     "last_choice_gold",
     "shared_upper_bound",
@@ -52,6 +56,15 @@ def parse_strictly(reply: str) -> Any:
         return json.loads(fence[1].strip() if fence else reply)
     except (ValueError, RecursionError):
         return None
+
+
+class WithoutSchemas(Wrapper):
+    """A language model that is asked as AMemGym asks: writes and upper bounds are JSON objects, the rest is text."""
+
+    async def complete(self, request: Request) -> Completion:
+        """Ask the inner model."""
+        structured = request.form is not None and request.role in ("write", "upper_bound")
+        return await self.model.complete(replace(request, form=ANY_OBJECT if structured else None))
 
 
 def guess_unread(episodes: Sequence[Episode], scenarios: Sequence[Scenario]) -> list[Episode]:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from ...data.dialogue.scenario import Period, Question
 from ...policies.files import policy_problems
+from ...policies.forms import TEXT, ReplyForm, items, record
 from ...policies.lm import LanguageModel, Message, Request
 from ...policies.policy import Evolution, MemoryPolicy, Target
 from ...policies.prompts import Templates, render
@@ -25,6 +26,8 @@ from .record import Answer
 
 MENDABLE = ("memories", "conversation", "facts")
 """Slots that a rewritten prompt may have lost."""
+NEW_TYPES = ReplyForm.of("new_types", record(new_types=TEXT, changes=items(TEXT)))
+NEW_PROMPT = ReplyForm.of("new_prompt", record(new_prompt=TEXT, changes=items(TEXT)))
 
 _BRACE = re.compile(r"(\{\w+\})|[{}]")
 """A slot, or another brace."""
@@ -51,7 +54,8 @@ async def rewrite(
         return policy, ()
     feedback = tell(evolution, period, exam, compat=protocol.compat)
     calls = [_ask(policy, target, evolution, feedback, protocol) for target in evolution.targets]
-    requests = [Request(messages, role="propose", max_tokens=4096) for messages in calls]
+    forms = [NEW_TYPES if target == "info_types" else NEW_PROMPT for target in evolution.targets]
+    requests = [Request(m, role="propose", form=form) for m, form in zip(calls, forms, strict=True)]
     replies = await side_by_side(model.complete(request) for request in requests)
     revisions = []
     for target, reply in zip(evolution.targets, replies, strict=True):

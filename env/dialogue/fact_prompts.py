@@ -9,6 +9,7 @@ from itertools import product
 
 from ...data.dialogue.scenario import Scenario, topic_of
 from ...data.task import Fact
+from ...policies.forms import choice_form
 from ...policies.prompts import Templates, render
 from ..track import FactPrompt
 from .protocol import read_probe, schema_prompt
@@ -30,7 +31,7 @@ def fact_prompts(scenario: Scenario, fact: Fact, templates: Templates) -> Iterat
     for i, (query, order) in enumerate(product(phrasings, (values, values[::-1]))):
         choices = [UNKNOWN, *foils[i * FOILS : (i + 1) * FOILS], *order]
         text = schema_prompt(templates.probe, query, {info: choices})
-        yield FactPrompt(text, partial(_is_right, info=info, value=value))
+        yield FactPrompt(text, partial(_is_right, info=info, value=value), choice_form({info: choices}))
 
 
 def _is_right(reply: str, *, info: str, value: str) -> bool:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...data.dialogue.scenario import Question, Scenario
+from ...policies.lm import LanguageModel
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates, render
 from ...policies.replies import ReplyError, read_json_object
-from .compat import NONE, Compat, parse_strictly
+from .compat import NONE, Compat, WithoutSchemas, parse_strictly
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,10 @@ class Protocol:
     templates: Templates = field(default_factory=Templates.bundled)
     compat: Compat = NONE
     """AMemGym's defects that are reproduced."""
+
+    def asked(self, model: LanguageModel) -> LanguageModel:
+        """Return how a model is asked for structured replies."""
+        return WithoutSchemas(model) if "replies_without_schema" in self.compat else model
 
     def rounds(self, period: int) -> int:
         """Return the rounds of each session of a period."""
@@ -69,8 +74,12 @@ def upper_bound_prompt(template: str, question: Question, state: Mapping[str, st
 
 def probe_prompt(template: str, question: Question, scenario: Scenario) -> str:
     """Return how the assistant is asked for the states behind a question."""
-    schema = {info: scenario.state_schema[info] for info in question.required_info}
-    return schema_prompt(template, question.query, schema)
+    return schema_prompt(template, question.query, probed(question, scenario))
+
+
+def probed(question: Question, scenario: Scenario) -> dict[str, Sequence[str]]:
+    """Return the states behind a question, each with its possible values."""
+    return {info: scenario.state_schema[info] for info in question.required_info}
 
 
 def schema_prompt(template: str, query: str, schema: Mapping[str, Sequence[str]]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...data.dialogue.scenario import Period, Question, Scenario
 from ...policies.assistant import Assistant
+from ...policies.forms import choice_form, number_form
 from ...policies.lm import LanguageModelError, Message, Refused, Request
 from ...policies.memory import MemoryEvent
 from ...policies.policy import MemoryPolicy
@@ -23,6 +24,7 @@ from .protocol import (
     answer_prompt,
     gold_choice,
     probe_prompt,
+    probed,
     read_answer,
     read_probe,
     schema_hints,
@@ -64,6 +66,7 @@ class DialogueRollout(AssistantRollout[Scenario]):
         guesses: random.Random | None = None,
     ) -> None:
         """Begin with the first period."""
+        cast = replace(cast, assistant=protocol.asked(cast.assistant))
         super().__init__(scenario, policy, cast, schema_hints(scenario))
         self.scenario, self.protocol = scenario, protocol
         self.replay, self.guesses = replay, guesses
@@ -158,7 +161,8 @@ class DialogueRollout(AssistantRollout[Scenario]):
 
     async def _answer(self, question: Question, period: Period, assistant: Assistant, template: str) -> Answer:
         compat = self.protocol.compat
-        raw = await assistant.answer(answer_prompt(template, question, compat=compat))
+        prompt = answer_prompt(template, question, compat=compat)
+        raw = await assistant.answer(prompt, form=number_form(len(question.answer_choices)))
         gold = gold_choice(question, period.state, compat=compat)
         return answer_of(raw, read_answer(raw, question, compat=compat), gold, question)
 
@@ -166,7 +170,8 @@ class DialogueRollout(AssistantRollout[Scenario]):
         prompt = probe_prompt(self.protocol.templates.probe, question, self.scenario)
         if "unread_external_probes" in self.protocol.compat and self.policy.store == "external":
             assistant = await assistant.fork(memories=False)
-        raw = await assistant.answer(prompt, role="probe")
+        form = choice_form(probed(question, self.scenario))
+        raw = await assistant.answer(prompt, role="probe", form=form)
         values = read_probe(raw, compat=self.protocol.compat)
         if "unread_evolved_probes" in self.protocol.compat and self.policy.evolution is not None:
             values = None

@@ -39,9 +39,9 @@ FIGURES = ("accuracy", "memory_score", "write", "read", "utilisation")
 
 
 def messages(file: Path) -> Counter[str]:
-    """Return how often each list of messages was sent."""
-    lines = file.read_text(encoding="utf-8").splitlines()
-    return Counter(json.dumps(json.loads(line)["body"]["messages"]) for line in lines)
+    """Return how often each list of messages was sent, with the form of the reply that was asked for."""
+    bodies = [json.loads(line)["body"] for line in file.read_text(encoding="utf-8").splitlines()]
+    return Counter(json.dumps([body["messages"], body.get("response_format")]) for body in bodies)
 
 
 def read_reference(folder: Path, kind: str, scenarios: Sequence[Scenario]) -> dict[str, float]:

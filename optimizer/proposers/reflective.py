@@ -10,7 +10,8 @@ from functools import cache
 from typing import Any
 
 from ...env.scoring import FailureKind
-from ...policies.knob import Knob
+from ...policies.forms import NUMBER, TEXT, ReplyForm, Schema, one_of, record, some_of
+from ...policies.knob import Knob, Range
 from ...policies.lm import BudgetExhausted, EndpointDown, LanguageModel, Message, Request
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
@@ -106,7 +107,7 @@ async def improve(
     stays as it is. Raises BudgetExhausted or EndpointDown.
     """
     dspy = _dspy()
-    engine = _Engine(model)
+    engine = _Engine(model, _form(slots, [space.knob(name) for name in numbers]))
     lm = dspy.LM(f"mnemotune/{model.name}", engine=_NoSyncEngine(), async_engine=engine, cache=False)
     texts = policy.prompts.model_dump()
     try:
@@ -137,6 +138,19 @@ async def improve(
 def _purpose(prompt: Knob) -> str:
     slots = ", ".join(f"{{{name}}}" for name in Templates.slots()[prompt.name].required)
     return f"This prompt {prompt.meaning}. Its slots {slots} must stay as they are."
+
+
+def _form(slots: Sequence[str], numbers: Sequence[Knob]) -> ReplyForm:
+    """Return the form of a reply to ``_signature``: it may change any of these prompts and numbers."""
+    prompts, values = some_of(**dict.fromkeys(slots, TEXT)), some_of(**{knob.name: _schema(knob) for knob in numbers})
+    return ReplyForm.of("edit", record(analysis=TEXT, improved_prompts=prompts, improved_numbers=values))
+
+
+def _schema(number: Knob) -> Schema:
+    domain = number.domain
+    if isinstance(domain, Range):
+        return NUMBER | {"minimum": domain.limits[0], "maximum": domain.limits[1]}
+    return one_of(domain.limits if domain else ())
 
 
 def _described(knob: Knob, policy: MemoryPolicy) -> str:
@@ -187,8 +201,8 @@ class _NoSyncEngine:
 class _Engine:
     """Lets DSPy speak to one of our language models."""
 
-    def __init__(self, model: LanguageModel) -> None:
-        self._model = model
+    def __init__(self, model: LanguageModel, form: ReplyForm) -> None:
+        self._model, self._form = model, form
         self.stopped: BudgetExhausted | EndpointDown | None = None
 
     async def complete(self, request: Any) -> Any:
@@ -198,7 +212,7 @@ class _Engine:
         messages = [Message("system", system)] if system else []
         messages += [Message(m.role, "".join(part.text for part in m.parts)) for m in request.messages]
         try:
-            completion = await self._model.complete(Request(tuple(messages), role="propose", max_tokens=4096))
+            completion = await self._model.complete(Request(tuple(messages), role="propose", form=self._form))
         except (BudgetExhausted, EndpointDown) as error:
             self.stopped = error
             raise

@@ -13,10 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.errors import MnemotuneError
+from ..forms import ReplyForm, ResponseFormat
 
 CallRole = Literal["user", "reply", "write", "answer", "probe", "upper_bound", "propose", "generate", "embed"]
 """What a call is for: the simulated user's turn, the assistant's reply, a memory write, a question, a probe of the
 state, a question with the state given, a proposer's thought, scenario generation, an embedding."""
+
+MOST_OUTPUT_TOKENS: Mapping[CallRole, int] = {"reply": 2048, "write": 2048, "propose": 4096, "generate": 8192}
+"""Longest replies, thinking included, where neither the request nor ``endpoint.max_tokens`` says otherwise."""
+MOST_OTHER_TOKENS = 512
+"""Those of the other roles: a user's message, the answer to a question."""
 
 CHARACTERS_PER_TOKEN = 4
 """For estimates, where no tokenizer counts."""
@@ -40,6 +46,10 @@ class LanguageModelError(MnemotuneError, RuntimeError):
 
 class Refused(LanguageModelError):  # noqa: N818 - what it means, not what it is
     """The endpoint answers, but not this request: it is too long, or asks for what is forbidden."""
+
+
+class FormRefused(Refused):
+    """The endpoint does not take the form in which a structured reply was asked for, as far as its words tell."""
 
 
 class EndpointDown(LanguageModelError):  # noqa: N818 - what it means, not what it is
@@ -136,7 +146,7 @@ class Bill(Protocol):
     """What a model behind an endpoint tells of a request, for the endpoint may bill it."""
 
     async def sending(self) -> None:
-        """Be told once, when the request's turn has come, before it is sent. Raises BudgetExhausted."""
+        """Be told when the request's turn has come, before it is sent, in each of its forms. Raises BudgetExhausted."""
 
     def unanswered(self) -> None:
         """Be told each time that it was sent and not answered, before it is sent again. Raises BudgetExhausted."""
@@ -149,18 +159,23 @@ class Request:
     messages: tuple[Message, ...]
     role: CallRole
     """What the call is billed as. A model never acts on it."""
-    json_mode: bool = False
+    form: ReplyForm | None = None
+    """Of a structured reply; None is free text."""
     temperature: float = 0.0
-    max_tokens: int = 2048
-    """Longest reply, in tokens."""
+    max_tokens: int = 0
+    """Longest reply, in tokens; 0 stands for the role's, ``MOST_OUTPUT_TOKENS``."""
     repeat: int = 0
     """Tells apart equal requests that want independent replies."""
     bill: Bill | None = field(default=None, compare=False, repr=False)
     """Hears when it is sent."""
 
+    def __post_init__(self) -> None:
+        if not self.max_tokens:
+            object.__setattr__(self, "max_tokens", MOST_OUTPUT_TOKENS.get(self.role, MOST_OTHER_TOKENS))
+
     def identity(self, model: str) -> bytes:
         """Return 16 bytes that tell what is asked of a model of this name from everything else that may be."""
-        settings = self.json_mode, self.temperature, self.max_tokens, self.repeat
+        settings = self.form, self.temperature, self.max_tokens, self.repeat
         return identity(model, *map(str, settings), *(part for message in self.messages for part in message.parts))
 
 
@@ -176,6 +191,10 @@ class Usage:
     """Whether the reply came from the cache, so that nothing was paid."""
     saved_usd: float | None = 0.0
     """US dollars that it would have cost beyond that without the cache."""
+    cut: bool = False
+    """Whether the reply ended because it reached its limit or the end of the context."""
+    response_format: ResponseFormat | None = None
+    """How a structured reply was asked for; None for free text."""
 
     @property
     def tokens(self) -> int:
@@ -316,11 +335,16 @@ class Spend:
     output_tokens: int = 0
     cost_usd: float | None = 0.0
     """US dollars paid; None as soon as one price is not known."""
+    cut: int = 0
+    """Replies that ended because they reached their limit."""
+    response_formats: dict[ResponseFormat, int] = field(default_factory=dict)
+    """Structured replies, by how they were asked for."""
 
     def add(self, usage: Usage, *, calls: int = 1) -> None:
         """Add what so many calls used together."""
-        cached = calls * usage.cached
-        self.add_spend(Spend(calls, cached, usage.input_tokens, usage.output_tokens, usage.cost_usd))
+        formats = {} if usage.response_format is None else {usage.response_format: calls}
+        tokens = usage.input_tokens, usage.output_tokens
+        self.add_spend(Spend(calls, calls * usage.cached, *tokens, usage.cost_usd, calls * usage.cut, formats))
 
     def add_spend(self, other: Spend) -> None:
         """Add what ``other`` used."""
@@ -328,6 +352,9 @@ class Spend:
         self.cached += other.cached
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
+        self.cut += other.cut
+        for kind, count in other.response_formats.items():
+            self.response_formats[kind] = self.response_formats.get(kind, 0) + count
         unknown = self.cost_usd is None or other.cost_usd is None
         self.cost_usd = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
 

@@ -241,6 +241,8 @@ class _Charge:
 
     async def sending(self) -> None:
         """Write the worst case down, so that a process that is killed forgets nothing."""
+        if self._sent:
+            return
         if not self._held:
             await self._hold()
         self._sent = True

@@ -66,7 +66,7 @@ class ResponseCache:
         """Return the answer kept under ``key``, or None."""
         with self._explained():
             row = self._connection.execute(
-                "SELECT text, input_tokens, output_tokens FROM responses WHERE key = ?", (key,)
+                "SELECT text, input_tokens, output_tokens, cut FROM replies WHERE key = ?", (key,)
             ).fetchone()
         if row is None:
             return None
@@ -77,8 +77,8 @@ class ResponseCache:
         usage = completion.usage
         with self._explained():
             self._connection.execute(
-                "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?)",
-                (key, completion.text, usage.input_tokens, usage.output_tokens),
+                "INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?)",
+                (key, completion.text, usage.input_tokens, usage.output_tokens, usage.cut),
             )
 
     def close(self) -> None:
@@ -96,8 +96,8 @@ class ResponseCache:
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
         self._connection.execute(
-            "CREATE TABLE IF NOT EXISTS responses (key TEXT PRIMARY KEY, text TEXT NOT NULL,"
-            " input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL) WITHOUT ROWID"
+            "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, text TEXT NOT NULL,"
+            " input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cut INTEGER NOT NULL) WITHOUT ROWID"
         )
 
     @contextmanager
@@ -129,8 +129,8 @@ class SharedCache:
         try:
             with _as_cache_error(), self._database.making():
                 self._database.execute(
-                    "CREATE TABLE IF NOT EXISTS mnemotune_responses (cache TEXT, key TEXT, text BYTEA NOT NULL,"
-                    " input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL, PRIMARY KEY (cache, key))"
+                    "CREATE TABLE IF NOT EXISTS mnemotune_replies (cache TEXT, key TEXT, text BYTEA NOT NULL, input_tokens"
+                    " BIGINT NOT NULL, output_tokens BIGINT NOT NULL, cut INTEGER NOT NULL, PRIMARY KEY (cache, key))"
                 )
         except CacheError:
             self._database.close()
@@ -138,7 +138,7 @@ class SharedCache:
 
     def get(self, key: str) -> Completion | None:
         """Return the answer kept under ``key``, or None."""
-        query = "SELECT text, input_tokens, output_tokens FROM mnemotune_responses WHERE cache = %s AND key = %s"
+        query = "SELECT text, input_tokens, output_tokens, cut FROM mnemotune_replies WHERE cache = %s AND key = %s"
         with _as_cache_error():
             rows = self._database.execute(query, (self._name, key))
         return _known(rows[0][0].decode(), *rows[0][1:]) if rows else None
@@ -148,8 +148,8 @@ class SharedCache:
         usage, text = completion.usage, completion.text.encode()  # bytes: a text of PostgreSQL's cannot hold a NUL
         with _as_cache_error():
             self._database.execute(
-                "INSERT INTO mnemotune_responses VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
-                (self._name, key, text, usage.input_tokens, usage.output_tokens),
+                "INSERT INTO mnemotune_replies VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                (self._name, key, text, usage.input_tokens, usage.output_tokens, int(usage.cut)),
             )
 
     def close(self) -> None:
@@ -167,5 +167,5 @@ def _as_cache_error() -> Iterator[None]:
         raise CacheError(f"cannot use the response cache: {error}") from error
 
 
-def _known(text: str, input_tokens: int, output_tokens: int) -> Completion:
-    return Completion(text, Usage(input_tokens, output_tokens, cost_usd=0.0, cached=True))
+def _known(text: str, input_tokens: int, output_tokens: int, cut: int) -> Completion:
+    return Completion(text, Usage(input_tokens, output_tokens, cost_usd=0.0, cached=True, cut=bool(cut)))

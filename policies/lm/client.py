@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
-from .base import Completion, EndpointDown, LanguageModel, LanguageModelError, Refused, Request, Usage, estimated_tokens
-from .endpoint import DOWN, REFUSED
+from ..forms import ResponseFormat
+from .base import Completion, LanguageModel, LanguageModelError, Request, Usage, estimated_tokens
+from .endpoint import error_kind
 from .secrets import redacted
+from .structured import ResponseFormats, response_format
 
 
 @runtime_checkable
@@ -26,6 +29,7 @@ class ClientModel(LanguageModel):
         """Ask model ``name``. What a call costs is not known."""
         self._client = client
         self._name = name
+        self._formats = ResponseFormats()
 
     @property
     def name(self) -> str:
@@ -34,9 +38,11 @@ class ClientModel(LanguageModel):
 
     async def complete(self, request: Request) -> Completion:
         """Return the reply. An empty reply is "", not an error."""
+        return await self._formats.ask(request.form, partial(self._ask, request))
+
+    async def _ask(self, request: Request, kind: ResponseFormat | None) -> Completion:
         settings: dict[str, Any] = {"temperature": request.temperature, "max_tokens": request.max_tokens}
-        if request.json_mode:
-            settings["response_format"] = {"type": "json_object"}
+        settings |= response_format(request.form, kind)
         messages = [message.as_json() for message in request.messages]
         if request.bill is not None:
             await request.bill.sending()
@@ -51,16 +57,16 @@ class ClientModel(LanguageModel):
             status = getattr(error, "status_code", None)
             if status is None and request.bill is not None:
                 request.bill.unanswered()
-            kind = EndpointDown if status in DOWN else Refused if status in REFUSED else LanguageModelError
             shown = redacted(str(error), getattr(self._client, "api_key", None))
-            raise kind(f"model {self._name}: {shown}") from error
+            raise error_kind(status, shown)(f"model {self._name}: {shown}") from error
         if not reply.choices:
             raise LanguageModelError(f"model {self._name}: the reply holds no choice")
-        text, counted = reply.choices[0].message.content or "", reply.usage
+        choice, counted = reply.choices[0], reply.usage
+        text, cut = choice.message.content or "", choice.finish_reason == "length"
         if counted is not None:
-            return Completion(text, Usage(counted.prompt_tokens, counted.completion_tokens, None))
+            return Completion(text, Usage(counted.prompt_tokens, counted.completion_tokens, None, cut=cut))
         input_tokens = estimated_tokens(*(message.text for message in request.messages))
-        return Completion(text, Usage(input_tokens, estimated_tokens(text), None))
+        return Completion(text, Usage(input_tokens, estimated_tokens(text), None, cut=cut))
 
 
 def as_model(given: LanguageModel | Client, name: str | None = None) -> LanguageModel:

@@ -15,12 +15,13 @@ from pydantic import Field, field_serializer, field_validator
 
 from ...data.record import Record
 from .address import headers_for, proxy_of, secrets_of, url_of
-from .base import Bill, CallRole, EndpointDown, LanguageModelError, Refused
+from .base import Bill, CallRole, EndpointDown, FormRefused, LanguageModelError, Refused
 from .chain import add_call
 from .outage import Clock, EndpointSilent, Outages, Unanswered
 from .prices import Prices
 from .secrets import redacted, without_login
 from .slots import Slots
+from .structured import Structured
 
 if TYPE_CHECKING:
     import aiohttp
@@ -43,6 +44,10 @@ FIRST_BACKOFF_SECONDS = 0.25
 LONGEST_BACKOFF_SECONDS = 60.0
 TOO_LONG = r"(?i)context.{0,3}(length|window|size)|maximum model length|prompt is too long"
 """How OpenAI, vLLM, the llama.cpp server and others complain of a long prompt."""
+OTHER_FORM = (
+    r"(?i)response.?format|json|schema|grammar|guided|structured|support|unrecogni[sz]ed|unknown|extra (input|field)"
+)
+"""How they complain of a response format."""
 
 RESERVED = ("model", "messages", "input", "n", "stream", "max_tokens", "max_completion_tokens")
 """What ``extra_body`` may not hold: the accounting rests on it."""
@@ -70,13 +75,16 @@ class EndpointConfig(Record):
     episode."""
     longest_outage_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
     """How long a run waits for an endpoint that answers no call, before it ends and can be resumed."""
-    max_tokens: Positive | None = None
-    """Longest reply, thinking included; None leaves it at what each call asks for: 2048, 4096 to edit a prompt, and
-    ``generation.max_tokens``."""
+    max_tokens: Positive | dict[CallRole, Positive] | None = None
+    """Longest reply, thinking included, of all calls or by role; else it is 2048 for ``reply`` and ``write``, 512 for
+    ``user``, ``answer``, ``probe`` and ``upper_bound``, 4096 for ``propose``, and ``generation.max_tokens``."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """What the endpoint calls the longest reply."""
     extra_body: dict[str, Any] = {}
     """Added to every request, for example a reasoning effort or another temperature; it wins."""
+    structured: Structured = "auto"
+    """How structured replies are asked for: by ``json_schema``, for a ``json_object``, or as plain ``text``; ``auto``
+    takes the first that the server does not refuse."""
     prices: dict[str, Prices] = {}
     """By model, US dollars per million tokens. What is missing is looked up in a list where the endpoint is the
     provider's own; else it costs a sum that is not known, never zero."""
@@ -267,8 +275,7 @@ class Endpoint:
                 return EndpointSilent(f"{self._where}: {what}; {why}")
             return Unanswered(what, limits_rate=status == 429, retry_after=retry_after)
         self._outages.note_reply()
-        kind = EndpointDown if spent or status in DOWN else Refused if status in REFUSED else LanguageModelError
-        return kind(f"{self._where}: {what}")
+        return error_kind(DOWN[0] if spent else status, message)(f"{self._where}: {what}")
 
     def _shown(self, text: str) -> str:
         """Return the start of what a server or the way to it said, on one line and without secrets."""
@@ -313,6 +320,13 @@ class Endpoint:
             return problem.retry_after
         backoff = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** (failures - 1))
         return backoff * (1.0 - self._clock.chance() / 2.0)
+
+
+def error_kind(status: int | None, message: str) -> type[LanguageModelError]:
+    """Return what an error of a server is, from its status and its words."""
+    if status in (400, 422) and re.search(OTHER_FORM, message) and not re.search(TOO_LONG, message):
+        return FormRefused
+    return EndpointDown if status in DOWN else Refused if status in REFUSED else LanguageModelError
 
 
 def _parsed(text: str, status: int) -> tuple[object, Mapping[str, object] | None]:

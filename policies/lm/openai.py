@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -16,9 +17,11 @@ import numpy as np
 from pydantic import ValidationError
 
 from ...data.record import first_problem
+from ..forms import ResponseFormat
 from .base import (
     CHARACTERS_PER_TOKEN,
     Bill,
+    CallRole,
     Completion,
     Embedding,
     Message,
@@ -33,9 +36,13 @@ from .cache import Cache, cache_key
 from .endpoint import Endpoint, EndpointConfig
 from .outage import Clock
 from .secrets import without_login
+from .structured import ResponseFormats, in_format, response_format
 
 PING = {"messages": [{"role": "user", "content": "ping"}]}
 """A request whose answer tells only that the endpoint gives answers."""
+CUT = "model %s: a reply (%s) was cut at its limit of %d tokens or at the context's end; see endpoint.max_tokens"
+
+_log = logging.getLogger(__name__)
 
 
 class _OpenAI:
@@ -82,6 +89,13 @@ class _OpenAI:
 class OpenAIModel(_OpenAI):
     """A chat model behind an OpenAI-compatible endpoint. Calls under way at the same time share its limits."""
 
+    def __init__(self, name: str, *, cache: Cache | None = None, **settings: Any) -> None:
+        """Ask model ``name``, as ``_OpenAI`` has it."""
+        super().__init__(name, cache=cache, **settings)
+        where = f"{without_login(self._endpoint.url)} {name}"
+        self._cut = set[CallRole]()
+        self._formats = ResponseFormats(self._config.structured, cache=cache, where=where)
+
     def worst_case(self, request: Request) -> Usage:
         """Return the most that one attempt can take: every byte a token, the reply as long as it may be."""
         return self._usage(most_input_tokens(request.messages), self._longest(request))
@@ -89,27 +103,42 @@ class OpenAIModel(_OpenAI):
     async def complete(self, request: Request) -> Completion:
         """Return the reply, from the cache where it is known. An empty reply is "", not an error."""
         if self._cache is None:
-            return await self._ask(request)
-        key = cache_key(without_login(self._endpoint.url), request.repeat, self._body(request))
+            return await self._formats.ask(request.form, partial(self._ask, request))
+        for refused in [] if request.form is None else self._formats.tried(request.form)[:-1]:
+            known = self._known(self._cache, self._key(request, refused))
+            if known is not None:
+                return in_format(known, refused)
+        return await self._formats.ask(request.form, partial(self._look_up, self._cache, request))
+
+    async def _look_up(self, cache: Cache, request: Request, kind: ResponseFormat | None) -> Completion:
+        key = self._key(request, kind)
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:  # equal requests wait for this answer
-            known = self._cache.get(key)
+            known = self._known(cache, key)
             if known is not None:
-                full = self._usage(known.usage.input_tokens, known.usage.output_tokens)
-                return replace(known, usage=replace(known.usage, saved_usd=full.cost_usd))
-            completion = await self._ask(request)
-            self._cache.put(key, completion)
+                return known
+            completion = await self._ask(request, kind)
+            cache.put(key, completion)
             return completion
 
-    def _body(self, request: Request) -> Iterator[bytes]:
+    def _known(self, cache: Cache, key: str) -> Completion | None:
+        known = cache.get(key)
+        if known is None:
+            return None
+        full = self._usage(known.usage.input_tokens, known.usage.output_tokens)
+        return replace(known, usage=replace(known.usage, saved_usd=full.cost_usd))
+
+    def _key(self, request: Request, kind: ResponseFormat | None) -> str:
+        return cache_key(without_login(self._endpoint.url), request.repeat, self._body(request, kind))
+
+    def _body(self, request: Request, kind: ResponseFormat | None) -> Iterator[bytes]:
         """Return the request as JSON, piece by piece."""
         settings: dict[str, object] = {
             "model": self.name,
             "temperature": request.temperature,
             self._config.max_tokens_field: self._longest(request),
+            **response_format(request.form, kind),
         }
-        if request.json_mode:
-            settings["response_format"] = {"type": "json_object"}
         yield b'{"messages": ['
         for i, message in enumerate(request.messages):
             if i:
@@ -117,10 +146,10 @@ class OpenAIModel(_OpenAI):
             yield message.encoded
         yield b"], " + to_json(settings | self._config.extra_body)[1:]
 
-    async def _ask(self, request: Request) -> Completion:
+    async def _ask(self, request: Request, kind: ResponseFormat | None) -> Completion:
         reply, text = await self._endpoint.post(
             "/chat/completions",
-            lambda: b"".join(self._body(request)),
+            lambda: b"".join(self._body(request, kind)),
             role=request.role,
             ping=to_json(PING | {"model": self.name, self._config.max_tokens_field: 1} | self._config.extra_body),
             read=_with_text,
@@ -128,10 +157,21 @@ class OpenAIModel(_OpenAI):
         )
         input_tokens = _tokens(reply, "prompt_tokens", (message.content for message in request.messages))
         output_tokens = _tokens(reply, "completion_tokens", [text])
-        return Completion(text, self._usage(input_tokens, output_tokens))
+        usage = self._usage(input_tokens, output_tokens)
+        return Completion(text, replace(usage, cut=self._is_cut(reply, request)))
+
+    def _is_cut(self, reply: object, request: Request) -> bool:
+        match reply:
+            case {"choices": [{"finish_reason": "length"}, *_]}:
+                if request.role not in self._cut:
+                    self._cut.add(request.role)
+                    _log.warning(CUT, self.name, request.role, self._longest(request))
+                return True
+        return False
 
     def _longest(self, request: Request) -> int:
-        return self._config.max_tokens or request.max_tokens
+        given = self._config.max_tokens
+        return given.get(request.role, request.max_tokens) if isinstance(given, dict) else given or request.max_tokens
 
 
 def _with_text(reply: object) -> tuple[object, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 
 from .base import Completion, LanguageModel, Ledger, Request, Wrapper, to_json
 from .cache import Cache, cache_key
@@ -25,7 +26,7 @@ class Remembered(Wrapper):
 
     async def complete(self, request: Request) -> Completion:
         """Return the reply that is known, or ask the inner model."""
-        settings = to_json([request.json_mode, request.temperature, request.max_tokens])
+        settings = to_json([request.form and asdict(request.form), request.temperature, request.max_tokens])
         body = [settings, *(message.encoded for message in request.messages)]
         key = cache_key(self._where, request.repeat, body)
         known = self._cache.get(key)

@@ -99,11 +99,16 @@ class _Form:
             self.open.pop()
 
     def first(self, said: object, schemas: Sequence[Mapping[str, Any]]) -> Any:
-        """Return a value of the first schema that has one: what holds itself mostly may be null instead."""
-        for schema in schemas[:-1]:
+        """Return what was said where it fits a schema, else a value of the first: a tree's branch may end with null."""
+        values = []
+        for schema in schemas:
             with suppress(SchemaError):
-                return self.value(said, schema)
-        return self.value(said, schemas[-1])
+                values.append(self.value(said, schema))
+                if values[-1] == said:
+                    return values[-1]
+        if not values:
+            raise SchemaError("none of 'anyOf' has a value")
+        return values[0]
 
     def nearest(self, said: object, options: Sequence[object]) -> object:
         same = [option for option in options if option == said]
@@ -113,6 +118,8 @@ class _Form:
         given = said if isinstance(said, dict) else {}
         wanted: dict[str, Mapping[str, Any]] = {name: {} for name in schema.get("required", ())}
         wanted |= schema.get("properties", {})
+        if others := schema.get("additionalProperties"):
+            wanted |= {name: {} if others is True else others for name in given if name not in wanted}
         return {name: self.value(given.get(name, self.said), part) for name, part in wanted.items()}
 
     def items(self, said: object, schema: Mapping[str, Any]) -> list[Any]:

@@ -112,7 +112,7 @@ class _Api:
         body = read_request(Chat, await request.read())
         model = self.served.model
         _check_name(body.model, model.name)
-        completion = await model.complete(Request(body.conversation, role="reply", json_mode=body.json_mode))
+        completion = await model.complete(Request(body.conversation, role="reply", form=body.form))
         text, finish = body.shaped(completion.text)
         n = body.n or 1
         usage = Usage(completion.usage.input_tokens, estimated_tokens(text) * n)

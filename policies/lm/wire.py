@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
+from ..forms import ANY_OBJECT, ReplyForm
 from ..replies import ReplyError, read_json_object
 from .base import CHARACTERS_PER_TOKEN, Message, Usage, estimated_tokens
 from .schemas import SchemaError, fit
@@ -140,13 +141,16 @@ class Chat(_Body):
         )
 
     @property
-    def json_mode(self) -> bool:
-        """Whether the reply must be a JSON object."""
-        return self.response_format is not None and self.response_format.type != "text"
+    def form(self) -> ReplyForm | None:
+        """The form of the reply; None where it may be any text."""
+        if self.response_format is None or self.response_format.type == "text":
+            return None
+        named = self.response_format.named
+        return ANY_OBJECT if named is None else ReplyForm.of("reply", named.form)
 
     def shaped(self, text: str) -> tuple[str, Literal["stop", "length"]]:
         """Return what a model said in the form that is asked for, and why it ends there."""
-        text = self._as_json(text) if self.json_mode else text
+        text = text if self.form is None else self._as_json(text)
         for stop in self.stop or ():
             text = text.split(stop, 1)[0]
         longest = self.max_completion_tokens or self.max_tokens

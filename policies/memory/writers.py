@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..forms import TEXT, ReplyForm, items, mapping, one_of, record
 from ..lm.base import LanguageModel, Message, Request
 from ..policy import MemoryPolicy, WriteMode
 from ..prompts import render
@@ -15,6 +16,8 @@ from .stores import Entry, MemoryState, VectorIndex
 
 MERGE_NEIGHBOURS = 5
 """Known facts shown to the merge prompt for each new fact, as in AMemGym's AWE."""
+PROFILE = ReplyForm.of("profile", mapping(TEXT))
+FACTS = ReplyForm.of("facts", record(facts=items(TEXT)))
 
 
 async def write(
@@ -43,8 +46,8 @@ class _Writing:
     index: VectorIndex
     raw: list[str] = field(default_factory=list)
 
-    async def ask(self, prompt: str) -> dict[str, object]:
-        completion = await self.model.complete(Request((Message("user", prompt),), role="write", json_mode=True))
+    async def ask(self, prompt: str, form: ReplyForm) -> dict[str, object]:
+        completion = await self.model.complete(Request((Message("user", prompt),), role="write", form=form))
         self.raw.append(completion.text)
         return read_json_object(completion.text)
 
@@ -61,14 +64,14 @@ async def _verbatim(writing: _Writing) -> MemoryState:
 
 async def _profile(writing: _Writing) -> MemoryState:
     by_first_write = sorted(writing.state.entries, key=lambda entry: entry.id)
-    reply = await writing.ask(writing.prompt({entry.label: entry.text for entry in by_first_write}))
+    reply = await writing.ask(writing.prompt({entry.label: entry.text for entry in by_first_write}), PROFILE)
     new = {as_text(label): as_text(value) for label, value in reply.items() if value is not None}
     return _union(writing.state, new)
 
 
 async def _facts(writing: _Writing) -> MemoryState:
     known = {str(entry.id): entry.text for entry in writing.state.entries}
-    given = (await writing.ask(writing.prompt(known))).get("facts")
+    given = (await writing.ask(writing.prompt(known), FACTS)).get("facts")
     if not isinstance(given, list):
         raise ReplyError('the reply has no list "facts"')
     facts = [as_text(fact) for fact in given if fact]
@@ -89,8 +92,17 @@ async def _merge(writing: _Writing, facts: list[str]) -> MemoryState:
         return _append(state, facts)
     known = [state.entries[i] for i in sorted(near)]
     memories = {str(entry.id): entry.text for entry in known}
-    reply = await writing.ask(_filled(writing.policy.prompts.merge, memories, facts=_indented(facts)))
+    prompt = _filled(writing.policy.prompts.merge, memories, facts=_indented(facts))
+    reply = await writing.ask(prompt, _merge_form([*memories]))
     return _apply_merge(state, reply, {entry.id for entry in known})
+
+
+def _merge_form(known: Sequence[str]) -> ReplyForm:
+    """Return the form of the steps by which known facts, given by their ids, change."""
+    add = record(event=one_of(["ADD"]), text=TEXT)
+    update = record(event=one_of(["UPDATE"]), id=one_of(known), text=TEXT)
+    rest = record(event=one_of(["DELETE", "NONE"]), id=one_of(known))
+    return ReplyForm.of("merge", record(memory=items({"anyOf": [add, update, rest]})))
 
 
 def _append(state: MemoryState, texts: Sequence[str]) -> MemoryState:

@@ -31,6 +31,7 @@ from mnemotune.env.dialogue.protocol import read_answer
 from mnemotune.env.dialogue.record import PeriodRecord, answer_of, period_of
 from mnemotune.env.scoring import score_group
 from mnemotune.policies import load_policy, presets
+from mnemotune.policies.forms import ANY_OBJECT
 from mnemotune.policies.lm import CALL_ROLES, Completion, LanguageModel, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
@@ -296,7 +297,9 @@ async def test_what_a_call_is_billed_as_changes_no_reply(generated: list[Scenari
     for request in (request for some in by_role.values() for request in rng.sample(some, 4)):
         said = (await reader.complete(request)).text
         for role in CALL_ROLES:
-            disguised = replace(request, role=role, json_mode=not request.json_mode, temperature=1.0, repeat=7)
+            disguised = replace(
+                request, role=role, form=ANY_OBJECT if request.form is None else None, temperature=1.0, repeat=7
+            )
             assert (await reader.complete(disguised)).text == said
 
 
@@ -317,6 +320,7 @@ def test_the_embedded_model_imports_nothing_that_knows_a_life_or_a_policy() -> N
     needed = graph.find_upstream_modules("mnemotune.policies.lm.embedded", as_package=True)
     texts = {"mnemotune.policies.text", "mnemotune.policies.replies", "mnemotune.policies.lm.schemas"}
     models = {"mnemotune.policies.lm.base", "mnemotune.policies.lm.lexical", "mnemotune.data.errors"}
+    models |= {"mnemotune.policies.forms"}
     assert needed == models | texts | {"mnemotune.data.record"}, "a record is a frozen value of any kind"
 
 

@@ -25,7 +25,7 @@ def assert_committed(requests: Mapping[str, Request], file: Path) -> None:
     """Check that the requests, by kind, are those of the file."""
     parts = []
     for kind, request in sorted(requests.items()):
-        parts.append(f"##### {kind}" + (" (JSON mode)" if request.json_mode else ""))
+        parts.append(f"##### {kind}" + ("" if request.form is None else f" (form {request.form.name})"))
         parts += [f"--- {message.role}\n{message.content}" for message in request.messages]
     text = "\n".join(parts) + "\n"
     if os.environ.get("SNAPSHOTS") == "write":

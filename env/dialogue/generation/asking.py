@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ....policies.forms import NUMBER, TEXT, ReplyForm, items, mapping, record
 from ....policies.lm import EndpointDown, LanguageModel, LanguageModelError, Message, Request
 from ....policies.prompts import render
 from ....policies.replies import ReplyError, as_text, read_json_object
@@ -20,6 +21,28 @@ T = TypeVar("T")
 Reply = dict[str, Any]
 Check = Callable[[Reply], T]
 """Returns what a reply says. Raises ReplyError, with a line for each problem, when the reply cannot be used."""
+
+FORMS: Mapping[str, ReplyForm] = {
+    kind: ReplyForm.of(kind, schema)
+    for kind, schema in {
+        "profile": record(name=TEXT, profile=TEXT),
+        "questions": record(
+            questions=items(
+                record(question=TEXT, required_info=items(record(info_type=TEXT, info_choices=items(TEXT))))
+            )
+        ),
+        "merge_schema": mapping(items(TEXT)),
+        "unify_choices": mapping(items(TEXT)),
+        "update": record(period_summary=TEXT, updated=mapping(TEXT)),
+        "events": record(events=items(record(states=items(TEXT), event=TEXT))),
+        "answers": record(answers=items(record(variant=NUMBER, answer=TEXT))),
+        "refine_answer": record(new_answer=TEXT),
+        "first_queries": record(queries=items(record(exposed_states=mapping(TEXT), query=TEXT))),
+        "update_queries": record(queries=items(record(event=NUMBER, query=TEXT))),
+        "refine_query": record(new_query=TEXT),
+    }.items()
+}
+"""Of the replies whose keys are known before the prompt is."""
 
 LONGEST_SHOWN = 8_000
 """Characters of a bad reply, and of its problems, that the model is shown."""
@@ -48,6 +71,8 @@ class GenerationPrompt:
     creative: bool = False
     round: int = 0
     """Tells apart the same question asked again after a failed verification."""
+    form: ReplyForm | None = None
+    """Of the reply; None is the kind's, ``FORMS``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +160,7 @@ class Desk:
         request = Request(
             messages,
             role="generate",
-            json_mode=True,
+            form=prompt.form or FORMS[prompt.kind],
             temperature=self.plan.creative_temperature if prompt.creative else self.plan.temperature,
             max_tokens=self.plan.max_tokens,
             repeat=self.folder.trial * REPEATS_PER_TRIAL + prompt.round * REPEATS_PER_ROUND + attempt,

@@ -9,6 +9,7 @@ from typing import Any
 
 from ....data.dialogue.personas import Persona, profile_of
 from ....data.dialogue.scenario import State, UserProfile
+from ....policies.forms import choice_form
 from .asking import Desk, GenerationPrompt
 from .checks import (
     Draft,
@@ -90,7 +91,8 @@ async def merge_schema(desk: Desk, drafts: Sequence[Draft]) -> list[Draft]:
 async def begin(desk: Desk, profile: UserProfile, schema: Schema) -> State:
     """Stage 4: the initial state."""
     slots = {"profile": profile.formatted_str, "schema": braced_schema(schema)}
-    return await desk.stage("initial", GenerationPrompt("initial_state", slots), partial(check_initial, schema=schema))
+    prompt = GenerationPrompt("initial_state", slots, form=choice_form(schema))
+    return await desk.stage("initial", prompt, partial(check_initial, schema=schema))
 
 
 async def change(desk: Desk, life: Life) -> PeriodChange:

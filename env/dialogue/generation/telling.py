@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
+from ....policies.forms import choice_form, number_form
 from ...concurrency import side_by_side
 from .asking import Desk, GenerationPrompt, Reply, read_reply, settle
 from .checks import (
@@ -37,7 +38,8 @@ async def answer_question(desk: Desk, life: Life, q: int) -> list[str]:
     async def verify(i: int, answers: Sequence[str], round_: int) -> str | None:
         choices = "\n".join(f"{n}: {answer}" for n, answer in enumerate(answers, 1))
         slots = {"question": draft.question, "state": as_json(states[i]), "choices": choices}
-        reply = await desk.verdict(name, GenerationPrompt("check_answer", slots, round=round_))
+        form = number_form(len(answers))
+        reply = await desk.verdict(name, GenerationPrompt("check_answer", slots, round=round_, form=form))
         number = read_number(reply, len(answers))
         return None if number == i + 1 else f"a reader chose the answer to {as_json_line(states[number - 1])}"
 
@@ -111,7 +113,8 @@ async def _verified(desk: Desk, name: str, schema: Schema, opening: Opening) -> 
 
     async def verify(_: int, queries: Sequence[str], round_: int) -> str | None:
         slots = {"query": queries[0], "schema": schema_lines(choices)}
-        reply = read_reply(await desk.verdict(name, GenerationPrompt("check_query", slots, round=round_)))
+        prompt = GenerationPrompt("check_query", slots, round=round_, form=choice_form(choices))
+        reply = read_reply(await desk.verdict(name, prompt))
         wrong = {info: reply.get(info) for info, value in opening.exposed.items() if reply.get(info) != value}
         return f"a reader took it to tell {as_json_line(wrong)}" if wrong else None
 

@@ -55,5 +55,5 @@ class FactReader:
 
     async def _is_right(self, prompt: FactPrompt, context: Sequence[Message]) -> bool:
         self.calls += 1
-        request = Request((*context, Message("user", prompt.text)), role="probe")
+        request = Request((*context, Message("user", prompt.text)), role="probe", form=prompt.form)
         return prompt.is_right((await self._model.complete(request)).text)

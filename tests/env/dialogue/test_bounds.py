@@ -46,7 +46,7 @@ async def test_the_upper_bound_gives_each_choices_states_once(
     assert model.prompts("upper_bound") == wanted
     for request in model.asked("upper_bound"):
         assert [message.role for message in request.messages] == ["user"]
-        assert (request.json_mode, request.temperature) == (True, 0.0)
+        assert (request.form is not None, request.temperature) == (True, 0.0)
 
 
 async def test_the_assistants_model_finds_its_own_upper_bound(

@@ -233,3 +233,19 @@ async def test_output_tokens_count_the_input_too_by_name(evaluate: Evaluate, mak
 def test_a_defect_that_is_none_is_told_with_those_there_are() -> None:
     with pytest.raises(ConfigError, match=r"my\.yaml: compat\.0: .*'guessed_answers'.*'total_output_tokens'"):
         config("[typos]")
+
+
+# Forms of replies
+
+
+async def test_replies_are_asked_for_by_a_schema_and_by_name_as_amemgym_asks(
+    make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
+) -> None:
+    for defects, forms in (
+        ([], {"answer": "answer", "probe": "choices", "upper_bound": "answer", "write": "profile"}),
+        (["replies_without_schema"], {"upper_bound": "object", "write": "object"}),
+    ):
+        model = make_model()
+        cast = make_cast(model, protocol=Protocol(compat=frozenset(defects)))
+        await evaluator(cast).evaluate(load_policy("awi"), [make_scenario(sessions=(5, 5))])
+        assert {request.role: request.form.name for request in model.requests if request.form is not None} == forms

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from mnemotune.env import Protocol
 from mnemotune.env.dialogue.compat import DEFECTS
-from mnemotune.env.dialogue.evolution import Exam, tell, with_lost_slots
+from mnemotune.env.dialogue.evolution import NEW_TYPES, Exam, tell, with_lost_slots
 from mnemotune.env.dialogue.record import Answer, period_of
 from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.lm import LanguageModelError, Request
@@ -147,7 +147,7 @@ async def test_each_rewriting_is_asked_about_the_present_text_and_the_periods_an
     assert "types 1" in second.messages[1].content
     assert '"assistant_response": "C"' in second.messages[1].content
     assert '"ground_truth": "A"' in second.messages[1].content
-    assert (first.temperature, first.json_mode) == (0.0, False)
+    assert (first.temperature, first.form) == (0.0, NEW_TYPES)
 
 
 async def test_guided_the_model_sees_what_other_questions_need(

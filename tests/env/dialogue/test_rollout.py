@@ -114,18 +114,19 @@ async def test_the_user_is_asked_in_one_message_at_its_own_temperature(
     assert "user" not in {request.role for request in assistant.requests}
     for request in user.requests:
         assert [message.role for message in request.messages] == ["user"]
-        assert (request.temperature, request.json_mode) == (0.2, False)
+        assert (request.temperature, request.form) == (0.2, None)
 
 
 @pytest.mark.parametrize("preset", presets())
-async def test_the_assistant_is_asked_at_temperature_0_and_for_json_only_to_write(
+async def test_the_assistant_is_asked_at_temperature_0_and_what_is_read_has_a_form(
     preset: str, make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast
 ) -> None:
     model = make_model()
     await rollout(make_scenario(sessions=(3, 2)), load_policy(preset), make_cast(model, user=make_model()))
     assert {request.temperature for request in model.requests} == {0.0}
-    assert {request.role for request in model.requests if request.json_mode} <= {"write"}
-    assert all(request.json_mode for request in model.asked("write"))
+    structured = {request.role for request in model.requests if request.form is not None}
+    assert structured == {request.role for request in model.requests} - {"reply"}
+    assert all(request.form for role in structured for request in model.asked(role))
 
 
 # What the assistant sees

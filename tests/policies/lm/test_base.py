@@ -25,6 +25,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemotune.policies.forms import ANY_OBJECT
 from mnemotune.policies.lm import (
     CALL_ROLES,
     Budget,
@@ -90,7 +91,7 @@ class LanguageModelConformance:
     @pytest.mark.parametrize("text", AWKWARD, ids=range(len(AWKWARD)))
     async def test_any_text_is_answered(self, model: LanguageModel, text: str) -> None:
         for messages in ((Message("user", text),), (Message("system", text), Message("user", "Hello?"))):
-            assert isinstance((await model.complete(Request(messages, "answer", json_mode=True))).text, str)
+            assert isinstance((await model.complete(Request(messages, "answer", form=ANY_OBJECT))).text, str)
 
     async def test_it_can_be_closed_twice(self, model: LanguageModel) -> None:
         await model.aclose()
@@ -134,7 +135,7 @@ def test_the_roles_are_those_of_the_type() -> None:
 
 def test_messages_requests_and_completions_are_values() -> None:
     request = Request(TALK, "answer")
-    assert request == Request(tuple(TALK), "answer", json_mode=False, temperature=0.0, max_tokens=2048, repeat=0)
+    assert request == Request(tuple(TALK), "answer", form=None, temperature=0.0, max_tokens=512, repeat=0)
     assert hash(request) == hash(Request(TALK, "answer"))
     for record, field in ((request, "role"), (TALK[0], "content"), (Completion("a", Usage(1, 1)), "text")):
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -9,6 +9,7 @@ import openai
 import pytest
 
 from mnemotune.policies import Assistant, load_policy
+from mnemotune.policies.forms import ANY_OBJECT
 from mnemotune.policies.lm import EndpointDown, LanguageModelError, Message, Request, ToolCall
 from mnemotune.policies.lm.client import ClientModel, as_model
 from mnemotune.policies.lm.embedded import EmbeddedModel
@@ -54,7 +55,7 @@ async def test_messages_settings_and_usage_pass_through(client: openai.AsyncOpen
     call = Message("assistant", "", (ToolCall("c1", "search", "{}"),))
     messages = (Message("user", "Boats?"), call, Message("tool", "None.", tool_call_id="c1"))
     server.say("No boats.", usage={"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15})
-    request = Request(messages, role="write", json_mode=True, temperature=0.5, max_tokens=77)
+    request = Request(messages, role="write", form=ANY_OBJECT, temperature=0.5, max_tokens=77)
     completion = await ClientModel(client, "m").complete(request)
     assert (completion.text, completion.usage.tokens, completion.usage.cost_usd) == ("No boats.", 15, None)
     assert server.asked[-1].body == {

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from mnemotune.policies.forms import ANY_OBJECT
 from mnemotune.policies.lm import (
     Budget,
     Completion,
@@ -73,7 +74,7 @@ async def test_the_same_is_asked_once_and_anything_else_anew(cache: ResponseCach
     others = (
         replace(HELLO, repeat=1),
         replace(HELLO, temperature=1.0),
-        replace(HELLO, json_mode=True),
+        replace(HELLO, form=ANY_OBJECT),
         replace(HELLO, max_tokens=7),
         replace(HELLO, messages=(Message("system", "hello"),)),
     )

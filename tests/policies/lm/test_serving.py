@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 from yarl import URL
 
+from mnemotune.policies.forms import ANY_OBJECT
 from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, Usage
 from mnemotune.policies.lm.lexical import DIMENSIONS, LexicalEmbedder
 from mnemotune.policies.lm.serving import Served, listening
@@ -128,7 +129,7 @@ async def test_the_model_is_asked_what_the_client_asks(post: Post) -> None:
         _, plain = await post("/chat/completions", TEXT, url)
         _, asked = await post("/chat/completions", {**TEXT, "response_format": {"type": "json_object"}}, url)
     assert [request.messages for request in model.asked] == [(Message("user", HELLO[0]["content"]),)] * 2
-    assert [request.json_mode for request in model.asked] == [False, True]
+    assert [request.form for request in model.asked] == [None, ANY_OBJECT]
     said = [reply["choices"][0]["message"]["content"] for reply in (plain, asked)]
     assert said == ['Here: {"a": 1}', '{"a": 1}']
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from mnemotune.policies.forms import ANY_OBJECT, ReplyForm
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.wire import MOST_TEXTS, ApiError, Chat, Embeddings, read_request
 
@@ -84,14 +85,14 @@ def test_a_reply_ends_at_a_stop_or_where_it_is_long_enough(limits: dict[str, Any
 )
 def test_in_json_mode_the_reply_is_a_json_object(said: str, told: object) -> None:
     asked = chat(response_format={"type": "json_object"})
-    assert asked.json_mode
+    assert asked.form == ANY_OBJECT
     text, _ = asked.shaped(said)
     assert json.loads(text) == told
 
 
 def test_otherwise_the_reply_is_what_was_said() -> None:
     for asked in (chat(), chat(response_format={"type": "text"}), chat(response_format=None)):
-        assert not asked.json_mode
+        assert asked.form is None
         assert asked.shaped('Fine: {"a": 1}') == ('Fine: {"a": 1}', "stop")
 
 
@@ -99,7 +100,7 @@ def test_with_a_json_schema_the_reply_keeps_to_it() -> None:
     schema = {"type": "object", "properties": {"where": {"type": "string"}, "what": {"enum": ["car", "boat"]}}}
     named = {"name": "trip", "strict": True, "schema": schema}
     asked = chat(response_format={"type": "json_schema", "json_schema": named})
-    assert asked.json_mode
+    assert asked.form == ReplyForm.of("reply", schema)
     text, _ = asked.shaped('{"where": "home", "why": "rain"}')
     assert json.loads(text) == {"where": "home", "what": "boat"}
     assert json.loads(asked.shaped("Go home.")[0]) == {"where": "Go home.", "what": "boat"}

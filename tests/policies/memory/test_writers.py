@@ -17,7 +17,7 @@ from mnemotune.policies.lm import Message, Request
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import MemoryEvent, open_memory
 from mnemotune.policies.memory.stores import Entry
-from mnemotune.policies.memory.writers import MERGE_NEIGHBOURS
+from mnemotune.policies.memory.writers import MERGE_NEIGHBOURS, PROFILE
 from mnemotune.policies.replies import LONGEST_REPLY
 from remembering import facts, lines, observe_all, shown, steps
 
@@ -141,7 +141,7 @@ async def test_the_profile_prompt_shows_the_profile_and_the_messages_as_indented
             ),
         ),
         role="write",
-        json_mode=True,
+        form=PROFILE,
     )
     assert model.prompts[1].startswith('{\n  "pet": "cat 猫"\n}|[')
 
@@ -231,7 +231,7 @@ async def test_the_merge_prompt_shows_the_known_facts_by_id_and_the_new_ones(
     assert model.requests[2] == Request(
         (Message("user", '{\n  "0": "Has a cat.",\n  "1": "Is {b}."\n}|[\n  "Has a dog.",\n  "{facts}"\n]'),),
         role="write",
-        json_mode=True,
+        form=model.requests[2].form,
     )
 
 

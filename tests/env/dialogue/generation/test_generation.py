@@ -52,7 +52,7 @@ def test_every_call_says_that_it_generates_and_asks_for_json(make: Make, make_au
     author = make_author()
     make(author)
     assert {request.role for request in author.requests} == {"generate"}
-    assert all(request.json_mode and request.max_tokens == 8192 for request in author.requests)
+    assert all(request.form and request.max_tokens == 8192 for request in author.requests)
     hot = {request.temperature for kind in ("questions", "update") for request in author.asked(kind)}
     cool = {request.temperature for kind in ("events", "answers", "check_answer") for request in author.asked(kind)}
     assert (hot, cool) == ({1.0}, {0.2})

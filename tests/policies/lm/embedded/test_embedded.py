@@ -29,6 +29,7 @@ from mnemotune.env.dialogue.protocol import (
     upper_bound_prompt,
     user_prompt,
 )
+from mnemotune.policies.forms import ANY_OBJECT
 from mnemotune.policies.lm import CALL_ROLES, Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.prompts import Templates, render
@@ -70,7 +71,7 @@ def test_the_same_messages_get_the_same_reply_from_any_instance(ask: Ask) -> Non
 def test_nothing_else_in_a_request_alters_the_reply(ask: Ask, messages: tuple[str, ...]) -> None:
     others: list[Mapping[str, Any]] = [
         *({"role": role} for role in CALL_ROLES),
-        {"json_mode": True},
+        {"form": ANY_OBJECT},
         {"temperature": 1.0},
         {"max_tokens": 1},
         {"repeat": 7},
