@@ -129,8 +129,9 @@ class SharedCache:
         try:
             with _as_cache_error(), self._database.making():
                 self._database.execute(
-                    "CREATE TABLE IF NOT EXISTS mnemotune_replies (cache TEXT, key TEXT, text BYTEA NOT NULL, input_tokens"
-                    " BIGINT NOT NULL, output_tokens BIGINT NOT NULL, cut INTEGER NOT NULL, PRIMARY KEY (cache, key))"
+                    "CREATE TABLE IF NOT EXISTS mnemotune_replies (cache TEXT, key TEXT, text BYTEA NOT NULL,"
+                    " input_tokens BIGINT NOT NULL, output_tokens BIGINT NOT NULL, cut INTEGER NOT NULL,"
+                    " PRIMARY KEY (cache, key))"
                 )
         except CacheError:
             self._database.close()

@@ -95,12 +95,13 @@ class CacheConformance:
 
     @pytest.mark.parametrize("text", ["an answer\nof ünïcödé 🌱", "", "a\0b", "x" * 1_000_000])
     @pytest.mark.parametrize("cost", [0.5, None])
+    @pytest.mark.parametrize("cut", [False, True])
     def test_an_answer_comes_back_with_its_tokens_and_at_no_cost_invariant_4(
-        self, make: MakeCache, text: str, cost: float | None
+        self, make: MakeCache, text: str, cost: float | None, cut: bool
     ) -> None:
         cache = make()
-        cache.put("k", Completion(text, Usage(2**33, 34, cost_usd=cost)))
-        assert cache.get("k") == Completion(text, Usage(2**33, 34, cost_usd=0.0, cached=True))
+        cache.put("k", Completion(text, Usage(2**33, 34, cost_usd=cost, cut=cut)))
+        assert cache.get("k") == Completion(text, Usage(2**33, 34, cost_usd=0.0, cached=True, cut=cut))
         assert cache.get("K") is None
         assert cache.get("") is None
         cache.close()

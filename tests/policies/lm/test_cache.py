@@ -80,7 +80,7 @@ def test_shared_caches_of_other_names_are_apart(postgresql: Server) -> None:
 
 def test_a_shared_cache_whose_table_is_another_programs_is_refused_in_one_line(postgresql: Server) -> None:
     url = postgresql.new_database()
-    postgresql.ask("CREATE TABLE mnemotune_responses (word TEXT)", url)
+    postgresql.ask("CREATE TABLE mnemotune_replies (word TEXT)", url)
     cache = SharedCache(url, "a")
     with pytest.raises(
         CacheError, match=r"cannot use the response cache: postgresql://\*\*\*@.* column .* does not exist"
