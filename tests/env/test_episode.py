@@ -71,7 +71,7 @@ def writes_told(told: Any) -> list[Any]:
 
 def test_an_episode_by_hand() -> None:
     ledger = Ledger()
-    ledger.add("reply", Usage(7, 3, cost_usd=0.5))
+    ledger.add("reply", Usage(7, 3, cost_usd=0.5, cut=True, response_format="text"))
     puppy = (Message("user", "I got a puppy."), Message("assistant", "Nice!"))
     write = MemoryEvent(
         evicted=puppy,
@@ -143,7 +143,17 @@ def test_an_episode_by_hand() -> None:
                 "reworded": [],
             }
         ],
-        "spend": {"reply": {"calls": 1, "cached": 0, "input_tokens": 7, "output_tokens": 3, "cost_usd": 0.5}},
+        "spend": {
+            "reply": {
+                "calls": 1,
+                "cached": 0,
+                "input_tokens": 7,
+                "output_tokens": 3,
+                "cost_usd": 0.5,
+                "cut": 1,
+                "response_formats": {"text": 1},
+            }
+        },
         "context": {},
     }
 

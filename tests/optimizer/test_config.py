@@ -54,7 +54,8 @@ endpoint:
   timeout_seconds: 12.5
   attempts: 2
   longest_outage_seconds: 60
-  max_tokens: 512
+  max_tokens: {reply: 512}
+  structured: json_object
   max_tokens_field: max_completion_tokens
   extra_body: {reasoning_effort: low}
   prices: {large: {input: 0.15, output: 0.6, date: 2026-10-01}}
