@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, aclosing, asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
-
-from filelock import FileLock, Timeout
 
 from ...data import Splits
 from ...data.json_files import write_json
@@ -24,12 +21,10 @@ from ...env.statistics import nan_mean
 from ...env.track import most_calls
 from ...policies.files import dump_policy, dump_yaml
 from ...policies.lm import Budget, BudgetExhausted, Charges, Consumed, LanguageModelError, Limits, merged
-from ...policies.lm.postgres import Lock, Taken
 from ..config import Config, ConfigError, Screening, dump_config, load_config
 from ..models import MeteredModels, Models, check_objective, notes, open_models, price_of, priced, track_of
 from ..proposers.mix import open_proposers
 from ..proposers.proposer import Means, Proposer
-from ..stores import Storage
 from ..study import Trial
 from .allowance import Allowance, due_warnings, splits_of
 from .arena import Arena
@@ -47,6 +42,7 @@ from .outcome import (
     open_run,
     open_study,
 )
+from .place import alone_in, with_study_named
 from .screen import ForecastModel, ForecastScreen, KeepAll, ReplayForecaster, Screen, knows, load_forecast_model
 from .sealed import EVOLVED, SEED, SealedTest, open_test
 
@@ -73,8 +69,8 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
     cannot work.
     """
     splits = splits_of(config)
-    config, allowance, judge = prepare(_with_study_named(config, folder.name), splits, listeners)
-    with open_models(config, folder=folder) as models, _alone_in(folder, config.storage) as lock:
+    config, allowance, judge = prepare(with_study_named(config, folder.name), splits, listeners)
+    with open_models(config, folder=folder) as models, alone_in(folder, config.storage) as lock:
         study = None if lock is None else open_study(folder, config.storage, lock=lock)  # before the config names it
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
         outcome = Outcome(folder, config, study or open_study(folder))
@@ -117,32 +113,6 @@ def prepare(
     Listeners(listeners).check(config)
     screening = config.search.screening
     return config, allowance, None if screening is None else load_forecast_model(screening.model)
-
-
-def _with_study_named(config: Config, folder: str) -> Config:
-    """Return a config whose study has a name of its own in a database that other runs use too."""
-    if config.storage is None or config.storage.study is not None:
-        return config
-    named = config.storage.model_copy(update={"study": f"{folder}-{uuid4().hex[:8]}"})
-    return config.model_copy(update={"storage": named})
-
-
-@contextmanager
-def _alone_in(folder: Path, storage: Storage | None) -> Iterator[Lock | None]:
-    """Keep other processes out of a run, also those of other machines where a database has the study.
-
-    Raises ConfigError when one is in it, and DatabaseError.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        lock = None
-        try:
-            stack.enter_context(FileLock(folder / ".lock", timeout=0))
-            if storage is not None:
-                lock = stack.enter_context(closing(Lock(storage.whole_url, f"mnemotune {storage.study}")))
-        except (Timeout, Taken):
-            raise ConfigError(f"{folder}: another process is at work on this run") from None
-        yield lock
 
 
 def refresh(folder: Path, *, listeners: Sequence[Listener]) -> Outcome:
