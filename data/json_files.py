@@ -20,5 +20,10 @@ def write_json(path: Path, value: Any, *, indent: int = 1) -> None:
     """Write JSON, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    beside.write_text(json.dumps(value, ensure_ascii=False, indent=indent) + "\n", encoding="utf-8")
-    os.replace(beside, path)
+    try:
+        beside.write_text(json.dumps(value, ensure_ascii=False, indent=indent) + "\n", encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        beside.unlink(missing_ok=True)

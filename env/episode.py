@@ -177,12 +177,12 @@ def read_heard(folder: Path) -> dict[str, Episode]:
 
     Raises RecordError naming the line.
     """
-    with (folder / EPISODES).open(encoding="utf-8") as file:  # ``splitlines`` would also split at what texts may hold
+    with (folder / EPISODES).open("rb") as file:
         episodes = [_heard(line, where=f"{file.name}, line {number}") for number, line in enumerate(file, 1)]
     return {episode.task: episode for episode in episodes if episode.failure is None}
 
 
-def _heard(line: str, *, where: str) -> Episode:
+def _heard(line: bytes, *, where: str) -> Episode:
     try:
         values = json.loads(line)
         stages = tuple(
@@ -190,7 +190,7 @@ def _heard(line: str, *, where: str) -> Episode:
             for stage in values["stages"]
         )
         return Episode(values["task"], values["policy"], stages, failure=values["failure"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"{where}: is no episode of this version: {error!r}") from None
 
 

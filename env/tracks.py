@@ -16,6 +16,8 @@ MakeTrack = Callable[[Templates, Mapping[str, Any]], Track]
 
 
 def _dialogue(templates: Templates, options: Mapping[str, Any]) -> Track:
+    if unknown := sorted(options.keys() - {"rounds", "compat"}):
+        raise ValueError(f"the dialogue has no option {', '.join(unknown)}")
     init, update = options.get("rounds", (1, 2))
     return DialogueTrack(Protocol(init, update, templates, frozenset(options.get("compat", ()))))
 

@@ -29,7 +29,7 @@ from ..data.yaml_texts import parse_yaml, read_utf8
 from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
 from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts
-from ..policies.files import WINDOW, dump_yaml, load_policy, policy_problems, read_policy, without_retired
+from ..policies.files import WINDOW, checked_policy, dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.knob import Choices, each_once
 from ..policies.lm.endpoint import excerpt
 from ..policies.lm.providers import ModelsConfig
@@ -43,8 +43,9 @@ from .stores import Storage, Tracking
 Item = TypeVar("Item")
 
 NO_VALUES: Mapping[str, Any] = MappingProxyType({})
-Positive = Annotated[int, Field(ge=1)]
-NotNegative = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1, lt=2**53)]
+"""No more than every program reads from JSON as it is."""
+NotNegative = Annotated[int, Field(ge=0, lt=2**53)]
 Choice = Annotated[tuple[Item, ...], Field(min_length=1), AfterValidator(each_once)]
 """One at least, each once."""
 
@@ -85,7 +86,7 @@ class SplitSizes(Record):
     train: Positive
     validation: Annotated[int, Field(ge=2)]
     test: Annotated[int, Field(ge=2)]
-    seed: int = 0
+    seed: NotNegative = 0
     """Deals the users; kept apart from the search's seed, so that searches share their test users."""
 
 
@@ -121,7 +122,7 @@ class Screening(Record):
 class SearchConfig(Record):
     """The evolution loop."""
 
-    seed: int = 0
+    seed: NotNegative = 0
     generations: NotNegative = 10
     """0 searches nothing: the seed policy goes to the sealed test."""
     candidates: Positive = 3
@@ -257,11 +258,13 @@ class Config(ModelsConfig):
     @classmethod
     def _load_policy(cls, given: Any, info: ValidationInfo) -> MemoryPolicy:
         templates = info.data.get("templates")
-        if isinstance(given, str):
-            policy = load_policy(given, templates=templates)
-        else:
-            kept = without_retired(given, where="seed_policy")
-            policy = MemoryPolicy.model_validate(kept, context={"templates": templates})
+        try:
+            if isinstance(given, str):
+                policy = load_policy(given, templates=templates)
+            else:
+                policy = checked_policy(given, where="seed_policy", templates=templates)
+        except UnknownPartError as error:
+            raise ValueError(f"backend: {error}") from None
         if policy.oracle:
             raise ValueError("an oracle is told what will be asked; it can be a baseline, and nothing to start from")
         return policy

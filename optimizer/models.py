@@ -7,8 +7,9 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..data.dialogue import load
 from ..data.registry import UnknownPartError
-from ..env import Cast, Track
+from ..env import Cast, DialogueTrack, Track
 from ..env.tracks import TRACKS
 from ..policies.lm import Budget, Completion, LanguageModel, Metered, MeteredEmbedder, Request
 from ..policies.lm.address import url_of
@@ -154,6 +155,14 @@ def notes(config: Config) -> list[str]:
     prices = prices_of(config).items()
     lines = [f"price of {name}: {unknown if price is None else price.summary}" for name, price in prices]
     return lines if remark is None else [*lines, remark]
+
+
+def pinned(track: Track, source: str) -> str:
+    """Return a source of tasks with the revision that it stands for today, where it is on the hub and names none.
+
+    Raises ScenarioError when that cannot be had.
+    """
+    return load.pinned(source) if isinstance(track, DialogueTrack) else source
 
 
 def track_of(config: Config) -> Track:

@@ -6,7 +6,7 @@ import os
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, field_serializer, model_validator
+from pydantic import AfterValidator, Field, field_serializer, model_validator
 
 from ..data.record import Record
 from ..policies.lm.secrets import HIDDEN, redacted
@@ -55,7 +55,7 @@ class Tracking(Record):
     uri: str | None = None
     """None keeps a SQLite file beside the run folders. Its password is not written down: a run that goes on reads it in
     MLFLOW_TRACKING_URI."""
-    experiment: str = "mnemotune"
+    experiment: Annotated[str, Field(min_length=1, max_length=200)] = "mnemotune"
 
     @field_serializer("uri")
     def _without_password(self, uri: str | None) -> str | None:

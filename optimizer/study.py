@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 from uuid import uuid4
 
@@ -21,12 +19,13 @@ from optuna.trial import FrozenTrial, TrialState
 from pydantic import ConfigDict, TypeAdapter
 from sqlalchemy.exc import DBAPIError
 
+from ..data.errors import MnemotuneError
 from ..env import Summary
 from ..env.episode import Revision
 from ..env.scoring import FailureKind
 from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from ..policies.lm import Ledger
-from ..policies.lm.postgres import DatabaseError, Postgres
+from ..policies.lm.postgres import DatabaseError
 from ..policies.policy import MemoryPolicy
 
 VERSION = 4
@@ -239,8 +238,8 @@ def leader(trials: Sequence[Trial]) -> Trial:
     return max(raced(trials), key=lambda trial: -math.inf if math.isnan(trial.score) else trial.score)
 
 
-class StudyError(ValueError):
-    """Say why a database is no study that can be gone on with, and what to do."""
+class StudyError(MnemotuneError, ValueError):
+    """Say why a database is no study that can be gone on with, or cannot be written to, and what to do."""
 
 
 T = TypeVar("T")
@@ -283,8 +282,6 @@ class Study:
         except KeyError:
             raise StudyError(f"there is no study named {name!r}; {START_ANOTHER}") from None
         except (DBAPIError, StorageInternalError, RuntimeError) as error:
-            if storage is None or begun is None:
-                raise
             raise StudyError(f"the study cannot be read ({_reason(error)}); {START_ANOTHER}") from error
         if not frozen and self.noted("version") is None:
             self.note("version", VERSION)
@@ -296,8 +293,8 @@ class Study:
             raise StudyError("made by a later version of mnemotune: update mnemotune to open it")
         try:
             self._trials = [Trial.from_optuna(trial) for trial in frozen]
-        except ValueError as error:
-            why = str(error).splitlines()[0]
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            why = (str(error) or type(error).__name__).splitlines()[0]
             raise StudyError(f"the study is damaged: a trial cannot be read ({why}); {START_ANOTHER}") from error
         if [trial.number for trial in self._trials] != list(range(len(self._trials))):
             raise StudyError(f"the study is damaged: a trial is missing; {START_ANOTHER}")
@@ -351,7 +348,10 @@ class Study:
     def noted(self, name: str) -> Any:
         """Return a value kept by ``note``; None when there is none."""
         text = self._insist(lambda: self._study.user_attrs).get(name)
-        return None if text is None else json.loads(text)
+        try:
+            return None if text is None else json.loads(text)
+        except (TypeError, ValueError):
+            raise StudyError(f"the study is damaged: its {name} cannot be read; {START_ANOTHER}") from None
 
     def _write(self, write: Callable[[], None]) -> None:
         """Write as long as this process is the one that may."""
@@ -363,9 +363,9 @@ class Study:
         """Do what may be done twice, once more where the database was lost meanwhile."""
         try:
             return work()
-        except (DBAPIError, StorageInternalError):
+        except (DBAPIError, StorageInternalError) as error:
             if self._guard is None:
-                raise
+                raise StudyError(f"the study cannot be used ({_reason(error)})") from error
         self._guard()
         try:
             return work()
@@ -377,23 +377,3 @@ def _reason(error: Exception) -> str:
     """Return what the database says, in one line."""
     cause = error.__cause__ if isinstance(error, StorageInternalError) else error
     return " ".join(str(cause.orig if isinstance(cause, DBAPIError) else error).split())
-
-
-def check_database(file: Path, *, name: str) -> None:
-    """Raise StudyError when a SQLite file does not hold the study of this name; nothing is added to it."""
-    try:
-        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)) as database:
-            stored = [row[0] for row in database.execute("SELECT study_name FROM studies")]
-    except sqlite3.DatabaseError as error:
-        raise StudyError(f"{file.name} holds no study ({error}); {START_ANOTHER}") from None
-    if name not in stored:
-        raise StudyError(f"{file.name} holds no study named {name!r}; {START_ANOTHER}")
-
-
-def check_tables(database: Postgres) -> None:
-    """Raise StudyError when a PostgreSQL database belongs to a program whose tables would mix with a study's."""
-    foreign = "SELECT to_regclass('alembic_version') IS NOT NULL AND to_regclass('studies') IS NULL"
-    if database.execute(foreign) == [(True,)]:
-        raise StudyError(
-            f"{database.name} holds another program's tables, perhaps MLflow's: name a database of its own"
-        )

@@ -91,12 +91,17 @@ def _values(text: str) -> Any:
 
 def _policy(values: Any, *, where: str, templates: Templates | None) -> MemoryPolicy:
     try:
-        policy = MemoryPolicy.model_validate(without_retired(values, where=where), context={"templates": templates})
-        MEMORIES.get(policy.backend or BUILTIN)
+        return checked_policy(values, where=where, templates=templates)
     except UnknownPartError as error:
         raise PolicyError(f"{where}: backend: {error}") from None
     except ValidationError as error:
         raise PolicyError("\n".join(f"{where}: {line}" for line in policy_problems(error))) from None
+
+
+def checked_policy(values: Any, *, where: str, templates: Templates | None) -> MemoryPolicy:
+    """Return the policy of plain values, whose memory is there. Raises ValidationError and UnknownPartError."""
+    policy = MemoryPolicy.model_validate(without_retired(values, where=where), context={"templates": templates})
+    MEMORIES.get(policy.backend or BUILTIN)
     return policy
 
 

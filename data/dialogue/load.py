@@ -58,19 +58,30 @@ def bundled_sets() -> list[str]:
     return sorted(entry.name.removesuffix(".json") for entry in resource("data", "dialogue", "bundled").iterdir())
 
 
+def pinned(source: str) -> str:
+    """Return a source that names the revision which an ``hf:`` source without one stands for today; others as they are.
+
+    Raises ScenarioError when it cannot be had.
+    """
+    return _download(source)[0] if source.startswith("hf:") and "@" not in source else source
+
+
 def _load(source: str) -> list[Scenario]:
     if source.startswith("generated:"):
         return _generate(source)
     if source.startswith("hf:"):
-        return _parse_text(_download(source), where=source)
+        whole, file = _download(source)
+        if whole != source:
+            _log.warning("%s is %s today", source, whole)
+        return _read(file, where=source)
     path = Path(source)
     if path.is_dir():
         return _load_folder(path)
     if path.is_file():
         return _read(path)
     if source in bundled_sets():
-        file = resource("data", "dialogue", "bundled", f"{source}.json")
-        return _parse_text(file.read_text(encoding="utf-8"), where=source)
+        bundled = resource("data", "dialogue", "bundled", f"{source}.json")
+        return _parse_text(bundled.read_text(encoding="utf-8"), where=source)
     raise ScenarioError(
         f"{source}: no such file, folder or bundled set; bundled: {', '.join(bundled_sets())}; "
         "or generated:USERS@SEED, hf:OWNER/NAME"
@@ -96,12 +107,12 @@ def _load_folder(folder: Path) -> list[Scenario]:
     return [scenario for file in files for scenario in _read(file)]
 
 
-def _read(path: Path) -> list[Scenario]:
+def _read(path: Path, *, where: str | None = None) -> list[Scenario]:
     try:
         text = read_utf8(path)
     except ValueError as error:
-        raise ScenarioError(f"{path}: {error}") from None
-    return _parse_text(text, where=str(path))
+        raise ScenarioError(f"{where or path}: {error}") from None
+    return _parse_text(text, where=where or str(path))
 
 
 def _parse_text(text: str, *, where: str) -> list[Scenario]:
@@ -124,9 +135,10 @@ def _parse_text(text: str, *, where: str) -> list[Scenario]:
     return scenarios
 
 
-def _download(source: str) -> str:
+def _download(source: str) -> tuple[str, Path]:
+    """Return a source on the hub with its revision, and the file."""
     from huggingface_hub import hf_hub_download  # imported late: half a second that most runs do not need
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.errors import HfHubHTTPError
 
     name, _, revision = source.removeprefix("hf:").partition("@")
     owner, _, rest = name.partition("/")
@@ -135,13 +147,22 @@ def _download(source: str) -> str:
         raise ScenarioError(
             f"{source}: write hf:OWNER/NAME, optionally with @REVISION, for example hf:AGI-Eval/AMemGym"
         )
+    hub = logging.getLogger("huggingface_hub")
+    level = hub.level
+    hub.setLevel(logging.CRITICAL)  # it says every failure itself
     try:
-        path = hf_hub_download(
-            f"{owner}/{dataset}", file or "v1.base/data.json", repo_type="dataset", revision=revision or None
+        path = Path(
+            hf_hub_download(
+                f"{owner}/{dataset}", file or "v1.base/data.json", repo_type="dataset", revision=revision or None
+            )
         )
-    except (HfHubHTTPError, HFValidationError, OSError) as error:
+    except (HfHubHTTPError, ValueError, OSError) as error:
+        why = " ".join(str(error).split())
         raise ScenarioError(
-            f"{source}: could not be fetched ({type(error).__name__}: {error}); check the network, the name and the "
+            f"{source}: could not be fetched ({type(error).__name__}: {why}); check the network, the name and the "
             "revision, or download the file and pass its path"
         ) from None
-    return Path(path).read_text(encoding="utf-8")
+    finally:
+        hub.setLevel(level)
+    commit = path.parts[path.parts.index("snapshots") + 1]  # datasets--OWNER--NAME/snapshots/COMMIT/FILE
+    return source if revision else f"hf:{name}@{commit}", path

@@ -7,8 +7,9 @@ import csv
 import json
 import math
 import random
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 from ..errors import MnemotuneError
 from ..resources import load_yaml, resource
 from .library import load_library
-from .scenario import UserProfile
+from .scenario import ID, LONGEST_ID, UserProfile
 
 IDS = ("uuid", "id")
 NUMBERS = ("age",)
@@ -30,8 +31,14 @@ TEXTS = tuple(
 COLUMNS = (*IDS, *NUMBERS, *FIELDS, *LISTS, *TEXTS)
 UNKNOWN = "N/A"
 
-Rows = tuple[list[Any], Callable[[int], Any]]
-"""The ids' columns of all rows at least, and how to get a whole row by its place."""
+Rows = tuple[list[Any], Callable[[Collection[int]], Mapping[int, Any]]]
+"""The ids' columns of all rows at least, and how to get whole rows by their places."""
+MOST_ROWS = 5_000_000
+"""People of a parquet file, whose ids are all in memory."""
+MOST_BYTES = 2**30
+"""Of a group of a parquet file's rows when it is unpacked: a small file may unpack to very much."""
+BATCH_ROWS = 16_384
+"""Rows of a parquet file that are in memory at once."""
 HOBBIES = 5
 """Hobbies of a made-up person."""
 
@@ -65,7 +72,7 @@ def read_personas(path: Path, *, count: int, seed: int, exclude: Collection[str]
     if not path.is_file():
         raise PersonaError(f"{path}: no such file")
     try:
-        heads, row_at = table(path)
+        heads, rows_at = table(path)
     except UnicodeDecodeError as error:
         raise PersonaError(f"{path}: is not UTF-8 text ({error})") from None
     ids = [_id(row, f"{path}: row {number}") for number, row in enumerate(heads, 1)]
@@ -76,7 +83,9 @@ def read_personas(path: Path, *, count: int, seed: int, exclude: Collection[str]
     if len(order) < count:
         left = f" once {len(ids) - len(order)} are excluded" if len(order) < len(ids) else ""
         raise PersonaError(f"{path}: has {len(order)} personas{left}; {count} users are wanted")
-    return [_persona(ids[i], row_at(i), f"{path}: row {i + 1}") for i in order[:count]]
+    drawn = order[:count]
+    rows = rows_at(drawn)
+    return [_persona(ids[i], rows[i], f"{path}: row {i + 1}") for i in drawn]
 
 
 @cache
@@ -138,8 +147,10 @@ def _id(row: Any, where: str) -> str:
         raise PersonaError(f"{where}: must be an object of columns, not {type(row).__name__}")
     for column in IDS:
         value = row.get(column)
-        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
-            return str(value).strip()
+        if isinstance(value, str | int) and not isinstance(value, bool) and (user := str(value).strip()):
+            if not re.fullmatch(ID, user) or len(user) > LONGEST_ID:
+                raise PersonaError(f"{where}: the id has control characters, or more than {LONGEST_ID} characters")
+            return user
     raise PersonaError(f"{where}: has no id; a column `uuid` or `id` is needed")
 
 
@@ -204,7 +215,7 @@ def _json_rows(path: Path) -> Rows:
         raise PersonaError(f"{path}: is not JSON: {error}") from None
     if not isinstance(rows, list):
         raise PersonaError(f"{path}: must be a list of personas")
-    return rows, rows.__getitem__
+    return _listed(rows)
 
 
 def _json_lines(path: Path) -> Rows:
@@ -215,7 +226,7 @@ def _json_lines(path: Path) -> Rows:
                 rows.append(json.loads(line))
             except (ValueError, RecursionError) as error:
                 raise PersonaError(f"{path}: line {number} is not JSON: {error}") from None
-    return rows, rows.__getitem__
+    return _listed(rows)
 
 
 def _csv_rows(path: Path) -> Rows:
@@ -225,22 +236,61 @@ def _csv_rows(path: Path) -> Rows:
             rows: list[Any] = list(reader)
         except csv.Error as error:
             raise PersonaError(f"{path}: line {reader.line_num} is not CSV: {error}") from None
-    return rows, rows.__getitem__
+    return _listed(rows)
+
+
+def _listed(rows: list[Any]) -> Rows:
+    return rows, lambda places: {place: rows[place] for place in places}
 
 
 def _parquet_rows(path: Path) -> Rows:
-    """Read a file of maybe a hundred thousand people without making Python's objects of more than those drawn."""
-    from pyarrow import ArrowException, parquet  # imported late: most runs read no such file
+    """Read a file of maybe a million people without making Python's objects of more than those drawn.
+
+    Texts are unpacked once each, however often they occur, and few rows at a time.
+    """
+    from pyarrow import ArrowException, RecordBatch, parquet  # imported late: most runs read no such file
 
     try:
-        file = parquet.ParquetFile(path)
-        names = file.schema_arrow.names
-        heads: list[Any] = file.read(columns=[name for name in names if name in IDS]).to_pylist()
-        heads = heads or [{}] * file.metadata.num_rows  # without any such column there are no rows either
-        table = file.read(columns=[name for name in names if name in COLUMNS])
+        metadata = parquet.read_metadata(path)
+        leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+        leaves = [leaf for leaf in leaves if leaf.path.partition(".")[0] in COLUMNS]
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        file = parquet.ParquetFile(path, read_dictionary=texts)
     except (ArrowException, OSError) as error:
         raise PersonaError(f"{path}: is no readable parquet file: {error}") from None
-    return heads, lambda i: table.slice(i, 1).to_pylist()[0]
+    known = [name for name in file.schema_arrow.names if name in COLUMNS]
+    _check_sizes(path, metadata, [leaf.path for leaf in leaves])
+
+    def batches(columns: Sequence[str]) -> Iterator[tuple[int, RecordBatch]]:
+        begin = 0
+        try:
+            for batch in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
+                yield begin, batch
+                begin += batch.num_rows
+        except (ArrowException, OSError) as error:
+            raise PersonaError(f"{path}: is no readable parquet file: {error}") from None
+
+    def rows_at(places: Collection[int]) -> Mapping[int, Any]:
+        rows: dict[int, Any] = {}
+        for begin, batch in batches(known):
+            inside = [place for place in places if begin <= place < begin + batch.num_rows]
+            rows |= {place: batch.slice(place - begin, 1).to_pylist()[0] for place in inside}
+        return rows
+
+    heads = [row for _, batch in batches([name for name in known if name in IDS]) for row in batch.to_pylist()]
+    return heads or [{}] * file.metadata.num_rows, rows_at  # without any id's column there are no rows either
+
+
+def _check_sizes(path: Path, metadata: Any, columns: Collection[str]) -> None:
+    """Raise PersonaError when a parquet file says itself that it unpacks to more than there is room for."""
+    if metadata.num_rows > MOST_ROWS:
+        raise PersonaError(f"{path}: has {metadata.num_rows:,} rows; at most {MOST_ROWS:,} are read")
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        read = [column for column in map(group.column, range(group.num_columns)) if column.path_in_schema in columns]
+        size = sum(column.total_uncompressed_size for column in read)
+        if size > MOST_BYTES:
+            what = f"a group of rows unpacks to {size:,} bytes; at most {MOST_BYTES:,} are read"
+            raise PersonaError(f"{path}: {what}: write it in smaller groups of rows")
 
 
 _TABLES: Mapping[str, Callable[[Path], Rows]] = {

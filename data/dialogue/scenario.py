@@ -15,7 +15,10 @@ from ..task import Check, Fact, TaskError
 State = dict[str, str]
 """A value for each info type."""
 
-Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+LONGEST_ID = 200
+ID = r"^[^\x00-\x1f\x7f]*$"
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID, pattern=ID)]
 """A user's name: files, reports and databases hold it."""
 
 SessionTime = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}$")]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ def write_results(
     by_id = {scenario.id: scenario for scenario in scenarios}
     episodes = [episode for episode in evaluation.episodes if episode.failure is None]
     lives = [by_id[episode.task] for episode in episodes]
+    check_names(folder, name=name, model=model, users=by_id)
     _write(_inside(folder, name) / f"{Path(name).name}.json", agent_config(evaluation.policy, name=name, model=model))
     for episode, life in zip(episodes, lives, strict=True):
         _write_user(_inside(folder / name, life.id), episode, life, protocol)
@@ -58,10 +59,19 @@ def write_results(
     _write(folder / RANDOM, {"accuracy": chances})
 
 
+def check_names(folder: Path, *, name: str, model: str, users: Iterable[str]) -> None:
+    """Raise InterchangeError where the name of a policy, a model or a user would lead out of a folder of results."""
+    run = _inside(folder, name)
+    _inside(folder, model)
+    for user in users:
+        _inside(run, user)
+
+
 def _inside(folder: Path, name: str) -> Path:
     """Return a place in a folder. Raises InterchangeError where the name would lead out of it."""
     place = folder / name
-    if not place.resolve().is_relative_to(folder.resolve()) or place.resolve() == folder.resolve():
+    inside = place.resolve().is_relative_to(folder.resolve()) and place.resolve() != folder.resolve()
+    if not inside or ".." in Path(name).parts:  # what stays inside could still be another's place
         raise InterchangeError(f"{name!r} leads out of {folder}: such a user or model cannot be exported; rename it")
     return place
 
@@ -297,5 +307,5 @@ def _read(file: Path) -> Any:
         return json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InterchangeError(f"{file}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InterchangeError(f"{file}: is not JSON: {error}") from None

@@ -60,7 +60,7 @@ def _period(file: Path) -> tuple[tuple[Turn, ...], ...]:
     try:
         sessions = json.loads(file.read_text(encoding="utf-8"))
         return tuple(_pairs(session) for session in sessions)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"{file}: is no period of AMemGym's interactions: {error}") from None
 
 

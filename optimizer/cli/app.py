@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -18,11 +18,16 @@ from ...data.errors import MnemotuneError, TryLater
 from ...policies.files import RetiredField
 from ..views.table import say
 from . import ablate, data, estimate, evaluate, evolve, ranks, results, serve, view
+from .common import explained
 from .memrm import collect, rows, train
 from .memrm import evaluate as quality
 
 TRY_LATER = 75
 """EX_TEMPFAIL of sysexits.h: the command can be given again."""
+MOST_PROBLEMS = 5
+"""Problems of one file that an error names."""
+USAGE_ERROR: Any = typer.BadParameter.__base__
+"""Says what the command line cannot be read for; typer has no public name for it."""
 
 app = typer.Typer(
     name="mnemotune",
@@ -52,19 +57,33 @@ app.add_typer(memrm, name="memrm", help=about)
 
 
 def main() -> None:
-    """Run the command line; known errors become one message and exit code 1, or 75 where trying later may do better."""
+    """Run the command line; known errors become one line and exit code 1, or 75 where trying later may do better."""
     logging.getLogger("mnemotune").handlers = [_Remarks(logging.WARNING)]
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("always", category=RetiredField)
             warnings.showwarning = _remark_or(warnings.showwarning)
-            app()
-    except (MnemotuneError, OSError) as error:
-        if isinstance(error, OSError) and error.filename is None:
-            raise
-        message = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        Console(stderr=True).print(f"[red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
-        sys.exit(TRY_LATER if isinstance(error, TryLater) else 1)
+            sys.exit(app(standalone_mode=False) or 0)
+    except USAGE_ERROR as error:
+        message = error.format_message()
+        if not message or "\n" in message:  # a group without a command shows its help
+            error.show()
+            sys.exit(error.exit_code)
+        command = error.ctx.command_path if error.ctx else app.info.name
+        _end(f"{message.rstrip('.')}; see `{command} --help`", code=error.exit_code)
+    except MnemotuneError as error:
+        _end(str(error), code=TRY_LATER if isinstance(error, TryLater) else 1)
+    except OSError as error:
+        _end(explained(error))
+
+
+def _end(message: str, *, code: int = 1) -> NoReturn:
+    """Print an error on one line, and exit."""
+    lines = message.splitlines()
+    more = [f"and {len(lines) - MOST_PROBLEMS:,} more"] if len(lines) > MOST_PROBLEMS else []
+    line = escape("; ".join([*lines[:MOST_PROBLEMS], *more]))
+    Console(stderr=True).print(f"[red]error:[/] {line}", highlight=False, soft_wrap=True)
+    sys.exit(code)
 
 
 def _remark_or(otherwise: Callable[..., None]) -> Callable[..., None]:

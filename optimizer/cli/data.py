@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from ...data.dialogue.generator import SIZES, Size
-from ...data.dialogue.load import load_scenarios
+from ...data.dialogue.load import MOST_USERS, load_scenarios
 from ...data.json_files import write_json
 from ...env.dialogue.generation.generation import GenerationProgress
 from ...policies.lm import Ledger
@@ -27,7 +27,9 @@ USERS, SEED = 20, 0
 @app.command("generate")
 def generate_command(
     out: Annotated[Path, typer.Option("--out", help="The JSON file to write.")],
-    users: Annotated[int | None, typer.Option("--users", min=1, help=f"How many users; {USERS} by default.")] = None,
+    users: Annotated[
+        int | None, typer.Option("--users", min=1, max=MOST_USERS, help=f"How many users; {USERS} by default.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help=f"The same seed makes the same users; {SEED} by default.")
     ] = None,
@@ -59,22 +61,24 @@ def generate_command(
         raise typer.BadParameter("it is made from the library; leave --model and --config out", param_hint="--size")
     order = Order(_settings(config, model, users, seed), out, parts_of(out) if parts is None else parts, personas)
     console = Console(stderr=True)
-    say(
-        console,
+    introduction = (
         f"{order.generation.users} users with {order.config.model}: about {order.expected_calls:,} calls when every "
-        f"reply is right the first time, {order.most_calls:,} at the very most",
+        f"reply is right the first time, {order.most_calls:,} at the very most"
     )
     with console.status("") as status:
         finished = 0
 
         def tell(progress: GenerationProgress, ledger: Ledger) -> None:
             nonlocal finished
+            if progress == GenerationProgress(0, 0):
+                return say(console, introduction)
             calls = ledger.total.calls
             line = f"{progress.users}/{order.generation.users} users, {progress.stages:,} stages, {calls:,} calls"
             status.update(line)
             if progress.users > finished and not console.is_terminal:
                 typer.echo(line, err=True)
             finished = progress.users
+            return None
 
         delivery = make_users(order, tell=tell)
     values = delivery.as_json()

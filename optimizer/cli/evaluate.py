@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ...data.json_files import write_json
 from ...env import DialogueTrack, Summary, Track
-from ...env.dialogue.interchange import write_results
+from ...env.dialogue.interchange import check_names, write_results
 from ...env.dialogue.track import scenario_of
 from ...env.episode import write_episodes
 from ...env.summary import score_json
@@ -21,7 +21,7 @@ from ...policies.files import WINDOW
 from ...policies.lm.base import merged
 from ...policies.lm.providers import model_named
 from ..config import ConfigError
-from ..models import embedder_remark, open_models, track_of
+from ..models import embedder_remark, open_models, pinned, track_of
 from ..search.cores import evaluate_all, evaluate_on, processes_for
 from ..views.table import heading, over_window, say, score_table, unscored_note, with_interval
 from . import options
@@ -53,7 +53,11 @@ def evaluate_command(
     policies, kind = policies_named([policy], settings, window=window), track_of(settings)
     if export is not None and not isinstance(kind, DialogueTrack):
         raise ConfigError(f"--export: AMemGym's files are of the dialogue track, not of {kind.name}")
+    data = pinned(kind, data)
     tasks = load_tasks(kind, data, users)
+    exported_as = {"name": Path(policy).stem, "model": model_named(settings.model).model}
+    if export is not None:
+        check_names(export, users=[task.id for task in tasks], **exported_as)
     replays = None if off_policy is None else kind.replays(off_policy)
     console = Console(stderr=True)
     with open_models(settings, folder=out, repeat=seed) as models, console.status("") as status:
@@ -79,8 +83,7 @@ def evaluate_command(
         write_episodes(out, evaluation.episodes)
         write_json(out / "result.json", result, indent=2)
     if export is not None and isinstance(kind, DialogueTrack):
-        name, model, scenarios = Path(policy).stem, model_named(settings.model).model, list(map(scenario_of, tasks))
-        write_results(export, evaluation, scenarios, name=name, model=model, protocol=kind.protocol)
+        write_results(export, evaluation, list(map(scenario_of, tasks)), **exported_as, protocol=kind.protocol)
     if as_json:
         print_json(result)
     else:

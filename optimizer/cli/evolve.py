@@ -21,7 +21,7 @@ from ..config import ConfigError, default_uri, load_config
 from ..search.sealed import SEED
 from ..views.table import bound_notes, say, score_table, unscored_note, with_interval
 from . import options
-from .common import print_json
+from .common import explained, print_json
 
 if TYPE_CHECKING:
     from ..search.outcome import Outcome
@@ -41,26 +41,33 @@ def evolve_command(
 ) -> None:
     """Evolve a memory policy, and score it on users that the search never saw."""
     from ..search.run import evolve, resume  # imported late: Optuna takes a while that other commands do not need
+    from ..study import StudyError
     from ..views.listeners import listeners_at
 
     given = {"search.seed": seed, "search.objective": objective}
     overrides = [*(settings or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
     console = Console(stderr=True)
+    loaded = None if config is None or resumed is not None else load_config(config, overrides=overrides)
     folder = _folder(config, out, resumed)
     try:
-        if config is None:
+        if loaded is None:
             outcome = resume(folder, overrides=overrides, listeners=listeners_at(console))
         else:
-            outcome = evolve(load_config(config, overrides=overrides), folder, listeners=listeners_at(console))
+            outcome = evolve(loaded, folder, listeners=listeners_at(console))
     except KeyboardInterrupt:
         say(console, f"stopped; {_how_to_go_on(folder)}")
         raise typer.Exit(130) from None
     except (EndpointDown, DatabaseSilent) as error:
         raise type(error)(f"{error}\nThe run is kept as it is: {_how_to_go_on(folder)}") from None
+    except (StudyError, OSError) as error:
+        if not (folder / "config.yaml").exists():  # it has not begun
+            raise
+        raise StudyError(f"{explained(error)}\nWhat is written is kept: {_how_to_go_on(folder)}") from None
     finally:
         if out is None and resumed is None:
             with suppress(OSError):  # a folder with something in it stays
                 folder.rmdir()
+                folder.parent.rmdir()
     if as_json:
         print_json(outcome.as_json())
     else:

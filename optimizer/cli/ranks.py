@@ -15,7 +15,7 @@ from ...data.task import grouped
 from ...env import Evaluation, Evaluator
 from ...env.episode import complete
 from ..config import ConfigError
-from ..models import embedder_remark, open_models, track_of
+from ..models import embedder_remark, open_models, pinned, track_of
 from ..search.ranks import Ranked, rank
 from ..views.table import LONGEST_NAME, heading, number, plain_table, say, short, with_interval
 from . import options
@@ -42,6 +42,7 @@ def ranks_command(
         raise ConfigError("ranks: name two or more different policies, for example `mnemotune ranks native rag awi`")
     settings = settings_of(config, model=model, embedder=embedder, track=track, context_tokens=context_tokens)
     chosen, kind = policies_named(policies, settings, window=window), track_of(settings)
+    data = pinned(kind, data)
     tasks = load_tasks(kind, data, None)
     recorded = None if off_policy is None else kind.replays(off_policy)
     console = Console(stderr=True)

@@ -28,12 +28,14 @@ def ui_command(
         typer.Option("--uri", help="MLflow's store; else runs/mlflow.db."),
     ] = None,
     host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port")] = 5000,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 5000,
 ) -> None:
     """Open MLflow's pages on the runs."""
     if uri is None and not Path("runs/mlflow.db").is_file():
         raise ConfigError("runs/mlflow.db: no such file here; run `mnemotune evolve` first, or pass --uri")
-    from ..views.tracking import serve
+    from ..views.tracking import check_store, serve
 
+    store = Tracking(uri=uri).whole_uri or default_uri(Path("runs"))
+    check_store(store)
     typer.echo(f"MLflow's pages: http://{host}:{port} (up in a few seconds; Ctrl-C ends them)", err=True)
-    serve(Tracking(uri=uri).whole_uri or default_uri(Path("runs")), host=host, port=port)
+    serve(store, host=host, port=port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -80,8 +81,8 @@ def dealt(members: Sequence[Member], tasks: Sequence[str], *, each: int | None, 
 def _members(name: str, seed: int, templates: Templates | None) -> Iterator[Member]:
     kind, colon, count = name.partition(":")
     if colon and kind in {"random", "damaged"}:
-        if not count.isdecimal() or int(count) < 1:
-            raise PolicyError(f"{name}: write {kind}:N with the number of policies, for example {kind}:20")
+        if not re.fullmatch("[1-9][0-9]{0,3}", count):
+            raise PolicyError(f"{name}: write {kind}:N with the number of policies below 10,000, such as {kind}:20")
         for i in range(int(count)):
             rng = random.Random(f"{kind}:{seed}:{i}")
             yield (_random if kind == "random" else _damaged)(f"{kind}-{i}", rng, templates)

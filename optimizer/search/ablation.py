@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,7 +28,7 @@ from ...policies.files import WINDOW, policy_problems
 from ...policies.lm.embedded.pool import end_with_parent
 from ...policies.space import flat
 from ..config import Choice, Config, ConfigError, NotNegative, SplitSizes, load_config
-from ..models import track_of
+from ..models import pinned, track_of
 from .allowance import splits_of
 from .listener import Listener
 from .outcome import holds_run, open_run
@@ -144,6 +144,7 @@ def carry_out(runs: Sequence[Run], *, listeners: MakeListeners, finished: Callab
     Before any search, raises ConfigError, ScenarioError or CheckpointError when a folder holds another run or a variant
     cannot be run. Later raises what ``evolve`` raises.
     """
+    runs = _with_one_revision(runs)
     for run in runs:
         _check(run)
     _check_variants([run for run in runs if not holds_run(run.folder)], listeners())
@@ -191,6 +192,15 @@ def _check_variants(runs: Sequence[Run], listeners: Sequence[Listener]) -> None:
             if users not in dealt:
                 dealt[users] = splits_of(config)
             prepare(config, dealt[users], listeners)
+
+
+def _with_one_revision(runs: Sequence[Run]) -> list[Run]:
+    """Return runs with the revision of their common data that those which have begun took, or else the newest."""
+    first = runs[0].config
+    known = (open_run(run.folder).config.data for run in runs if holds_run(run.folder))
+    data = next((name for name in known if name.startswith(f"{first.data}@")), None)
+    data = data or pinned(track_of(first), first.data)
+    return [replace(run, config=run.config.model_copy(update={"data": data})) for run in runs]
 
 
 def _check(run: Run) -> None:

@@ -20,8 +20,9 @@ from ..config import Config, ConfigError, default_uri, load_config
 from ..models import embedder_remark, price_of, track_of
 from ..objectives import dollars
 from ..stores import Storage
-from ..study import START_ANOTHER, Study, StudyError, check_database, check_tables, users_won
+from ..study import START_ANOTHER, Study, StudyError, users_won
 from .front import front, placed
+from .place import check_database, check_tables
 from .screen import screened
 from .sealed import EVOLVED, SEED, SealedTest
 
@@ -81,7 +82,8 @@ class Outcome:
     @property
     def consumed(self) -> Consumed:
         """The spent budget: each request once, and again where a server may have billed it without an answer."""
-        return Consumed(**(self.study.noted(CONSUMED) or {}))
+        noted = self.study.noted(CONSUMED)
+        return Consumed() if noted is None else Consumed(**noted)
 
     @property
     def search_spend(self) -> Ledger:
@@ -175,7 +177,12 @@ def open_run(folder: Path) -> Outcome:
         if not (folder / name).is_file():
             raise ConfigError(f"{folder}: is no run folder: it has no {name}")
     study = open_study(folder, storage)  # first: an older version's config may not be read any more, and this says why
-    return Outcome(folder, load_config(folder / "config.yaml"), study)
+    outcome = Outcome(folder, load_config(folder / "config.yaml"), study)
+    try:
+        _ = outcome.consumed, outcome.search_spend, outcome.test_spend, outcome.test
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ConfigError(f"{folder}: what the study keeps cannot be read ({error!r}); {START_ANOTHER}") from None
+    return outcome
 
 
 def open_study(folder: Path, storage: Storage | None = None, *, lock: Lock | None = None) -> Study:

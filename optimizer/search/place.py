@@ -1,17 +1,22 @@
-"""Where a run is, and that one process alone is at work on it."""
+"""Where a run is: that one process alone is at work on it, and that its database is its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from ...policies.lm.postgres import Lock, Taken
+from ...policies.lm.postgres import Lock, Postgres, Taken
 from ..config import Config, ConfigError
 from ..stores import Storage
+from ..study import START_ANOTHER, StudyError
+
+TABLES = ("trials", "trial_params", "trial_user_attributes", "trial_values", "study_user_attributes", "version_info")
+"""Tables that are in every study: Optuna would make missing ones anew, and forget what was in them."""
 
 
 def with_study_named(config: Config, folder: str) -> Config:
@@ -20,6 +25,22 @@ def with_study_named(config: Config, folder: str) -> Config:
         return config
     named = config.storage.model_copy(update={"study": f"{folder}-{uuid4().hex[:8]}"})
     return config.model_copy(update={"storage": named})
+
+
+@contextmanager
+def undone(folder: Path) -> Iterator[Callable[[], object]]:
+    """Remove the files that the block makes in a folder, unless it calls what it is given before it ends."""
+    before = set(folder.iterdir()) if folder.is_dir() else None
+    with ExitStack() as undo:
+        undo.callback(_remove_new, folder, before)
+        yield undo.pop_all
+
+
+def _remove_new(folder: Path, before: Set[Path] | None) -> None:
+    for file in set(folder.iterdir()) - (before or set()) if folder.is_dir() else ():
+        file.unlink()
+    if before is None and folder.is_dir():
+        folder.rmdir()
 
 
 @contextmanager
@@ -38,3 +59,25 @@ def alone_in(folder: Path, storage: Storage | None) -> Iterator[Lock | None]:
         except (Timeout, Taken):
             raise ConfigError(f"{folder}: another process is at work on this run") from None
         yield lock
+
+
+def check_database(file: Path, *, name: str) -> None:
+    """Raise StudyError when a SQLite file does not hold the study of this name; nothing is added to it."""
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)) as database:
+            stored = [row[0] for row in database.execute("SELECT study_name FROM studies")]
+            for table in TABLES:
+                database.execute(f"SELECT * FROM {table} LIMIT 1")  # noqa: S608 - our own names
+    except sqlite3.DatabaseError as error:
+        raise StudyError(f"{file.name} holds no study ({error}); {START_ANOTHER}") from None
+    if name not in stored:
+        raise StudyError(f"{file.name} holds no study named {name!r}; {START_ANOTHER}")
+
+
+def check_tables(database: Postgres) -> None:
+    """Raise StudyError when a PostgreSQL database belongs to a program whose tables would mix with a study's."""
+    foreign = "SELECT to_regclass('alembic_version') IS NOT NULL AND to_regclass('studies') IS NULL"
+    if database.execute(foreign) == [(True,)]:
+        raise StudyError(
+            f"{database.name} holds another program's tables, perhaps MLflow's: name a database of its own"
+        )

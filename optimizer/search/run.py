@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
@@ -22,7 +22,7 @@ from ...env.track import most_calls
 from ...policies.files import dump_policy, dump_yaml
 from ...policies.lm import Budget, BudgetExhausted, Charges, Consumed, LanguageModelError, Limits, merged
 from ..config import Config, ConfigError, Screening, dump_config, load_config
-from ..models import MeteredModels, Models, check_objective, notes, open_models, price_of, priced, track_of
+from ..models import MeteredModels, Models, check_objective, notes, open_models, pinned, price_of, priced, track_of
 from ..proposers.mix import open_proposers
 from ..proposers.proposer import Means, Proposer
 from ..study import Trial
@@ -42,7 +42,7 @@ from .outcome import (
     open_run,
     open_study,
 )
-from .place import alone_in, with_study_named
+from .place import alone_in, undone, with_study_named
 from .screen import ForecastModel, ForecastScreen, KeepAll, ReplayForecaster, Screen, knows, load_forecast_model
 from .sealed import EVOLVED, SEED, SealedTest, open_test
 
@@ -68,14 +68,19 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
     Raises ConfigError, ScenarioError, CheckpointError or LanguageModelError before anything is spent when the run
     cannot work.
     """
+    config = config.model_copy(update={"data": pinned(track_of(config), config.data)})
     splits = splits_of(config)
     config, allowance, judge = prepare(with_study_named(config, folder.name), splits, listeners)
-    with open_models(config, folder=folder) as models, alone_in(folder, config.storage) as lock:
+    with ExitStack() as stack:
+        begun = stack.enter_context(undone(folder))
+        models = stack.enter_context(open_models(config, folder=folder))
+        lock = stack.enter_context(alone_in(folder, config.storage))
         study = None if lock is None else open_study(folder, config.storage, lock=lock)  # before the config names it
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
         outcome = Outcome(folder, config, study or open_study(folder))
-        with open_charges(outcome) as charges:
-            return asyncio.run(_Run(outcome, splits, models, allowance, Listeners(listeners), judge, charges).go())
+        charges = stack.enter_context(open_charges(outcome))
+        run = _Run(outcome, splits, models, allowance, Listeners(listeners), judge, charges)
+        return asyncio.run(run.go(begun))
 
 
 def resume(folder: Path, *, overrides: Sequence[str] = (), listeners: Sequence[Listener]) -> Outcome:
@@ -156,9 +161,10 @@ class _Run:
         self.standing = Standing("starting", self.search.budget)
         self.track = track_of(self.config)
 
-    async def go(self) -> Outcome:
+    async def go(self, begun: Callable[[], object]) -> Outcome:
         async with aclosing(self.models):
             self.listeners.begin(self.outcome)
+            begun()
             try:
                 if self.outcome.ended is None:
                     await self._evolve()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import sqlite3
 import sys
 import time
 import warnings
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from filelock import FileLock
 
+from ...data.sqlite_files import tables
 from ...env.statistics import nan_mean
 from ...policies.files import dump_policy
 from ...policies.lm.secrets import HIDDEN, redacted
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 STUDY_TAG, TRIAL_TAG, PARENT_TAG = "mnemotune.study", "mnemotune.trial", "mlflow.parentRunId"
 NOTE_TAG = "mlflow.note.content"
+LOCAL = "sqlite:///"
+"""How the URI of a store in a file begins."""
 FILES = ("config.yaml", "best_policy.yaml", "deployment.yaml", "report.html", "result.json")
 """Files of the run folder that the parent run keeps as artifacts."""
 
@@ -54,11 +58,10 @@ class Tracker(Listener):
         self._writes = False
 
     def check(self, config: Config) -> None:
-        """Raise ConfigError when the config's server does not answer; files are not looked at."""
+        """Raise ConfigError when the store that the config names cannot be used."""
         uri = None if config.tracking is None else config.tracking.whole_uri
-        if uri is not None and uri.startswith("http"):
-            with _opened(uri) as client:
-                client.search_experiments(max_results=1)
+        if uri is not None:
+            check_store(uri)
 
     def begin(self, outcome: Outcome) -> None:
         """Open the parent run, or find it again, and add the trials it lacks.
@@ -227,7 +230,7 @@ def _experiment_at(uri: str, name: str, client: MlflowClient) -> str:
     known = client.get_experiment_by_name(name)
     if known is not None:
         return str(known.experiment_id)
-    database = uri.removeprefix("sqlite:///")
+    database = uri.removeprefix(LOCAL)
     place = (Path(database).resolve().parent / "mlartifacts").as_uri() if database != uri else None
     return str(client.create_experiment(name, artifact_location=place))
 
@@ -240,8 +243,10 @@ def _opened(uri: str) -> Iterator[MlflowClient]:
     """
     if HIDDEN in uri:
         raise ConfigError(f"tracking.uri: the password of {uri} is not written down: set MLFLOW_TRACKING_URI")
-    database = Path(uri.removeprefix("sqlite:///"))
-    local = uri.startswith("sqlite:///")
+    database = Path(uri.removeprefix(LOCAL))
+    local = uri.startswith(LOCAL)
+    if local:
+        _check_file(database)
     try:
         with _quiet(), FileLock(database.with_name(f".{database.name}.lock")) if local else nullcontext():
             from mlflow import MlflowClient  # imported late: a second that most commands do not need
@@ -254,6 +259,25 @@ def _opened(uri: str) -> Iterator[MlflowClient]:
     except Exception as error:
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigError(redacted(f"tracking.uri: MLflow cannot use {uri}: {first_line}")) from error
+
+
+def check_store(uri: str) -> None:
+    """Raise ConfigError when a store cannot be used; a file of SQLite is only looked at."""
+    if uri.startswith(LOCAL):
+        _check_file(Path(uri.removeprefix(LOCAL)))
+        return
+    with _opened(uri) as client:
+        client.search_experiments(max_results=1)
+
+
+def _check_file(database: Path) -> None:
+    """Raise ConfigError when a file is no database of MLflow's: MLflow would add its tables to any other."""
+    try:
+        known = tables(database) if database.exists() else set()
+    except sqlite3.DatabaseError as error:
+        raise ConfigError(f"tracking.uri: MLflow cannot use {database}: {error}") from None
+    if known and "experiments" not in known:
+        raise ConfigError(f"tracking.uri: {database} is another program's database; name another file")
 
 
 def _check_database(uri: str) -> None:

@@ -27,8 +27,16 @@ def url_of(base_url: str | None) -> str:
 
 def proxy_of(url: str) -> str | None:
     """Return the proxy that the environment names for ``url``; aiohttp itself would look again for every call."""
-    parts = urlsplit(url)
-    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+    return None if proxy_bypass(host_of(url)) else getproxies().get(url.partition(":")[0])
+
+
+def host_of(url: str) -> str:
+    """Return the host of a URL; empty where it has none, or a port that cannot be."""
+    try:
+        parts = urlsplit(url)
+        return "" if parts.port == 0 else parts.hostname or ""
+    except ValueError:
+        return ""
 
 
 def headers_for(url: str, api_key: str | None) -> dict[str, str]:
@@ -53,9 +61,11 @@ def secrets_of(url: str, credentials: str) -> list[str]:
 
 def _key(url: str, api_key: str | None) -> str | None:
     """Return the key to send to ``url``, where there is one."""
-    if not re.match(r"https?://.", url):
+    if not re.fullmatch(r"https?://[^\s\x00-\x1f]+", url) or not host_of(url):
         given = url.rpartition("@")[2]
-        raise LanguageModelError(f"base_url must start with http:// or https://, got {given!r}; see OPENAI_BASE_URL")
+        raise LanguageModelError(
+            f"base_url must start with http:// or https:// and a host, got {given!r}; see OPENAI_BASE_URL"
+        )
     key = (api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
     if not key.isprintable() or not key.isascii():
         raise LanguageModelError("OPENAI_API_KEY holds a line break or another character that no key has; set it again")

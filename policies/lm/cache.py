@@ -18,6 +18,11 @@ from .postgres import DatabaseError, DatabaseSilent, Postgres
 BUSY_SECONDS = 60.0
 """Longest wait for another process that is writing."""
 
+COLUMNS = ["key", "text", "input_tokens", "output_tokens", "cut"]
+EARLIER = "responses"
+"""The table of earlier versions' caches; it is left as it is."""
+MOVE_AWAY = "move it away, and its answers will be asked for again"
+
 
 class CacheError(MnemotuneError, RuntimeError):
     """The cache cannot be used; the message says why and what to do."""
@@ -92,6 +97,10 @@ class ResponseCache:
         reraise=True,
     )
     def _prepare(self) -> None:
+        known = {row[0] for row in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        columns = [row[1] for row in self._connection.execute("PRAGMA table_info(replies)")]
+        if (known and not known & {"replies", EARLIER}) or columns not in ([], COLUMNS):
+            raise CacheError(f"{self.path} is another program's database, or a later version's cache: {MOVE_AWAY}")
         # SQLite does not wait by itself when two processes make the same new file a WAL file, hence the retries.
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
@@ -111,7 +120,7 @@ class ResponseCache:
         except sqlite3.ProgrammingError:
             raise  # a mistake of the caller, such as reading after close; the file is fine
         except sqlite3.DatabaseError as error:
-            advice = "the file is damaged or no cache: move it away, and its answers will be asked for again"
+            advice = f"the file is damaged or no cache: {MOVE_AWAY}"
             raise CacheError(f"cannot read the response cache {self.path}: {error}; {advice}") from error
 
 

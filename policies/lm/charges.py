@@ -27,6 +27,9 @@ class Charges:
         with self._explained():
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._unsaved = 0
+            known = {row[0] for row in self._connection.execute("SELECT name FROM sqlite_master")}
+            if known and "charges" not in known:
+                raise sqlite3.DatabaseError("it holds other tables")
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute(

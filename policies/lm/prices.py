@@ -9,11 +9,11 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from ...data.record import Record
+from .address import host_of
 
 LISTED = "litellm/model_prices_and_context_window_backup.json"
 """Read as a file: to import litellm takes seconds, and looks for a newer list in the network."""
@@ -66,7 +66,7 @@ def list_price(model: str, url: str) -> Prices | None:
     Higher prices of very long prompts, and prices of batches and of priority, are left out. The list gives zero for
     both prices of new and experimental models: that is no price.
     """
-    provider = PROVIDERS.get(urlsplit(url).hostname or "")
+    provider = PROVIDERS.get(host_of(url))
     if provider is None:
         return None
     version, models = _listed()

@@ -7,6 +7,7 @@ in the group ``mnemotune.models`` or ``mnemotune.embedders``. What callers must 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -73,8 +74,8 @@ def _openai_model(name: str) -> Provided[LanguageModel]:
 
 
 def _lexical(argument: str) -> Provided[Embedder]:
-    if not argument.isdecimal() or int(argument) < 1:
-        raise ValueError("the number of dimensions is missing")
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", argument):
+        raise ValueError("the number of dimensions is missing, or has more than five digits")
     embedder = LexicalEmbedder(dimensions=int(argument))
     return Provided(embedder.name, lambda _, __: embedder, remote=False, stand_in=True, per_core=True)
 

@@ -57,6 +57,12 @@ def open_user(parts: Path, index: int, user: str) -> UserFolder:
     return UserFolder(path, trial if isinstance(trial, int) else 0)
 
 
+def check_free(parts: Path) -> None:
+    """Raise GenerationError when a folder is in use for something else."""
+    if not (parts / PLAN).exists() and parts.is_dir() and any(parts.glob("*.json")):
+        raise GenerationError(f"{parts}: is in use for something else; name another folder with --parts")
+
+
 def claim(parts: Path, settings: Mapping[str, Any]) -> None:
     """Note in a new folder what its users are made from; go on in an old folder only with the same settings.
 
@@ -65,8 +71,6 @@ def claim(parts: Path, settings: Mapping[str, Any]) -> None:
     before = read_json(parts / PLAN)
     if (parts / PLAN).exists() and not isinstance(before, dict):
         raise GenerationError(f"{parts / PLAN}: is damaged; move {parts} away to begin anew")
-    if before is None and parts.is_dir() and any(parts.glob("*.json")):
-        raise GenerationError(f"{parts}: is in use for something else; name another folder with --parts")
     names = () if before is None else sorted({*before, *settings} - set(FREE))
     if differing := [name for name in names if before.get(name) != settings.get(name)]:
         changes = "; ".join(f"{n} was {_short(before.get(n))} and is {_short(settings.get(n))}" for n in differing)

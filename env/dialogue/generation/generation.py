@@ -23,7 +23,7 @@ from ...concurrency import Running, both, end, side_by_side, start
 from ..compat import NONE, Compat
 from .asking import Desk, Dropped
 from .checks import LifeEvent, Opening
-from .folder import GenerationError, claim, open_user
+from .folder import GenerationError, check_free, claim, open_user
 from .life import Life, assemble
 from .plan import GenerationPlan
 from .stages import begin, change, describe, merge_schema, tell_events, think_of_questions
@@ -103,14 +103,17 @@ async def generate(
 ) -> Generated:
     """Make the users of a plan; ``parts`` keeps the finished stages, so that the same call goes on after a stop.
 
+    ``tell`` first hears that nothing is finished, when all that is given has been found right.
     A user is dropped when its replies cannot be used or a call of it fails; the same call tries it again.
     Raises PersonaError, and GenerationError when ``parts`` is in use or holds users made from other settings.
     EndpointDown and BudgetExhausted end the run; finished stages stay.
     """
     people = setup.people()
+    check_free(parts)
     try:
         with _alone(parts):
             claim(parts, setup.settings(model_name or model.name))
+            tell(GenerationProgress(0, 0))
             users = await _make_all(setup, model, parts, people, tell)
             dropped = [user for user in users if isinstance(user, DroppedUser)]
             write_json(parts / "dropped.json", [asdict(user) for user in dropped])

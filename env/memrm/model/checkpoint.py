@@ -83,7 +83,7 @@ def read_config(path: Path) -> dict[str, object]:
     """Read a JSON object. Raises CheckpointError when there is none."""
     try:
         values = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from None
     if not isinstance(values, dict):
         raise CheckpointError(f"{path}: holds no JSON object")

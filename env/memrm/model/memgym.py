@@ -56,7 +56,7 @@ def is_memgym(path: Path) -> bool:
     with path.open("rb") as file:
         try:
             first = json.loads(file.readline())
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
     return isinstance(first, dict) and {"prompt", "label"} <= first.keys()
 

@@ -135,6 +135,8 @@ def read_rows(path: Path) -> Iterator[Row]:
 def read_records(path: Path, kind: type[Kind]) -> Iterator[Kind]:
     """Yield the records of a file of JSON lines. Raises RowError for another line, and for an empty file."""
     number = 0
+    if "\0" in str(path):
+        raise RowError(f"{str(path)!r}: is no name of a file")
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:

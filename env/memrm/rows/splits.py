@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import AliasChoices, Field, ValidationError
 
 from ....data.json_files import read_json
-from ....data.record import Record
+from ....data.record import Record, first_problem
 from .row import Row, RowError
 
 RowSplit = Literal["train", "groups", "policies", "topics", "mixed"]
@@ -59,8 +59,10 @@ def read_splits(card: Path) -> RowSplits:
         return RowSplits.model_validate(json.loads(card.read_bytes())["splits"])
     except OSError as error:
         raise RowError(f"{card}: cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, ValidationError) as error:
-        raise RowError(f"{card}: is no data card of `mnemotune memrm collect`: {error}") from None
+    except ValidationError as error:
+        raise RowError(f"{card}: splits: {first_problem(error)}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RowError(f"{card}: is no data card of `mnemotune memrm collect`: {error!r}") from None
 
 
 def language_model_of(rows: Path) -> str | None:

@@ -16,7 +16,7 @@ from ....env.memrm.collection.datacard import data_card
 from ....env.memrm.rows.retrievals import retrievals_file
 from ....env.memrm.rows.row import write_rows
 from ....env.memrm.rows.splits import data_card_file, hold_out
-from ...models import open_models, track_of
+from ...models import open_models, pinned, track_of
 from ...search.cores import collect_on, processes_to_collect
 from ...views.table import say
 from .. import options
@@ -56,6 +56,7 @@ def collect_command(
     all_names = [*names, *(more or [])]
     members = population(all_names, seed=seed, templates=settings.templates)
     kind = track_of(settings)
+    data = pinned(kind, data)
     tasks = load_tasks(kind, data, users)
     if out.is_dir():
         example = out / "rows.jsonl"
