@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import optuna
 from optuna.distributions import BaseDistribution
-from optuna.exceptions import DuplicatedStudyError, StorageInternalError
+from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 from pydantic import ConfigDict, TypeAdapter
@@ -25,7 +25,7 @@ from ..env.episode import Revision
 from ..env.scoring import FailureKind
 from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from ..policies.lm import Ledger
-from ..policies.lm.postgres import DatabaseError
+from ..policies.lm.postgres import CLIENT_SETTINGS, DatabaseError
 from ..policies.policy import MemoryPolicy
 
 VERSION = 4
@@ -258,31 +258,29 @@ class Study:
     ) -> None:
         """Open the study of this name in an Optuna storage URL, or start it; None keeps it in memory alone.
 
-        ``begun`` insists that it is there, or that it is not. ``guard`` is called before anything is written, and
-        waits for a lost database. Raises StudyError when there is no such study, or one of another version.
+        ``begun`` insists that it is there, or that it has no trials. ``guard`` is called before anything is written,
+        and waits for a lost database. Raises StudyError when there is no such study, or one of another version.
         """
         self._guard = guard
         kept: str | RDBStorage | None = storage
         try:
             with quiet_optuna():
                 if storage is not None and begun is not None:
-                    options = {"pool_pre_ping": True}
+                    options = {"pool_pre_ping": True, "connect_args": CLIENT_SETTINGS}
                     kept = RDBStorage(storage, engine_kwargs=options, skip_table_creation=begun)
                 if begun and kept is not None:
                     self._study = optuna.load_study(study_name=name, storage=kept)
                 else:
                     self._study = optuna.create_study(
-                        storage=kept, study_name=name, direction="maximize", load_if_exists=begun is None
+                        storage=kept, study_name=name, direction="maximize", load_if_exists=True
                     )
             frozen, _ = self._study.get_trials(deepcopy=False), self._study.user_attrs
-        except DuplicatedStudyError:
-            raise StudyError(
-                f"a study named {name!r} is there already; --resume its run, or choose another name"
-            ) from None
         except KeyError:
             raise StudyError(f"there is no study named {name!r}; {START_ANOTHER}") from None
         except (DBAPIError, StorageInternalError, RuntimeError) as error:
             raise StudyError(f"the study cannot be read ({_reason(error)}); {START_ANOTHER}") from error
+        if frozen and begun is False:
+            raise StudyError(f"a study named {name!r} is there already; --resume its run, or choose another name")
         if not frozen and self.noted("version") is None:
             self.note("version", VERSION)
         version = self.noted("version") or 0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 60.0
 """How long a lost database is waited for; a restart takes seconds."""
-SETTINGS: dict[str, Any] = {
+CLIENT_SETTINGS: dict[str, Any] = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -119,7 +119,7 @@ class Postgres:
         except ImportError:
             raise DatabaseError("PostgreSQL needs psycopg: pip install 'mnemotune[postgres]'") from None
         try:
-            connection = psycopg.connect(self._url, autocommit=True, **SETTINGS)
+            connection = psycopg.connect(self._url, autocommit=True, **CLIENT_SETTINGS)
             with ExitStack() as stack:
                 stack.callback(connection.close)
                 connection.execute(SERVER_SETTINGS)
