@@ -22,19 +22,21 @@ def serve_command(
     most_requests: Annotated[
         int, typer.Option("--most-requests", min=1, help="Requests at once, waiting ones included.")
     ] = 256,
-    most_mib: Annotated[int, typer.Option("--most-mib", min=1, help="Largest request, in MiB.")] = 16,
+    most_mib: Annotated[int, typer.Option("--most-mib", min=1, help="Largest request, in MiB, unpacked.")] = 16,
+    most_seconds: Annotated[float, typer.Option("--most-seconds", min=0.1, help="Longest work on a request.")] = 30.0,
 ) -> None:
     """Serve the embedded model as OpenAI's API does: chat completions, embeddings, models, health."""
-    asyncio.run(_serve(host, port, workers or os.cpu_count() or 1, most_requests, most_mib * MEBIBYTE))
+    processes = workers or os.cpu_count() or 1
+    asyncio.run(_serve(host, port, processes, most_requests, most_mib * MEBIBYTE, most_seconds))
 
 
-async def _serve(host: str, port: int, workers: int, most_requests: int, most_bytes: int) -> None:
+async def _serve(host: str, port: int, workers: int, most_requests: int, most_bytes: int, most_seconds: float) -> None:
     # imported late: other commands have no use for it
     from ...policies.lm.embedded.pool import Pool, PooledEmbedder, PooledModel
     from ...policies.lm.serving import Served, listening
 
     async with AsyncExitStack() as stack:
-        pool = Pool(workers=workers)
+        pool = Pool(workers=workers, most_seconds=most_seconds)
         stack.push_async_callback(pool.aclose)
         served = Served(PooledModel(pool), PooledEmbedder(pool), most_requests, most_bytes)
         try:

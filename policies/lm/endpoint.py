@@ -37,6 +37,8 @@ MOST_OUTAGES_OF_A_CALL = 5
 """A call that fails before each of so many outages may be what brings them about."""
 FAILURES_OF_AN_OUTAGE = 3
 """A call's failed attempts after which it is asked whether the endpoint answers at all."""
+MOST_REPLY_BYTES = 32 * 2**20
+"""Of a reply when it is unpacked; a larger one is given up, and asked for again as one that is cut."""
 IDLE_SECONDS = 2.0
 TALK = ("user", "reply", "write", "propose")
 """Roles whose calls wait for one another, so that they come first; questions fill the places in between."""
@@ -285,7 +287,7 @@ class Endpoint:
         if self._session is None:
             self._session = self._connect()
         async with self._session.post(without_login(self.url) + path, data=body, headers={ROLE_HEADER: role}) as reply:
-            return reply.status, reply.headers, (await reply.read()).decode(errors="replace")
+            return reply.status, reply.headers, (await _read_at_most(reply, MOST_REPLY_BYTES)).decode(errors="replace")
 
     def _connect(self) -> aiohttp.ClientSession:
         import aiohttp
@@ -327,6 +329,18 @@ def error_kind(status: int | None, message: str) -> type[LanguageModelError]:
     if status in (400, 422) and re.search(OTHER_FORM, message) and not re.search(TOO_LONG, message):
         return FormRefused
     return EndpointDown if status in DOWN else Refused if status in REFUSED else LanguageModelError
+
+
+async def _read_at_most(reply: aiohttp.ClientResponse, most: int) -> bytes:
+    """Return a reply, unpacked. Raises ClientPayloadError as soon as it is larger."""
+    import aiohttp
+
+    content = bytearray()
+    async for piece in reply.content.iter_chunked(2**16):
+        content += piece
+        if len(content) > most:
+            raise aiohttp.ClientPayloadError(f"the reply is larger than {most:,} bytes")
+    return bytes(content)
 
 
 def _parsed(text: str, status: int) -> tuple[object, Mapping[str, object] | None]:

@@ -13,6 +13,8 @@ from ..text import stems
 
 MOST_VALUES = 10_000
 """Values that a schema may ask for, so that a small one cannot ask for a reply without end."""
+MOST_CHOICES = 100_000
+"""Choices that it may offer, each as often as the value is asked for."""
 
 _READ = {"$ref", "anyOf", "const", "enum", "type", "properties", "required", "items"} | {
     "minItems", "maxItems", "minimum", "maximum",
@@ -51,7 +53,7 @@ class _Form:
         self.words = frozenset(stems(heard))
         number = _NUMBER.search(heard)
         self.heard_number = float(number[0]) if number else 0.0
-        self.left = MOST_VALUES
+        self.left, self.compared = MOST_VALUES, MOST_CHOICES
         self.open: list[str] = []
         """References on the way from the root to here."""
 
@@ -111,6 +113,9 @@ class _Form:
         return values[0]
 
     def nearest(self, said: object, options: Sequence[object]) -> object:
+        self.compared -= len(options)
+        if self.compared < 0:
+            raise SchemaError(f"it offers more than {MOST_CHOICES:,} choices in all")
         same = [option for option in options if option == said]
         return same[0] if same else max(options, key=lambda option: len(self.words & {*stems(as_text(option))}))
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import chain
 from uuid import uuid4
 
 import numpy as np
 from aiohttp import web
 
-from .base import Embedder, LanguageModel, LanguageModelError, Request, Usage, estimated_tokens, to_json
+from .base import Embedder, LanguageModel, LanguageModelError, Refused, Request, Usage, estimated_tokens, to_json
 from .wire import ApiError, Chat, Embeddings, Json, Reply, read_request
 
 GRACE_SECONDS = 5.0
@@ -33,7 +35,10 @@ class Served:
     most_requests: int = 256
     """Requests that are here at once, waiting ones included; more are refused with status 429."""
     most_bytes: int = 16 * 2**20
-    """Largest request; a larger one is refused with status 413."""
+    """Largest request when it is unpacked; a larger one is refused with status 413."""
+    patience_seconds: float = 30.0
+    """For a request to arrive, and for a part of a stream to be taken. A client that connects and says nothing for so
+    long is hung up on; a request whose body takes longer is refused with status 408."""
     clock: Callable[[], float] = time.time
     """In seconds since 1970; the API wants to know when a reply was made."""
 
@@ -42,6 +47,7 @@ def application(served: Served) -> web.Application:
     """Return an application that serves a model and an embedder under ``/v1``, with ``/health`` beside it."""
     api = _Api(served)
     app = web.Application(client_max_size=served.most_bytes, middlewares=[api.guard])
+    app[API] = api
     app.add_routes(
         [
             web.post("/v1/chat/completions", api.chat),
@@ -60,18 +66,22 @@ async def listening(served: Served, *, host: str, port: int) -> AsyncIterator[st
 
     Gives the URL for clients; where ``port`` is 0, a free port is chosen. Raises OSError when it cannot listen.
     """
+    app = application(served)
     runner = web.AppRunner(
-        application(served),
+        app,
         access_log=None,
+        keepalive_timeout=served.patience_seconds,
         handler_cancellation=True,  # a client that hangs up wants no reply any more
         shutdown_timeout=GRACE_SECONDS,
     )
     await runner.setup()
+    silence = asyncio.create_task(app[API].end_silent(runner.server))
     try:
         await web.TCPSite(runner, host, port).start()
         name, bound = runner.addresses[0][:2]
         yield f"http://{f'[{name}]' if ':' in name else name}:{bound}/v1"
     finally:
+        silence.cancel()
         await runner.cleanup()
 
 
@@ -80,10 +90,26 @@ class _Api:
         self.served = served
         self.here = 0
         """Requests for work, from before they are read to after they are answered."""
+        self.heard: set[object] = set()
+        """Connections on which a request has begun."""
+
+    async def end_silent(self, server: web.Server | None) -> None:
+        """Hang up on those who have connected and do not ask; aiohttp itself waits for them without end."""
+        clock, patience = asyncio.get_running_loop().time, self.served.patience_seconds
+        since: dict[web.RequestHandler, float] = {}
+        while server is not None:
+            self.heard &= set(server.connections)
+            silent = [connection for connection in server.connections if connection not in self.heard]
+            since = {connection: since.get(connection, clock()) for connection in silent}
+            for connection, begin in since.items():
+                if clock() - begin >= patience:
+                    connection.force_close()
+            await asyncio.sleep(min(1.0, patience / 2))
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Let no more in than there is room for, and say every failure in OpenAI's form."""
+        self.heard.add(request.protocol)
         try:
             return await (self.admit(request, handler) if request.method == "POST" else handler(request))
         except ApiError as error:
@@ -92,6 +118,8 @@ class _Api:
             return _refusal(self._explain(request, error), allow=error.headers.get("Allow"))
         except web.RequestPayloadError:
             return _refusal(ApiError(400, "the request: its body cannot be unpacked; see Content-Encoding"))
+        except Refused as error:
+            return _refusal(ApiError(413, str(error)))
         except LanguageModelError as error:
             return _refusal(ApiError(500, str(error)))
         except Exception:  # noqa: BLE001 - the log has it
@@ -108,22 +136,45 @@ class _Api:
         finally:
             self.here -= 1
 
+    async def read(self, request: web.Request) -> bytes:
+        patience = self.served.patience_seconds
+        try:
+            async with asyncio.timeout(patience):
+                return await request.read()
+        except TimeoutError:
+            raise ApiError(408, f"the request has not arrived within {patience:g} s") from None
+
     async def chat(self, request: web.Request) -> web.StreamResponse:
-        body = read_request(Chat, await request.read())
+        body = read_request(Chat, await self.read(request))
         model = self.served.model
         _check_name(body.model, model.name)
         completion = await model.complete(Request(body.conversation, role="reply", form=body.form))
-        text, finish = body.shaped(completion.text)
+        text, finish = await asyncio.to_thread(body.shaped, completion.text)
         n = body.n or 1
         usage = Usage(completion.usage.input_tokens, estimated_tokens(text) * n)
         reply = Reply(f"chatcmpl-{uuid4().hex}", int(self.served.clock()), model.name, text, finish, n, usage)
         if not body.stream:
             return web.json_response(reply.whole())
         with_usage = body.stream_options is not None and body.stream_options.include_usage
-        return await _stream(request, reply, with_usage=with_usage)
+        return await self.stream(request, reply, with_usage=with_usage)
+
+    async def stream(self, request: web.Request, reply: Reply, *, with_usage: bool) -> web.StreamResponse:
+        """Send server-sent events, to a client that takes them."""
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+        events = (b"data: " + to_json(piece) + b"\n\n" for piece in reply.pieces(with_usage=with_usage))
+        try:
+            await response.prepare(request)
+            for event in chain(events, [b"data: [DONE]\n\n"]):
+                async with asyncio.timeout(self.served.patience_seconds):
+                    await response.write(event)
+        except ConnectionError:
+            _log.debug("a client hung up in its stream")
+        except TimeoutError:
+            request.protocol.force_close()
+        return response
 
     async def embeddings(self, request: web.Request) -> web.Response:
-        body = read_request(Embeddings, await request.read())
+        body = read_request(Embeddings, await self.read(request))
         name = self.served.embedder.name
         _check_name(body.model, name)
         rows = np.asarray((await self.served.embedder.embed(body.input)).vectors, dtype="<f4")
@@ -165,6 +216,9 @@ class _Api:
         return ApiError(error.status, what)
 
 
+API: web.AppKey[_Api] = web.AppKey("api", _Api)
+
+
 def _check_name(name: str, *known: str) -> None:
     if name not in known:
         there_is = " and ".join(map(repr, known))
@@ -178,16 +232,3 @@ def _model(name: str) -> Json:
 def _refusal(error: ApiError, *, allow: str | None = None) -> web.Response:
     headers = {"Allow": allow} if allow else {"Retry-After": "1"} if error.status == 429 else {}
     return web.json_response(error.body, status=error.status, headers=headers)
-
-
-async def _stream(request: web.Request, reply: Reply, *, with_usage: bool) -> web.StreamResponse:
-    """Send server-sent events."""
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
-    await response.prepare(request)
-    try:
-        for piece in reply.pieces(with_usage=with_usage):
-            await response.write(b"data: " + to_json(piece) + b"\n\n")
-        await response.write(b"data: [DONE]\n\n")
-    except ConnectionError:
-        _log.debug("a client hung up in its stream")
-    return response

@@ -16,6 +16,8 @@ from .schemas import SchemaError, fit
 
 MOST_CHOICES = 16
 """Replies to one request; as the model has no dice, they are all the same."""
+MOST_MESSAGES = 4096
+"""Messages of one request."""
 MOST_TEXTS = 2048
 """Texts of one request for embeddings, as OpenAI has it."""
 PIECE_CHARACTERS = 24
@@ -116,7 +118,7 @@ class Chat(_Body):
     """A request for a chat completion."""
 
     model: str
-    messages: Annotated[list[_Message], Field(fail_fast=True, min_length=1)]
+    messages: Annotated[list[_Message], Field(fail_fast=True, min_length=1, max_length=MOST_MESSAGES)]
     response_format: _Format | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import multiprocessing
 import os
 import signal
@@ -13,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import TypeVar
 
-from ..base import Bill, Completion, Embedder, Embedding, LanguageModel, LanguageModelError, Request
+from ..base import Bill, Completion, Embedder, Embedding, LanguageModel, LanguageModelError, Refused, Request
 from ..lexical import LexicalEmbedder
 from . import EmbeddedModel
 
@@ -24,20 +25,25 @@ R = TypeVar("R")
 class Pool:
     """Processes that take calls one by one, so that calls side by side use as many cores."""
 
-    def __init__(self, *, workers: int) -> None:
-        """Start at most ``workers`` processes, the first when there is something to do."""
+    def __init__(self, *, workers: int, most_seconds: float = math.inf) -> None:
+        """Start at most ``workers`` processes, the first when there is something to do.
+
+        A call may work ``most_seconds``, where the system has timers (Windows has none); its wait does not count.
+        """
         self._workers = workers
+        self._most_seconds = most_seconds
         self._executor = self._start()
 
     async def run(self, work: Callable[[T], R], what: T) -> R:
         """Return what ``work`` makes of ``what``; a call that is cancelled before its turn is never made.
 
-        Raises LanguageModelError when a process was killed; the next call finds new ones.
+        Raises Refused when it takes too long, and LanguageModelError when a process was killed; the next call finds
+        new ones.
         """
         executor = self._executor
         try:
             with _interrupts_held():
-                future = executor.submit(work, what)
+                future = executor.submit(_within, self._most_seconds, work, what)
             return await asyncio.wrap_future(future)
         except BrokenProcessPool as error:
             if executor is self._executor:
@@ -79,6 +85,21 @@ class PooledEmbedder(Embedder):
     async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         """Return one row per text. Raises LanguageModelError when the process was killed."""
         return await self._pool.run(_embed, tuple(texts))
+
+
+def _within(seconds: float, work: Callable[[T], R], what: T) -> R:
+    if not math.isfinite(seconds) or not hasattr(signal, "setitimer"):
+        return work(what)
+
+    def stop(*_: object) -> None:
+        raise Refused(f"the request takes more than {seconds:g} s of work: send less")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again, where something catches it
+    try:
+        return work(what)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 def _complete(request: Request) -> Completion:
