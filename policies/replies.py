@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
+
+from pydantic_core import from_json
 
 LONGEST_REPLY = 100_000
 """Characters from which on a reply is refused unread."""
@@ -17,10 +20,11 @@ class ReplyError(ValueError):
     """A reply is not what the prompt asked for; the message says why."""
 
 
-def read_json_object(text: str) -> dict[str, Any]:
+def read_json_object(text: str, *, partial: bool = False) -> dict[str, Any]:
     """Return the JSON object in a reply: fenced, bare, or the last one in the text.
 
-    Raises ReplyError when there is none, or the reply is too long to be one.
+    With ``partial``, an object that breaks off is read as far as it is whole. Raises ReplyError when there is none, or
+    the reply is too long to be one.
     """
     if len(text) > LONGEST_REPLY:
         raise ReplyError(f"the reply has {len(text):,} characters")
@@ -32,10 +36,25 @@ def read_json_object(text: str) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
         raise ReplyError(f"the reply is a JSON {type(value).__name__}, not an object")
+    begun = _begun(text) if partial else None
+    if begun:
+        return begun
     objects = [value for _, value in json_values(text, r"(?=\{)") if isinstance(value, dict)]
     if not objects:
         raise ReplyError("the reply holds no JSON object")
     return objects[-1]
+
+
+def _begun(text: str) -> dict[str, Any] | None:
+    """Return what is whole in the object that begins with the first brace; None where it does not break off."""
+    _, brace, rest = text.partition("{")
+    with suppress(ValueError, RecursionError):
+        json.JSONDecoder().raw_decode(brace + rest)
+        return None
+    with suppress(ValueError):
+        value = from_json(brace + rest.rstrip("0123456789.eE+-"), allow_partial=True)  # a number may have more digits
+        return value if isinstance(value, dict) else None
+    return None
 
 
 def json_values(text: str, opening: str) -> Iterator[tuple[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from ...policies.lm import LanguageModel
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates, render
 from ...policies.replies import ReplyError, read_json_object
+from .choices import LONGEST_ANSWER, choice_of
 from .compat import NONE, Compat, WithoutSchemas, parse_strictly
 
 
@@ -110,10 +110,12 @@ def user_prompt(template: str, scenario: Scenario, period: int, opening: str, ex
 
 def read_answer(reply: str, question: Question, *, compat: Compat = NONE) -> int | None:
     """Return the 0-based choice that a reply names; None when it names none."""
-    number = (_read_object(reply, compat) or {}).get("answer")
-    count = len(question.answer_choices)
-    if isinstance(number, str) and "strict_replies" not in compat and re.fullmatch(r"\s*[0-9]{1,9}\s*", number):
-        number = int(number)
+    said, count = _read_object(reply, compat), len(question.answer_choices)
+    number = None if said is None else said.get("answer")
+    if "strict_replies" not in compat:
+        choices = [choice.answer for choice in question.answer_choices]
+        whole = reply if len(reply) <= LONGEST_ANSWER else ""
+        number = choice_of(whole if said is None else said.get("answer", said), choices)
     if isinstance(number, bool) or not isinstance(number, int):
         return None
     if "counted_from_the_end" in compat and -count < number <= 0:
@@ -124,7 +126,17 @@ def read_answer(reply: str, question: Question, *, compat: Compat = NONE) -> int
 def read_probe(reply: str, *, compat: Compat = NONE) -> dict[str, str] | None:
     """Return the values that a reply names; None when it cannot be read."""
     values = _read_object(reply, compat)
-    return None if values is None else {key: value for key, value in values.items() if isinstance(value, str)}
+    if values is None or "strict_replies" in compat:
+        return None if values is None else {key: value for key, value in values.items() if isinstance(value, str)}
+    inner = [value for value in values.values() if isinstance(value, dict)]
+    fields = {**inner[0], **values} if len(inner) == len(values) == 1 else values
+    return {key: text for key, value in fields.items() if (text := _only_text(value)) is not None}
+
+
+def _only_text(value: object) -> str | None:
+    """Return a text, alone or as all that a list or an object holds."""
+    held = [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    return held[0] if len(held) == 1 and isinstance(held[0], str) else None
 
 
 def gold_choice(question: Question, state: Mapping[str, str], *, compat: Compat = NONE) -> int | None:
@@ -135,10 +147,10 @@ def gold_choice(question: Question, state: Mapping[str, str], *, compat: Compat 
     return gold
 
 
-def read_object(reply: str, compat: Compat) -> dict[str, Any]:
-    """Return the JSON object in a reply. Raises ReplyError when there is none."""
+def read_object(reply: str, compat: Compat, *, partial: bool = False) -> dict[str, Any]:
+    """Return the JSON object in a reply, as ``read_json_object`` has it. Raises ReplyError when there is none."""
     if "strict_replies" not in compat:
-        return read_json_object(reply)
+        return read_json_object(reply, partial=partial)
     value = parse_strictly(reply)
     if isinstance(value, dict):
         return value
@@ -147,7 +159,7 @@ def read_object(reply: str, compat: Compat) -> dict[str, Any]:
 
 def _read_object(reply: str, compat: Compat) -> dict[str, Any] | None:
     try:
-        return read_object(reply, compat)
+        return read_object(reply, compat, partial=True)
     except ReplyError:
         return None
 

@@ -23,7 +23,7 @@ from ...policies.lm.providers import model_named
 from ..config import ConfigError
 from ..models import embedder_remark, open_models, pinned, track_of
 from ..search.cores import evaluate_all, evaluate_on, processes_for
-from ..views.table import heading, over_window, say, score_table, unscored_note, with_interval
+from ..views.table import heading, over_window, reply_notes, say, score_table, unscored_note, with_interval
 from . import options
 from .common import load_tasks, policies_named, print_json, run_with, settings_of
 
@@ -104,6 +104,7 @@ def _remarks(rows: Mapping[str, Summary], policy: str, *, model: str, track: Tra
     if model_named(model).remote:
         cost = "not known (set endpoint.prices)" if total.cost_usd is None else f"${total.cost_usd:.2f}"
         yield f"{total.calls:,} calls with the bounds', {total.cached:,} of them from the cache; cost: {cost}"
+    yield from reply_notes(merged([row.spend for row in rows.values()]))
     if longest.seconds:
         yield (
             f"wall time {summary.wall_s:.1f} s, {summary.wall_s / longest.seconds:.2f} x the critical path: "

@@ -19,7 +19,7 @@ from ...policies.lm.providers import model_named
 from ...policies.lm.secrets import redacted
 from ..config import ConfigError, default_uri, load_config
 from ..search.sealed import SEED
-from ..views.table import bound_notes, say, score_table, unscored_note, with_interval
+from ..views.table import bound_notes, reply_notes, say, score_table, unscored_note, with_interval
 from . import options
 from .common import explained, print_json
 
@@ -124,6 +124,7 @@ def show(outcome: Outcome) -> None:
     if outcome.study.trials and outcome.study.best.number == 0:
         say(console, "No candidate was accepted: the best policy is the seed policy.", style="yellow")
     say(console, *unscored_note(outcome.test.rows, stage_noun=outcome.track.stage_noun), style="yellow")
+    say(console, *reply_notes(outcome.replies), style="yellow")
     say(console, *bound_notes(outcome.at_bounds, context_tokens=outcome.config.context_tokens), style="yellow")
     if outcome.test.problem:
         say(console, f"{outcome.test.problem}; {_how_to_go_on(outcome.folder)}", style="yellow")

@@ -96,6 +96,12 @@ class Outcome:
         return Ledger.from_json(self.study.noted(TEST_SPEND) or {})
 
     @property
+    def replies(self) -> Ledger:
+        """What the calls of all trials and of the sealed test took, cached ones included, with the forms of replies."""
+        rows = [row.spend for row in self.test.rows.values()]
+        return merged([*(trial.ledger for trial in self.study.trials), *rows])
+
+    @property
     def ended(self) -> str | None:
         """Why the search ended; None when it has not."""
         noted: str | None = self.study.noted(ENDED)
@@ -136,7 +142,7 @@ class Outcome:
 
     def as_json(self) -> dict[str, Any]:
         """Return the run's result as plain JSON values."""
-        ledger, test = merged([self.search_spend, self.test_spend]), self.test
+        ledger, test, replies = merged([self.search_spend, self.test_spend]), self.test, self.replies.by_role
         rows = {name: row.as_json() for name, row in test.rows.items()}
         return {
             "run": str(self.folder),
@@ -160,6 +166,8 @@ class Outcome:
             "screening": None if (screening := screened(self.study.trials)) is None else screening.as_json(),
             "ended": self.ended,
             "problem": test.problem or None,
+            "cut_replies": {role: spend.cut for role, spend in replies.items() if spend.cut},
+            "response_formats": {role: s.response_formats for role, s in replies.items() if s.response_formats},
             "calls": {role: spend.calls for role, spend in ledger.by_role.items()},
             "budget": {"limits": self.config.search.budget.model_dump(), "spent": asdict(self.consumed)},
         }

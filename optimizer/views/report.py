@@ -27,7 +27,7 @@ from ..search.outcome import Outcome
 from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
 from ..study import Trial
-from .table import Rows, bound_notes, cost_cells, count, number, over_window, unscored_note, with_interval
+from .table import Rows, bound_notes, cost_cells, count, number, over_window, reply_notes, unscored_note, with_interval
 from .tracking import policy_params
 
 ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
@@ -121,6 +121,7 @@ def render_report(outcome: Outcome) -> str:
         prompts=[] if policy is None else _compare_prompts(config.seed_policy, policy, config.templates),
         best_policy="" if policy is None else dump_policy(policy),
         ledger=merged([outcome.search_spend, outcome.test_spend]),
+        replies=reply_notes(outcome.replies),
         settings=dump_config(config),
     )
 

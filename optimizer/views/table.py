@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from ...env.scoring import LEAST_HEADROOM
 from ...env.statistics import Estimate, paired_difference
 from ...env.summary import UNSCORED
 from ...policies.files import WINDOW
+from ...policies.lm import Ledger
+from ...policies.lm.structured import FORMATS
 from ...policies.space import limits_under
 from ..search.sealed import EVOLVED
 
@@ -125,6 +128,18 @@ def bound_notes(at_bounds: Mapping[str, int], *, context_tokens: int | None = No
         f"{', or raise context_tokens,' if by_budget.get(key) == value else ','} and search again."
         for key, value in at_bounds.items()
     ]
+
+
+def reply_notes(replies: Ledger) -> list[str]:
+    """Say how replies that are read were asked for, and how many replies were cut."""
+    roles = defaultdict[str, list[str]](list)
+    for role, spend in replies.by_role.items():
+        for kind in spend.response_formats:
+            roles[kind].append(role)
+    kinds = "; ".join(f"{kind} ({', '.join(roles[kind])})" for kind in FORMATS if kind in roles)
+    cut = ", ".join(f"{role} {spend.cut:,}" for role, spend in replies.by_role.items() if spend.cut)
+    notes = [f"replies that are read were asked for by {kinds}"] if kinds else []
+    return notes + ([f"replies were cut at their limit: {cut}; raise endpoint.max_tokens"] if cut else [])
 
 
 def cost_cells(cost: TurnCost | None) -> list[str]:

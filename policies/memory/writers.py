@@ -47,9 +47,10 @@ class _Writing:
     raw: list[str] = field(default_factory=list)
 
     async def ask(self, prompt: str, form: ReplyForm) -> dict[str, object]:
+        """Return the reply; of notes and facts that break off what is whole, for the rest may still be told."""
         completion = await self.model.complete(Request((Message("user", prompt),), role="write", form=form))
         self.raw.append(completion.text)
-        return read_json_object(completion.text)
+        return read_json_object(completion.text, partial=form in (PROFILE, FACTS))
 
     def prompt(self, memories: Mapping[str, str]) -> str:
         prompts = self.policy.prompts
@@ -71,10 +72,8 @@ async def _profile(writing: _Writing) -> MemoryState:
 
 async def _facts(writing: _Writing) -> MemoryState:
     known = {str(entry.id): entry.text for entry in writing.state.entries}
-    given = (await writing.ask(writing.prompt(known), FACTS)).get("facts")
-    if not isinstance(given, list):
-        raise ReplyError('the reply has no list "facts"')
-    facts = [as_text(fact) for fact in given if fact]
+    given = await writing.ask(writing.prompt(known), FACTS)
+    facts = [as_text(fact) for fact in _listed(given, "facts") if fact]
     return await _merge(writing, facts) if facts else writing.state
 
 
@@ -122,9 +121,7 @@ def _union(state: MemoryState, new: dict[str, str]) -> MemoryState:
 
 def _apply_merge(state: MemoryState, reply: dict[str, object], known: set[int]) -> MemoryState:
     """Add, update and delete facts as the reply says. Raises ReplyError, changing nothing, when it makes no sense."""
-    steps = reply.get("memory")
-    if not isinstance(steps, list):
-        raise ReplyError('the reply has no list "memory"')
+    steps = _listed(reply, "memory")
     entries = {entry.id: entry for entry in state.entries}
     next_id = state.next_id
     for step in steps:
@@ -144,6 +141,19 @@ def _apply_merge(state: MemoryState, reply: dict[str, object], known: set[int]) 
         else:
             raise ReplyError(f'an item of "memory" has event {event!r} without what it needs')
     return replace(state, entries=tuple(entries.values()), next_id=next_id)
+
+
+def _listed(reply: dict[str, object], name: str) -> list[object]:
+    """Return the list under a name, or under another where there is nothing else; a text or an object is a single item.
+
+    Raises ReplyError when there is none.
+    """
+    value = reply.get(name, *reply.values()) if len(reply) == 1 else reply.get(name)
+    if isinstance(value, str | dict) and name in reply:
+        return [value]
+    if not isinstance(value, list):
+        raise ReplyError(f'the reply has no list "{name}"')
+    return value
 
 
 def _known_id(given: object, known: set[int]) -> int:

@@ -17,11 +17,13 @@ from mnemotune.optimizer.views.table import (
     number,
     over_window,
     people,
+    reply_notes,
     score_table,
     signed,
     unscored_note,
     with_interval,
 )
+from mnemotune.policies.lm import Ledger, Usage
 
 ROW = Summary(
     policy="awi",
@@ -158,3 +160,17 @@ def test_groups_are_counted_in_english(groups: int, text: str) -> None:
 def test_where_nobody_replied_a_turn_has_no_cost() -> None:
     told = columns_of({"mine": replace(ROW, per_turn=None)})
     assert (told["calls\n/turn"], told["tok.\n/turn"]) == (["-"], ["-"])
+
+
+def test_notes_say_how_replies_were_asked_for_and_how_many_were_cut() -> None:
+    replies = Ledger()
+    assert reply_notes(replies) == []
+    replies.add("reply", Usage(1, 1))
+    assert reply_notes(replies) == []
+    for role, kind in (("answer", "json_schema"), ("write", "json_object"), ("probe", "json_schema")):
+        replies.add(role, Usage(1, 1, response_format=kind), calls=2)  # type: ignore[arg-type]
+    replies.add("reply", Usage(1, 1, cut=True), calls=1_200)
+    assert reply_notes(replies) == [
+        "replies that are read were asked for by json_schema (answer, probe); json_object (write)",
+        "replies were cut at their limit: reply 1,200; raise endpoint.max_tokens",
+    ]

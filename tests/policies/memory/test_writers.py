@@ -264,7 +264,8 @@ async def test_ids_are_never_used_twice(make_model: MakeModel, make_policy: Make
     ("reply", "said"),
     [
         (NOTHING, 'the reply has no list "memory"'),
-        ('{"memory": {"event": "ADD", "text": "x"}}', 'the reply has no list "memory"'),
+        ('{"memory": null}', 'the reply has no list "memory"'),
+        ('{"memory": "ADD"}', 'an item of "memory" is not an object'),
         (steps("ADD"), 'an item of "memory" is not an object'),
         (steps({"event": "ADD"}), "an item of \"memory\" has event 'ADD' without what it needs"),
         (steps({"text": "x"}), "an item of \"memory\" has event '' without what it needs"),
@@ -297,11 +298,43 @@ async def test_a_merge_that_makes_no_sense_changes_nothing_not_even_by_half(
 
 
 async def test_facts_that_are_no_list_are_an_error(make_model: MakeModel, make_policy: MakePolicy, pair: Pair) -> None:
-    for reply in (NOTHING, '{"facts": "Has a cat."}', '{"facts": {"a": "b"}}', '{"facts": null}'):
+    for reply in (NOTHING, '{"facts": 1}', '{"facts": null}', '{"user": "Has a cat."}', '{"a": ["b"], "c": ["d"]}'):
         memory = open_memory(make_policy("facts", buffer_size=0), make_model(reply), LexicalEmbedder())
         (event,) = await memory.observe(pair("Hello."))
         assert event.error == 'the reply has no list "facts"'
         assert event.after == ()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"facts": "Has a cat."}',
+        '{"notes": ["Has a cat."]}',
+        '```json\n{"facts": ["Has a cat."]}\n```\nThese are the facts.',
+        '{"facts": ["Has a cat.", "Has a d',
+        'Sure! {"facts": ["Has a cat.", ',
+    ],
+)
+async def test_facts_in_another_form_or_before_a_reply_breaks_off_are_read(
+    make_model: MakeModel, make_policy: MakePolicy, pair: Pair, reply: str
+) -> None:
+    memory = open_memory(make_policy("facts", buffer_size=0), make_model(reply), LexicalEmbedder())
+    (event,) = await memory.observe(pair("Hello."))
+    assert (event.error, event.after) == (None, ("Has a cat.",))
+
+
+async def test_a_profile_that_breaks_off_is_read_and_a_merge_is_not(
+    make_model: MakeModel, make_policy: MakePolicy, rounds: Rounds
+) -> None:
+    model = make_model('{"pet": "cat", "home": {"rooms": 2}, "job": "ba')
+    memory = open_memory(make_policy("profile", buffer_size=0), model, LexicalEmbedder())
+    (event,) = await observe_all(memory, rounds(1))
+    assert event.after == ("pet: cat", 'home: {"rooms": 2}')
+    broken = '{"memory": [{"event": "ADD", "text": "Has a dog."}, {"event": "DEL'
+    model = make_model(facts("Has a cat."), facts("Has a dog."), broken)
+    memory = open_memory(make_policy("facts", buffer_size=0), model, LexicalEmbedder())
+    _, event = await observe_all(memory, rounds(2))
+    assert (event.error, event.after) == ('the reply has no list "memory"', ("Has a cat.",))
 
 
 # Replies of any kind
