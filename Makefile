@@ -1,11 +1,11 @@
-# The two commands of the README. VENV names the virtual environment, PYTHON the interpreter that makes it.
+# The three commands of the README. VENV names the virtual environment, PYTHON the interpreter that makes it.
 PYTHON ?= python3
 VENV ?= .venv
 # dev,memrm also tests what trains reward models, which needs torch
 EXTRAS ?= dev
 BIN = $(VENV)/bin
 
-.PHONY: evolve test
+.PHONY: evolve test audit
 
 evolve: $(VENV)/installed
 	$(BIN)/mnemotune evolve configs/quickstart.yaml
@@ -16,6 +16,9 @@ test: $(VENV)/installed-dev
 	MYPYPATH=.typing $(BIN)/mypy -p mnemotune
 	$(BIN)/lint-imports
 	$(BIN)/pytest
+
+audit: $(VENV)/installed-dev
+	VENV=$(VENV) .ci/audit
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

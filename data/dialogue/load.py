@@ -70,10 +70,7 @@ def _load(source: str) -> list[Scenario]:
     if source.startswith("generated:"):
         return _generate(source)
     if source.startswith("hf:"):
-        whole, file = _download(source)
-        if whole != source:
-            _log.warning("%s is %s today", source, whole)
-        return _read(file, where=source)
+        return _read(_download(source)[1], where=source)
     path = Path(source)
     if path.is_dir():
         return _load_folder(path)
@@ -143,7 +140,7 @@ def _download(source: str) -> tuple[str, Path]:
     name, _, revision = source.removeprefix("hf:").partition("@")
     owner, _, rest = name.partition("/")
     dataset, _, file = rest.partition("/")
-    if not owner or not dataset:
+    if not dataset or {"", ".", ".."} & set(name.split("/")):  # a file of the hub's lies in its dataset
         raise ScenarioError(
             f"{source}: write hf:OWNER/NAME, optionally with @REVISION, for example hf:AGI-Eval/AMemGym"
         )
@@ -165,4 +162,7 @@ def _download(source: str) -> tuple[str, Path]:
     finally:
         hub.setLevel(level)
     commit = path.parts[path.parts.index("snapshots") + 1]  # datasets--OWNER--NAME/snapshots/COMMIT/FILE
-    return source if revision else f"hf:{name}@{commit}", path
+    whole = source if revision else f"hf:{name}@{commit}"
+    if whole != source:
+        _log.warning("%s is %s today", source, whole)
+    return whole, path

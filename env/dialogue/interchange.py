@@ -128,7 +128,7 @@ def read_results(
     without diagnosis there are no shares. Raises InterchangeError or TranscriptError when a file cannot be used.
     """
     track = DialogueTrack(Protocol(compat=frozenset(DEFECTS)))
-    lives = [life for life in scenarios if (run / life.id / OVERALL).is_file()]
+    lives = [life for life in scenarios if (_inside(run, life.id) / OVERALL).is_file()]
     talks = read_transcripts(run) if any(run.glob("*/interactions")) else {}
     episodes = [_read_user(run / life.id, life, policy, talks.get(life.id)) for life in lives]
     choices = _read_bounds(upper_bound, lives, scenarios)

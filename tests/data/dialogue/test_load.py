@@ -17,7 +17,7 @@ import pytest
 
 from mnemotune.data import Scenario, ScenarioError, load_scenarios
 from mnemotune.data.dialogue.generator import SIZES, generate_scenarios
-from mnemotune.data.dialogue.load import MOST_USERS, bundled_sets
+from mnemotune.data.dialogue.load import MOST_USERS, bundled_sets, pinned
 from mnemotune.data.resources import resource
 from mnemotune.optimizer.cli.data import generate_command
 
@@ -358,3 +358,33 @@ def test_two_users_of_one_name_are_refused_wherever_they_come_from(tmp_path: Pat
         (tmp_path / name).write_text(json.dumps(rows), encoding="utf-8")
     with pytest.raises(ScenarioError, match="user-1-000 occur more than once"):
         load_scenarios(tmp_path)
+
+
+PINNER = """
+import logging, sys
+from mnemotune.data.dialogue.load import load_scenarios, pinned
+
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+source = pinned(sys.argv[1])
+print(source)
+print(len(load_scenarios(source)))
+"""
+
+
+def test_a_dataset_without_a_revision_is_told_with_the_one_that_it_has_and_is_had_again_without_a_network(
+    rows: list[dict[str, Any]], hub: Hub, tmp_path: Path
+) -> None:
+    hub.files = {"/datasets/AGI-Eval/AMemGym/resolve/main/v1.base/data.json": json.dumps(rows).encode()}
+    environment = os.environ | {"HF_HOME": str(tmp_path), "HF_HUB_DISABLE_TELEMETRY": "1", "HF_ENDPOINT": hub.url}
+    whole = f"hf:AGI-Eval/AMemGym@{'c' * 40}"
+    for source, more in (("hf:AGI-Eval/AMemGym", {}), (whole, {"HF_HUB_OFFLINE": "1"})):
+        command = [sys.executable, "-c", PINNER, source]
+        done = subprocess.run(command, env=environment | more, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-2:] == [whole, "3"]
+        told = done.stdout.splitlines()[:-2]
+        assert told == ([] if more else [f"hf:AGI-Eval/AMemGym is {whole} today"])
+
+
+@pytest.mark.parametrize("source", ["base", "generated:2@1", "hf:AGI-Eval/AMemGym@v1"])
+def test_what_always_gives_the_same_stays_as_it_is(source: str) -> None:
+    assert pinned(source) == source

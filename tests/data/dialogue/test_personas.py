@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from mnemotune.data.dialogue import personas
 from mnemotune.data.dialogue.personas import PersonaError, made_up_person, profile_of, read_personas
 
 ANN = {
@@ -190,4 +191,35 @@ def test_a_file_without_ids_is_refused_whatever_its_format(kind: str, tmp_path: 
     path = tmp_path / f"people.{kind}"
     WRITERS[kind](path, [{"persona": "x"}])
     with pytest.raises(PersonaError, match="row 1: has no id"):
+        read_personas(path, count=1, seed=0)
+
+
+def test_a_parquet_file_that_unpacks_to_very_much_is_read_in_little_memory(tmp_path: Path) -> None:
+    """4 GB of texts in a file of less than 200 kB: one text of a megabyte, 4,000 times."""
+    path, text = tmp_path / "people.parquet", "Ann fishes. " * 90_000
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), pa.array([text]))
+    parquet.write_table(pa.table({"uuid": [f"user {i}" for i in range(4000)], "persona": texts}), path)
+    assert path.stat().st_size < 200_000
+    before = pa.default_memory_pool().max_memory()
+    first, second = read_personas(path, count=2, seed=0)
+    assert first.text == second.text
+    assert pa.default_memory_pool().max_memory() < before + 100_000_000
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MOST_ROWS", 10), ("MOST_BYTES", 1000)])
+def test_a_parquet_file_that_says_that_it_is_too_large_is_refused(
+    limit: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "people.parquet"
+    _parquet(path, [{"uuid": f"user {i}", "persona": f"Ann fishes {i} times."} for i in range(100)])
+    monkeypatch.setattr(personas, limit, most)
+    with pytest.raises(PersonaError, match=f"at most {most:,} are read"):
+        read_personas(path, count=2, seed=0)
+
+
+@pytest.mark.parametrize("user", ["a\0b", "a\nb", "x" * 201])
+def test_an_id_that_no_scenario_can_have_is_refused(user: str, tmp_path: Path) -> None:
+    path = tmp_path / "people.json"
+    path.write_text(json.dumps([{"uuid": user, "persona": "Ann"}]), encoding="utf-8")
+    with pytest.raises(PersonaError, match="row 1: the id has control characters, or more than 200"):
         read_personas(path, count=1, seed=0)
