@@ -138,6 +138,8 @@ def show(outcome: Outcome) -> None:
 
 
 def _ui_command(uri: str) -> str:
-    """Return what to type to see the run in MLflow, from here and the way this program was called."""
+    """Return where to see the run in MLflow: a server's address, else what to type from here for this program."""
+    if uri.startswith("http"):
+        return redacted(uri)
     program = "mnemotune" if shutil.which("mnemotune") else sys.argv[0]
     return f"{program} ui" if uri == default_uri(Path("runs")) else f"{program} ui --uri {redacted(uri)}"

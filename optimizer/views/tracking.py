@@ -294,7 +294,8 @@ def _check_database(uri: str) -> None:
 
 
 def _stay_local() -> None:
-    """Keep MLflow from asking the internet for anything; without a network some of that hangs."""
+    """Keep MLflow from asking the internet for anything, which hangs without a network, and from printing addresses."""
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 

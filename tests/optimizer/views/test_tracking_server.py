@@ -16,7 +16,7 @@ from running import go
 
 @pytest.mark.slow
 def test_a_run_is_shown_by_a_server_on_postgresql_that_keeps_its_password_to_itself(
-    postgresql: Server, tmp_path: Path
+    postgresql: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     people = write_people(tmp_path, users=9, periods=2, questions=3)
     with serving(postgresql.new_database(), cwd=tmp_path) as address:
@@ -29,6 +29,7 @@ def test_a_run_is_shown_by_a_server_on_postgresql_that_keeps_its_password_to_its
         search = "search={generations: 1, candidates: 2, broad_start: 0, budget: {calls: 20000}}"
         places = [f"tracking.uri='{address}'", f"storage='{postgresql.new_database()}'"]
         outcome = go(parse_config(settings, where="test", overrides=[search, *places]), tmp_path / "run", views=True)
+        assert capfd.readouterr().out == "", "standard output is for the result"
         client = MlflowClient(tracking_uri=address)
         experiment = client.get_experiment_by_name("mnemotune")
         assert experiment is not None
