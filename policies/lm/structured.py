@@ -12,8 +12,8 @@ from ..forms import ReplyForm, ResponseFormat
 from .base import Completion, FormRefused, Usage
 from .cache import Cache, cache_key
 
-Structured = Literal["auto", "json_schema", "json_object", "text"]
-"""``auto`` is the first of the others that the server takes."""
+Structured = Literal["auto"] | ResponseFormat
+"""``auto`` is the first of the formats that the server takes."""
 FORMATS: tuple[ResponseFormat, ...] = get_args(ResponseFormat)
 
 

@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from typing import Any
@@ -106,11 +107,14 @@ def test_any_text_gives_an_object_or_a_reason(text: str) -> None:
 
 @settings(deadline=None)
 @given(
-    pieces=st.lists(st.sampled_from([*'{}[]":,\\` \n1', "```", "json", '{"a":', "null", "\\u", "\\ud800"]), max_size=40)
+    pieces=st.lists(
+        st.sampled_from([*'{}[]":,\\` \n1', "```", "json", '{"a":', "null", "\\u", "\\ud800"]), max_size=40
+    ),
+    partial=st.booleans(),
 )
-def test_any_scrap_of_json_gives_an_object_or_a_reason(pieces: list[str]) -> None:
+def test_any_scrap_of_json_gives_an_object_or_a_reason(pieces: list[str], partial: bool) -> None:
     try:
-        value: Any = read_json_object("".join(pieces))
+        value: Any = read_json_object("".join(pieces), partial=partial)
     except ReplyError as error:
         value = {"reason": str(error)}
     assert isinstance(value, dict)
@@ -122,17 +126,29 @@ def test_an_object_comes_back_as_it_went_in_however_it_was_wrapped(
     value: dict[str, Any], indent: int | None, ascii_only: bool
 ) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
-    assert read_json_object(text) == value
-    assert read_json_object(f"Here you are:\n{text}\nAnything else?") == value
+    for partial in (False, True):
+        assert read_json_object(text, partial=partial) == value
+        assert read_json_object(f"Here you are:\n{text}\nAnything else?", partial=partial) == value
     if "```" not in text:
         assert read_json_object(f"```json\n{text}\n```") == value
 
 
+@settings(deadline=None)
+@given(value=OBJECTS, cut=st.integers(1, 60))
+def test_of_an_object_that_breaks_off_only_what_is_whole_is_read(value: dict[str, Any], cut: int) -> None:
+    text = json.dumps(value)[:-cut]
+    with contextlib.suppress(ReplyError):
+        read = read_json_object(text, partial=True)
+        assert [*read] == [*value][: len(read)]
+        assert all(read[key] == value[key] for key in [*read][:-1])
+
+
+@pytest.mark.parametrize("partial", [False, True])
 @pytest.mark.parametrize("scrap", ["{", '{"a":', '{"a": [', "```{"])
-def test_the_longest_hostile_reply_is_done_with_soon(scrap: str) -> None:
+def test_the_longest_hostile_reply_is_done_with_soon(scrap: str, partial: bool) -> None:
     start = time.process_time()
     with pytest.raises(ReplyError):
-        read_json_object((scrap * LONGEST_REPLY)[:LONGEST_REPLY])
+        read_json_object((scrap * LONGEST_REPLY)[:LONGEST_REPLY], partial=partial)
     assert time.process_time() - start < 10
 
 

@@ -26,12 +26,13 @@ from mnemotune.policies.lm.openai import OpenAIModel
 SERVER = """
 import sys, xllamacpp
 params = xllamacpp.CommonParams()
-params.model.path, params.n_ctx, params.n_parallel, params.port, params.verbosity = sys.argv[1], 16384, 2, 0, -1
+params.model.path, params.n_ctx, params.n_parallel, params.port, params.verbosity = sys.argv[1], 8192, 1, 0, -1
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1  # threads wait for each other where cores are shared
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)
 sys.stdin.read()
 """
-MOST_TOKENS = {"reply": 80, "user": 60, "answer": 256, "probe": 256, "write": 256}
+MOST_TOKENS = {"reply": 60, "user": 60, "answer": 128, "probe": 160, "write": 200}
 """It rambles until it is cut."""
 CONTEXT_TOKENS = 600
 
@@ -68,7 +69,7 @@ def life() -> Scenario:
 async def test_a_weak_model_talks_to_the_end_and_with_a_schema_its_answers_can_be_read(
     url: str, life: Scenario, preset: str, structured: str
 ) -> None:
-    settings = {"structured": structured, "max_tokens": MOST_TOKENS, "concurrency": 2, "timeout_seconds": 600}
+    settings = {"structured": structured, "max_tokens": MOST_TOKENS, "concurrency": 1, "timeout_seconds": 600}
     model = OpenAIModel("m", base_url=url, **settings)
     cast = Cast(model, model, LexicalEmbedder(), CONTEXT_TOKENS)
     try:
