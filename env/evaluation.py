@@ -12,15 +12,16 @@ from types import MappingProxyType
 from typing import Any
 
 from ..data.task import Task, checks_at, grouped
-from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Metered
+from ..policies.lm import LanguageModelError, Ledger
 from ..policies.lm.base import merged
 from ..policies.lm.chain import NO_CALLS, Chain, chain
 from ..policies.policy import MemoryPolicy
 from .concurrency import both, side_by_side
-from .episode import Bounds, Episode, Mark, RecordError, StageRecord
+from .episode import Bounds, Episode, Mark, StageRecord
+from .runner import EpisodeRunner, Here
 from .scoring import GroupScore, by_stage, score_group, value_of
 from .statistics import Estimate, estimate, nan_mean
-from .track import Cast, Rollout, Track
+from .track import Cast, Track
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +92,23 @@ class Evaluator:
         track: Track,
         cast: Cast,
         *,
+        runner: EpisodeRunner | None = None,
+        joined: Callable[[], None] = lambda: None,
         bounds: Mapping[str, Bounds] = MappingProxyType({}),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Evaluate tasks of this track with this cast; ``bounds`` by task are known, ``clock`` is in seconds."""
+        """Evaluate tasks of this track with this cast, in this process unless a ``runner`` says where.
+
+        ``joined`` is called when all episodes of an evaluation are here, and may end it. ``bounds`` by task are known,
+        ``clock`` is in seconds.
+        """
         self.track = track
         self.cast = cast
+        self.runner = runner or Here(track, cast)
+        self._joined = joined
         self._clock = clock
         self._bounds = dict(bounds)
         self._finding = asyncio.Lock()
-        self._under_way: dict[tuple[str, str], Rollout] = {}
-        """By policy key and task."""
 
     async def evaluate(
         self,
@@ -121,10 +128,9 @@ class Evaluator:
         Raises BudgetExhausted when the budget ends it, and EndpointDown when no call gets through.
         """
         start, before = self._clock(), chain()
-        rollouts = self._rollouts(policy, tasks, replays)
-        episodes, (problems, ledger) = await both(
-            self._run(policy, tasks, rollouts, stages, done), self._find_bounds(tasks)
-        )
+        running = self.runner.run(policy, tasks, replays=replays, stages=stages, done=done)
+        episodes, (problems, ledger) = await both(running, self._find_bounds(tasks))
+        self._joined()
         episodes = [
             replace(episode, failure=f"bounds: {problems[episode.task]}", refused=False)
             if (episode.failure is None or episode.refused) and episode.task in problems
@@ -159,70 +165,17 @@ class Evaluator:
 
     async def leave(self, policy: MemoryPolicy) -> None:
         """End a policy's episodes that are under way."""
-        for place in [place for place in self._under_way if place[0] == policy.key]:
-            await self._under_way.pop(place).aclose()
-
-    def _rollouts(
-        self, policy: MemoryPolicy, tasks: Sequence[Task], replays: Mapping[str, Episode] | None
-    ) -> list[Rollout]:
-        rollouts: list[Rollout] = []
-        for task in tasks:
-            if replays is not None and task.id not in replays:
-                raise RecordError(f"{task.id}: no episode is recorded; there are {len(replays)} others")
-            replay = None if replays is None else replays[task.id]
-            under_way = self._under_way.get((policy.key, task.id))
-            after = rollouts[-1] if rollouts else None
-            rollouts.append(under_way or self.track.begin(task, policy, self.cast, replay=replay, after=after))
-        for task in tasks:  # only now, so that none is lost where another cannot begin
-            self._under_way.pop((policy.key, task.id), None)
-        return rollouts
-
-    async def _run(
-        self,
-        policy: MemoryPolicy,
-        tasks: Sequence[Task],
-        rollouts: Sequence[Rollout],
-        stages: int | None,
-        done: Callable[[Episode], None],
-    ) -> list[Episode]:
-        stopping = {group.id for group in grouped(tasks) if stages is not None and stages < group.stages}
-
-        async def run(task: Task, rollout: Rollout) -> Episode:
-            stops = task.group in stopping
-            try:
-                episode = await rollout.run(stages if stops else None)
-            except BaseException:
-                await rollout.aclose()
-                raise
-            if stops:
-                self._under_way[policy.key, task.id] = rollout
-            else:
-                await rollout.aclose()
-                done(episode)
-            return episode
-
-        running = map(run, tasks, rollouts)
-        return [await episode for episode in running] if self.track.in_turn(policy) else await side_by_side(running)
+        await self.runner.leave(policy)
 
     async def _find_bounds(self, tasks: Sequence[Task]) -> tuple[dict[str, LanguageModelError], Ledger]:
         """Find the bounds that are not known yet; return why some could not be found, and what it took."""
         async with self._finding:
-            model = Metered(self.cast.assistant)
             new = [task for task in tasks if task.id not in self._bounds]
-            cast = replace(self.cast, assistant=model)
-            every = await side_by_side(self._find_bounds_of(task, cast) for task in new)
-            by_task = {task.id: bounds for task, bounds in zip(new, every, strict=True)}
+            every = await side_by_side(self.runner.bounds(task) for task in new)
+            by_task = {task.id: bounds for task, (bounds, _) in zip(new, every, strict=True)}
             self._bounds |= {task: bounds for task, bounds in by_task.items() if isinstance(bounds, Bounds)}
             problems = {task: error for task, error in by_task.items() if isinstance(error, LanguageModelError)}
-            return problems, model.ledger
-
-    async def _find_bounds_of(self, task: Task, cast: Cast) -> Bounds | LanguageModelError:
-        try:
-            return await self.track.bounds(task, cast)
-        except EndpointDown:
-            raise
-        except LanguageModelError as error:
-            return error
+            return problems, merged([ledger for _, ledger in every])
 
 
 def score_groups(

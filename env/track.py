@@ -29,6 +29,12 @@ class Cast:
     reworded: bool = False
     """Whether each check is also asked in other words, as in the sealed test."""
 
+    async def aclose(self) -> None:
+        """Release every model's connections."""
+        for model in {id(model): model for model in (self.assistant, self.user)}.values():
+            await model.aclose()
+        await self.embedder.aclose()
+
     def assistant_under(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> Assistant:
         """Return an assistant that remembers under a policy within the budget; its calls are metered by the caller."""
         return Assistant(model, open_memory(policy, model, embedder), context_tokens=self.context_tokens)

@@ -32,10 +32,9 @@ class Models:
 
     async def aclose(self) -> None:
         """Release every model's connections."""
-        models = self.cast.assistant, self.cast.user, self.proposer
-        for model in {id(model): model for model in models}.values():
-            await model.aclose()
-        await self.cast.embedder.aclose()
+        if self.proposer not in (self.cast.assistant, self.cast.user):
+            await self.proposer.aclose()
+        await self.cast.aclose()
 
     def within(self, budget: Budget) -> MeteredModels:
         """Return the same models under one common budget."""

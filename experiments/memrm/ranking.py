@@ -25,7 +25,7 @@ from ...optimizer.proposers.population import Member, population
 from ...optimizer.search.screen import ForecastModel, ReplayForecaster, load_forecast_model
 from ...optimizer.views.table import markdown_lines
 from ...policies.files import load_policy
-from ...policies.lm.budget import Metered
+from ...policies.lm import Metered
 from ...policies.lm.embedded import EmbeddedModel
 from ..command import run
 from ..embedded_model.arms import cast

@@ -18,8 +18,9 @@ from .base import (
     Usage,
     merged,
 )
-from .budget import Budget, BudgetExhausted, Consumed, Limits, Metered, MeteredEmbedder, on_account
+from .budget import Budget, BudgetExhausted, Consumed, Limits, on_account
 from .charges import Charges, ChargesError
+from .metered import Metered, MeteredEmbedder
 
 __all__ = [
     "CALL_ROLES",

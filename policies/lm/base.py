@@ -148,7 +148,7 @@ class Bill(Protocol):
     async def sending(self) -> None:
         """Be told when the request's turn has come, before it is sent, in each of its forms. Raises BudgetExhausted."""
 
-    def unanswered(self) -> None:
+    async def unanswered(self) -> None:
         """Be told each time that it was sent and not answered, before it is sent again. Raises BudgetExhausted."""
 
 

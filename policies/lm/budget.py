@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from ...data.errors import MnemotuneError
@@ -17,19 +17,14 @@ from .base import (
     Bill,
     CallRole,
     Completion,
-    Embedder,
     Embedding,
-    LanguageModel,
     Ledger,
-    Request,
     Spend,
     Usage,
-    Wrapper,
-    identity,
-    in_batches,
 )
 from .charges import Charges
 
+NOTHING = Usage(0, 0)
 AnswerT = TypeVar("AnswerT", Completion, Embedding)
 _account: ContextVar[Ledger | None] = ContextVar("account", default=None)
 
@@ -93,7 +88,8 @@ class Budget:
         ``phase``. Without ``charges`` every call counts.
         """
         self.limits = limits
-        self.calls = earlier.calls
+        self.charged = earlier.calls
+        """Calls, those that are only reserved left out."""
         self.tokens = earlier.tokens
         self.usd = earlier.usd
         self.phase = phase
@@ -102,11 +98,18 @@ class Budget:
         """What the phase was charged."""
         self._clock = clock
         self._start = clock() - earlier.seconds
+        self._dearest = NOTHING
+        self._held_calls = 0
         self._held_tokens = 0
         self._held_usd = 0.0
         self._under_way: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
         self._ended = asyncio.Event()
         """A call under way has ended; the next end is another event."""
+
+    @property
+    def calls(self) -> int:
+        """Calls that were charged, and those that are reserved."""
+        return self.charged + self._held_calls
 
     @property
     def seconds(self) -> float:
@@ -126,9 +129,7 @@ class Budget:
     def admit(self, worst: Usage) -> None:
         """Reserve a call's worst case. Raises BudgetExhausted, naming the limit, when it does not fit."""
         self._check(worst, calls=1)
-        self.calls += 1
-        self._held_tokens += worst.tokens
-        self._held_usd += worst.cost_usd or 0.0
+        self.hold(1, worst.tokens, worst.cost_usd or 0.0)
 
     async def admit_in_turn(self, worst: Usage) -> None:
         """Reserve a call's worst case as soon as it fits: calls under way mostly give back some of what they hold.
@@ -144,20 +145,64 @@ class Budget:
         self.tokens += usage.tokens
         self.usd = None if self.usd is None or usage.cost_usd is None else self.usd + usage.cost_usd
 
-    def try_again(self, worst: Usage) -> None:
-        """Count an attempt that was not answered as its worst case, for a server may bill it, and reserve another.
-
-        Raises BudgetExhausted when another does not fit; then the call still holds what it held.
-        """
-        self.count(worst)
-        self._check(Usage(0, 0), calls=0)
+    def hold(self, calls: int, tokens: int, usd: float) -> None:
+        """Reserve so much; less than nothing gives it back."""
+        self._held_calls += calls
+        self._held_tokens += tokens
+        self._held_usd += usd
+        if min(calls, tokens, usd) < 0:
+            self._ended.set()
+            self._ended = asyncio.Event()
 
     def end(self, worst: Usage) -> None:
         """Give back what was reserved for a call."""
-        self._held_tokens -= worst.tokens
-        self._held_usd -= worst.cost_usd or 0.0
-        self._ended.set()
-        self._ended = asyncio.Event()
+        self.hold(-1, -worst.tokens, -(worst.cost_usd or 0.0))
+
+    def record(self, entry: Entry) -> None:
+        """Count and write down what became of a request; it holds until then what it needs."""
+        worst, usage = entry.worst, entry.usage
+        if worst.tokens > self._dearest.tokens:
+            self._dearest = worst
+        match entry.what:
+            case "sent":  # before it is sent, so that a process that is killed forgets nothing
+                self.charged += 1
+                self._write(entry, worst, calls=1, is_open=True, save=True)
+            case "unanswered":
+                self.count(worst)
+                self._write(entry, worst, is_open=True, save=True)
+            case "answered":
+                self.count(usage)
+                self._write(entry, usage.less(worst))
+            case "known":
+                self._record_known(entry)
+            case "broken off":  # a server may bill it
+                self.count(worst)
+            case "failed":
+                self._write(entry, Usage(0, 0).less(worst))
+
+    def _record_known(self, entry: Entry) -> None:
+        """Count an answer that nothing was sent for, unless it is counted already."""
+        was_open = self.is_open(entry.key)
+        if was_open is None:
+            self.charged += 1
+            self.count(entry.usage)
+            self._write(entry, entry.usage, calls=1)
+        elif was_open:  # an earlier process sent it, and it was answered
+            beyond = entry.usage.less(entry.worst)
+            self.count(beyond)
+            self._write(entry, beyond)
+
+    def is_open(self, key: bytes | None) -> bool | None:
+        """Tell what ``Charges.is_open`` tells; None without charges."""
+        return None if self.charges is None or key is None else self.charges.is_open(key)
+
+    async def written(self) -> None:
+        """Wait until what was recorded is written down."""
+
+    def _write(self, entry: Entry, usage: Usage, *, calls: int = 0, is_open: bool = False, save: bool = False) -> None:
+        self.ledger.add(entry.role, usage, calls=calls)
+        if self.charges is not None and entry.key is not None:
+            self.charges.add(entry.key, entry.role, usage, phase=self.phase, calls=calls, is_open=is_open, save=save)
 
     async def spend(
         self, role: CallRole, worst: Usage, call: Callable[[Bill], Awaitable[AnswerT]], *, key: bytes
@@ -178,7 +223,7 @@ class Budget:
             async with limit:
                 answer = await call(charge)
             usage = answer.usage or charge.worst
-            charge.settle(usage)
+            charge.settle(usage.full)
             account = _account.get()
             if account is not None:
                 account.add(charge.role, usage)
@@ -193,6 +238,34 @@ class Budget:
         finally:
             charge.end()
 
+    async def check_next(self, worst: Usage) -> None:
+        """Raise BudgetExhausted when another attempt of a call does not fit, for which ``worst`` is reserved."""
+        self._check(NOTHING, calls=0)
+
+    def join(self) -> None:
+        """Raise BudgetExhausted when a call like the dearest so far would not fit.
+
+        Whether the last calls of several that overlap fit depends on their order; whether this does not.
+        """
+        self._check(self._dearest, calls=0)
+
+    def share(self, shares: int, workers: int) -> tuple[int, int, float]:
+        """Return calls, tokens and dollars to lend to one of several workers.
+
+        They are no more than one of so many shares of a limit, and than half of the worker's part of what is free.
+        """
+        limits = self.limits
+        free = (
+            (limits.calls, self.calls),
+            (limits.tokens, self.tokens + self._held_tokens),
+            (limits.usd, (self.usd or 0.0) + self._held_usd),
+        )
+        calls, tokens, usd = (
+            0.0 if limit is None else max(0.0, min(limit / shares, (limit - used) / (2 * workers)))
+            for limit, used in free
+        )
+        return int(calls), int(tokens), usd
+
     def _check(self, worst: Usage, *, calls: int) -> None:
         problem = self._problem(worst, calls=calls)
         if problem:
@@ -204,7 +277,7 @@ class Budget:
         Without ``under_way`` nothing is held back for the calls under way.
         """
         limits, held_tokens, held_usd = self.limits, self._held_tokens * under_way, self._held_usd * under_way
-        if limits.calls is not None and self.calls + calls > limits.calls:
+        if limits.calls is not None and self.charged + self._held_calls * under_way + calls > limits.calls:
             return f"the budget of {limits.calls:,} calls is spent"
         if limits.tokens is not None and self.tokens + held_tokens + worst.tokens > limits.tokens:
             return f"the next call could overshoot the budget of {limits.tokens:,} tokens"
@@ -218,6 +291,19 @@ class Budget:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What became of a request."""
+
+    what: Literal["sent", "unanswered", "answered", "known", "broken off", "failed"]
+    """``known`` is answered without being sent; the last two and ``answered`` end what was sent."""
+    key: bytes | None
+    role: CallRole
+    worst: Usage
+    usage: Usage
+    """At the price without the cache."""
+
+
 class _Charge:
     """One call on its way, and what it holds of a budget."""
 
@@ -228,68 +314,59 @@ class _Charge:
         self._key = key
         self._held = False
         self._sent = False
-        self._settled = False
-        self._was_open: bool | None = None
-        """Whether an earlier process sent it and did not hear the answer; None where it is new."""
+        self._ended = False
 
     async def begin(self) -> None:
         """Reserve the worst case of a request that is new."""
-        if self._key is not None and self._budget.charges is not None:
-            self._was_open = self._budget.charges.is_open(self._key)
-        if self._was_open is None:
+        if self._budget.is_open(self._key) is None:
             await self._hold()
 
     async def sending(self) -> None:
-        """Write the worst case down, so that a process that is killed forgets nothing."""
+        """Write the worst case down, and reserve it where that was not done."""
         if self._sent:
             return
         if not self._held:
             await self._hold()
         self._sent = True
-        self._write(self.worst, calls=1, is_open=True, save=True)
+        self._budget.hold(-1, 0, 0.0)
+        self._record("sent")
+        await self._budget.written()
 
-    def unanswered(self) -> None:
-        """Count an attempt as its worst case."""
-        if not self._held:
-            return
-        self._write(self.worst, is_open=True, save=True)
-        self._budget.try_again(self.worst)
+    async def unanswered(self) -> None:
+        """Count an attempt as its worst case; the reserve is for the next."""
+        if self._sent:
+            self._record("unanswered")
+            await self._budget.check_next(self.worst)
 
     def settle(self, usage: Usage) -> None:
-        """Count what the call took, unless that is done."""
-        self._settled = True
-        full, beyond = usage.full, usage.full.less(self.worst)
-        if self._held:
-            self._budget.count(full)
-            self._write(beyond if self._sent else full, calls=0 if self._sent else 1)
-        elif self._was_open:
-            self._budget.count(beyond)
-            self._write(beyond)
+        """Count what the call took."""
+        self._ended = True
+        self._record("answered" if self._sent else "known", usage)
 
     def break_off(self) -> None:
-        """Count what was sent and is not waited for any more as its worst case, since a server may bill it."""
-        self._settled = True
+        """Count what was sent and is not waited for any more."""
+        self._ended = True
         if self._sent:
-            self._budget.count(self.worst)
-        elif self._held:
-            self._budget.calls -= 1
+            self._record("broken off")
 
     def end(self) -> None:
         """Give back what is held; what failed is not under way any more."""
         if self._held:
-            self._budget.end(self.worst)
-        if self._sent and not self._settled:
-            self._write(Usage(0, 0).less(self.worst))
+            self._budget.hold(0 if self._sent else -1, -self.worst.tokens, -(self.worst.cost_usd or 0.0))
+        if self._sent and not self._ended:
+            self._record("failed")
 
     async def _hold(self) -> None:
         await self._budget.admit_in_turn(self.worst)
         self._held = True
 
-    def _write(self, usage: Usage, *, calls: int = 0, is_open: bool = False, save: bool = False) -> None:
-        charges, phase = self._budget.charges, self._budget.phase
-        self._budget.ledger.add(self.role, usage, calls=calls)
-        if charges is not None and self._key is not None:
-            charges.add(self._key, self.role, usage, phase=phase, calls=calls, is_open=is_open, save=save)
+    def _record(self, what: Any, usage: Usage = NOTHING) -> None:
+        self._budget.record(Entry(what, self._key, self.role, self.worst, usage))
+
+
+def account() -> Ledger | None:
+    """Return the ledger of the innermost ``on_account``, if there is one."""
+    return _account.get()
 
 
 @contextmanager
@@ -300,76 +377,3 @@ def on_account(ledger: Ledger) -> Iterator[None]:
         yield
     finally:
         _account.reset(token)
-
-
-class Metered(Wrapper):
-    """A language model whose calls are counted in ``ledger`` and, where there is one, admitted by ``budget``."""
-
-    def __init__(self, model: LanguageModel, *, budget: Budget | None = None) -> None:
-        """Count the calls of ``model`` from now on."""
-        super().__init__(model)
-        self.budget = budget
-        self.ledger = Ledger()
-
-    async def complete(self, request: Request) -> Completion:
-        """Ask the inner model.
-
-        Raises BudgetExhausted before a call that could overshoot, and when time is up during one. What was sent and not
-        answered counts against the budget as its worst case, since a server may bill it; ``ledger`` has what was
-        answered.
-        """
-        if self.budget is None:
-            completion = await self.model.complete(request)
-        else:
-            completion = await self.budget.spend(
-                request.role,
-                self.model.worst_case(request),
-                lambda bill: self.model.complete(replace(request, bill=bill)),
-                key=request.identity(self.model.name),
-            )
-        self.ledger.add(request.role, completion.usage)
-        return completion
-
-
-class MeteredEmbedder(Embedder):
-    """An embedder whose calls are counted and admitted as a language model's are; without an endpoint it has none."""
-
-    def __init__(self, embedder: Embedder, *, budget: Budget | None = None) -> None:
-        """Count the calls of ``embedder`` from now on."""
-        self.embedder = embedder
-        self.budget = budget
-        self.ledger = Ledger()
-
-    @property
-    def name(self) -> str:
-        """The inner embedder's name."""
-        return self.embedder.name
-
-    def worst_case(self, texts: Sequence[str]) -> Usage | None:
-        """Return the inner embedder's."""
-        return self.embedder.worst_case(texts)
-
-    async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
-        """Ask the inner embedder, MOST_TEXTS texts a call. Raises BudgetExhausted as ``Metered`` does."""
-        if not texts or self.embedder.worst_case(texts) is None:
-            return await self.embedder.embed(texts)
-        return await in_batches(texts, lambda batch: self._call(batch, bill))
-
-    async def aclose(self) -> None:
-        """Close the inner embedder."""
-        await self.embedder.aclose()
-
-    async def _call(self, texts: Sequence[str], bill: Bill | None) -> Embedding:
-        worst = self.embedder.worst_case(texts)
-        if self.budget is None or worst is None:
-            embedding = await self.embedder.embed(texts, bill=bill)
-        else:
-            embedding = await self.budget.spend(
-                "embed",
-                worst,
-                lambda bill: self.embedder.embed(texts, bill=bill),
-                key=identity(self.embedder.name, "embed", *texts),
-            )
-        if embedding.usage is not None:
-            self.ledger.add("embed", embedding.usage)
-        return embedding

@@ -32,6 +32,12 @@ def add_call(seconds: float) -> None:
     _chain.set(Chain(before.seconds + seconds, before.calls + 1))
 
 
+def add_chain(more: Chain) -> None:
+    """Add a chain of calls that were made elsewhere, whose answers are here."""
+    before = _chain.get()
+    _chain.set(Chain(before.seconds + more.seconds, before.calls + more.calls))
+
+
 def join(*contexts: Context) -> None:
     """Go on from the longest chain of this context and of others, whose outcomes are here."""
     _chain.set(max([_chain.get(), *(context.get(_chain, NO_CALLS) for context in contexts)]))

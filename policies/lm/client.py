@@ -56,7 +56,7 @@ class ClientModel(LanguageModel):
                 raise
             status = getattr(error, "status_code", None)
             if status is None and request.bill is not None:
-                request.bill.unanswered()
+                await request.bill.unanswered()
             shown = redacted(str(error), getattr(self._client, "api_key", None))
             raise error_kind(status, shown)(f"model {self._name}: {shown}") from error
         if not reply.choices:

@@ -153,20 +153,20 @@ class Endpoint:
         """
         pinged = False
 
-        def unanswered() -> None:
+        async def unanswered() -> None:
             if bill is not None:
-                bill.unanswered()
+                await bill.unanswered()
 
-        def bill_ping() -> None:
+        async def bill_ping() -> None:
             nonlocal pinged
             if not pinged:
                 pinged = True
-                unanswered()
+                await unanswered()
 
         async def sent_ping() -> None:
             """Ask for next to nothing; all pings of a call together count as one attempt without an answer."""
             await self._attempt(path, ping, role, lambda reply: reply, bill_ping)
-            bill_ping()
+            await bill_ping()
 
         async with self._slots.taken(0 if role in TALK else 1):
             if bill is not None:
@@ -226,7 +226,7 @@ class Endpoint:
         body: bytes,
         role: CallRole,
         read: Callable[[object], ReplyT],
-        unanswered: Callable[[], None],
+        unanswered: Callable[[], Awaitable[None]],
     ) -> ReplyT:
         """Send once. Raises Unanswered when another attempt may do better, and LanguageModelError when none will."""
         import aiohttp
@@ -241,7 +241,7 @@ class Endpoint:
             raise Unanswered(what) from error
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             if not isinstance(error, aiohttp.ConnectionTimeoutError):
-                unanswered()
+                await unanswered()
             why = self._shown(str(error)) if str(error) else type(error).__name__
             what = f"the connection was lost ({why}); see the server's log"
             if isinstance(error, TimeoutError):
@@ -254,7 +254,7 @@ class Endpoint:
                 raise self._refusal(status, headers, refused, text)
             return read(reply)
         except ValueError as error:
-            unanswered()
+            await unanswered()
             raise Unanswered(f"{error}: {self._shown(text)}") from error
 
     def _refusal(

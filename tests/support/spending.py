@@ -16,7 +16,7 @@ class Bill:
     async def sending(self) -> None:
         self.heard.append("sending")
 
-    def unanswered(self) -> None:
+    async def unanswered(self) -> None:
         self.heard.append("unanswered")
 
 

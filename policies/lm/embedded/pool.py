@@ -42,7 +42,7 @@ class Pool:
         """
         executor = self._executor
         try:
-            with _interrupts_held():
+            with interrupts_held():
                 future = executor.submit(_within, self._most_seconds, work, what)
             return await asyncio.wrap_future(future)
         except BrokenProcessPool as error:
@@ -111,7 +111,7 @@ def _embed(texts: Sequence[str]) -> Embedding:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def interrupts_held() -> Iterator[None]:
     """Hold Ctrl-C back: a process that starts meanwhile never hears it, and ends when its parent says so."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

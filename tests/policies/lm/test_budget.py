@@ -5,6 +5,7 @@ Invariant: a call is refused only when its worst case does not fit.
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 import pytest
@@ -19,6 +20,7 @@ from mnemotune.policies.lm import (
     Spend,
     Usage,
 )
+from mnemotune.policies.lm.budget import NOTHING, Entry
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from spending import worst
 
@@ -34,7 +36,7 @@ def refusal(budget: Budget, call: Usage) -> str:
 def take(budget: Budget, call: Usage, taken: Usage) -> None:
     """Admit a call that takes so much, and end it."""
     budget.admit(call)
-    budget.count(taken)
+    budget.record(Entry("known", None, "answer", call, taken))
     budget.end(call)
 
 
@@ -147,10 +149,15 @@ def test_large_numbers_can_be_read() -> None:
 # An attempt that was not answered
 
 
+def again(budget: Budget, call: Usage) -> None:
+    budget.record(Entry("unanswered", None, "answer", call, NOTHING))
+    asyncio.run(budget.check_next(call))
+
+
 def test_an_unanswered_attempt_counts_as_its_worst_case_and_the_next_one_is_held() -> None:
     budget = Budget(Limits(tokens=2 * worst().tokens, usd=10.0))
     budget.admit(worst(usd=2.0))
-    budget.try_again(worst(usd=2.0))
+    again(budget, worst(usd=2.0))
     assert (budget.calls, budget.tokens, budget.usd) == (1, worst().tokens, 2.0)
     assert "could overshoot" in refusal(budget, worst(usd=2.0)), "the second attempt may take the rest"
     budget.count(Usage(7, 3, 0.5))
@@ -162,7 +169,7 @@ def test_an_attempt_that_does_not_fit_is_not_made_again() -> None:
     budget = Budget(Limits(tokens=2 * worst().tokens - 1))
     budget.admit(worst())
     with pytest.raises(BudgetExhausted, match="could overshoot"):
-        budget.try_again(worst())
+        again(budget, worst())
     budget.end(worst())
     assert budget.tokens == worst().tokens
     budget.admit(worst(max_tokens=0))

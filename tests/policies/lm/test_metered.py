@@ -128,7 +128,7 @@ async def test_attempts_that_a_model_gives_up_count_and_end_with_the_budget() ->
             await request.bill.sending()
             for _ in range(5):
                 self.asked += 1
-                request.bill.unanswered()
+                await request.bill.unanswered()
             return await super().complete(replace(request, bill=None))
 
     inner = Silent(Usage(7, 3))
@@ -221,6 +221,8 @@ class Planned(LanguageModel):
         return priced(super().worst_case(request))
 
     async def complete(self, asked: Request) -> Completion:
+        if asked.bill is not None:
+            await asked.bill.sending()
         self.made += 1
         plan = self._plans[asked.messages[0].content]
         for _ in range(plan.lasts):
@@ -294,5 +296,4 @@ def admitted(budget: Budget, text: str, plan: Plan) -> bool:
     except BudgetExhausted:
         return False
     budget.end(call)
-    budget.calls -= 1
     return True

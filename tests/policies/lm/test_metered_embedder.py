@@ -38,7 +38,7 @@ class Vectors(Embedder):
         self.asked.append(len(texts))
         if bill is not None:
             await bill.sending()
-            bill.unanswered()
+            await bill.unanswered()
         return Embedding(np.ones((len(texts), 1), dtype=np.float32), Usage(len(texts), 0, 0.125))
 
     async def aclose(self) -> None:

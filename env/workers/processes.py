@@ -1,0 +1,77 @@
+"""Workers in processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+from ...policies.lm.embedded.pool import end_with_parent, interrupts_held
+from .peer import Handler, Peer
+from .pool import Start
+from .worker import Setup, Worker
+
+SECONDS_TO_END = 5.0
+
+
+def processes(setup: Setup, *, most: int) -> Start:
+    """Return how to start workers that are processes, each of which plays ``most`` tasks side by side."""
+
+    async def start(handlers: Mapping[str, Handler]) -> _Process:
+        return _Process(setup, handlers, most)
+
+    return start
+
+
+class _Process:
+    """A worker in a process, and a thread that reads what it says."""
+
+    def __init__(self, setup: Setup, handlers: Mapping[str, Handler], most: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._ours, theirs = context.Pipe()
+        self.peer = Peer(self._ours.send_bytes, handlers)
+        self._process = context.Process(target=_work, args=(theirs, setup, most), daemon=True)
+        with interrupts_held():
+            self._process.start()
+        theirs.close()
+        _read(self._ours, self.peer.receive, self.peer.lose)
+
+    async def aclose(self) -> None:
+        """End the process."""
+        self.peer.stop()
+        await asyncio.to_thread(self._process.join, SECONDS_TO_END)
+        if self._process.is_alive():
+            self._process.kill()
+        self.peer.lose()
+        self._ours.close()
+
+
+def _read(connection: Connection[Any, Any], receive: Callable[[bytes], None], lose: Callable[[], None]) -> None:
+    """Hand what comes over a connection to the event loop that runs, and at last that nothing will come any more."""
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        with suppress(RuntimeError):  # the loop is over
+            with suppress(EOFError, OSError):
+                while True:
+                    loop.call_soon_threadsafe(receive, connection.recv_bytes())
+            loop.call_soon_threadsafe(lose)
+
+    threading.Thread(target=read, daemon=True).start()
+
+
+def _work(connection: Connection[Any, Any], setup: Setup, most: int) -> None:
+    end_with_parent()
+
+    async def work() -> None:
+        with setup() as (track, cast):
+            worker = Worker(track, cast, connection.send_bytes, most=most)
+            _read(connection, worker.peer.receive, worker.peer.lose)
+            await worker.peer.lost.wait()
+            await cast.aclose()
+
+    asyncio.run(work())
