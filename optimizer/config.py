@@ -217,6 +217,16 @@ class GenerationConfig(GenerationPlan):
         return GenerationPlan(**{name: getattr(self, name) for name in GenerationPlan.model_fields})
 
 
+class Workers(Record):
+    """Who plays the episodes of a run."""
+
+    runner: Literal["auto", "here", "processes"] = "auto"
+    """``here`` is this process. ``auto`` is processes where the model computes on this machine, as the embedded one
+    does, and there is enough to do; else it is this process, which keeps an endpoint busy by itself."""
+    count: Positive | None = None
+    """How many; None is one for each core."""
+
+
 class Config(ModelsConfig):
     """Everything that a run depends on."""
 
@@ -243,6 +253,8 @@ class Config(ModelsConfig):
     search: Annotated[SearchConfig, Field(validate_default=True)] = SearchConfig()
     generation: GenerationConfig | None = None
     """For `data generate`; None is its defaults. A search has no use for it."""
+    workers: Workers = Workers()
+    """Where episodes are played; the results are the same everywhere."""
     storage: Storage | None = None
     """Where the study and the replies are kept: the URL of a PostgreSQL database; None is the run folder."""
     tracking: Annotated[Tracking | None, BeforeValidator(lambda given: None if given == "none" else given)] = Tracking()

@@ -6,18 +6,26 @@ python -m mnemotune.experiments.embedded_model.speed [DATA]
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from functools import partial
 from statistics import median
 
 from ...data.dialogue.generator import Shape, generate_scenarios
 from ...data.dialogue.load import load_scenarios
-from ...env import DialogueTrack
+from ...data.dialogue.scenario import Scenario
+from ...env import DialogueTrack, Evaluation, Evaluator
 from ...env.dialogue.protocol import Protocol, probe_prompt
-from ...optimizer.search.cores import evaluate_on, processes_for
+from ...env.runner import MOST_UNDER_WAY
+from ...env.workers import Pool, processes
+from ...optimizer.workers import given
 from ...policies.files import load_policy
 from ...policies.lm.base import Message, Request
 from ...policies.lm.embedded import EmbeddedModel
+from ...policies.policy import MemoryPolicy
 from .arms import ARMS, cast
 
 REPEATS = 5
@@ -27,12 +35,20 @@ def arms(data: str) -> None:
     """Print a row for each arm, with upper bound and diagnosis."""
     print("| policy | users | calls | processes | wall s | calls a second |\n|---|---|---|---|---|---|")
     scenarios = load_scenarios(data)
-    processes = processes_for(DialogueTrack(), len(scenarios), per_core=True)
+    cores = os.cpu_count() or 1
     for name in ARMS:
         start = time.monotonic()
-        (evaluation,) = evaluate_on(processes, DialogueTrack(), cast(), {name: load_policy(name)}, scenarios).values()
+        evaluation = asyncio.run(evaluated(load_policy(name), scenarios, workers=cores))
         calls, wall = evaluation.ledger.total.calls, time.monotonic() - start
-        print(f"| {name} | {len(scenarios)} | {calls:,} | {processes} | {wall:.1f} | {calls / wall:,.0f} |", flush=True)
+        print(f"| {name} | {len(scenarios)} | {calls:,} | {cores} | {wall:.1f} | {calls / wall:,.0f} |", flush=True)
+
+
+async def evaluated(policy: MemoryPolicy, scenarios: Sequence[Scenario], *, workers: int) -> Evaluation:
+    """Evaluate a policy in so many processes."""
+    track, players = DialogueTrack(), cast()
+    start = processes(partial(given, track, players), most=MOST_UNDER_WAY)
+    async with aclosing(Pool(start, workers=workers, each=1)) as pool:
+        return await Evaluator(track, players, runner=pool.runner(track, budget=None)).evaluate(policy, scenarios)
 
 
 def growth() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import aclosing, nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Annotated
@@ -12,18 +13,20 @@ import typer
 from rich.console import Console
 
 from ...data.json_files import write_json
-from ...env import DialogueTrack, Summary, Track
+from ...data.task import grouped
+from ...env import DialogueTrack, Evaluation, Evaluator, Summary, Track
 from ...env.dialogue.interchange import check_names, write_results
 from ...env.dialogue.track import scenario_of
 from ...env.episode import write_episodes
 from ...env.summary import score_json
+from ...env.track import most_calls
 from ...policies.files import WINDOW
 from ...policies.lm.base import merged
 from ...policies.lm.providers import model_named
 from ..config import ConfigError
 from ..models import embedder_remark, open_models, pinned, track_of
-from ..search.cores import evaluate_all, evaluate_on, processes_for
 from ..views.table import heading, over_window, reply_notes, say, score_table, unscored_note, with_interval
+from ..workers import open_pool, runner_of
 from . import options
 from .common import load_tasks, policies_named, print_json, run_with, settings_of
 
@@ -66,12 +69,21 @@ def evaluate_command(
         def done(_: object) -> None:
             status.update(f"{next(finished)} of {len(tasks) * len(policies)} episodes")
 
-        processes = processes_for(kind, len(tasks), per_core=models.per_core)
-        if processes > 1:
-            evaluations = evaluate_on(processes, kind, models.cast, policies, tasks, replays=replays, done=done)
-        else:
-            work = evaluate_all(kind, models.cast, policies, tasks, replays, done=done)
-            evaluations = run_with(models, work)
+        calls = most_calls(kind, tasks, policies.values())
+        groups = len(grouped(tasks))
+        pool = open_pool(settings, models, folder=out, calls=calls, most=groups, repeat=seed)
+
+        async def evaluate_all() -> dict[str, Evaluation]:
+            """Evaluate policies one after another, by name; the first is billed for the bounds."""
+            async with nullcontext() if pool is None else aclosing(pool):
+                runner = runner_of(pool, kind, models.cast, settings, budget=None)
+                evaluator = Evaluator(kind, models.cast, runner=runner)
+                return {
+                    name: await evaluator.evaluate(each, tasks, replays=replays, done=done)
+                    for name, each in policies.items()
+                }
+
+        evaluations = run_with(models, evaluate_all())
     evaluation, rows = evaluations[policy], {name: Summary.of(each, name=name) for name, each in evaluations.items()}
     summary, replayed = rows[policy], None if off_policy is None else str(off_policy)
     remark, tokens = embedder_remark(settings) if policies[policy].searches else None, settings.context_tokens

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import ExitStack, aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ...data import Splits
@@ -19,6 +20,7 @@ from ...env.concurrency import end, start
 from ...env.episode import Bounds, write_episodes
 from ...env.statistics import nan_mean
 from ...env.track import most_calls
+from ...env.workers import Pool
 from ...policies.files import dump_policy, dump_yaml
 from ...policies.lm import Budget, BudgetExhausted, Charges, Consumed, LanguageModelError, Limits, merged
 from ..config import Config, ConfigError, Screening, dump_config, load_config
@@ -26,6 +28,7 @@ from ..models import MeteredModels, Models, check_objective, notes, open_models,
 from ..proposers.mix import open_proposers
 from ..proposers.proposer import Means, Proposer
 from ..study import Trial
+from ..workers import open_pool, runner_of
 from .allowance import Allowance, due_warnings, splits_of
 from .arena import Arena
 from .listener import Listener, Listeners, Standing
@@ -160,9 +163,10 @@ class _Run:
         self.search = self.models.within(self._budget(self.allowance.races, SEARCH_SPEND))
         self.standing = Standing("starting", self.search.budget)
         self.track = track_of(self.config)
+        self.pool = self._open_pool()
 
     async def go(self, begun: Callable[[], object]) -> Outcome:
-        async with aclosing(self.models):
+        async with aclosing(self.models), nullcontext() if self.pool is None else aclosing(self.pool):
             self.listeners.begin(self.outcome)
             begun()
             try:
@@ -184,7 +188,7 @@ class _Run:
         for trial in self.study.trials:
             self.listeners.trial(trial)
         self._stand_searching()
-        evaluator = Evaluator(self.track, self.search.cast)
+        evaluator = self._evaluator(self.search)
         async with self._noted(self.search):
             try:
                 if search.off_policy:
@@ -246,7 +250,7 @@ class _Run:
         """Take the last look with what was put aside for it."""
         models = self.models.within(self._budget(self.allowance.search, SEARCH_SPEND))
         self._stand(budget=models.budget, phase=f"last look at the validation {self.track.noun}s")
-        loop = self._loop(self._arena(Evaluator(self.track, models.cast, bounds=bounds)), {})
+        loop = self._loop(self._arena(self._evaluator(models, bounds=bounds)), {})
         async with self._noted(models):
             try:
                 await loop.look_last()
@@ -296,12 +300,26 @@ class _Run:
             test = await open_test(
                 policies,
                 tasks_of(self.splits.test),
-                Evaluator(self.track, replace(final.cast, reworded=True)),
+                self._evaluator(final, reworded=True),
                 before=before,
                 done=self._tested,
                 keep=keep,
             )
         self.study.note(TEST, test.as_json())
+
+    def _open_pool(self) -> Pool | None:
+        planned = self.config.search.planned * self.allowance.start // 4 + self.allowance.reserve
+        calls = min(planned, self.config.search.budget.calls or math.inf)
+        most = max(len(self.splits.train), len(self.splits.test))
+        return open_pool(self.config, self.models, folder=self.outcome.folder, calls=calls, most=most)
+
+    def _evaluator(
+        self, models: MeteredModels, *, reworded: bool = False, bounds: Mapping[str, Bounds] = MappingProxyType({})
+    ) -> Evaluator:
+        """Return who plays a phase of the run under the budget of its models."""
+        cast, budget = replace(models.cast, reworded=reworded), models.budget
+        runner = runner_of(self.pool, self.track, cast, self.config, budget=budget)
+        return Evaluator(self.track, cast, runner=runner, joined=budget.join, bounds=bounds)
 
     def _budget(self, limits: Limits, phase: str) -> Budget:
         """Return a budget that goes on where the run stands."""

@@ -1,0 +1,67 @@
+"""Where a config's episodes are played: in this process, or by workers on all cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from ..env import Cast, Track
+from ..env.runner import MOST_UNDER_WAY, EpisodeRunner, Here
+from ..env.workers import Pool, processes
+from ..policies.lm import Budget
+from .config import Config
+from .models import Models, open_models, track_of
+
+CALLS_A_PROCESS = 10_000
+"""Calls of the embedded model that make a process of its own worth its start."""
+
+
+def open_pool(
+    config: Config, models: Models, *, folder: Path | None, calls: float, most: int, repeat: int = 0
+) -> Pool | None:
+    """Return the workers that a config asks for, none of which is started yet; None is this process.
+
+    ``calls`` are the most that are expected, and ``most`` the groups that can be under way at once.
+    """
+    workers = config.workers
+    count = workers.count or os.cpu_count() or 1
+    if workers.runner == "auto":  # a process that was dealt a search has its core for itself
+        alone = not models.per_core or multiprocessing.parent_process() is not None
+        count = 1 if alone else min(count, int(calls // CALLS_A_PROCESS))
+    count = min(count, most)
+    if workers.runner == "here" or (workers.runner == "auto" and count < 2):
+        return None
+    under_way = under_way_of(config)
+    if models.per_core:
+        setup, each = partial(given, track_of(config), models.cast), 1
+    else:
+        setup, each = partial(_opened, config, folder, repeat), max(1, under_way // count)
+    return Pool(processes(setup, most=under_way), workers=count, each=each)
+
+
+def runner_of(pool: Pool | None, track: Track, cast: Cast, config: Config, *, budget: Budget | None) -> EpisodeRunner:
+    """Return who plays with a cast whose calls are within a budget; without a pool it is this process."""
+    if pool is None:
+        return Here(track, cast, most=under_way_of(config))
+    return pool.runner(track, budget=budget, reworded=cast.reworded)
+
+
+def under_way_of(config: Config) -> int:
+    """Return how many tasks one process plays side by side: enough to keep its endpoint busy."""
+    return max(MOST_UNDER_WAY, 2 * config.endpoint.concurrency)
+
+
+@contextmanager
+def given(track: Track, cast: Cast) -> Iterator[tuple[Track, Cast]]:
+    """Set a worker up with copies of these."""
+    yield track, cast
+
+
+@contextmanager
+def _opened(config: Config, folder: Path | None, repeat: int) -> Iterator[tuple[Track, Cast]]:
+    with open_models(config, folder=folder, repeat=repeat) as models:
+        yield track_of(config), models.cast

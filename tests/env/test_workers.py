@@ -1,0 +1,147 @@
+"""Episodes in other processes.
+
+Invariants:
+
+1. The result is that of one process, whatever the number of processes; only the time differs.
+2. A worker that is lost is replaced, and nothing else changes.
+3. No limit of a budget is passed, and what is charged is what one process would be charged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from mnemotune.data.dialogue.load import load_scenarios
+from mnemotune.env import Cast, DialogueTrack, Evaluation, Evaluator, Protocol, Summary
+from mnemotune.env.episode import RecordError
+from mnemotune.env.workers import Pool, WorkersLost, processes
+from mnemotune.optimizer.workers import given
+from mnemotune.policies.files import load_policy
+from mnemotune.policies.lm import Budget, BudgetExhausted, Charges, Ledger, Limits, Metered, on_account
+from mnemotune.policies.lm.chain import NO_CALLS
+from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.lexical import LexicalEmbedder
+
+MODEL = EmbeddedModel()
+CAST = Cast(MODEL, MODEL, LexicalEmbedder())
+TRACK = DialogueTrack()
+AWI = load_policy("awi")
+
+
+class Deadly(DialogueTrack):
+    """Kills the process that is to play."""
+
+    def begin(self, *_: Any, **__: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def pool(workers: int = 2, track: DialogueTrack = TRACK) -> Pool:
+    return Pool(processes(partial(given, track, CAST), most=64), workers=workers, each=1)
+
+
+def timeless(evaluation: Evaluation) -> Summary:
+    return replace(Summary.of(evaluation, name="awi"), wall_s=0.0, critical_path=NO_CALLS)
+
+
+def evaluated(
+    users: Sequence[Any], workers: Pool, *, budget: Budget | None = None, track: DialogueTrack = TRACK, **more: Any
+) -> list[Evaluation]:
+    """Evaluate up to two stages, and then the rest."""
+
+    async def run() -> list[Evaluation]:
+        async with aclosing(workers):
+            evaluator = Evaluator(track, CAST, runner=workers.runner(track, budget=budget))
+            return [await evaluator.evaluate(AWI, users, stages=2), await evaluator.evaluate(AWI, users, **more)]
+
+    return asyncio.run(run())
+
+
+def alone(users: Sequence[Any], track: DialogueTrack = TRACK, cast: Cast = CAST) -> list[Evaluation]:
+    async def run() -> list[Evaluation]:
+        evaluator = Evaluator(track, cast)
+        return [await evaluator.evaluate(AWI, users, stages=2), await evaluator.evaluate(AWI, users)]
+
+    return asyncio.run(run())
+
+
+def test_users_dealt_to_workers_score_as_in_one_process_and_go_on_where_they_stopped_invariant_1() -> None:
+    users = load_scenarios("small")[:3]
+    heard: list[str] = []
+    first, whole = evaluated(users, pool(), done=lambda episode: heard.append(episode.task))
+    twin, one = alone(users)
+    assert (timeless(first), timeless(whole)) == (timeless(twin), timeless(one))
+    assert [episode.task for episode in whole.episodes] == [user.id for user in users]
+    assert one.critical_path.calls == whole.critical_path.calls
+    assert sorted(heard) == sorted(user.id for user in users)
+
+
+@pytest.mark.exhaustive("defect")
+@pytest.mark.parametrize("defect", ["guessed_answers", "unread_evolved_probes"])
+def test_users_that_go_on_from_each_other_do_so_in_workers_too_invariant_1(defect: Any) -> None:
+    track = DialogueTrack(Protocol(compat=frozenset({defect})))
+    users = load_scenarios("small")[:2]
+    assert timeless(evaluated(users, pool(track=track), track=track)[1]) == timeless(alone(users, track)[1])
+
+
+def test_a_problem_in_a_worker_is_the_problem_of_the_evaluation() -> None:
+    with pytest.raises(RecordError):
+        evaluated(load_scenarios("small")[:2], pool(), replays={})
+
+
+def test_a_worker_that_is_killed_is_replaced_and_changes_nothing_invariant_2() -> None:
+    users = load_scenarios("small")[:3]
+    workers = pool()
+
+    async def run() -> Evaluation:
+        async with aclosing(workers):
+            evaluator = Evaluator(TRACK, CAST, runner=workers.runner(TRACK, budget=None))
+            await evaluator.evaluate(AWI, users, stages=2)
+            going_on = asyncio.create_task(evaluator.evaluate(AWI, users))
+            await asyncio.sleep(0.05)
+            workers._places[0].link._process.kill()  # type: ignore[attr-defined]
+            return await going_on
+
+    assert timeless(asyncio.run(run())) == timeless(alone(users)[1])
+
+
+def test_work_that_kills_one_worker_after_another_ends_the_run_with_a_message_invariant_2() -> None:
+    users = load_scenarios("small")[:1]
+    with pytest.raises(WorkersLost, match="3 workers ended without a word"):
+        evaluated(users, pool(track=Deadly()))
+
+
+def test_what_workers_spend_is_charged_as_in_one_process_invariant_3() -> None:
+    users = load_scenarios("small")[:3]
+    budgets = [Budget(Limits(calls=100_000, tokens=10**9), charges=Charges(), phase="search") for _ in range(2)]
+    accounts = [Ledger(), Ledger()]
+    with on_account(accounts[0]):
+        evaluated(users, pool(), budget=budgets[0])
+    metered = Metered(MODEL, budget=budgets[1])
+    with on_account(accounts[1]):
+        alone(users, cast=replace(CAST, assistant=metered, user=metered))
+    assert budgets[0].ledger == budgets[1].ledger
+    assert (budgets[0].calls, budgets[0].tokens) == (budgets[1].calls, budgets[1].tokens)
+    assert accounts[0] == accounts[1]
+
+
+@pytest.mark.parametrize("short_of", [0, 1, 500])
+def test_a_budget_ends_workers_where_it_ends_one_process_invariant_3(short_of: int) -> None:
+    users = load_scenarios("small")[:2]
+    whole = Budget(Limits(), charges=Charges(), phase="search")
+    evaluated(users, pool(), budget=whole)
+    budget = Budget(Limits(calls=whole.calls - short_of), charges=Charges(), phase="search")
+    if short_of:
+        with pytest.raises(BudgetExhausted, match="calls is spent"):
+            evaluated(users, pool(), budget=budget)
+    else:
+        evaluated(users, pool(), budget=budget)
+    assert budget.calls == whole.calls - short_of
