@@ -220,11 +220,13 @@ class GenerationConfig(GenerationPlan):
 class Workers(Record):
     """Who plays the episodes of a run."""
 
-    runner: Literal["auto", "here", "processes"] = "auto"
+    runner: Literal["auto", "here", "processes", "ray"] = "auto"
     """``here`` is this process. ``auto`` is processes where the model computes on this machine, as the embedded one
     does, and there is enough to do; else it is this process, which keeps an endpoint busy by itself."""
     count: Positive | None = None
-    """How many; None is one for each core."""
+    """How many; None is one for each core of this machine."""
+    address: str | None = None
+    """The Ray cluster's, for example ``10.0.0.5:6379``; None starts one on this machine."""
 
 
 class Config(ModelsConfig):

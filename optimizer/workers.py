@@ -12,6 +12,7 @@ from pathlib import Path
 from ..env import Cast, Track
 from ..env.runner import MOST_UNDER_WAY, EpisodeRunner, Here
 from ..env.workers import Pool, processes
+from ..env.workers.on_ray import on_ray
 from ..policies.lm import Budget
 from .config import Config
 from .models import Models, open_models, track_of
@@ -40,7 +41,11 @@ def open_pool(
         setup, each = partial(given, track_of(config), models.cast), 1
     else:
         setup, each = partial(_opened, config, folder, repeat), max(1, under_way // count)
-    return Pool(processes(setup, most=under_way), workers=count, each=each)
+    if workers.runner == "ray":
+        start = on_ray(setup, most=under_way, address=workers.address, cores=int(models.per_core))
+    else:
+        start = processes(setup, most=under_way)
+    return Pool(start, workers=count, each=each)
 
 
 def runner_of(pool: Pool | None, track: Track, cast: Cast, config: Config, *, budget: Budget | None) -> EpisodeRunner:

@@ -212,7 +212,7 @@ class Budget:
         Raises BudgetExhausted when it cannot fit, and when time is up meanwhile.
         """
         if self.charges is None:
-            return await self._make(_Charge(self, role, worst, None), call)
+            return await self._make(_Charge(self, role, worst, key), call)
         async with self._under_way.setdefault(key, asyncio.Lock()):
             return await self._make(_Charge(self, role, worst, key), call)
 

@@ -34,7 +34,7 @@ from mnemotune.policies.lm.lexical import LexicalEmbedder
 MODEL = EmbeddedModel()
 CAST = Cast(MODEL, MODEL, LexicalEmbedder())
 TRACK = DialogueTrack()
-AWI = load_policy("awi")
+AWI, RAG = load_policy("awi"), load_policy("rag")
 
 
 class Deadly(DialogueTrack):
@@ -55,29 +55,32 @@ def timeless(evaluation: Evaluation) -> Summary:
 def evaluated(
     users: Sequence[Any], workers: Pool, *, budget: Budget | None = None, track: DialogueTrack = TRACK, **more: Any
 ) -> list[Evaluation]:
-    """Evaluate up to two stages, and then the rest."""
+    """Evaluate up to two stages, and then the rest; then another policy, which asks much of the same."""
 
     async def run() -> list[Evaluation]:
         async with aclosing(workers):
-            evaluator = Evaluator(track, CAST, runner=workers.runner(track, budget=budget))
-            return [await evaluator.evaluate(AWI, users, stages=2), await evaluator.evaluate(AWI, users, **more)]
+            return await both_of(Evaluator(track, CAST, runner=workers.runner(track, budget=budget)), users, **more)
 
     return asyncio.run(run())
 
 
 def alone(users: Sequence[Any], track: DialogueTrack = TRACK, cast: Cast = CAST) -> list[Evaluation]:
     async def run() -> list[Evaluation]:
-        evaluator = Evaluator(track, cast)
-        return [await evaluator.evaluate(AWI, users, stages=2), await evaluator.evaluate(AWI, users)]
+        return await both_of(Evaluator(track, cast), users)
 
     return asyncio.run(run())
+
+
+async def both_of(evaluator: Evaluator, users: Sequence[Any], **more: Any) -> list[Evaluation]:
+    first = await evaluator.evaluate(AWI, users, stages=2)
+    return [first, await evaluator.evaluate(AWI, users, **more), await evaluator.evaluate(RAG, users, stages=1)]
 
 
 def test_users_dealt_to_workers_score_as_in_one_process_and_go_on_where_they_stopped_invariant_1() -> None:
     users = load_scenarios("small")[:3]
     heard: list[str] = []
-    first, whole = evaluated(users, pool(), done=lambda episode: heard.append(episode.task))
-    twin, one = alone(users)
+    first, whole, _ = evaluated(users, pool(), done=lambda episode: heard.append(episode.task))
+    twin, one, _ = alone(users)
     assert (timeless(first), timeless(whole)) == (timeless(twin), timeless(one))
     assert [episode.task for episode in whole.episodes] == [user.id for user in users]
     assert one.critical_path.calls == whole.critical_path.calls
@@ -129,6 +132,7 @@ def test_what_workers_spend_is_charged_as_in_one_process_invariant_3() -> None:
     with on_account(accounts[1]):
         alone(users, cast=replace(CAST, assistant=metered, user=metered))
     assert budgets[0].ledger == budgets[1].ledger
+    assert budgets[0].calls < accounts[0].total.calls, "some requests are repeated"
     assert (budgets[0].calls, budgets[0].tokens) == (budgets[1].calls, budgets[1].tokens)
     assert accounts[0] == accounts[1]
 
