@@ -17,7 +17,8 @@ from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 from pydantic import ConfigDict, TypeAdapter
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ..data.errors import MnemotuneError
 from ..env import Summary
@@ -25,7 +26,7 @@ from ..env.episode import Revision
 from ..env.scoring import FailureKind
 from ..env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from ..policies.lm import Ledger
-from ..policies.lm.postgres import CLIENT_SETTINGS, DatabaseError
+from ..policies.lm.postgres import CLIENT_SETTINGS, PATIENCE_SECONDS, DatabaseSilent
 from ..policies.policy import MemoryPolicy
 
 VERSION = 4
@@ -353,22 +354,33 @@ class Study:
 
     def _write(self, write: Callable[[], None]) -> None:
         """Write as long as this process is the one that may."""
-        if self._guard is not None:
-            self._guard()
-        self._insist(write)
+
+        def guarded() -> None:
+            if self._guard is not None:
+                self._guard()
+            write()
+
+        self._insist(guarded)
 
     def _insist(self, work: Callable[[], T]) -> T:
-        """Do what may be done twice, once more where the database was lost meanwhile."""
+        """Do what may be done twice; a database that is lost meanwhile is waited for."""
+        lost = retry_if_exception(_is_lost)
+        waiting = Retrying(retry=lost, stop=stop_after_delay(PATIENCE_SECONDS), wait=wait_fixed(0.5), reraise=True)
         try:
-            return work()
+            return waiting(work)
         except (DBAPIError, StorageInternalError) as error:
-            if self._guard is None:
-                raise StudyError(f"the study cannot be used ({_reason(error)})") from error
-        self._guard()
-        try:
-            return work()
-        except (DBAPIError, StorageInternalError) as error:
-            raise DatabaseError(f"the study cannot be used ({_reason(error)})") from error
+            kind = DatabaseSilent if _is_lost(error) else StudyError
+            raise kind(f"the study cannot be used ({_reason(error)})") from error
+
+
+def _is_lost(error: BaseException) -> bool:
+    """Tell whether an error is a lost connection to a database server."""
+    cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+    if not isinstance(cause, OperationalError):
+        return False
+    return (
+        cause.connection_invalidated or getattr(cause.orig, "sqlstate", "") is None
+    )  # psycopg's, when none can be made
 
 
 def _reason(error: Exception) -> str:

@@ -164,7 +164,7 @@ class Lock:
     def _take(self, connection: Connection) -> None:
         row = connection.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [self._name]).fetchone()
         if row != (True,):
-            why = f"{self._name} is another process's"
+            why = f"another process holds the lock of {self._name!r}"
             raise _Lost(why) if self._held else Taken(why)  # for a while, it may be our own lost connection's
 
 

@@ -185,6 +185,15 @@ def test_a_run_waits_for_a_database_that_starts_again_invariant_1(
     assert_same_study(outcome, finished, kit)
 
 
+def test_what_a_run_found_can_be_read_while_the_database_starts_again(
+    begun: Path, postgresql: Server, finished: Outcome, kit: Any
+) -> None:
+    outcome = go_on(begun)
+    postgresql.stop()
+    threading.Timer(1.0, postgresql.start).start()
+    assert_same_study(outcome, finished, kit)
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "PATIENCE_SECONDS", 0.5)
@@ -220,7 +229,7 @@ def test_a_run_whose_lock_another_took_meanwhile_writes_nothing_more_invariant_2
         postgresql.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()", url)
         others.append(Lock(url, f"mnemotune {study_name(tmp_path / 'run')}"))
 
-    with pytest.raises(DatabaseError, match="is another process's"):
+    with pytest.raises(DatabaseError, match="another process holds the lock of 'mnemotune run-"):
         go(configured(f"storage={url}"), tmp_path / "run", Pull(take))
     others[0].close()
     rows = postgresql.ask("SELECT count(*) FROM trials", url)
