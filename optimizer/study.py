@@ -17,7 +17,7 @@ from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 from pydantic import ConfigDict, TypeAdapter
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError, PendingRollbackError, SQLAlchemyError
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ..data.errors import MnemotuneError
@@ -263,6 +263,8 @@ class Study:
         and waits for a lost database. Raises StudyError when there is no such study, or one of another version.
         """
         self._guard = guard
+        if guard is not None:
+            optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of a lost connection in many lines
         kept: str | RDBStorage | None = storage
         try:
             with quiet_optuna():
@@ -278,7 +280,7 @@ class Study:
             frozen, _ = self._study.get_trials(deepcopy=False), self._study.user_attrs
         except KeyError:
             raise StudyError(f"there is no study named {name!r}; {START_ANOTHER}") from None
-        except (DBAPIError, StorageInternalError, RuntimeError) as error:
+        except (SQLAlchemyError, StorageInternalError, RuntimeError) as error:
             raise StudyError(f"the study cannot be read ({_reason(error)}); {START_ANOTHER}") from error
         if frozen and begun is False:
             raise StudyError(f"a study named {name!r} is there already; --resume its run, or choose another name")
@@ -368,7 +370,7 @@ class Study:
         waiting = Retrying(retry=lost, stop=stop_after_delay(PATIENCE_SECONDS), wait=wait_fixed(0.5), reraise=True)
         try:
             return waiting(work)
-        except (DBAPIError, StorageInternalError) as error:
+        except (SQLAlchemyError, StorageInternalError) as error:
             kind = DatabaseSilent if _is_lost(error) else StudyError
             raise kind(f"the study cannot be used ({_reason(error)})") from error
 
@@ -376,11 +378,9 @@ class Study:
 def _is_lost(error: BaseException) -> bool:
     """Tell whether an error is a lost connection to a database server."""
     cause = error.__cause__ if isinstance(error, StorageInternalError) else error
-    if not isinstance(cause, OperationalError):
-        return False
-    return (
-        cause.connection_invalidated or getattr(cause.orig, "sqlstate", "") is None
-    )  # psycopg's, when none can be made
+    if isinstance(cause, OperationalError):  # psycopg gives no state where no connection can be made
+        return cause.connection_invalidated or getattr(cause.orig, "sqlstate", "") is None
+    return isinstance(cause, PendingRollbackError)  # what comes after it in the same session
 
 
 def _reason(error: Exception) -> str:

@@ -20,11 +20,14 @@ TABLES = ("trials", "trial_params", "trial_user_attributes", "trial_values", "st
 
 
 def with_study_named(config: Config, folder: str) -> Config:
-    """Return a config whose study has a name of its own in a database that other runs use too."""
-    if config.storage is None or config.storage.study is not None:
+    """Return a config whose study has a name of its own in a database that other runs use too.
+
+    It has the database's login, which workers on other machines may not know.
+    """
+    if config.storage is None:
         return config
-    named = config.storage.model_copy(update={"study": f"{folder}-{uuid4().hex[:8]}"})
-    return config.model_copy(update={"storage": named})
+    name = config.storage.study or f"{folder}-{uuid4().hex[:8]}"
+    return config.model_copy(update={"storage": Storage(url=config.storage.whole_url, study=name)})
 
 
 @contextmanager
