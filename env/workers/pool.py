@@ -60,7 +60,8 @@ class Pool:
         self.workers = workers
         self._start = start
         self._each = each
-        self._places: list[_Place] = []
+        self.places: list[_Place] = []
+        """The workers that run."""
         self._changed = asyncio.Condition()
         self._lenders: list[Lender | None] = []
 
@@ -72,18 +73,18 @@ class Pool:
 
     async def aclose(self) -> None:
         """End all workers."""
-        await asyncio.gather(*(place.link.aclose() for place in self._places))
-        self._places.clear()
+        await asyncio.gather(*(place.link.aclose() for place in self.places))
+        self.places.clear()
 
     @asynccontextmanager
     async def place(self, wanted: _Place | None) -> AsyncIterator[_Place]:
         """Wait for a worker that is not busy: the one ``wanted`` where it is still there, else the least busy."""
         async with self._changed:
-            if not self._places:
-                self._places = list(await asyncio.gather(*(self._begin() for _ in range(self.workers))))
+            if not self.places:
+                self.places = list(await asyncio.gather(*(self._begin() for _ in range(self.workers))))
             while True:
-                free = [place for place in self._places if place.load < self._each]
-                candidates = [place for place in free if place is wanted] if wanted in self._places else free
+                free = [place for place in self.places if place.load < self._each]
+                candidates = [place for place in free if place is wanted] if wanted in self.places else free
                 if candidates:
                     break
                 await self._changed.wait()
@@ -99,15 +100,15 @@ class Pool:
     async def replace(self, lost: _Place) -> None:
         """Start another worker in the place of one that is gone."""
         async with self._changed:
-            if lost in self._places:
+            if lost in self.places:
                 for lender in filter(None, self._lenders):
                     lender.lose(id(lost.link.peer))
                 await lost.link.aclose()
-                self._places[self._places.index(lost)] = await self._begin()
+                self.places[self.places.index(lost)] = await self._begin()
 
     def is_there(self, place: _Place) -> bool:
         """Tell whether a worker has not been replaced."""
-        return place in self._places
+        return place in self.places
 
     async def _begin(self) -> _Place:
         link: Link | None = None

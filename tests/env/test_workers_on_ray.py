@@ -69,7 +69,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         if ray.is_initialized():
             ray.shutdown()
         for node in reversed(nodes):
-            os.killpg(node.pid, signal.SIGTERM)
+            node.terminate()
             try:
                 node.wait(20)
             except subprocess.TimeoutExpired:
@@ -99,7 +99,7 @@ def evaluated(users: Any, address: str, *, kill: int = 0, workers: int = 4) -> E
             await evaluator.evaluate(AWI, users, stages=1)
             going_on = asyncio.create_task(evaluator.evaluate(AWI, users))
             await asyncio.sleep(0.05)
-            for place in pool._places[:kill]:
+            for place in pool.places[:kill]:
                 ray.kill(place.link._actor)  # type: ignore[attr-defined]
             return await going_on
 
