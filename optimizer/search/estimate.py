@@ -118,10 +118,11 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> CostEstima
     planned, first = search.planned, search.broad if search.generations else 0
     looked = float(search.acceptance == "validation" and search.generations > 0) * heard
     policies, more = _settled(search, rehearsal, FOUND)
-    broad = heard * _broad(search, splits, rehearsal, first)
-    later = heard * _later(search, splits, rehearsal, planned - first)
+    fresh = heard * rehearsal.fresh
+    broad = fresh * _broad(search, splits, rehearsal, first)
+    later = fresh * _later(search, splits, rehearsal, planned - first)
     if search.generations >= NO_LOOK_BEFORE:
-        later = later + LOOKS * LOOK * (looked * more * rehearsal.mean(policies, validation))
+        later = later + LOOKS * LOOK * (fresh * looked * more * rehearsal.mean(policies, validation))
     money = _Money(config, rehearsal)
     start = money.fit(allowance.races, NOTHING, start)[0] * start
     of_broad, limit = money.fit(allowance.races, start, broad)
@@ -132,12 +133,15 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> CostEstima
     tried = round(of_broad * first + of_later * (planned - first))
     if search.broad and tried <= first:
         policies, more = rehearsal.broad, _reading(1.0)
-    last = LAST_LOOK * looked * more * rehearsal.mean(policies, validation)
+    last = LAST_LOOK * fresh * looked * more * rehearsal.mean(policies, validation)
     parts["last look"] = money.fit(allowance.search, parts["search"], last)[0] * last
     tested = {config.seed_policy, *config.compared.values()}
-    test = sum((rehearsal.takes(policy, test_tasks) for policy in tested), rehearsal.bounds(test_tasks))
+    played = sum((rehearsal.takes(policy, test_tasks) for policy in tested), NOTHING)
     if search.generations:
-        test = test + more * rehearsal.mean(policies, test_tasks)
+        played = played + more * rehearsal.mean(policies, test_tasks)
+    test = rehearsal.bounds(test_tasks) + _charged(
+        played, rehearsal.fresh, policies=len(tested) + bool(search.generations)
+    )
     checks = sum(len(task.checks) for task in test_tasks)
     test[CALL_ROLES.index("answer")] *= 1 + sum(reworded_calls(track, task) for task in test_tasks) / max(1, checks)
     gone = parts["search"] + parts["last look"]
@@ -145,6 +149,11 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> CostEstima
     total = gone + parts["sealed test"]
     usd = {role: money.usd_of(i, total) for i, role in enumerate(CALL_ROLES) if total[i, 0] > 0.5}
     return CostEstimate(parts, tried, planned, limit, usd, money.seconds(total))
+
+
+def _charged(played: Taken, fresh: Taken, *, policies: int) -> Taken:
+    """Return the part of what so many policies take in the same tasks that is charged: all of the first's."""
+    return played * (1 + (policies - 1) * fresh) / policies
 
 
 def _broad(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:

@@ -14,7 +14,17 @@ from ...data import Splits
 from ...data.task import Task
 from ...env import Cast, Evaluator, Track
 from ...policies.assistant import ContextUse
-from ...policies.lm import CALL_ROLES, Embedding, LanguageModelError, Ledger, Usage
+from ...policies.lm import (
+    CALL_ROLES,
+    Budget,
+    Charges,
+    Embedding,
+    LanguageModelError,
+    Ledger,
+    Limits,
+    Metered,
+    Usage,
+)
 from ...policies.lm.base import CHARACTERS_PER_TOKEN, Bill
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.lexical import LexicalEmbedder
@@ -49,6 +59,9 @@ class Rehearsal:
     bound: Taken
     broad: tuple[MemoryPolicy, ...]
     """Policies within the space that stand for the first candidates of a search, the best first."""
+    fresh: Taken
+    """Share of a later policy's calls that no policy before it made, by role: shape ``(len(CALL_ROLES), 1)``. The
+    others are not charged."""
     seconds: float
     """Of a call on this machine, once the task's texts are known."""
 
@@ -71,23 +84,29 @@ class Rehearsal:
 async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]) -> Rehearsal:
     """Play seed policy, baselines and a few policies of the space on one train task; ``clock`` is in seconds."""
     track, task = track_of(config), splits.train[0].tasks[0]
-    evaluator = Evaluator(track, free_cast(config))
+    free, budget = free_cast(config), Budget(Limits(), charges=Charges())
+    assistant = Metered(free.assistant, budget=budget)
+    evaluator = Evaluator(track, replace(free, assistant=assistant, user=assistant))
     baselines = list(config.compared.values())
     broad = [config.seed_policy]
     if config.search.changes_numbers:
         findable = [policy for policy in baselines if not policy.oracle and policy.evolution is None]
         broad = list(dict.fromkeys([*findable, *_drawn(config)]))
     bound = (await evaluator.evaluate(config.seed_policy, [task], stages=0)).ledger
-    taken, begun, scores, seconds = {}, {}, {}, []
+    taken, begun, scores, seconds, charged = {}, {}, {}, [], list[Taken]()
     for policy in dict.fromkeys([config.seed_policy, *baselines, *broad]):
         start = clock()
         first = await evaluator.evaluate(policy, [task], stages=first_look(task.stages))
         whole = await evaluator.evaluate(policy, [task])
         begun[policy], taken[policy] = taken_of(first.ledger), taken_of(whole.ledger)
         scores[policy] = whole.memory_score.mean
+        charged.append(taken_of(budget.ledger))
         seconds.append((clock() - start) / whole.ledger.total.calls)
     ranked = sorted(broad, key=lambda policy: math.inf if math.isnan(scores[policy]) else -scores[policy])
-    return Rehearsal(track, task, taken, begun, taken_of(bound), broad=tuple(ranked), seconds=min(seconds))
+    made = sum(list(taken.values())[1:], NOTHING)[:, :1]
+    fresh = np.divide((charged[-1] - charged[0])[:, :1], made, out=np.ones_like(made), where=made > 0)
+    fresh[CALL_ROLES.index("embed")] = 1.0
+    return Rehearsal(track, task, taken, begun, taken_of(bound), broad=tuple(ranked), fresh=fresh, seconds=min(seconds))
 
 
 def free_cast(config: Config) -> Cast:

@@ -22,9 +22,8 @@ from mnemotune.env.memrm.model.render import statements
 from mnemotune.env.memrm.model.scoring import Scores
 from mnemotune.optimizer.search.screen import ForecastModel, ReplayForecaster
 from mnemotune.policies.files import load_policy
-from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModelError, Limits
+from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModelError, Limits, Metered
 from mnemotune.policies.lm.base import Completion, Request
-from mnemotune.policies.lm.budget import Metered
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import MemoryEvent

@@ -22,8 +22,8 @@ from mnemotune.env.memrm.collection.retrievals import RecordedReplies, retrieve
 from mnemotune.env.memrm.rows.retrievals import Retrieval, read_retrievals, retrieval_log, retrievals_file
 from mnemotune.env.memrm.rows.row import RowError, write_rows
 from mnemotune.policies.files import load_policy
+from mnemotune.policies.lm import Metered
 from mnemotune.policies.lm.base import LanguageModel
-from mnemotune.policies.lm.budget import Metered
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.policy import MemoryPolicy
