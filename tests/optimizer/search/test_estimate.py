@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from mnemotune.data import Splits
@@ -107,11 +109,25 @@ def test_where_prompts_alone_change_the_seed_policy_stands_for_all(
     assert played.broad == (config.seed_policy,)
 
 
+def unrepeated(rehearsal: Rehearsal) -> Rehearsal:
+    """Return it as if no policy repeated what another asked."""
+    return replace(rehearsal, fresh=np.ones_like(rehearsal.fresh))
+
+
+def test_what_a_later_policy_repeats_is_not_counted(configured: Make, splits: Splits, rehearsal: Rehearsal) -> None:
+    """The user's turns hardly depend on what is remembered; answers do."""
+    user, answer = (float(rehearsal.fresh[CALL_ROLES.index(role), 0]) for role in ("user", "answer"))
+    assert 0 < user < 0.5 < answer <= 1
+    told, more = (estimate(configured(), splits, each) for each in (rehearsal, unrepeated(rehearsal)))
+    assert calls(told) < calls(more)
+
+
 @pytest.mark.parametrize("end", ["search.budget.calls=4500", "search.generations=1"])
 def test_a_search_that_ends_with_its_broad_start_has_found_nothing_that_takes_more(
     configured: Make, splits: Splits, rehearsal: Rehearsal, end: str
 ) -> None:
     """Of a budget in calls, a broad start has all before later candidates have any."""
+    rehearsal = unrepeated(rehearsal)
     few, more = (estimate(configured(until), splits, rehearsal) for until in (end, "search.budget.calls=9000"))
     assert few.candidates <= 16 < more.candidates
     test = sum(
@@ -126,6 +142,7 @@ def test_without_a_broad_start_all_that_was_rehearsed_stands_for_later_candidate
     configured: Make, splits: Splits, rehearsal: Rehearsal
 ) -> None:
     """Nobody has shown tpe or random draws where more is kept."""
+    rehearsal = unrepeated(rehearsal)
     plain = ["search.racing=false", "search.acceptance=train", "search.generations=2", "search.proposers=[random]"]
     told = estimate(configured(*plain), splits, rehearsal)
     candidate = rehearsal.mean(rehearsal.broad, tasks_of(splits.train))
@@ -211,6 +228,7 @@ def test_where_train_users_decide_no_look_is_paid_for(configured: Make, splits: 
 def test_where_nothing_is_searched_the_seed_policy_is_judged_and_tested_and_nobody_else_looked_at_invariant_2(
     configured: Make, splits: Splits, rehearsal: Rehearsal
 ) -> None:
+    rehearsal = unrepeated(rehearsal)
     config = configured("search.generations=0")
     told, judged = estimate(config, splits, rehearsal), tasks_of([*splits.train, *splits.validation])
     assert told.parts["search"] == pytest.approx(rehearsal.takes(config.seed_policy, judged) + rehearsal.bounds(judged))
