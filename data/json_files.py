@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from .whole_files import write_whole
 
 
 def read_json(path: Path) -> Any:
@@ -18,12 +19,4 @@ def read_json(path: Path) -> Any:
 
 def write_json(path: Path, value: Any, *, indent: int = 1) -> None:
     """Write JSON, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        beside.write_text(json.dumps(value, ensure_ascii=False, indent=indent) + "\n", encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        beside.unlink(missing_ok=True)
+    write_whole(path, json.dumps(value, ensure_ascii=False, indent=indent) + "\n")

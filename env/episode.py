@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..data.errors import MnemotuneError
+from ..data.whole_files import replacing
 from ..policies.assistant import ContextUse
 from ..policies.lm import CallRole, Ledger, Message
 from ..policies.memory import MemoryEvent
@@ -161,10 +162,9 @@ class Episode:
 
 def write_episodes(folder: Path, episodes: Sequence[Episode]) -> None:
     """Write ``episodes.jsonl`` into a folder, one line an episode."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / EPISODES).open("w", encoding="utf-8") as file:
+    with replacing(folder / EPISODES) as file:
         for episode in episodes:
-            file.write(json.dumps(episode.as_json(), ensure_ascii=False) + "\n")
+            file.write(json.dumps(episode.as_json(), ensure_ascii=False).encode() + b"\n")
 
 
 def complete(episodes: Sequence[Episode]) -> dict[str, Episode]:

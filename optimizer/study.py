@@ -281,7 +281,7 @@ class Study:
         except KeyError:
             raise StudyError(f"there is no study named {name!r}; {START_ANOTHER}") from None
         except (SQLAlchemyError, StorageInternalError, RuntimeError) as error:
-            raise StudyError(f"the study cannot be read ({_reason(error)}); {START_ANOTHER}") from error
+            raise StudyError(f"the study cannot be used ({_reason(error)}); {START_ANOTHER}") from error
         if frozen and begun is False:
             raise StudyError(f"a study named {name!r} is there already; --resume its run, or choose another name")
         if not frozen and self.noted("version") is None:

@@ -15,6 +15,7 @@ from typing import Any
 from ...data import Splits
 from ...data.json_files import write_json
 from ...data.task import Group, tasks_of
+from ...data.whole_files import write_whole
 from ...env import Episode, Evaluation, Evaluator
 from ...env.concurrency import end, start
 from ...env.episode import Bounds, write_episodes
@@ -79,7 +80,7 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
         models = stack.enter_context(open_models(config, folder=folder))
         lock = stack.enter_context(alone_in(folder, config.storage))
         study = None if lock is None else open_study(folder, config.storage, lock=lock)  # before the config names it
-        (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+        write_whole(folder / "config.yaml", dump_config(config))
         outcome = Outcome(folder, config, study or open_study(folder))
         charges = stack.enter_context(open_charges(outcome))
         run = _Run(outcome, splits, models, allowance, Listeners(listeners), judge, charges)
@@ -139,10 +140,10 @@ def _publish(outcome: Outcome) -> None:
     """Write the best policy, what it was found with, and the result."""
     best = outcome.study.best.policy if outcome.study.trials else None
     if best is not None:
-        (outcome.folder / "best_policy.yaml").write_text(dump_policy(best), encoding="utf-8")
+        write_whole(outcome.folder / "best_policy.yaml", dump_policy(best))
         settings = {name: getattr(outcome.config, name) for name in ("model", "embedder", "context_tokens")}
         text = DEPLOYMENT_HEADER + dump_yaml({"policy": "best_policy.yaml", **settings})
-        (outcome.folder / "deployment.yaml").write_text(text, encoding="utf-8")
+        write_whole(outcome.folder / "deployment.yaml", text)
     write_json(outcome.folder / "result.json", outcome.as_json(), indent=2)
 
 

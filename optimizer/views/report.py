@@ -12,6 +12,7 @@ from typing import Any
 import jinja2
 
 from ...data.resources import resource
+from ...data.whole_files import write_whole
 from ...env.statistics import nan_mean
 from ...policies.files import WINDOW, dump_policy
 from ...policies.lm.base import merged
@@ -67,7 +68,7 @@ class ReportWriter(Listener):
 def write_report(outcome: Outcome) -> Path:
     """Write ``report.html`` into the run's folder; return its path."""
     path = outcome.folder / "report.html"
-    path.write_text(render_report(outcome), encoding="utf-8")
+    write_whole(path, render_report(outcome))
     return path
 
 

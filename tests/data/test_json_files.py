@@ -28,3 +28,11 @@ def test_a_file_that_is_not_whole_json_is_none(tmp_path: Path, content: bytes) -
     (tmp_path / "a.json").write_bytes(content)
     assert read_json(tmp_path / "a.json") is None
     assert read_json(tmp_path / "nowhere.json") is None
+
+
+def test_a_file_that_cannot_take_its_place_is_named_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder") as failed:
+        write_json(tmp_path / "folder", 1)
+    assert failed.value.filename == str(tmp_path / "folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -11,6 +11,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError, model_vali
 
 from ....data.errors import MnemotuneError
 from ....data.record import Record, first_problem
+from ....data.whole_files import replacing
 from ....policies.lm import Message
 from ....policies.memory import MemoryEvent
 from ...episode import lines_beyond
@@ -113,17 +114,12 @@ class Row(Record):
 
 def write_rows(path: Path, rows: Iterable[BaseModel]) -> str:
     """Write records as JSON lines, all of them or none. Return the SHA-256 of the file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new, digest = path.with_name(f"{path.name}.new"), hashlib.sha256()
-    try:
-        with new.open("wb") as file:
-            for record in rows:
-                line = record.model_dump_json().encode() + b"\n"
-                digest.update(line)
-                file.write(line)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+    digest = hashlib.sha256()
+    with replacing(path) as file:
+        for record in rows:
+            line = record.model_dump_json().encode() + b"\n"
+            digest.update(line)
+            file.write(line)
     return digest.hexdigest()
 
 

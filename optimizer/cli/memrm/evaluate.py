@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from ....data.whole_files import write_whole
 from ....env.memrm.evaluation.metrics import COVERED, Floats, Labels
 from ....env.memrm.evaluation.quality import RewardQuality, harmful_rows, quality_on_memgym, quality_on_rows
 from ....env.memrm.forecasting.forecast import read_forecast
@@ -60,8 +61,7 @@ def eval_command(
     if plot is not None:
         from ...views.plots import reliability_plot  # imported late: matplotlib takes a while
 
-        plot.parent.mkdir(parents=True, exist_ok=True)
-        plot.write_text(reliability_plot(p_safe, harmful) + "\n", encoding="utf-8")
+        write_whole(plot, reliability_plot(p_safe, harmful) + "\n")
     if as_json:
         given = {"model": model, "data": str(data), "split": part, "threshold": threshold}
         figures, (best, lead, interval) = asdict(quality), quality.lead

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ....data.whole_files import write_whole
 from ....env.memrm.model.memgym import write_memgym
 from ....env.memrm.model.scoring import load_memrm
 from ....env.memrm.rows.row import Row, read_rows
@@ -31,8 +32,7 @@ def score_command(
     if out is None:
         typer.echo(text, nl=False)
     else:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text, encoding="utf-8")
+        write_whole(out, text)
     unscored = sum(map(math.isnan, scores))
     if unscored:
         why = f"beyond the window of {reward.card.window:,} tokens, empty, or no text"
