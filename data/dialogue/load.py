@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..hub import HubError, fetched
 from ..resources import resource
 from ..yaml_texts import read_utf8
 from .generator import generate_scenarios
@@ -134,9 +135,6 @@ def _parse_text(text: str, *, where: str) -> list[Scenario]:
 
 def _download(source: str) -> tuple[str, Path]:
     """Return a source on the hub with its revision, and the file."""
-    from huggingface_hub import hf_hub_download  # imported late: half a second that most runs do not need
-    from huggingface_hub.errors import HfHubHTTPError
-
     name, _, revision = source.removeprefix("hf:").partition("@")
     owner, _, rest = name.partition("/")
     dataset, _, file = rest.partition("/")
@@ -144,23 +142,11 @@ def _download(source: str) -> tuple[str, Path]:
         raise ScenarioError(
             f"{source}: write hf:OWNER/NAME, optionally with @REVISION, for example hf:AGI-Eval/AMemGym"
         )
-    hub = logging.getLogger("huggingface_hub")
-    level = hub.level
-    hub.setLevel(logging.CRITICAL)  # it says every failure itself
     try:
-        path = Path(
-            hf_hub_download(
-                f"{owner}/{dataset}", file or "v1.base/data.json", repo_type="dataset", revision=revision or None
-            )
-        )
-    except (HfHubHTTPError, ValueError, OSError) as error:
-        why = " ".join(str(error).split())
-        raise ScenarioError(
-            f"{source}: could not be fetched ({type(error).__name__}: {why}); check the network, the name and the "
-            "revision, or download the file and pass its path"
-        ) from None
-    finally:
-        hub.setLevel(level)
+        path = fetched(f"{owner}/{dataset}", file or "v1.base/data.json", kind="dataset", revision=revision or None)
+    except HubError as error:
+        advice = "check the network, the name and the revision, or download the file and pass its path"
+        raise ScenarioError(f"{source}: could not be fetched ({error}); {advice}") from None
     commit = path.parts[path.parts.index("snapshots") + 1]  # datasets--OWNER--NAME/snapshots/COMMIT/FILE
     whole = source if revision else f"hf:{name}@{commit}"
     if whole != source:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ....data.hub import HubError, fetched
 from ..rows.row import Row, read_records, write_rows
 from .checkpoint import TOKENIZER, CheckpointError, ModelCard, read_tokens
 from .render import whole_prompt
@@ -90,12 +91,9 @@ def _tokenizer_of(place: Path, base: str) -> Path:
     for folder in (place, place.parent, Path(base)):
         if (folder / TOKENIZER).is_file():
             return folder / TOKENIZER
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
     try:
-        return Path(hf_hub_download(base, TOKENIZER))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        return fetched(base, TOKENIZER, kind="model")
+    except HubError as error:
         raise CheckpointError(f"{place}: has no {TOKENIZER}, and {base!r} none to be had: {error}") from None
 
 
