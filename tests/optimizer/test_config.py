@@ -89,6 +89,7 @@ generation:
   exclude_ids: [a, b]
   texts: {repair: "Mend it: {problems}"}
   budget: {calls: 100}
+workers: {runner: ray, count: 4, address: "10.0.0.5:6379"}
 storage: {url: "postgresql://db/mine", study: mine}
 tracking: {uri: "sqlite:///elsewhere.db", experiment: mine}
 """
