@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
+import multiprocessing
 import time
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
@@ -35,8 +35,9 @@ REPLY = {"choices": [{"message": {"role": "assistant", "content": '{"answer": 1}
 class SlowServer(asyncio.Protocol):
     """Answers every request after the same time."""
 
-    answered = 0
-    """Of all connections."""
+    def __init__(self, answered: Any) -> None:
+        """Count answers in ``answered``, which other processes see."""
+        self.answered = answered
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin with a connection."""
@@ -57,29 +58,32 @@ class SlowServer(asyncio.Protocol):
     def _answer(self) -> None:
         content = json.dumps(REPLY).encode()
         head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-        SlowServer.answered += 1
+        self.answered.value += 1
         self.transport.write(head.encode() + content)  # type: ignore[attr-defined]
 
 
+def serve(answered: Any, port: Any) -> None:
+    """Serve until the process is ended; write the port down."""
+
+    async def run() -> None:
+        server = await asyncio.get_running_loop().create_server(lambda: SlowServer(answered), "127.0.0.1", 0)
+        port.value = server.sockets[0].getsockname()[1]
+        await asyncio.Event().wait()
+
+    asyncio.run(run())
+
+
 @contextmanager
-def slow_server() -> Iterator[str]:
-    """Serve in a thread; yield the base URL."""
-    loop, url = asyncio.new_event_loop(), list[str]()
-    started = threading.Event()
-
-    async def serve() -> None:
-        server = await loop.create_server(SlowServer, "127.0.0.1", 0)
-        url.append(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
-        started.set()
-
-    def serve_on() -> None:
-        loop.run_until_complete(serve())
-        loop.run_forever()
-
-    threading.Thread(target=serve_on, daemon=True).start()
-    started.wait()
-    yield url[0]
-    loop.call_soon_threadsafe(loop.stop)
+def slow_server() -> Iterator[tuple[str, Any]]:
+    """Serve in a process of its own; yield the base URL and the number of answers."""
+    context = multiprocessing.get_context("spawn")
+    answered, port = context.Value("L", 0, lock=False), context.Value("i", 0, lock=False)
+    process = context.Process(target=serve, args=(answered, port), daemon=True)
+    process.start()
+    while not port.value:
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port.value}/v1", answered
+    process.kill()
 
 
 def configured(url: str, runner: str, workers: int) -> Config:
@@ -100,7 +104,7 @@ def configured(url: str, runner: str, workers: int) -> Config:
     )
 
 
-async def measured(config: Config, workers: int, kill: int) -> tuple[Evaluation, float, int]:
+async def measured(config: Config, answered: Any, workers: int, kill: int) -> tuple[Evaluation, float, int]:
     """Evaluate a policy once the workers are up; return the calls a second, and the calls that were charged."""
     track = track_of(config)
     tasks = track.load(config.data)[: USERS_A_WORKER * workers]
@@ -111,26 +115,26 @@ async def measured(config: Config, workers: int, kill: int) -> tuple[Evaluation,
         async with aclosing(pool):
             evaluator = Evaluator(track, models.cast, runner=pool.runner(track, budget=budget))
             await evaluator.evaluate(load_policy("native"), tasks[:workers], stages=1)  # starts all workers
-            before, start = SlowServer.answered, time.monotonic()
+            before, start = answered.value, time.monotonic()
             going_on = asyncio.create_task(evaluator.evaluate(load_policy("awe"), tasks, stages=2))
             await asyncio.sleep(1.0)
             for place in pool.places[:kill]:
                 await place.link.aclose()
             evaluation = await going_on
-            return evaluation, (SlowServer.answered - before) / (time.monotonic() - start), budget.calls
+            return evaluation, (answered.value - before) / (time.monotonic() - start), budget.calls
 
 
 def main(runner: str = "ray", workers: str = "1,2,4,8", kill: int = 0) -> None:
     """Measure with each number of workers; with ``kill``, also with so many killed, and compare."""
     first: Any = None
     print("| workers | calls a second | of linear |\n|---|---|---|")
-    with slow_server() as url:
+    with slow_server() as (url, answered):
         for count in map(int, workers.split(",")):
-            evaluation, rate, _ = asyncio.run(measured(configured(url, runner, count), count, 0))
+            evaluation, rate, _ = asyncio.run(measured(configured(url, runner, count), answered, count, 0))
             first = first or rate / count
             print(f"| {count} | {rate:,.0f} | {rate / count / first:.2f} |", flush=True)
             if kill and count > kill:
-                again, rate, _ = asyncio.run(measured(configured(url, runner, count), count, kill))
+                again, rate, _ = asyncio.run(measured(configured(url, runner, count), answered, count, kill))
                 same = timeless(again) == timeless(evaluation)
                 print(f"| {count}, {kill} killed | {rate:,.0f} | {'same' if same else 'DIFFERENT'} |", flush=True)
 
