@@ -228,6 +228,14 @@ class Workers(Record):
     address: str | None = None
     """The Ray cluster's, for example ``10.0.0.5:6379``; None starts one on this machine."""
 
+    @model_validator(mode="after")
+    def _check(self) -> Workers:
+        if self.address is not None and self.runner != "ray":
+            raise ValueError("address has an effect with `runner: ray` alone; leave it out")
+        if self.count is not None and self.runner == "here":
+            raise ValueError("count has no effect with `runner: here`; leave it out")
+        return self
+
 
 class Config(ModelsConfig):
     """Everything that a run depends on."""

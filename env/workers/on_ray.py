@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -43,6 +44,7 @@ def _connected(address: str | None) -> Any:
     if ray.is_initialized():
         return ray
     _check_listens(address)
+    logging.getLogger("ray").setLevel(logging.ERROR)  # else a local cluster tells how it checks who connects
     where = {"address": address} if address is not None else {"address": "local", "include_dashboard": False}
     try:
         ray.init(**where, log_to_driver=False, logging_level="ERROR", configure_logging=False)

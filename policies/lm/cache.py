@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -109,19 +109,23 @@ class ResponseCache:
             " input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cut INTEGER NOT NULL) WITHOUT ROWID"
         )
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn what SQLite and the file system say into a CacheError that says what to do."""
-        try:
-            yield
-        except (sqlite3.OperationalError, OSError) as error:
-            advice = "check that its folder is writable, has room, and that no other program locks it"
-            raise CacheError(f"cannot use the response cache {self.path}: {error}; {advice}") from error
-        except sqlite3.ProgrammingError:
-            raise  # a mistake of the caller, such as reading after close; the file is fine
-        except sqlite3.DatabaseError as error:
-            advice = f"the file is damaged or no cache: {MOVE_AWAY}"
-            raise CacheError(f"cannot read the response cache {self.path}: {error}; {advice}") from error
+    def _explained(self) -> AbstractContextManager[None]:
+        advice = f"the file is damaged or no cache: {MOVE_AWAY}"
+        return sqlite_explained(f"the response cache {self.path}", CacheError, if_damaged=advice)
+
+
+@contextmanager
+def sqlite_explained(what: str, kind: type[MnemotuneError], *, if_damaged: str) -> Iterator[None]:
+    """Turn what SQLite and the file system say of a file into an error of this kind, which says what to do."""
+    try:
+        yield
+    except (sqlite3.OperationalError, OSError) as error:
+        advice = "check that its folder is writable, has room, and that no other program locks it"
+        raise kind(f"cannot use {what}: {error}; {advice}") from error
+    except sqlite3.ProgrammingError:
+        raise  # a mistake of the caller, such as reading after close; the file is fine
+    except sqlite3.DatabaseError as error:
+        raise kind(f"cannot read {what}: {error}; {if_damaged}") from error
 
 
 class SharedCache:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ...data.errors import MnemotuneError
 from .base import CallRole, Ledger, Spend, Usage
+from .cache import sqlite_explained
 
 UNSAVED = 2000
 """Charges of calls that were not sent that may be lost with the process: they are made again for nothing."""
@@ -93,15 +93,6 @@ class Charges:
             return
         self._connection.close()
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.OperationalError, OSError) as error:
-            advice = "check that its folder is writable, has room, and that no other program locks it"
-            raise ChargesError(f"cannot use {self.path}, which counts what was spent: {error}; {advice}") from error
-        except sqlite3.ProgrammingError:
-            raise  # a mistake of the caller, such as adding after close; the file is fine
-        except sqlite3.DatabaseError as error:
-            advice = "the file is damaged or another program's: start another run in a new folder"
-            raise ChargesError(f"cannot read {self.path}, which counts what was spent: {error}; {advice}") from error
+    def _explained(self) -> AbstractContextManager[None]:
+        advice = "the file is damaged or another program's: start another run in a new folder"
+        return sqlite_explained(f"{self.path}, which counts what was spent", ChargesError, if_damaged=advice)

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from odd_tracks import Deadly
 
 from mnemotune.data.dialogue.load import load_scenarios
 from mnemotune.env import Cast, DialogueTrack, Evaluation, Evaluator, Protocol, Summary
@@ -35,13 +38,6 @@ MODEL = EmbeddedModel()
 CAST = Cast(MODEL, MODEL, LexicalEmbedder())
 TRACK = DialogueTrack()
 AWI, RAG = load_policy("awi"), load_policy("rag")
-
-
-class Deadly(DialogueTrack):
-    """Kills the process that is to play."""
-
-    def begin(self, *_: Any, **__: Any) -> Any:
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def pool(workers: int = 2, track: DialogueTrack = TRACK) -> Pool:
@@ -114,6 +110,26 @@ def test_a_worker_that_is_killed_is_replaced_and_changes_nothing_invariant_2() -
             return await going_on
 
     assert timeless(asyncio.run(run())) == timeless(alone(users)[1])
+
+
+HELD = """
+import asyncio
+from odd_tracks import Masked
+from test_workers import evaluated, load_scenarios, pool
+if __name__ == "__main__":
+    evaluated(load_scenarios("small")[:1], pool(track=Masked()))
+"""
+
+
+def test_a_worker_never_hears_ctrl_c_not_even_the_first_of_a_process(tmp_path: Path) -> None:
+    """The process of the run hears it, and ends its workers."""
+    script = tmp_path / "held.py"
+    script.write_text(HELD)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in [str(Path(__file__).parent), *sys.path])}
+    ended = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "held: [<Signals.SIGINT: 2>]" in ended.stderr
 
 
 def test_work_that_kills_one_worker_after_another_ends_the_run_with_a_message_invariant_2() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -74,6 +75,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 node.wait(20)
             except subprocess.TimeoutExpired:
                 os.killpg(node.pid, signal.SIGKILL)
+        shutil.rmtree(f"/tmp/r{os.getpid()}", ignore_errors=True)  # noqa: S108 - paths of its sockets must be short
 
 
 def _wait_for(address: str, nodes: int) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import TypeVar
 
 from ..base import Bill, Completion, Embedder, Embedding, LanguageModel, LanguageModelError, Refused, Request
@@ -113,6 +114,7 @@ def _embed(texts: Sequence[str]) -> Embedding:
 @contextmanager
 def interrupts_held() -> Iterator[None]:
     """Hold Ctrl-C back: a process that starts meanwhile never hears it, and ends when its parent says so."""
+    resource_tracker.ensure_running()  # the first start of a process starts it, and that lets Ctrl-C through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
