@@ -94,6 +94,11 @@ class Here(EpisodeRunner):
         for place in [place for place in self._stopped if place[0] == policy.key]:
             await self._stopped.pop(place).aclose()
 
+    async def aclose(self) -> None:
+        """End all episodes that have stopped."""
+        while self._stopped:
+            await self._stopped.popitem()[1].aclose()
+
     def _rollout(
         self,
         policy: MemoryPolicy,

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from ...data.errors import MnemotuneError
-from .peer import Handler, Peer
+from .peer import Handler, Peer, stopping
 from .pool import Start
 from .worker import Setup, Worker
 
@@ -94,6 +94,8 @@ class _OnRay:
                 for message in await self._actor.messages.remote():
                     self.peer.receive(message)
         except self._ray.exceptions.RayError:
+            pass
+        finally:
             self.peer.lose()
 
 
@@ -110,7 +112,11 @@ class _RayWorker:
     async def take(self, messages: list[bytes]) -> None:
         """Take what the coordinator says."""
         if self._worker is None:
-            track, cast = self._open.enter_context(self._setup())
+            try:
+                track, cast = self._open.enter_context(self._setup())
+            except Exception as error:  # noqa: BLE001 - the coordinator hears why, as the user watches that
+                self._outbox.put_nowait(stopping(error))
+                return
             self._worker = Worker(track, cast, self._outbox.put_nowait, most=self._most)
         for message in messages:
             self._worker.peer.receive(message)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from itertools import count
 from typing import Any
 
 Send = Callable[[bytes], None]
-Handler = Callable[..., Awaitable[Any]]
+Handler = Callable[..., Coroutine[Any, Any, Any]]
 
 
 class ConnectionLost(Exception):  # noqa: N818 - what happened, not a fault of the caller's
@@ -28,7 +28,8 @@ class Peer:
         self._handlers = handlers
         self._numbers = count()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._running: dict[int, asyncio.Task[None]] = {}
+        self._running: dict[int, asyncio.Task[Any]] = {}
+        self._why: Exception = ConnectionLost()
 
     async def call(self, name: str, *given: Any) -> Any:
         """Return what the other end answers, or raise what it raises; a call that is cancelled ends there first.
@@ -36,14 +37,14 @@ class Peer:
         Raises ConnectionLost.
         """
         if self.lost.is_set():
-            raise ConnectionLost
+            raise self._why
         number, answer = next(self._numbers), asyncio.get_running_loop().create_future()
+        self._tell(pickle.dumps(("call", number, name, given)))
         self._waiting[number] = answer
-        self._tell("call", number, name, given)
         try:
             return await asyncio.shield(answer)
         except asyncio.CancelledError:
-            self._tell("cancel", number)
+            self._tell(pickle.dumps(("cancel", number)))
             with suppress(BaseException):
                 await asyncio.shield(answer)
             raise
@@ -52,12 +53,14 @@ class Peer:
         """Take a message of the other end, in the event loop."""
         what, number, *rest = pickle.loads(message)  # noqa: S301 - from a process that this one started
         if what == "call":
-            self._running[number] = asyncio.create_task(self._answer(number, *rest))
+            name, given = rest
+            task = self._running[number] = asyncio.create_task(self._handlers[name](*given))
+            task.add_done_callback(lambda done: self._answer(number, done))
         elif what == "cancel":
             if number in self._running:
                 self._running[number].cancel()
         elif what == "stop":
-            self.lose()
+            self.lose(*rest)
         elif (waiting := self._waiting.pop(number, None)) is not None and not waiting.done():
             if what == "answer":
                 waiting.set_result(rest[0])
@@ -66,33 +69,35 @@ class Peer:
 
     def stop(self) -> None:
         """Tell the other end that nothing more will come."""
-        self._tell("stop", 0)
+        self._tell(stopping())
 
-    def lose(self) -> None:
-        """End all calls, as the other end is gone."""
+    def lose(self, why: Exception | None = None) -> None:
+        """End all calls, as the other end is gone; what it said of why is raised."""
+        if not self.lost.is_set():
+            self._why = why or ConnectionLost()
         self.lost.set()
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(ConnectionLost())
+                answer.set_exception(self._why)
         for task in self._running.values():
             task.cancel()
         self._waiting.clear()
 
-    async def _answer(self, number: int, name: str, given: tuple[Any, ...]) -> None:
+    def _answer(self, number: int, done: asyncio.Task[Any]) -> None:
+        del self._running[number]
+        error = ConnectionLost() if done.cancelled() else done.exception()
         try:
-            answer = "answer", number, await self._handlers[name](*given)
-        except asyncio.CancelledError:
-            answer = "error", number, ConnectionLost()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller hears it
-            answer = "error", number, error
-        finally:
-            del self._running[number]
-        self._tell(*answer)
+            told = pickle.dumps(("answer", number, done.result()) if error is None else ("error", number, error))
+            pickle.loads(told)  # noqa: S301 - our own; some errors can be written and not read
+        except Exception as why:  # noqa: BLE001 - else the caller would wait for ever
+            told = pickle.dumps(("error", number, RuntimeError(f"{error or why!r} cannot be handed over as it is")))
+        self._tell(told)
 
-    def _tell(self, *message: Any) -> None:
-        try:
-            told = pickle.dumps(message)
-        except Exception as error:  # noqa: BLE001 - else the caller would wait for ever
-            told = pickle.dumps(("error", message[1], RuntimeError(f"{message[2]!r} cannot be handed over: {error}")))
+    def _tell(self, message: bytes) -> None:
         with suppress(OSError):  # the other end is gone, as ``lose`` is about to be told
-            self._send(told)
+            self._send(message)
+
+
+def stopping(why: Exception | None = None) -> bytes:
+    """Return the message that nothing more will come, and why, where that is an error."""
+    return pickle.dumps(("stop", 0, why))

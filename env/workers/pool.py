@@ -106,27 +106,31 @@ class Pool:
                 await lost.link.aclose()
                 self.places[self.places.index(lost)] = await self._begin()
 
-    def is_there(self, place: _Place) -> bool:
-        """Tell whether a worker has not been replaced."""
-        return place in self.places
-
     async def _begin(self) -> _Place:
         link: Link | None = None
 
-        async def settle(phase: int, report: Report) -> None:
+        def lender_of(phase: int) -> Lender:
             lender = self._lenders[phase]
-            assert lender is not None and link is not None  # noqa: S101, PT018 - who reports has a budget
-            lender.settle(id(link.peer), report)
+            assert lender is not None  # noqa: S101 - who reports has a budget
+            return lender
 
-        async def borrow(phase: int, worst: Usage) -> Amount:
-            lender = self._lenders[phase]
-            assert lender is not None and link is not None  # noqa: S101, PT018
-            return await lender.lend(id(link.peer), worst)
+        def worker_of() -> int:
+            assert link is not None  # noqa: S101 - who calls has begun
+            return id(link.peer)
+
+        async def settle(phase: int, report: Report) -> None:
+            lender_of(phase).settle(worker_of(), report)
+
+        async def borrow(phase: int, worst: Usage, key: bytes | None) -> Amount | None:
+            return await lender_of(phase).lend(worker_of(), worst, key)
+
+        async def retry(phase: int, worst: Usage) -> None:
+            await lender_of(phase).retry(worker_of(), worst)
 
         async def log(name: str, level: int, text: str) -> None:
             logging.getLogger(name).log(level, "%s", text)
 
-        link = await self._start({"settle": settle, "borrow": borrow, "log": log})
+        link = await self._start({"settle": settle, "borrow": borrow, "retry": retry, "log": log})
         return _Place(link)
 
 

@@ -6,12 +6,12 @@ import asyncio
 import multiprocessing
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
 from ...policies.lm.embedded.pool import end_with_parent, interrupts_held
-from .peer import Handler, Peer
+from .peer import Handler, Peer, stopping
 from .pool import Start
 from .worker import Setup, Worker
 
@@ -68,10 +68,16 @@ def _work(connection: Connection[Any, Any], setup: Setup, most: int) -> None:
     end_with_parent()
 
     async def work() -> None:
-        with setup() as (track, cast):
+        with ExitStack() as stack:
+            try:
+                track, cast = stack.enter_context(setup())
+            except Exception as error:  # noqa: BLE001 - the coordinator hears why, as the user watches that
+                connection.send_bytes(stopping(error))
+                return
             worker = Worker(track, cast, connection.send_bytes, most=most)
             _read(connection, worker.peer.receive, worker.peer.lose)
             await worker.peer.lost.wait()
+            await worker.aclose()
             await cast.aclose()
 
     asyncio.run(work())

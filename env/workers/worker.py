@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ...policies.policy import MemoryPolicy
 from ..episode import Episode
 from ..runner import Here
 from ..track import Cast, Track
-from .peer import Peer, Send
+from .peer import ConnectionLost, Peer, Send
 
 Setup = Callable[[], AbstractContextManager[tuple[Track, Cast]]]
 """Opens what a worker plays with, in the worker; it can be pickled."""
@@ -58,7 +58,8 @@ class Worker:
         self._phase: Phase | None = None
         self._tab: Tab | None = None
         self._here = Here(track, cast)
-        self._told = set[asyncio.Task[Any]]()
+        self._loop = asyncio.get_running_loop()
+        self._told = set[asyncio.Task[None]]()
         logging.getLogger("mnemotune").addHandler(LogForwarder(self._log))
 
     async def _run(
@@ -80,7 +81,7 @@ class Worker:
 
     async def _account(self, phase: Phase, work: Callable[[Here], Any]) -> Any:
         """Return what the work returns, what it took, and its longest chain of calls."""
-        self._enter(phase)
+        await self._enter(phase)
         ledger, tab = Ledger(), self._tab
         try:
             with on_account(ledger):
@@ -90,15 +91,21 @@ class Worker:
                 await asyncio.shield(tab.report())
         return result, ledger, chain()
 
-    def _enter(self, phase: Phase) -> None:
+    async def aclose(self) -> None:
+        """End the episodes that have stopped."""
+        await self._here.aclose()
+
+    async def _enter(self, phase: Phase) -> None:
         if phase == self._phase:
             return
+        left = self._here
         self._phase, self._tab, cast = phase, None, replace(self._cast, reworded=phase.reworded)
         if phase.limits is not None:
             tab = self._tab = Tab(
                 phase.limits,
                 settle=lambda report: self.peer.call("settle", phase.number, report),
-                borrow=lambda worst: self.peer.call("borrow", phase.number, worst),
+                borrow=lambda worst, key: self.peer.call("borrow", phase.number, worst, key),
+                retry=lambda worst: self.peer.call("retry", phase.number, worst),
             )
             cast = replace(
                 cast,
@@ -107,8 +114,17 @@ class Worker:
                 embedder=MeteredEmbedder(cast.embedder, budget=tab),
             )
         self._here = Here(self._track, cast, most=self._most)
+        await left.aclose()
 
     def _log(self, name: str, level: int, text: str) -> None:
-        task = asyncio.create_task(self.peer.call("log", name, level, text))
+        """Hand a record over, from whatever thread it comes."""
+        self._loop.call_soon_threadsafe(self._begin_to_log, name, level, text)
+
+    def _begin_to_log(self, *record: Any) -> None:
+        async def log() -> None:
+            with suppress(ConnectionLost):
+                await self.peer.call("log", *record)
+
+        task = asyncio.create_task(log())
         self._told.add(task)
         task.add_done_callback(self._told.discard)

@@ -124,7 +124,7 @@ class Budget:
     @property
     def consumed(self) -> Consumed:
         """What is gone so far, what calls under way hold left out."""
-        return Consumed(self.calls, self.tokens, self.usd, self.seconds)
+        return Consumed(self.charged, self.tokens, self.usd, self.seconds)
 
     def admit(self, worst: Usage) -> None:
         """Reserve a call's worst case. Raises BudgetExhausted, naming the limit, when it does not fit."""
@@ -140,6 +140,13 @@ class Budget:
             await self._ended.wait()
         self.admit(worst)
 
+    async def admit_new(self, key: bytes | None, worst: Usage) -> bool:
+        """Reserve the worst case of a request that is not charged yet as soon as it fits; tell whether it is new."""
+        if self.is_open(key) is not None:
+            return False
+        await self.admit_in_turn(worst)
+        return True
+
     def count(self, usage: Usage) -> None:
         """Count what a call under way has taken."""
         self.tokens += usage.tokens
@@ -153,10 +160,6 @@ class Budget:
         if min(calls, tokens, usd) < 0:
             self._ended.set()
             self._ended = asyncio.Event()
-
-    def end(self, worst: Usage) -> None:
-        """Give back what was reserved for a call."""
-        self.hold(-1, -worst.tokens, -(worst.cost_usd or 0.0))
 
     def record(self, entry: Entry) -> None:
         """Count and write down what became of a request; it holds until then what it needs."""
@@ -318,8 +321,7 @@ class _Charge:
 
     async def begin(self) -> None:
         """Reserve the worst case of a request that is new."""
-        if self._budget.is_open(self._key) is None:
-            await self._hold()
+        self._held = await self._budget.admit_new(self._key, self.worst)
 
     async def sending(self) -> None:
         """Write the worst case down, and reserve it where that was not done."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mnemotune.policies.lm import Message, Request, Usage
+from mnemotune.policies.lm import Budget, Message, Request, Usage
 
 
 class Bill:
@@ -18,6 +18,11 @@ class Bill:
 
     async def unanswered(self) -> None:
         self.heard.append("unanswered")
+
+
+def end(budget: Budget, worst: Usage) -> None:
+    """Give back what was reserved for a call."""
+    budget.hold(-1, -worst.tokens, -(worst.cost_usd or 0.0))
 
 
 def request(text: str = "hello", *, max_tokens: int = 100) -> Request:

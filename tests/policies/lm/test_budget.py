@@ -22,7 +22,7 @@ from mnemotune.policies.lm import (
 )
 from mnemotune.policies.lm.budget import NOTHING, Entry
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from spending import worst
+from spending import end, worst
 
 
 def refusal(budget: Budget, call: Usage) -> str:
@@ -37,7 +37,7 @@ def take(budget: Budget, call: Usage, taken: Usage) -> None:
     """Admit a call that takes so much, and end it."""
     budget.admit(call)
     budget.record(Entry("known", None, "answer", call, taken))
-    budget.end(call)
+    end(budget, call)
 
 
 # Limits, one by one
@@ -86,7 +86,7 @@ def test_what_calls_under_way_could_take_is_held_back() -> None:
     budget.admit(worst())
     assert "could overshoot" in refusal(budget, worst())
     budget.count(Usage(20, 10))
-    budget.end(worst())
+    end(budget, worst())
     budget.admit(worst())
     assert budget.tokens == 30
 
@@ -97,7 +97,7 @@ def test_a_budget_in_dollars_holds_the_worst_case_back() -> None:
     budget.admit(worst(usd=2.0))
     assert refusal(budget, worst(usd=2.0)) == "the next call could overshoot the budget of $4.00"
     budget.count(Usage(1, 1, 0.25))
-    budget.end(worst(usd=2.0))
+    end(budget, worst(usd=2.0))
     assert budget.usd == 0.25
     assert "could overshoot" in refusal(budget, worst(usd=2.0))
     budget.admit(worst(usd=1.5))
@@ -161,7 +161,7 @@ def test_an_unanswered_attempt_counts_as_its_worst_case_and_the_next_one_is_held
     assert (budget.calls, budget.tokens, budget.usd) == (1, worst().tokens, 2.0)
     assert "could overshoot" in refusal(budget, worst(usd=2.0)), "the second attempt may take the rest"
     budget.count(Usage(7, 3, 0.5))
-    budget.end(worst(usd=2.0))
+    end(budget, worst(usd=2.0))
     assert (budget.tokens, budget.usd) == (worst().tokens + 10, 2.5)
 
 
@@ -170,7 +170,7 @@ def test_an_attempt_that_does_not_fit_is_not_made_again() -> None:
     budget.admit(worst())
     with pytest.raises(BudgetExhausted, match="could overshoot"):
         again(budget, worst())
-    budget.end(worst())
+    end(budget, worst())
     assert budget.tokens == worst().tokens
     budget.admit(worst(max_tokens=0))
 

@@ -32,7 +32,7 @@ from mnemotune.policies.lm import (
     Usage,
 )
 from mnemotune.policies.lm.budget import on_account
-from spending import most_input, price, priced, request, worst
+from spending import end, most_input, price, priced, request, worst
 
 
 class Fixed(LanguageModel):
@@ -295,5 +295,5 @@ def admitted(budget: Budget, text: str, plan: Plan) -> bool:
         budget.admit(call)
     except BudgetExhausted:
         return False
-    budget.end(call)
+    end(budget, call)
     return True
