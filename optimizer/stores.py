@@ -23,6 +23,9 @@ def _whole(url: str, variable: str) -> str:
 def _of_postgresql(url: str) -> str:
     if not url.startswith("postgresql://") or not urlsplit(url).path.strip("/"):
         raise ValueError("write postgresql://USER:PASSWORD@HOST/DATABASE, or null for the run folder")
+    _, _, *after_host = urlsplit(url)
+    if "@" in "".join(after_host):  # what is before it would not be known for a password
+        raise ValueError("write / in a password as %2F, ? as %3F, # as %23 and @ as %40")
     return url
 
 

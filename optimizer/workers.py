@@ -40,7 +40,7 @@ def open_pool(
     if models.per_core:
         setup, each = partial(given, track_of(config), models.cast), 1
     else:
-        setup, each = partial(_opened, config, folder, repeat), max(1, under_way // count)
+        setup, each = partial(_opened, _paced(config, count), folder, repeat), max(1, under_way // count)
     if workers.runner == "ray":
         start = on_ray(setup, most=under_way, address=workers.address, cores=int(models.per_core))
     else:
@@ -53,6 +53,13 @@ def runner_of(pool: Pool | None, track: Track, cast: Cast, config: Config, *, bu
     if pool is None:
         return Here(track, cast, most=under_way_of(config))
     return pool.runner(track, budget=budget, reworded=cast.reworded)
+
+
+def _paced(config: Config, workers: int) -> Config:
+    """Return a config whose requests a minute are one worker's part of them."""
+    whole = config.endpoint.requests_per_minute
+    part = {"requests_per_minute": None if whole is None else max(1, whole // workers)}
+    return config.model_copy(update={"endpoint": config.endpoint.model_copy(update=part)})
 
 
 def under_way_of(config: Config) -> int:

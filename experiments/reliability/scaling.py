@@ -82,8 +82,10 @@ def slow_server() -> Iterator[tuple[str, Any]]:
     process.start()
     while not port.value:
         time.sleep(0.05)
-    yield f"http://127.0.0.1:{port.value}/v1", answered
-    process.kill()
+    try:
+        yield f"http://127.0.0.1:{port.value}/v1", answered
+    finally:
+        process.kill()
 
 
 def configured(url: str, runner: str, workers: int) -> Config:

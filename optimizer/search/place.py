@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack, closing, contextmanager
@@ -30,38 +31,34 @@ def with_study_named(config: Config, folder: str) -> Config:
     return config.model_copy(update={"storage": Storage(url=config.storage.whole_url, study=name)})
 
 
-@contextmanager
-def undone(folder: Path) -> Iterator[Callable[[], object]]:
-    """Remove the files that the block makes in a folder, unless it calls what it is given before it ends."""
-    before = set(folder.iterdir()) if folder.is_dir() else None
-    with ExitStack() as undo:
-        undo.callback(_remove_new, folder, before)
-        yield undo.pop_all
-
-
-def _remove_new(folder: Path, before: Set[Path] | None) -> None:
-    for file in set(folder.iterdir()) - (before or set()) if folder.is_dir() else ():
-        file.unlink()
-    if before is None and folder.is_dir():
+def _remove_new(folder: Path, before: Set[Path], *, was_there: bool) -> None:
+    for path in set(folder.iterdir()) - before:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if not was_there:
         folder.rmdir()
 
 
 @contextmanager
-def alone_in(folder: Path, storage: Storage | None) -> Iterator[Lock | None]:
+def alone_in(folder: Path, storage: Storage | None) -> Iterator[tuple[Lock | None, Callable[[], object]]]:
     """Keep other processes out of a run, also those of other machines where a database has the study.
 
-    Raises ConfigError when one is in it, and DatabaseError.
+    Yields the database's lock, and what is to be called once the run has begun: else what was made in the folder is
+    removed. Raises ConfigError when another process is in the run, and DatabaseError.
     """
+    was_there, had_lock = folder.is_dir(), (folder / ".lock").is_file()
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         lock = None
         try:
             stack.enter_context(FileLock(folder / ".lock", timeout=0))
+            undo = stack.enter_context(ExitStack())
+            before = {path for path in folder.iterdir() if had_lock or path.name != ".lock"}
+            undo.callback(_remove_new, folder, before, was_there=was_there)
             if storage is not None:
                 lock = stack.enter_context(closing(Lock(storage.whole_url, f"mnemotune {storage.study}")))
         except (Timeout, Taken):
             raise ConfigError(f"{folder}: another process is at work on this run") from None
-        yield lock
+        yield lock, undo.pop_all
 
 
 def check_database(file: Path, *, name: str) -> None:

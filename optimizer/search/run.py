@@ -46,7 +46,7 @@ from .outcome import (
     open_run,
     open_study,
 )
-from .place import alone_in, undone, with_study_named
+from .place import alone_in, with_study_named
 from .screen import ForecastModel, ForecastScreen, KeepAll, ReplayForecaster, Screen, knows, load_forecast_model
 from .sealed import EVOLVED, SEED, SealedTest, open_test
 
@@ -76,9 +76,8 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
     splits = splits_of(config)
     config, allowance, judge = prepare(with_study_named(config, folder.name), splits, listeners)
     with ExitStack() as stack:
-        begun = stack.enter_context(undone(folder))
+        lock, begun = stack.enter_context(alone_in(folder, config.storage))
         models = stack.enter_context(open_models(config, folder=folder))
-        lock = stack.enter_context(alone_in(folder, config.storage))
         study = None if lock is None else open_study(folder, config.storage, lock=lock)  # before the config names it
         write_whole(folder / "config.yaml", dump_config(config))
         outcome = Outcome(folder, config, study or open_study(folder))

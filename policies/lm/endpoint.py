@@ -51,7 +51,7 @@ OTHER_FORM = (
 )
 """How they complain of a response format."""
 
-RESERVED = ("model", "messages", "input", "n", "stream", "max_tokens", "max_completion_tokens")
+RESERVED = ("model", "messages", "input", "n", "stream", "max_tokens", "max_completion_tokens", "response_format")
 """What ``extra_body`` may not hold: the accounting rests on it."""
 
 Positive = Annotated[int, Field(ge=1)]
@@ -102,7 +102,8 @@ class EndpointConfig(Record):
     def _check_extra_body(cls, given: dict[str, Any]) -> dict[str, Any]:
         reserved = sorted(set(given) & set(RESERVED))
         if reserved:
-            raise ValueError(f"extra_body cannot hold {', '.join(reserved)}; the longest reply is max_tokens")
+            others = "the longest reply is max_tokens, and the form of replies structured"
+            raise ValueError(f"extra_body cannot hold {', '.join(reserved)}; {others}")
         return given
 
 

@@ -16,5 +16,5 @@ def redacted(text: str, *secrets: str | None) -> str:
     """Return a text in which no URL has a login or a password, and nothing of ``secrets`` is left."""
     for secret in filter(None, secrets):
         text = text.replace(secret, HIDDEN)
-    text = re.sub(r"([?&]password=)[^&\s]*", rf"\1{HIDDEN}", text)
+    text = re.sub(r"([?&](?:ssl)?password=)[^&\s]*", rf"\1{HIDDEN}", text)
     return re.sub(r"//[^/\s]*@", f"//{HIDDEN}@", text)

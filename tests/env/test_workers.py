@@ -106,8 +106,12 @@ def test_a_worker_that_is_killed_is_replaced_and_changes_nothing_invariant_2() -
             await evaluator.evaluate(AWI, users, stages=2)
             going_on = asyncio.create_task(evaluator.evaluate(AWI, users))
             await asyncio.sleep(0.05)
-            workers.places[0].link._process.kill()  # type: ignore[attr-defined]
-            return await going_on
+            assert not going_on.done()
+            killed = workers.places[0]
+            killed.link._process.kill()  # type: ignore[attr-defined]
+            evaluation = await going_on
+            assert killed not in workers.places
+            return evaluation
 
     assert timeless(asyncio.run(run())) == timeless(alone(users)[1])
 

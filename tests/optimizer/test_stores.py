@@ -30,7 +30,10 @@ def test_the_url_alone_is_a_storage() -> None:
     assert config(f"storage='{URL}'") == config(f"storage={{url: '{URL}'}}")
 
 
-@pytest.mark.parametrize("url", ["mysql://db/mine", "study.db", "postgresql://db", "postgresql://[db/mine", "", "1"])
+@pytest.mark.parametrize(
+    "url",
+    ["mysql://db/mine", "study.db", "postgresql://db", "postgresql://u:pa/ss@h/db", "postgresql://[db/mine", "", "1"],
+)
 def test_a_storage_that_is_no_database_of_postgresql_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="storage"):
         config(f"storage='{url}'")

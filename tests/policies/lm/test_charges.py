@@ -127,9 +127,7 @@ async def test_what_a_killed_process_had_under_way_is_charged_at_its_worst_invar
 ) -> None:
     """Where the answer came, the cache has it; else it is asked again, and the server may bill it again."""
     server, killed = Server(), Charges(file)
-    server.fails = KeyboardInterrupt()
     most = priced(worst())
-    model, _ = metered(server, killed)
     bill_is_written: list[tuple[int, float | None]] = []
 
     class Watched(Server):
@@ -149,7 +147,6 @@ async def test_what_a_killed_process_had_under_way_is_charged_at_its_worst_invar
         (most.input_tokens, most.output_tokens, most.cost_usd),
     )  # as a kill leaves it
     killed.close()
-    server.fails = None
     if answered:
         server.known.add(request().identity("server"))
     later = Charges(file)
