@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 AUDIT = Path(__file__).resolve().parents[1] / ".ci" / "audit"
-UNREACHABLE = "audit: osv.dev cannot be reached, so that no known vulnerability was looked for\n"
+UNREACHABLE = "audit: osv.dev cannot be reached in time, so that no known vulnerability was looked for\n"
 LOST = "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='api.osv.dev', port=443)"
 
 

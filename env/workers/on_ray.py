@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from .pool import Start
 from .worker import Setup, Worker
 
 SECONDS_TO_ANSWER = 10.0
+HOW_TO_CONNECT = "; where it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
 
 
 class RayError(MnemotuneError, RuntimeError):
@@ -48,9 +50,10 @@ def _connected(address: str | None) -> Any:
     where = {"address": address} if address is not None else {"address": "local", "include_dashboard": False}
     try:
         ray.init(**where, log_to_driver=False, logging_level="ERROR", configure_logging=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         told = " ".join(str(error).split())[:300]
-        raise RayError(f"workers.address: no Ray cluster at {address or 'this machine'} ({told})") from None
+        place, advice = address or "this machine", "" if "RAY_AUTH_MODE" in os.environ else HOW_TO_CONNECT
+        raise RayError(f"workers.address: no Ray cluster at {place} can be used ({told}){advice}") from None
     return ray
 
 
