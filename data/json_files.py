@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .whole_files import write_whole
 
@@ -15,6 +17,86 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError, RecursionError):  # text that is not UTF-8 is a ValueError
         return None
+
+
+CHARACTERS_AT_ONCE = 1 << 20
+WHITE_SPACE = " \t\r\n"
+
+_DECODER = json.JSONDecoder()
+
+
+def each_row(file: IO[str]) -> Iterator[Any]:
+    """Yield the rows of a JSON list one by one, so that the file may be larger than memory; else the one value.
+
+    Raises ValueError when it is not JSON; the message says in which row, from 0.
+    """
+    text = _Ahead(file)
+    if text.next_character() != "[":
+        yield text.value()
+    else:
+        text.skip()
+        if text.next_character() == "]":
+            text.skip()
+        else:
+            yield from _listed(text)
+    if text.next_character():
+        raise ValueError("something follows the end")
+
+
+def _listed(text: _Ahead) -> Iterator[Any]:
+    for row in count():
+        try:
+            yield text.value()
+        except ValueError as error:
+            raise ValueError(f"row {row}: {error}") from None
+        after = text.next_character()
+        text.skip()
+        if after == "]":
+            return
+        if after != ",":
+            raise ValueError(f"row {row}: neither a comma nor the end of the list follows")
+
+
+class _Ahead:
+    """A text that is read as far as it is needed."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._text = ""
+        """What was read and not taken."""
+
+    def next_character(self) -> str:
+        """Return what comes next and is no white space, without taking it; nothing at the end."""
+        self._text = self._text.lstrip(WHITE_SPACE)
+        while not self._text and self._more():
+            self._text = self._text.lstrip(WHITE_SPACE)
+        return self._text[:1]
+
+    def skip(self) -> None:
+        """Take one character."""
+        self._text = self._text[1:]
+
+    def value(self) -> Any:
+        """Take the next value. Raises ValueError when it is not JSON."""
+        self.next_character()
+        while True:
+            value, problem = None, None
+            try:
+                value, end = _DECODER.raw_decode(self._text)
+            except ValueError as error:
+                end, problem = len(self._text), error
+            if end < len(self._text) or not self._more():  # else a number, or a broken row, may go on
+                break
+        if problem is not None:
+            raise problem
+        self._text = self._text[end:]
+        return value
+
+    def _more(self) -> bool:
+        """Read on, twice as far each time that it is not enough; tell whether there was more."""
+        text = self._file.read(max(len(self._text), CHARACTERS_AT_ONCE))
+        self._text += text
+        return bool(text)
 
 
 def write_json(path: Path, value: Any, *, indent: int = 1) -> None:

@@ -1,6 +1,7 @@
 """Splits by group, never by task or check."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,8 +25,7 @@ def split_by_group(
     The result depends on the groups' ids and ``seed`` alone, not on their order. ``noun`` is what errors call a group.
     Raises ValueError when there are fewer groups than the splits ask for, or a task's id occurs twice.
     """
-    ids = [task.id for task in tasks]
-    twice = sorted({i for i in ids if ids.count(i) > 1})
+    twice = sorted(name for name, times in Counter(task.id for task in tasks).items() if times > 1)
     if twice:
         raise ValueError(f"{noun}s {', '.join(twice)} occur more than once; a split by {noun} needs distinct ids")
     groups, wanted = grouped(tasks), train + validation + test

@@ -6,11 +6,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..data.errors import MnemotuneError
+from ..data.folded import Folded
+from ..data.values import Values
 from ..data.whole_files import replacing
 from ..policies.assistant import ContextUse
 from ..policies.lm import CallRole, Ledger, Message
@@ -28,7 +30,7 @@ class RecordError(MnemotuneError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class Event(Values):
     """What memory met or gave back."""
 
     step: int
@@ -52,7 +54,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Values):
     """How a check was answered."""
 
     check: str
@@ -87,10 +89,10 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class StageRecord:
+class StageRecord(Values):
     """What happened in one stage."""
 
-    events: tuple[Event, ...] = ()
+    events: Sequence[Event] = ()
     marks: tuple[Mark, ...] = ()
     """Aligned with the checks of the stage."""
     recalled: Mapping[str, bool] = field(default_factory=dict)
@@ -137,7 +139,7 @@ class Episode:
 
     task: str
     policy_key: str
-    stages: tuple[StageRecord, ...]
+    stages: Sequence[StageRecord]
     ledger: Ledger = field(default_factory=Ledger)
     failure: str | None = None
     """Why the episode ended early; None when it is complete."""
@@ -158,6 +160,13 @@ class Episode:
             "spend": self.ledger.as_json(),
             "context": {role: asdict(use) for role, use in self.uses.items()},
         }
+
+
+def folded(episode: Episode) -> Episode:
+    """Return an equal episode that takes a tenth of the memory until its stages are looked at."""
+    events = Folded.each_of([stage.events for stage in episode.stages])
+    stages = [replace(stage, events=theirs) for stage, theirs in zip(episode.stages, events, strict=True)]
+    return replace(episode, stages=Folded.of(stages))
 
 
 def write_episodes(folder: Path, episodes: Sequence[Episode]) -> None:
@@ -189,7 +198,7 @@ def _heard(line: bytes, *, where: str) -> Episode:
             StageRecord(tuple(_event(event) for event in stage["events"] if event["kind"] in HEARD))
             for stage in values["stages"]
         )
-        return Episode(values["task"], values["policy"], stages, failure=values["failure"])
+        return folded(Episode(values["task"], values["policy"], stages, failure=values["failure"]))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"{where}: is no episode of this version: {error!r}") from None
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from ..data.folded import FoldedMap
 from ..data.task import Task, checks_at, grouped
 from ..policies.lm import LanguageModelError, Ledger
-from ..policies.lm.base import merged
 from ..policies.lm.chain import NO_CALLS, Chain, chain
+from ..policies.lm.ledger import merged
 from ..policies.policy import MemoryPolicy
 from .concurrency import both, side_by_side
 from .episode import Bounds, Episode, Mark, StageRecord
@@ -107,7 +108,7 @@ class Evaluator:
         self.runner = runner or Here(track, cast)
         self._joined = joined
         self._clock = clock
-        self._bounds = dict(bounds)
+        self._bounds = FoldedMap(bounds)
         self._finding = asyncio.Lock()
 
     async def evaluate(
@@ -137,17 +138,17 @@ class Evaluator:
             else episode
             for episode in episodes
         ]
-        known = {task.id: self._bounds[task.id] for task in tasks if task.id in self._bounds}
+        known = self._bounds.only(task.id for task in tasks)
         settled, bounds = self.track.settle(tasks, episodes, known)
         ended = [
             with_the_rest_wrong(episode, task, stages, reworded=self.cast.reworded)
             for task, episode in zip(tasks, settled, strict=True)
         ]
-        reworded = _reworded(ended)
+        asked_again = self.cast.reworded and any(stage.reworded for episode in ended for stage in episode.stages)
         return Evaluation(
             policy=policy,
             groups=score_groups(self.track, tasks, ended, bounds),
-            reworded=score_groups(self.track, tasks, reworded, bounds) if reworded else (),
+            reworded=score_groups(self.track, tasks, ended, bounds, reworded=True) if asked_again else (),
             bounds=bounds,
             extras=self.track.extras(tasks, settled, bounds),
             compat=self.track.compat,
@@ -173,20 +174,29 @@ class Evaluator:
             new = [task for task in tasks if task.id not in self._bounds]
             every = await side_by_side(self.runner.bounds(task) for task in new)
             by_task = {task.id: bounds for task, (bounds, _) in zip(new, every, strict=True)}
-            self._bounds |= {task: bounds for task, bounds in by_task.items() if isinstance(bounds, Bounds)}
+            self._bounds.update({task: found for task, found in by_task.items() if isinstance(found, Bounds)})
             problems = {task: error for task, error in by_task.items() if isinstance(error, LanguageModelError)}
             return problems, merged([ledger for _, ledger in every])
 
 
 def score_groups(
-    track: Track, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
+    track: Track,
+    tasks: Sequence[Task],
+    episodes: Sequence[Episode],
+    bounds: Mapping[str, Bounds],
+    *,
+    reworded: bool = False,
 ) -> tuple[GroupScore, ...]:
-    """Return the scores of the groups none of whose episodes, aligned with ``tasks``, was lost."""
+    """Return the scores of the groups none of whose episodes, aligned with ``tasks``, was lost.
+
+    Where ``reworded``, they are those of the answers to reworded checks.
+    """
+    answered = _reworded if reworded else _as_asked
     by_task = {episode.task: episode for episode in episodes}
     return tuple(
         score_group(
             group.id,
-            [(task, by_task[task.id], bounds[task.id]) for task in group.tasks],
+            [(task, answered(by_task[task.id]), bounds[task.id]) for task in group.tasks],
             least_headroom=track.least_headroom,
         )
         for group in grouped(tasks)
@@ -210,11 +220,10 @@ def with_the_rest_wrong(episode: Episode, task: Task, stages: int | None = None,
     return replace(episode, stages=(*episode.stages, *missing))
 
 
-def _reworded(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the episodes with the answers to reworded checks in place of the others; none where none was asked."""
-    if not any(stage.reworded for episode in episodes for stage in episode.stages):
-        return []
-    return [
-        replace(episode, stages=tuple(replace(stage, marks=stage.reworded) for stage in episode.stages))
-        for episode in episodes
-    ]
+def _as_asked(episode: Episode) -> Episode:
+    return episode
+
+
+def _reworded(episode: Episode) -> Episode:
+    """Return an episode with the answers to reworded checks in place of the others."""
+    return replace(episode, stages=tuple(replace(stage, marks=stage.reworded) for stage in episode.stages))

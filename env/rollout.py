@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from ..data.task import Task
 from ..policies.lm import EndpointDown, LanguageModelError, Metered, MeteredEmbedder, Refused
-from ..policies.lm.base import merged
+from ..policies.lm.ledger import merged
 from ..policies.policy import MemoryPolicy
 from .episode import Episode, StageRecord
 from .track import Cast

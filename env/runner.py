@@ -11,7 +11,7 @@ from ..data.task import Task, grouped
 from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Metered
 from ..policies.policy import MemoryPolicy
 from .concurrency import side_by_side
-from .episode import Bounds, Episode, RecordError
+from .episode import Bounds, Episode, RecordError, folded
 from .track import Cast, Rollout, Track
 
 MOST_UNDER_WAY = 64
@@ -117,7 +117,7 @@ class Here(EpisodeRunner):
         self, policy: MemoryPolicy, task: Task, rollout: Rollout, stop: int | None, done: Callable[[Episode], None]
     ) -> Episode:
         try:
-            episode = await rollout.run(stop)
+            episode = folded(await rollout.run(stop))
         except BaseException:
             await rollout.aclose()
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -11,9 +11,10 @@ from pydantic import BeforeValidator, PlainSerializer, PlainValidator, TypeAdapt
 
 from ..policies.assistant import ContextUse, added
 from ..policies.lm import CallRole, Ledger, Spend
-from ..policies.lm.base import merged
 from ..policies.lm.chain import NO_CALLS, Chain
+from ..policies.lm.ledger import merged
 from .cost import TurnCost, turn_cost
+from .episode import Episode
 from .evaluation import Evaluation
 from .scoring import FAILURE_KINDS
 from .statistics import Estimate, estimate
@@ -97,7 +98,7 @@ class Summary:
     @classmethod
     def of(cls, evaluation: Evaluation, *, name: str) -> Summary:
         """Sum up an evaluation of the policy that is called ``name``, rounded as it is kept."""
-        stages = [stage for episode in evaluation.episodes for stage in episode.stages]
+        failed_writes, failed_rewrites = _failed(evaluation.episodes)
         whole = cls(
             policy=name,
             key=evaluation.policy.key,
@@ -115,8 +116,8 @@ class Summary:
                 stage.unparsable for group in (*evaluation.groups, *evaluation.reworded) for stage in group.stages
             ),
             unscored=evaluation.unscored,
-            failed_writes=sum(write.error is not None for stage in stages for write in stage.writes),
-            failed_rewrites=sum(revision.error is not None for stage in stages for revision in stage.revisions),
+            failed_writes=failed_writes,
+            failed_rewrites=failed_rewrites,
             spend=_as_counted(evaluation),
             per_turn=turn_cost(evaluation.ledger),
             context=added(episode.uses for episode in evaluation.episodes),
@@ -167,6 +168,15 @@ _SUMMARY = TypeAdapter(Summary)
 def score_json(score: Estimate) -> dict[str, Any]:
     """Return a memory score and its interval as plain JSON values."""
     return {"memory_score": json_number(score.mean), "interval": [json_number(score.low), json_number(score.high)]}
+
+
+def _failed(episodes: Iterable[Episode]) -> tuple[int, int]:
+    """Count the writes and the rewritten prompts that could not be read."""
+    writes = rewrites = 0
+    for stage in (stage for episode in episodes for stage in episode.stages):
+        writes += sum(write.error is not None for write in stage.writes)
+        rewrites += sum(revision.error is not None for revision in stage.revisions)
+    return writes, rewrites
 
 
 def _as_counted(evaluation: Evaluation) -> Ledger:

@@ -8,8 +8,9 @@ from copy import copy
 from dataclasses import dataclass
 
 from .forms import ReplyForm
-from .lm.base import CallRole, LanguageModel, Message, Request
+from .lm.base import LanguageModel, Message, Request
 from .lm.client import Client, as_model
+from .lm.ledger import CallRole
 from .memory.budget import within
 from .memory.protocol import Context, Memory, MemoryEvent
 

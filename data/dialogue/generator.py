@@ -42,8 +42,14 @@ def generate_scenarios(*, users: int, seed: int, shape: Shape = Shape()) -> list
 
     Raises ScenarioError when a scenario fails its own checks (see ``check_scenario``).
     """
+    return list(each_scenario(users=users, seed=seed, shape=shape))
+
+
+def each_scenario(*, users: int, seed: int, shape: Shape = Shape()) -> Iterator[Scenario]:
+    """Make scenarios as ``generate_scenarios`` does, one after another."""
     library = load_library()
-    return [_Life(library, shape, seed, index).scenario() for index in range(users)]
+    for index in range(users):
+        yield _Life(library, shape, seed, index).scenario()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from ..folded import FoldedTask
 from ..hub import HubError, fetched
+from ..json_files import each_row
 from ..resources import resource
-from ..yaml_texts import read_utf8
-from .generator import generate_scenarios
+from .generator import each_scenario
 from .scenario import Scenario, ScenarioError
 
 MOST_USERS = 100_000
-"""Users that ``generated:`` makes at most: they are all in memory."""
+"""Users that ``generated:`` makes at most: it takes a quarter of an hour."""
 MANY_USERS = 200
 """Users that take some seconds to make, which is said."""
 
@@ -38,20 +39,37 @@ def load_scenarios(source: str | Path, *, users: Iterable[str] | None = None) ->
     ``users`` keeps these ids only, in the order of the data.
     Raises ScenarioError naming the file, user, period and field.
     """
-    scenarios = _load(str(source))
-    twice = sorted(user for user, count in Counter(scenario.id for scenario in scenarios).items() if count > 1)
+    return list(_checked(str(source), users))
+
+
+def load_folded(source: str | Path, *, users: Iterable[str] | None = None) -> list[FoldedTask]:
+    """Load scenarios as ``load_scenarios`` does, folded one after another: ten thousand take 200 MB."""
+    folded = []
+    for scenario in _checked(str(source), users):
+        try:
+            folded.append(FoldedTask.of(scenario))
+        except RecursionError:
+            raise ScenarioError(f"{source}: user {scenario.id}: is nested too deeply") from None
+    return folded
+
+
+def _checked(source: str, users: Iterable[str] | None) -> Iterator[Scenario]:
+    """Yield the scenarios of a source, those of ``users`` where given; raise when all were seen and some are wrong."""
+    wanted = None if users is None else set(users)
+    ids, silent = Counter[str](), []
+    for scenario in _load(source):
+        ids[scenario.id] += 1
+        silent += [] if scenario.qas else [scenario.id]
+        if wanted is None or scenario.id in wanted:
+            yield scenario
+    twice = sorted(user for user, count in ids.items() if count > 1)
     if twice:
         raise ScenarioError(f"{source}: users {', '.join(twice)} occur more than once; ids must be distinct")
-    silent = [scenario.id for scenario in scenarios if not scenario.qas]
     if silent:
         raise ScenarioError(f"{source}: users {', '.join(silent)}: qas: no question, so that nothing can be scored")
-    if users is None:
-        return scenarios
-    wanted = set(users)
-    unknown = sorted(wanted - {scenario.id for scenario in scenarios})
+    unknown = sorted((wanted or set()) - ids.keys())
     if unknown:
-        raise ScenarioError(f"{source}: no user {', '.join(unknown)}; there are {', '.join(s.id for s in scenarios)}")
-    return [scenario for scenario in scenarios if scenario.id in wanted]
+        raise ScenarioError(f"{source}: no user {', '.join(unknown)}; there are {', '.join(ids)}")
 
 
 def bundled_sets() -> list[str]:
@@ -67,7 +85,7 @@ def pinned(source: str) -> str:
     return _download(source)[0] if source.startswith("hf:") and "@" not in source else source
 
 
-def _load(source: str) -> list[Scenario]:
+def _load(source: str) -> Iterator[Scenario]:
     if source.startswith("generated:"):
         return _generate(source)
     if source.startswith("hf:"):
@@ -78,15 +96,14 @@ def _load(source: str) -> list[Scenario]:
     if path.is_file():
         return _read(path)
     if source in bundled_sets():
-        bundled = resource("data", "dialogue", "bundled", f"{source}.json")
-        return _parse_text(bundled.read_text(encoding="utf-8"), where=source)
+        return _read(resource("data", "dialogue", "bundled", f"{source}.json"), where=source)
     raise ScenarioError(
         f"{source}: no such file, folder or bundled set; bundled: {', '.join(bundled_sets())}; "
         "or generated:USERS@SEED, hf:OWNER/NAME"
     )
 
 
-def _generate(source: str) -> list[Scenario]:
+def _generate(source: str) -> Iterator[Scenario]:
     numbers = re.fullmatch(r"generated:([0-9]{1,18})(?:@([0-9]{0,18}))?", source)
     if numbers is None or int(numbers[1]) < 1:
         raise ScenarioError(f"{source}: write generated:USERS or generated:USERS@SEED, for example generated:40@7")
@@ -94,43 +111,40 @@ def _generate(source: str) -> list[Scenario]:
         raise ScenarioError(f"{source}: at most {MOST_USERS:,} users are made on the spot")
     if int(numbers[1]) >= MANY_USERS:
         _log.warning("%s: making %s users, which takes a while", source, f"{int(numbers[1]):,}")
-    return generate_scenarios(users=int(numbers[1]), seed=int(numbers[2] or 0))
+    return each_scenario(users=int(numbers[1]), seed=int(numbers[2] or 0))
 
 
-def _load_folder(folder: Path) -> list[Scenario]:
+def _load_folder(folder: Path) -> Iterator[Scenario]:
     whole = folder / "data.json"
     files = [whole] if whole.is_file() else sorted(folder.glob("*.json"))
     if not files:
         raise ScenarioError(f"{folder}: holds neither data.json nor any other *.json file")
-    return [scenario for file in files for scenario in _read(file)]
+    return (scenario for file in files for scenario in _read(file))
 
 
-def _read(path: Path, *, where: str | None = None) -> list[Scenario]:
-    try:
-        text = read_utf8(path)
-    except ValueError as error:
-        raise ScenarioError(f"{where or path}: {error}") from None
-    return _parse_text(text, where=where or str(path))
-
-
-def _parse_text(text: str, *, where: str) -> list[Scenario]:
-    try:
-        rows: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ScenarioError(f"{where}: is not JSON: {error}") from None
-    if isinstance(rows, dict):
-        rows = [rows]
-    if not isinstance(rows, list) or not rows:
-        raise ScenarioError(f"{where}: must be a list of users, as AMemGym's data.json, with at least one")
-    scenarios, problems = [], []
-    for position, row in enumerate(rows):
+def _read(path: Path | Traversable, *, where: str | None = None) -> Iterator[Scenario]:
+    """Yield the users of a file; raise when all were seen and some are wrong."""
+    place, problems, first = where or str(path), list[str](), None
+    for position, row in enumerate(_rows(path, place)):
+        first = first or row
         try:
-            scenarios.append(Scenario.parse(row, position=position))
+            yield Scenario.parse(row, position=position)
         except ScenarioError as error:
-            problems += [f"{where}: {line}" for line in str(error).splitlines()]
+            problems += [f"{place}: {line}" for line in str(error).splitlines()]
+    if not isinstance(first, dict):
+        raise ScenarioError(f"{place}: must be a list of users, as AMemGym's data.json, with at least one")
     if problems:
         raise ScenarioError("\n".join(problems))
-    return scenarios
+
+
+def _rows(path: Path | Traversable, place: str) -> Iterator[Any]:
+    with path.open(encoding="utf-8") as file:
+        try:
+            yield from each_row(file)
+        except UnicodeDecodeError as error:
+            raise ScenarioError(f"{place}: is not UTF-8 text ({error})") from None
+        except (ValueError, RecursionError) as error:
+            raise ScenarioError(f"{place}: is not JSON: {error}") from None
 
 
 def _download(source: str) -> tuple[str, Path]:

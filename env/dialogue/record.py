@@ -9,12 +9,13 @@ from itertools import groupby
 from typing import Any
 
 from ...data.dialogue.scenario import Question, Scenario, check_id, fact_id
+from ...data.values import Values
 from ...policies.lm import Message
 from ..episode import Bounds, Episode, Event, Mark, RecordError, Revision, StageRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Values):
     """The assistant's answer to one question at the end of one period."""
 
     raw: str
@@ -47,7 +48,7 @@ def answer_of(raw: str, choice: int | None, gold: int | None, question: Question
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Values):
     """What the assistant says about the states behind one question, at the end of one period."""
 
     raw: str

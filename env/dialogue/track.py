@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...data.dialogue.load import load_scenarios
+from ...data.dialogue.load import load_folded
 from ...data.dialogue.scenario import Scenario
+from ...data.folded import FoldedTask
 from ...data.task import Check, Fact, Task, TaskError
 from ...policies.policy import MemoryPolicy
 from ...policies.text import stems
@@ -23,9 +24,9 @@ from .bounds import bounds_of, find_bounds
 from .compat import SEED, guess_unread, guess_unread_bounds
 from .fact_prompts import fact_prompts
 from .protocol import Protocol, answer_prompt, schema_hints, upper_bound_calls
-from .record import DialogueBounds, UpperBound, period_of
+from .record import DialogueBounds, period_of
 from .rollout import DialogueRollout
-from .scoring import METRICS, Metric, levels, mean_level, mean_memory_score
+from .scoring import METRICS, Level, Metric, levels, mean_level, mean_memory_score
 from .transcript import check_talk, read_transcripts
 
 MEMORIES_SHOWN = 4
@@ -51,9 +52,9 @@ class DialogueTrack:
         """AMemGym's defects that are reproduced."""
         return self.protocol.compat
 
-    def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Scenario]:
+    def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[FoldedTask]:
         """Return the users that a source names, as ``load_scenarios`` has it. Raises ScenarioError."""
-        return load_scenarios(source, users=groups)
+        return load_folded(source, users=groups)
 
     def begin(
         self,
@@ -135,18 +136,15 @@ class DialogueTrack:
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
     ) -> Mapping[str, Any]:
         """Return AMemGym's metrics of how alike states are, means over the users whose episodes are complete."""
-        played = [
-            (episode, scenario_of(task), bound.choices)
-            for task, episode in zip(tasks, episodes, strict=True)
-            if episode.failure is None and isinstance(bound := bounds.get(task.id), DialogueBounds)
-        ]
-        return {"metrics": {metric: self._metric_json(played, metric) for metric in METRICS}}
+        by_user: dict[Metric, list[list[Level]]] = {metric: [] for metric in METRICS}
+        for task, episode in zip(tasks, episodes, strict=True):
+            if episode.failure is None and isinstance(bound := bounds.get(task.id), DialogueBounds):
+                for metric, users in by_user.items():
+                    users.append(levels(episode, scenario_of(task), bound.choices, metric, compat=self.protocol.compat))
+        return {"metrics": {metric: self._metric_json(users) for metric, users in by_user.items()}}
 
-    def _metric_json(
-        self, played: Sequence[tuple[Episode, Scenario, UpperBound]], metric: Metric
-    ) -> dict[str, float | None]:
+    def _metric_json(self, by_user: Sequence[Sequence[Level]]) -> dict[str, float | None]:
         compat = self.protocol.compat
-        by_user = [levels(episode, scenario, bound, metric, compat=compat) for episode, scenario, bound in played]
         mean, scores = mean_level(by_user), [mean_memory_score(user, compat=compat) for user in by_user]
         unguarded = "unguarded_score" in self.compat and any(map(math.isnan, scores))
         figures = {
@@ -160,9 +158,10 @@ class DialogueTrack:
 
 def scenario_of(task: Task) -> Scenario:
     """Return a task of the dialogue's. Raises TaskError for another track's."""
-    if not isinstance(task, Scenario):
+    scenario = task.opened if isinstance(task, FoldedTask) else task
+    if not isinstance(scenario, Scenario):
         raise TaskError(f"{task.id}: is no task of the dialogue track")
-    return task
+    return scenario
 
 
 def _describe_failure(scenario: Scenario, episode: Episode, p: int, mark: Mark) -> str:

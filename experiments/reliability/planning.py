@@ -5,31 +5,25 @@ python -m mnemotune.experiments.reliability.planning OUT [--storage postgresql:/
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
-from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from aiohttp import web
 
 from ...optimizer.search.outcome import open_run
 from ...policies.files import dump_yaml
 from ...policies.lm.secrets import redacted
 from ..command import run
+from .waiting import waiting_server
 
 USERS = (4, 8, 16, 32)
 CONCURRENCY = (8, 16, 32, 64, 128)
-REPLY = "I will keep that in mind: it is a good plan for the weekend, and there is more to say about it. " * 4
 SEARCH = {"splits.train": 4, "splits.validation": 8, "splits.test": 4, "search.generations": 2}
 
 
@@ -52,47 +46,12 @@ class Taken:
     """Of the folder, cache and transcripts."""
 
 
-def _serve(latency: float, ports: Queue[int]) -> None:
-    """Answer every call with the same text after ``latency`` seconds."""
-    usage = {"prompt_tokens": 1000, "completion_tokens": 100}
-    body = json.dumps({"choices": [{"message": {"role": "assistant", "content": REPLY}}], "usage": usage}).encode()
-
-    async def answer(request: web.Request) -> web.Response:
-        await request.read()
-        await asyncio.sleep(latency)
-        return web.Response(body=body, content_type="application/json")
-
-    async def listen() -> None:
-        app = web.Application(client_max_size=2**30)
-        app.add_routes([web.post("/{path:.*}", answer)])
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
-        ports.put(runner.addresses[0][1])
-        await asyncio.Event().wait()
-
-    asyncio.run(listen())
-
-
-@contextmanager
-def waiting_server(latency: float) -> Iterator[str]:
-    """Run such a server in a process of its own; yield its base URL."""
-    context = get_context("spawn")
-    ports: Queue[int] = context.Queue()
-    process = context.Process(target=_serve, args=(latency, ports), daemon=True)
-    process.start()
-    try:
-        yield f"http://127.0.0.1:{ports.get(timeout=60)}/v1"
-    finally:
-        process.kill()
-
-
 def evaluation(out: Path, *, users: int, concurrency: int, latency_ms: int, storage: str | None, cache: bool) -> Taken:
     """Evaluate one policy in a process of its own."""
     kind = "none" if not cache else "folder" if storage is None else "PostgreSQL"
     folder = out / f"{users}-users-{concurrency}-at-once-{latency_ms}-ms-{kind}"
     folder.mkdir(parents=True)
-    with waiting_server(latency_ms / 1000) as url:
+    with waiting_server(latency_ms / 1000) as (url, _):
         endpoint = {"base_url": url, "concurrency": concurrency, "cache": cache}
         config = {"model": "openai:waits", "endpoint": endpoint, "context_tokens": 1000, "embedder": "lexical:1024"}
         (folder / "config.yaml").write_text(
@@ -120,6 +79,8 @@ def _usage(command: list[str], environment: dict[str, str]) -> tuple[float, floa
     text = process.stdout.read().decode()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)}: ended with {process.returncode}")
     return time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss, text
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
 import time
-from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -24,68 +22,11 @@ from ...policies.files import load_policy
 from ...policies.lm import Budget, Charges, Limits
 from ...policies.lm.chain import NO_CALLS
 from ..command import run
+from .waiting import waiting_server
 
 LATENCY_SECONDS = 0.2
 IN_FLIGHT = 16
 USERS_A_WORKER = 24
-REPLY = {"choices": [{"message": {"role": "assistant", "content": '{"answer": 1}'}, "finish_reason": "stop"}],
-         "usage": {"prompt_tokens": 100, "completion_tokens": 5}}  # fmt: skip
-
-
-class SlowServer(asyncio.Protocol):
-    """Answers every request after the same time."""
-
-    def __init__(self, answered: Any) -> None:
-        """Count answers in ``answered``, which other processes see."""
-        self.answered = answered
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin with a connection."""
-        self.transport = transport
-        self.received = bytearray()
-
-    def data_received(self, data: bytes) -> None:
-        """Answer each whole request."""
-        self.received += data
-        while (end := self.received.find(b"\r\n\r\n")) >= 0:
-            head = bytes(self.received[:end]).lower()
-            length = int(head.partition(b"content-length:")[2].split(b"\r\n", 1)[0] or 0)
-            if len(self.received) < end + 4 + length:
-                return
-            del self.received[: end + 4 + length]
-            asyncio.get_running_loop().call_later(LATENCY_SECONDS, self._answer)
-
-    def _answer(self) -> None:
-        content = json.dumps(REPLY).encode()
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-        self.answered.value += 1
-        self.transport.write(head.encode() + content)  # type: ignore[attr-defined]
-
-
-def serve(answered: Any, port: Any) -> None:
-    """Serve until the process is ended; write the port down."""
-
-    async def run() -> None:
-        server = await asyncio.get_running_loop().create_server(lambda: SlowServer(answered), "127.0.0.1", 0)
-        port.value = server.sockets[0].getsockname()[1]
-        await asyncio.Event().wait()
-
-    asyncio.run(run())
-
-
-@contextmanager
-def slow_server() -> Iterator[tuple[str, Any]]:
-    """Serve in a process of its own; yield the base URL and the number of answers."""
-    context = multiprocessing.get_context("spawn")
-    answered, port = context.Value("L", 0, lock=False), context.Value("i", 0, lock=False)
-    process = context.Process(target=serve, args=(answered, port), daemon=True)
-    process.start()
-    while not port.value:
-        time.sleep(0.05)
-    try:
-        yield f"http://127.0.0.1:{port.value}/v1", answered
-    finally:
-        process.kill()
 
 
 def configured(url: str, runner: str, workers: int) -> Config:
@@ -130,7 +71,7 @@ def main(runner: str = "ray", workers: str = "1,2,4,8", kill: int = 0) -> None:
     """Measure with each number of workers; with ``kill``, also with so many killed, and compare."""
     first: Any = None
     print("| workers | calls a second | of linear |\n|---|---|---|")
-    with slow_server() as (url, answered):
+    with waiting_server(LATENCY_SECONDS) as (url, answered):
         for count in map(int, workers.split(",")):
             evaluation, rate, _ = asyncio.run(measured(configured(url, runner, count), answered, count, 0))
             first = first or rate / count

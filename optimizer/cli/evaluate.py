@@ -21,7 +21,7 @@ from ...env.episode import write_episodes
 from ...env.summary import score_json
 from ...env.track import most_calls
 from ...policies.files import WINDOW
-from ...policies.lm.base import merged
+from ...policies.lm.ledger import merged
 from ...policies.lm.providers import model_named
 from ..config import ConfigError
 from ..models import embedder_remark, open_models, pinned, track_of

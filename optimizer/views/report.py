@@ -15,7 +15,7 @@ from ...data.resources import resource
 from ...data.whole_files import write_whole
 from ...env.statistics import nan_mean
 from ...policies.files import WINDOW, dump_policy
-from ...policies.lm.base import merged
+from ...policies.lm.ledger import merged
 from ...policies.lm.prices import Prices
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates

@@ -1,25 +1,20 @@
 """Language models: any OpenAI-compatible endpoint, and the embedded one that needs no key and no download."""
 
 from .base import (
-    CALL_ROLES,
-    CallRole,
     Completion,
     Embedder,
     Embedding,
     EndpointDown,
     LanguageModel,
     LanguageModelError,
-    Ledger,
     Message,
     Refused,
     Request,
-    Spend,
     ToolCall,
-    Usage,
-    merged,
 )
 from .budget import Budget, BudgetExhausted, Consumed, Limits, on_account
 from .charges import Charges, ChargesError
+from .ledger import CALL_ROLES, CallRole, Ledger, Spend, Usage, merged
 from .metered import Metered, MeteredEmbedder
 
 __all__ = [

@@ -13,16 +13,10 @@ from typing import Any, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from ...data.errors import MnemotuneError
-from .base import (
-    Bill,
-    CallRole,
-    Completion,
-    Embedding,
-    Ledger,
-    Spend,
-    Usage,
-)
+from ...data.values import Values
+from .base import Bill, Completion, Embedding
 from .charges import Charges
+from .ledger import CallRole, Ledger, Spend, Usage
 
 NOTHING = Usage(0, 0)
 AnswerT = TypeVar("AnswerT", Completion, Embedding)
@@ -185,11 +179,13 @@ class Budget:
 
     def _record_known(self, entry: Entry) -> None:
         """Count an answer that nothing was sent for, unless it is counted already."""
-        was_open = self.is_open(entry.key)
+        was_open = None
+        if self.charges is not None and entry.key is not None:
+            was_open = self.charges.add_new(entry.key, entry.role, entry.usage, phase=self.phase)
         if was_open is None:
             self.charged += 1
             self.count(entry.usage)
-            self._write(entry, entry.usage, calls=1)
+            self.ledger.add(entry.role, entry.usage)
         elif was_open:  # an earlier process sent it, and it was answered
             beyond = entry.usage.less(entry.worst)
             self.count(beyond)
@@ -295,7 +291,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Values):
     """What became of a request."""
 
     what: Literal["sent", "unanswered", "answered", "known", "broken off", "failed"]

@@ -12,7 +12,8 @@ from typing import Protocol
 from tenacity import retry, retry_if_exception_message, stop_after_delay, wait_random
 
 from ...data.errors import MnemotuneError
-from .base import Completion, Usage
+from .base import Completion
+from .ledger import Usage
 from .postgres import DatabaseError, DatabaseSilent, Postgres
 
 BUSY_SECONDS = 60.0

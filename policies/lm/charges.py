@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlite3
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from ...data.errors import MnemotuneError
-from .base import CallRole, Ledger, Spend, Usage
 from .cache import sqlite_explained
+from .ledger import CallRole, Ledger, Spend, Usage
 
 UNSAVED = 2000
 """Charges of calls that were not sent that may be lost with the process: they are made again for nothing."""
@@ -51,21 +52,34 @@ class Charges:
 
         The phase and the role are those of its first charge. With ``save`` it is on the disk when this returns.
         """
-        values = (key, phase, role, calls, calls * usage.cached, usage.input_tokens, usage.output_tokens)
+        tokens = usage.input_tokens, usage.output_tokens
+        self._insert(
+            "ON CONFLICT (key) DO UPDATE SET calls = calls + excluded.calls, cached = cached + excluded.cached,"
+            " input_tokens = input_tokens + excluded.input_tokens,"
+            " output_tokens = output_tokens + excluded.output_tokens,"
+            " cost_usd = cost_usd + excluded.cost_usd, open = excluded.open",
+            (key, phase, role, calls, calls * usage.cached, *tokens, usage.cost_usd, is_open),
+            save=save,
+        )
+
+    def add_new(self, key: bytes, role: CallRole, usage: Usage, *, phase: str) -> bool | None:
+        """Charge a request as one call unless it was charged before; return what ``is_open`` told until now."""
+        tokens = usage.input_tokens, usage.output_tokens
+        values = (key, phase, role, 1, usage.cached, *tokens, usage.cost_usd, False)
+        is_new = self._insert("ON CONFLICT (key) DO NOTHING", values)
+        return None if is_new else self.is_open(key)
+
+    def _insert(self, on_conflict: str, values: tuple[Any, ...], *, save: bool = False) -> bool:
+        """Insert a row, and tell whether the file changed."""
         with self._explained():
             if not self._connection.in_transaction:
                 self._connection.execute("BEGIN")
-            self._connection.execute(
-                "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
-                " calls = calls + excluded.calls, cached = cached + excluded.cached,"
-                " input_tokens = input_tokens + excluded.input_tokens,"
-                " output_tokens = output_tokens + excluded.output_tokens,"
-                " cost_usd = cost_usd + excluded.cost_usd, open = excluded.open",
-                (*values, usage.cost_usd, is_open),
-            )
-        self._unsaved += 1
+            insert = f"INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) {on_conflict}"  # noqa: S608 - our own text
+            changed = self._connection.execute(insert, values).rowcount > 0
+        self._unsaved += changed
         if save or self._unsaved >= UNSAVED:
             self.save()
+        return changed
 
     def ledger(self, phase: str | None = None) -> Ledger:
         """Return the charges of a phase, or of all phases, by role."""

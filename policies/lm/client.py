@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from ..forms import ResponseFormat
-from .base import Completion, LanguageModel, LanguageModelError, Request, Usage, estimated_tokens
+from .base import Completion, LanguageModel, LanguageModelError, Request, estimated_tokens
 from .endpoint import error_kind
+from .ledger import Usage
 from .secrets import redacted
 from .structured import ResponseFormats, response_format
 

@@ -33,8 +33,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .base import Completion, Embedder, Usage, Vectors
+from .base import Completion, Embedder, Vectors
 from .cache import Cache
+from .ledger import Usage
 
 Make = Callable[[], Embedder]
 MakeCache = Callable[[], Cache]

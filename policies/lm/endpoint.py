@@ -15,8 +15,9 @@ from pydantic import Field, field_serializer, field_validator
 
 from ...data.record import Record
 from .address import headers_for, proxy_of, secrets_of, url_of
-from .base import Bill, CallRole, EndpointDown, FormRefused, LanguageModelError, Refused
+from .base import Bill, EndpointDown, FormRefused, LanguageModelError, Refused
 from .chain import add_call
+from .ledger import CallRole
 from .outage import Clock, EndpointSilent, Outages, Unanswered
 from .prices import Prices
 from .secrets import redacted, without_login

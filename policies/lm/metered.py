@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .base import (
-    Bill,
-    Completion,
-    Embedder,
-    Embedding,
-    LanguageModel,
-    Ledger,
-    Request,
-    Usage,
-    Wrapper,
-    identity,
-    in_batches,
-)
+from .base import Bill, Completion, Embedder, Embedding, LanguageModel, Request, Wrapper, identity, in_batches
 from .budget import Budget
+from .ledger import Ledger, Usage
 
 
 class Metered(Wrapper):

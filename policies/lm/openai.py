@@ -21,12 +21,10 @@ from ..forms import ResponseFormat
 from .base import (
     CHARACTERS_PER_TOKEN,
     Bill,
-    CallRole,
     Completion,
     Embedding,
     Message,
     Request,
-    Usage,
     Vectors,
     in_batches,
     most_input_tokens,
@@ -34,6 +32,7 @@ from .base import (
 )
 from .cache import Cache, cache_key
 from .endpoint import Endpoint, EndpointConfig
+from .ledger import CallRole, Usage
 from .outage import Clock
 from .secrets import without_login
 from .structured import ResponseFormats, in_format, response_format

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 
-from .base import Completion, LanguageModel, Ledger, Request, Wrapper, to_json
+from .base import Completion, LanguageModel, Request, Wrapper, to_json
 from .cache import Cache, cache_key
+from .ledger import Ledger
 
 
 class Remembered(Wrapper):

@@ -15,7 +15,8 @@ from uuid import uuid4
 import numpy as np
 from aiohttp import web
 
-from .base import Embedder, LanguageModel, LanguageModelError, Refused, Request, Usage, estimated_tokens, to_json
+from .base import Embedder, LanguageModel, LanguageModelError, Refused, Request, estimated_tokens, to_json
+from .ledger import Usage
 from .wire import ApiError, Chat, Embeddings, Json, Reply, read_request
 
 GRACE_SECONDS = 5.0

@@ -9,8 +9,9 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from ..forms import ReplyForm, ResponseFormat
-from .base import Completion, FormRefused, Usage
+from .base import Completion, FormRefused
 from .cache import Cache, cache_key
+from .ledger import Usage
 
 Structured = Literal["auto"] | ResponseFormat
 """``auto`` is the first of the formats that the server takes."""

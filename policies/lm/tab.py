@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from .base import Bill, CallRole, Usage
+from ...data.values import Values
+from .base import Bill
 from .budget import AnswerT, Budget, Entry, Limits
+from .ledger import CallRole, Usage
 
 SHARES = 200
 """A worker gets at once a limit / SHARES, or half of its part of what is free where that is less."""
@@ -17,7 +19,7 @@ ROUNDING_USD = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Values):
     """So much of a budget."""
 
     calls: int = 0
@@ -43,7 +45,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Values):
     """What a worker has done since its last report."""
 
     entries: tuple[Entry, ...]

@@ -11,7 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 
 from ..forms import ANY_OBJECT, ReplyForm
 from ..replies import ReplyError, read_json_object
-from .base import CHARACTERS_PER_TOKEN, Message, Usage, estimated_tokens
+from .base import CHARACTERS_PER_TOKEN, Message, estimated_tokens
+from .ledger import Usage
 from .schemas import SchemaError, fit
 
 MOST_CHOICES = 16

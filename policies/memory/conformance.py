@@ -33,7 +33,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ..lm.base import Completion, LanguageModel, LanguageModelError, Message, Request, Usage
+from ..lm.base import Completion, LanguageModel, LanguageModelError, Message, Request
+from ..lm.ledger import Usage
 from .protocol import Context, Item, Memory, MemoryEvent
 
 Make = Callable[[LanguageModel], Memory]

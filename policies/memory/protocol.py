@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ...data.values import Values
 from ..lm.base import Message
 from ..policy import MemoryPolicy
 from ..prompts import render
@@ -58,7 +59,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryEvent:
+class MemoryEvent(Values):
     """One write."""
 
     evicted: tuple[Message, ...]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mnemotune.env.cost import TurnCost, turn_cost
 from mnemotune.policies.lm import CALL_ROLES, Ledger, Spend
-from mnemotune.policies.lm.base import merged
+from mnemotune.policies.lm.ledger import merged
 
 LEDGER = Ledger(
     {

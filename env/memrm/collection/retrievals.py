@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....data.task import Task, checks_at, facts_by_source
-from ....policies.lm.base import Completion, LanguageModel, Request, Usage
+from ....policies.lm.base import Completion, LanguageModel, Request
+from ....policies.lm.ledger import Usage
 from ....policies.memory import MemoryEvent
 from ....policies.policy import MemoryPolicy
 from ...episode import Episode

@@ -6,7 +6,8 @@ It is for quick starts, tests and optimizer research, not a stand-in for a real 
 
 from __future__ import annotations
 
-from ..base import Completion, LanguageModel, Request, Usage, estimated_tokens
+from ..base import Completion, LanguageModel, Request, estimated_tokens
+from ..ledger import Usage
 from .reading import Reading
 from .tasks import read_and_reply
 

@@ -33,7 +33,7 @@ from mnemotune.optimizer.proposers.numbers import distributions
 from mnemotune.optimizer.search.screen import Verdict
 from mnemotune.optimizer.study import Evidence, Trial
 from mnemotune.policies.lm import LanguageModelError, Limits, Refused, Request
-from mnemotune.policies.lm.base import merged
+from mnemotune.policies.lm.ledger import merged
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import Templates
 from mnemotune.policies.space import Space

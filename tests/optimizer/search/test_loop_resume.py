@@ -10,7 +10,7 @@ import pytest
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.study import Study, Trial
 from mnemotune.policies.lm import EndpointDown, Limits
-from mnemotune.policies.lm.base import merged
+from mnemotune.policies.lm.ledger import merged
 
 pytestmark = pytest.mark.usefixtures("early_looks")
 

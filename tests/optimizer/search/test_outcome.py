@@ -29,7 +29,7 @@ from mnemotune.optimizer.search.outcome import (
 from mnemotune.optimizer.search.sealed import SealedTest
 from mnemotune.optimizer.study import Study
 from mnemotune.policies.lm import Ledger
-from mnemotune.policies.lm.base import Spend
+from mnemotune.policies.lm.ledger import Spend
 
 CONFIG = """
 data: base

@@ -24,7 +24,7 @@ from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.proposers.numbers import NumberSampler, apply_point, distributions
 from mnemotune.optimizer.study import Evidence, Study, Trial
 from mnemotune.policies.lm import CALL_ROLES, Ledger
-from mnemotune.policies.lm.base import Spend
+from mnemotune.policies.lm.ledger import Spend
 from mnemotune.policies.policy import default_prompts
 
 MakeStorage = Callable[[], str]

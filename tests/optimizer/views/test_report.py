@@ -26,7 +26,7 @@ from mnemotune.optimizer.search.sealed import SealedTest, open_test
 from mnemotune.optimizer.views.report import render_report, score_rows, write_report
 from mnemotune.optimizer.views.table import number, with_interval
 from mnemotune.policies.lm import Ledger
-from mnemotune.policies.lm.base import Spend, merged
+from mnemotune.policies.lm.ledger import Spend, merged
 from mnemotune.policies.lm.prices import Prices
 
 FREE = Prices(input=0, output=0, date="2026-11-01")

@@ -31,7 +31,7 @@ from mnemotune.optimizer.search.sealed import SealedTest
 from mnemotune.optimizer.views.tracking import PARENT_TAG, Tracker
 from mnemotune.policies.files import parse_policy
 from mnemotune.policies.lm import Ledger
-from mnemotune.policies.lm.base import Spend
+from mnemotune.policies.lm.ledger import Spend
 
 CONFIG = "{data: base, splits: {train: 2, validation: 2, test: 3}, seed_policy: native, search: {seed: 5}}"
 SHARES = {"write": 0.2, "read": 0.1, "utilisation": 0.15}

@@ -41,9 +41,10 @@ from mnemotune.policies.lm import (
     ToolCall,
     Usage,
 )
-from mnemotune.policies.lm.base import merged, most_input_tokens
+from mnemotune.policies.lm.base import most_input_tokens
 from mnemotune.policies.lm.client import ClientModel
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.ledger import merged
 from mnemotune.policies.lm.openai import OpenAIModel
 
 if TYPE_CHECKING:
