@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -20,17 +21,18 @@ def read_json(path: Path) -> Any:
 
 
 CHARACTERS_AT_ONCE = 1 << 20
-WHITE_SPACE = " \t\r\n"
+WHITE_SPACE = re.compile(r"[ \t\r\n]*")
 
 _DECODER = json.JSONDecoder()
 
 
-def each_row(file: IO[str]) -> Iterator[Any]:
+def each_row(file: IO[str], *, at_once: int = CHARACTERS_AT_ONCE) -> Iterator[Any]:
     """Yield the rows of a JSON list one by one, so that the file may be larger than memory; else the one value.
 
-    Raises ValueError when it is not JSON; the message says in which row, from 0.
+    ``at_once`` characters are read at a time. Raises ValueError when it is not JSON; the message says in which row,
+    from 0.
     """
-    text = _Ahead(file)
+    text = _Ahead(file, at_once)
     if text.next_character() != "[":
         yield text.value()
     else:
@@ -60,21 +62,22 @@ def _listed(text: _Ahead) -> Iterator[Any]:
 class _Ahead:
     """A text that is read as far as it is needed."""
 
-    def __init__(self, file: IO[str]) -> None:
+    def __init__(self, file: IO[str], at_once: int) -> None:
         self._file = file
-        self._text = ""
-        """What was read and not taken."""
+        self._at_once = at_once
+        self._text, self._place = "", 0
+        """What was read last, and how much of it was taken."""
 
     def next_character(self) -> str:
         """Return what comes next and is no white space, without taking it; nothing at the end."""
-        self._text = self._text.lstrip(WHITE_SPACE)
-        while not self._text and self._more():
-            self._text = self._text.lstrip(WHITE_SPACE)
-        return self._text[:1]
+        while True:
+            self._place = WHITE_SPACE.match(self._text, self._place).end()  # type: ignore[union-attr]
+            if self._place < len(self._text) or not self._more():
+                return self._text[self._place : self._place + 1]
 
     def skip(self) -> None:
         """Take one character."""
-        self._text = self._text[1:]
+        self._place += 1
 
     def value(self) -> Any:
         """Take the next value. Raises ValueError when it is not JSON."""
@@ -82,20 +85,21 @@ class _Ahead:
         while True:
             value, problem = None, None
             try:
-                value, end = _DECODER.raw_decode(self._text)
+                value, end = _DECODER.raw_decode(self._text, self._place)
             except ValueError as error:
                 end, problem = len(self._text), error
             if end < len(self._text) or not self._more():  # else a number, or a broken row, may go on
                 break
         if problem is not None:
             raise problem
-        self._text = self._text[end:]
+        self._place = end
         return value
 
     def _more(self) -> bool:
         """Read on, twice as far each time that it is not enough; tell whether there was more."""
-        text = self._file.read(max(len(self._text), CHARACTERS_AT_ONCE))
-        self._text += text
+        text = self._file.read(max(len(self._text) - self._place, self._at_once))
+        if text:
+            self._text, self._place = self._text[self._place :] + text, 0
         return bool(text)
 
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mnemotune.data.json_files import read_json, write_json
+from mnemotune.data.json_files import each_row, read_json, write_json
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
@@ -36,3 +47,38 @@ def test_a_file_that_cannot_take_its_place_is_named_and_nothing_is_left_beside_i
         write_json(tmp_path / "folder", 1)
     assert failed.value.filename == str(tmp_path / "folder")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+@given(st.lists(JSON, max_size=5), st.sampled_from([None, 1]), st.integers(1, 9))
+def test_rows_are_those_of_the_list_however_little_is_read_at_once(rows: list[Any], indent: int, at_once: int) -> None:
+    assert [*each_row(io.StringIO(json.dumps(rows, indent=indent) + "\n"), at_once=at_once)] == rows
+
+
+@pytest.mark.parametrize("value", [7, "ann", None, {"id": "ann"}])
+def test_a_value_that_is_no_list_is_the_only_row(value: Any) -> None:
+    assert [*each_row(io.StringIO(json.dumps(value)), at_once=1)] == [value]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "Expecting value"),
+        ("[1, 2", "row 1: neither a comma nor the end of the list follows"),
+        ("[1, ]", "row 1: Expecting value"),
+        ('[{"a": 1} {"a": 2}]', "row 0: neither"),
+        ('[1, {"a"', "row 1: Expecting ':'"),
+        ("[1] 2", "something follows the end"),
+        ("{} x", "something follows the end"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [1, 1000])
+def test_what_is_no_json_is_refused_with_the_row(text: str, problem: str, at_once: int) -> None:
+    with pytest.raises(ValueError, match=problem):
+        list(each_row(io.StringIO(text), at_once=at_once))
+
+
+def test_the_rows_before_a_broken_one_are_there() -> None:
+    rows = each_row(io.StringIO('[{"a": 1}, {"a": 2}, oops]'), at_once=4)
+    assert [next(rows), next(rows)] == [{"a": 1}, {"a": 2}]
+    with pytest.raises(ValueError, match="row 2"):
+        next(rows)

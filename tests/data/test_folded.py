@@ -1,0 +1,73 @@
+"""Values that take little memory until they are used.
+
+Invariants:
+
+1. What is taken out equals what was put in, after any number of processes.
+2. Only what is used is open, and only so much of it.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemotune.data.dialogue.load import load_folded, load_scenarios
+from mnemotune.data.folded import MOST_OPEN, Folded, FoldedMap, FoldedTask, fold, unfold
+
+TEXTS = st.lists(st.text(max_size=8), max_size=6)
+
+
+@given(TEXTS)
+def test_a_folded_sequence_equals_the_sequence_invariant_1(texts: list[str]) -> None:
+    folded = copy.deepcopy(Folded.of(texts))
+    assert folded == texts
+    assert [*folded] == texts
+    assert len(folded) == len(texts)
+    assert folded[1:] == tuple(texts[1:])
+    assert (folded == [*texts, "more"]) is False
+    assert hash(folded) == hash(tuple(texts))
+
+
+@given(st.lists(TEXTS, max_size=4))
+def test_sequences_that_are_folded_together_are_taken_out_one_by_one_invariant_1(several: list[list[str]]) -> None:
+    assert Folded.each_of(several) == several
+
+
+def test_sequences_that_repeat_each_other_are_smaller_together() -> None:
+    lines = [f"a line that is number {number * 7919}" for number in range(200)]
+    together, apart = Folded.each_of([lines, lines, lines]), Folded.of(lines)
+    assert len(together[0].folded) < 2 * len(apart.folded)
+
+
+def test_a_mapping_opens_what_is_taken_and_shares_what_is_picked_invariant_1() -> None:
+    folded = FoldedMap({"ann": [1, 2], "bob": [3]})
+    assert folded == {"ann": [1, 2], "bob": [3]}
+    assert folded.only(["bob", "cid"]) == {"bob": [3]}
+    assert ("ann" in folded, "cid" in folded) == (True, False)
+    del folded["ann"]
+    assert [*folded] == ["bob"]
+    with pytest.raises(KeyError):
+        folded["ann"]
+
+
+def test_a_folded_task_has_the_facts_and_checks_of_the_task_in_a_tenth_of_its_memory_invariant_1() -> None:
+    tasks, whole = load_folded("small"), load_scenarios("small")
+    for folded, task in zip(tasks, whole, strict=True):
+        assert (folded.id, folded.group, folded.stages) == (task.id, task.group, task.stages)
+        assert (folded.facts, folded.checks, folded.opened) == (task.facts, task.checks, task)
+        assert copy.deepcopy(folded) == folded
+        assert 4 * len(folded.folded) < len(pickle.dumps(task))
+
+
+def test_what_is_used_again_is_the_same_object_while_it_is_open_invariant_2() -> None:
+    task = FoldedTask.of(load_scenarios("small")[0])
+    assert task.opened is copy.deepcopy(task).opened
+    first = unfold(fold(["first"]))
+    for number in range(MOST_OPEN):
+        unfold(fold([number]))
+    assert unfold(fold(["first"])) is not first
+    assert unfold.cache_info().currsize <= MOST_OPEN
