@@ -23,6 +23,8 @@ from ..track import Track
 from .peer import ConnectionLost, Handler, Peer
 from .worker import Phase
 
+MOST_WAITING = 64
+"""Pieces of work that look for a worker whenever one is free; those behind them wait in line."""
 MOST_LOSSES = 3
 """Workers that one piece of work may lose; it may be what kills them."""
 
@@ -63,6 +65,7 @@ class Pool:
         self.places: list[_Place] = []
         """The workers that run."""
         self._changed = asyncio.Condition()
+        self._line = asyncio.Semaphore(MOST_WAITING)
         self._lenders: list[Lender | None] = []
 
     def runner(self, track: Track, *, budget: Budget | None, reworded: bool = False) -> EpisodeRunner:
@@ -79,7 +82,7 @@ class Pool:
     @asynccontextmanager
     async def place(self, wanted: _Place | None) -> AsyncIterator[_Place]:
         """Wait for a worker that is not busy: the one ``wanted`` where it is still there, else the least busy."""
-        async with self._changed:
+        async with self._line, self._changed:
             if not self.places:
                 self.places = list(await asyncio.gather(*(self._begin() for _ in range(self.workers))))
             while True:

@@ -83,6 +83,12 @@ def test_users_dealt_to_workers_score_as_in_one_process_and_go_on_where_they_sto
     assert sorted(heard) == sorted(user.id for user in users)
 
 
+def test_more_work_than_may_look_for_a_worker_waits_in_line_invariant_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mnemotune.env.workers.pool.MOST_WAITING", 1)
+    users = load_scenarios("small")[:4]
+    assert [*map(timeless, evaluated(users, pool()))] == [*map(timeless, alone(users))]
+
+
 @pytest.mark.exhaustive("defect")
 @pytest.mark.parametrize("defect", ["guessed_answers", "unread_evolved_probes"])
 def test_users_that_go_on_from_each_other_do_so_in_workers_too_invariant_1(defect: Any) -> None:
