@@ -11,6 +11,8 @@ from typing import Any, Generic
 
 from ..data.task import Check, Fact, Task, checks_at
 from ..policies.assistant import Assistant
+from ..policies.files import load_policy
+from ..policies.forms import ReplyForm
 from ..policies.lm import LanguageModel, Message, Request
 from ..policies.memory import MemoryEvent
 from ..policies.policy import MemoryPolicy
@@ -81,17 +83,27 @@ class ReadingTrack(ABC, Generic[TaskT]):
         """Tell that episodes are independent."""
         return False
 
-    async def bounds(self, task: TaskT, cast: Cast) -> Bounds:
-        """Ask each check with nothing but the facts that it needs; the floor is a blind guess."""
-        marks = await side_by_side(self._with_facts(task, check, cast.assistant) for check in task.checks.values())
-        return Bounds(
-            {check.id: Mark(check.id, "", check.chance) for check in task.checks.values()},
-            {mark.check: mark for mark in marks},
-        )
+    def form(self, task: TaskT, check: Check) -> ReplyForm | None:
+        """Return the form of the reply to a check: a free text."""
+        return None
 
-    async def _with_facts(self, task: TaskT, check: Check, model: LanguageModel) -> Mark:
-        messages = (*self.given(task, check), Message("user", self.query(task, check)))
-        return self.mark(task, check, (await model.complete(Request(messages, role="upper_bound"))).text)
+    async def bounds(self, task: TaskT, cast: Cast) -> Bounds:
+        """Ask each check with nothing but the facts that it needs; the floor is what ``floor`` returns."""
+        ceiling = side_by_side(
+            self.asked(task, check, self.given(task, check), cast.assistant) for check in task.checks.values()
+        )
+        floor, marks = await both(self.floor(task, cast), ceiling)
+        return Bounds({mark.check: mark for mark in floor}, {mark.check: mark for mark in marks})
+
+    async def floor(self, task: TaskT, cast: Cast) -> list[Mark]:
+        """Return how each check is answered without memory: by a blind guess."""
+        return [Mark(check.id, "", check.chance) for check in task.checks.values()]
+
+    async def asked(self, task: TaskT, check: Check, shown: Sequence[Message], model: LanguageModel) -> Mark:
+        """Ask a model a check after some messages."""
+        messages = (*shown, Message("user", self.query(task, check)))
+        request = Request(messages, role="upper_bound", form=self.form(task, check))
+        return self.mark(task, check, (await model.complete(request)).text)
 
     def settle(
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
@@ -139,6 +151,28 @@ class ReadingTrack(ABC, Generic[TaskT]):
         return {}
 
 
+class ObservingTrack(ReadingTrack[TaskT]):
+    """A reading track whose floor is what the newest observations give away that fit the budget."""
+
+    async def floor(self, task: TaskT, cast: Cast) -> list[Mark]:
+        """Ask each check with the newest observations up to its stage that fit ``cast.context_tokens``."""
+        assistant = cast.assistant_under(load_policy("window"), cast.assistant, cast.embedder)
+        marks: list[Mark] = []
+        for stage in range(task.stages):
+            for messages in self.heard(task, stage):
+                await assistant.memory.observe(messages)
+            checks = checks_at(task, stage)
+            shown = [(await assistant.context(self.query(task, check))).render() for check in checks]
+            marks += await side_by_side(
+                self.asked(task, check, newest, cast.assistant) for check, newest in zip(checks, shown, strict=True)
+            )
+        return marks
+
+    def bound_calls(self, task: TaskT) -> int:
+        """Return a call for the floor and another for the ceiling of each check."""
+        return 2 * len(task.checks)
+
+
 class ReadingRollout(AssistantRollout[TaskT]):
     """One episode under way."""
 
@@ -167,6 +201,6 @@ class ReadingRollout(AssistantRollout[TaskT]):
         return StageRecord(tuple(events), tuple(marks), reworded=tuple(again))
 
     async def _answer(self, asker: Assistant, check: Check, text: str) -> Mark:
-        raw = await asker.answer(text)
+        raw = await asker.answer(text, form=self._track.form(self.task, check))
         mark = self._track.mark(self.task, check, raw)
         return replace(mark, recalled=self._track.recalled(self.task, check, mark))

@@ -108,6 +108,9 @@ class Templates(TextSet):
     """How the sealed test also puts a question; no proposer sees it."""
     upper_bound: Annotated[str, TextSlots(("query", "state", "choices"))]
     probe: Annotated[str, TextSlots(("schema",))]
+    slot: Annotated[str, TextSlots(("query",))]
+    """How an agent's step asks for a value that it needs."""
+    slot_reworded: Annotated[str, TextSlots(("query",))]
     reply_context: Annotated[str, TextSlots(("memories",))]
     reply_external: Annotated[str, TextSlots(("memories",))]
     write_profile: Annotated[str, TextSlots(("memories", "conversation"))]

@@ -15,6 +15,7 @@ from .fields import find_form, without_form
 from .reading import Reading
 from .revising import revise
 from .talking import follow_up, reply
+from .values import answer_value, asks_value
 from .writing import merge_facts, write_facts, write_profile
 
 _PLAYS_USER = re.compile(
@@ -33,6 +34,8 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     text = last.content
     if (engineering := find_engineering_task(text)) is not None:
         return improve(engineering)
+    if (question := asks_value(text)) is not None:
+        return answer_value(question, history)
     blocks = list(json_blocks(text))
     if (revised := revise(text, blocks)) is not None:
         return revised
