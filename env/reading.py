@@ -20,7 +20,7 @@ from .concurrency import both, side_by_side
 from .episode import Bounds, Episode, Event, Mark, RecordError, StageRecord, read_heard
 from .rollout import AssistantRollout, TaskT
 from .scoring import LEAST_HEADROOM
-from .track import Cast, FactPrompt, Rollout
+from .track import Cast, FactPrompt, Rollout, Usual
 
 
 class ReadingTrack(ABC, Generic[TaskT]):
@@ -32,6 +32,7 @@ class ReadingTrack(ABC, Generic[TaskT]):
     name: str
     noun: str = "group"
     stage_noun: str = "stage"
+    usual: Usual = Usual()
     least_headroom: float | None = LEAST_HEADROOM
     compat: frozenset[str] = frozenset()
 

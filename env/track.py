@@ -65,6 +65,18 @@ class FactPrompt:
     """Of the reply."""
 
 
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What commands take where neither they nor a config say something else."""
+
+    data: str | None = None
+    """A source of tasks; None: it has to be named."""
+    context_tokens: int | None = None
+    """The budget at which the track's scores are told: the headroom is .3 or more there. None is no limit."""
+    embedder: str | None = None
+    """None is the config's."""
+
+
 class Track(Protocol):
     """A kind of task behind the one memory interface."""
 
@@ -79,6 +91,10 @@ class Track(Protocol):
     @property
     def stage_noun(self) -> str:
         """What messages and tables call a stage: a period, a step."""
+
+    @property
+    def usual(self) -> Usual:
+        """What commands take where nothing else is said."""
 
     @property
     def least_headroom(self) -> float | None:

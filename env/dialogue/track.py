@@ -19,7 +19,7 @@ from ...policies.text import stems
 from ..episode import Bounds, Episode, Mark
 from ..scoring import LEAST_HEADROOM
 from ..statistics import nan_mean
-from ..track import Cast, FactPrompt, Rollout
+from ..track import Cast, FactPrompt, Rollout, Usual
 from .bounds import bounds_of, find_bounds
 from .compat import SEED, guess_unread, guess_unread_bounds
 from .fact_prompts import fact_prompts
@@ -29,6 +29,7 @@ from .rollout import DialogueRollout
 from .scoring import METRICS, Level, Metric, levels, mean_level, mean_memory_score
 from .transcript import check_talk, read_transcripts
 
+USUAL = Usual(data="base")
 MEMORIES_SHOWN = 4
 """Lines of memory that the description of a failure has at most."""
 
@@ -41,6 +42,7 @@ class DialogueTrack:
     name: str = "dialogue"
     noun: str = "user"
     stage_noun: str = "period"
+    usual: Usual = USUAL
 
     @property
     def least_headroom(self) -> float | None:

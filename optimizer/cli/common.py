@@ -14,8 +14,8 @@ from ...data.task import Task
 from ...env import Track
 from ...policies.files import WINDOW, load_policy
 from ...policies.policy import MemoryPolicy
-from ..config import Config, load_config, parse_config
-from ..models import Models, priced
+from ..config import Config, ConfigError, load_config, parse_config
+from ..models import Models, pinned, priced, track_of
 
 T = TypeVar("T")
 
@@ -27,6 +27,23 @@ def settings_of(path: Path | None, **given: str | int | None) -> Config:
     if path is None:
         return priced(parse_config("{}", where="command line", overrides=overrides, defaults=unused))
     return priced(load_config(path, overrides=overrides, defaults=unused))
+
+
+def track_and_settings(path: Path | None, **given: str | int | None) -> tuple[Track, Config]:
+    """Return a config's track, and the config with what is usual there for what nobody has said."""
+    settings = settings_of(path, **given)
+    track = track_of(settings)
+    usual = {"context_tokens": track.usual.context_tokens, "embedder": track.usual.embedder}
+    unsaid = {name: value for name, value in usual.items() if value and name not in settings.model_fields_set}
+    return track, settings.model_copy(update=unsaid)
+
+
+def data_of(track: Track, data: str | None) -> str:
+    """Return a source of tasks, by default the track's usual one, as ``pinned`` has it. Raises ConfigError."""
+    source = data or track.usual.data
+    if source is None:
+        raise ConfigError(f"--data: the track {track.name} has no data of its own; name some")
+    return pinned(track, source)
 
 
 def load_tasks(track: Track, data: str, groups: str | None) -> Sequence[Task]:

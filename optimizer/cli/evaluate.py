@@ -24,16 +24,16 @@ from ...policies.files import WINDOW
 from ...policies.lm.ledger import merged
 from ...policies.lm.providers import model_named
 from ..config import ConfigError
-from ..models import embedder_remark, open_models, pinned, track_of
+from ..models import embedder_remark, open_models
 from ..views.table import heading, over_window, reply_notes, say, score_table, unscored_note, with_interval
 from ..workers import open_pool, runner_of
 from . import options
-from .common import load_tasks, policies_named, print_json, run_with, settings_of
+from .common import data_of, load_tasks, policies_named, print_json, run_with, track_and_settings
 
 
 def evaluate_command(
     policy: Annotated[str, typer.Argument(help="A preset (native, rag, awe, awi) or a policy file.")],
-    data: options.Data = "base",
+    data: options.Data = None,
     track: options.Track = None,
     model: options.Model = None,
     embedder: options.Embedder = None,
@@ -52,11 +52,12 @@ def evaluate_command(
     as_json: options.Json = False,
 ) -> None:
     """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens."""
-    settings = settings_of(config, model=model, embedder=embedder, track=track, context_tokens=context_tokens)
-    policies, kind = policies_named([policy], settings, window=window), track_of(settings)
+    given: dict[str, str | int | None] = {"model": model, "embedder": embedder, "track": track}
+    kind, settings = track_and_settings(config, **given, context_tokens=context_tokens)
+    policies = policies_named([policy], settings, window=window)
     if export is not None and not isinstance(kind, DialogueTrack):
         raise ConfigError(f"--export: AMemGym's files are of the dialogue track, not of {kind.name}")
-    data = pinned(kind, data)
+    data = data_of(kind, data)
     tasks = load_tasks(kind, data, users)
     exported_as = {"name": Path(policy).stem, "model": model_named(settings.model).model}
     if export is not None:

@@ -8,10 +8,15 @@ from typing import Annotated
 import typer
 
 Set = Annotated[list[str] | None, typer.Option("--set", help="key=value, dots in the key.")]
-Data = Annotated[str, typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED.")]
+Data = Annotated[
+    str | None,
+    typer.Option("--data", help="A file, a folder, a bundled set, or generated:N@SEED; else the track's usual data."),
+]
 Config = Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")]
 Users = Annotated[str | None, typer.Option("--users", help="Only these groups: ID,ID,...")]
-Track = Annotated[str | None, typer.Option("--track", help="`dialogue`, or what a package registers.")]
+Track = Annotated[
+    str | None, typer.Option("--track", help="`dialogue`, `codeqa`, `research`, `tools`, or a package's.")
+]
 Model = Annotated[str | None, typer.Option("--model", help="`embedded`, `openai:NAME`, or what a package registers.")]
 Embedder = Annotated[
     str | None,

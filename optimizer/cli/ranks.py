@@ -15,16 +15,16 @@ from ...data.task import grouped
 from ...env import Evaluation, Evaluator
 from ...env.episode import complete
 from ..config import ConfigError
-from ..models import embedder_remark, open_models, pinned, track_of
+from ..models import embedder_remark, open_models
 from ..search.ranks import Ranked, rank
 from ..views.table import LONGEST_NAME, heading, number, plain_table, say, short, with_interval
 from . import options
-from .common import load_tasks, policies_named, print_json, run_with, settings_of
+from .common import data_of, load_tasks, policies_named, print_json, run_with, track_and_settings
 
 
 def ranks_command(
     policies: Annotated[list[str], typer.Argument(help="Presets or policy files, two or more.")],
-    data: options.Data = "base",
+    data: options.Data = None,
     track: options.Track = None,
     context_tokens: options.ContextTokens = None,
     model: options.Model = None,
@@ -40,9 +40,10 @@ def ranks_command(
     """Rank policies by their own talks, and by the same recorded talks for all."""
     if len(set(policies)) < 2:
         raise ConfigError("ranks: name two or more different policies, for example `mnemotune ranks native rag awi`")
-    settings = settings_of(config, model=model, embedder=embedder, track=track, context_tokens=context_tokens)
-    chosen, kind = policies_named(policies, settings, window=window), track_of(settings)
-    data = pinned(kind, data)
+    given: dict[str, str | int | None] = {"model": model, "embedder": embedder, "track": track}
+    kind, settings = track_and_settings(config, **given, context_tokens=context_tokens)
+    chosen = policies_named(policies, settings, window=window)
+    data = data_of(kind, data)
     tasks = load_tasks(kind, data, None)
     recorded = None if off_policy is None else kind.replays(off_policy)
     console = Console(stderr=True)

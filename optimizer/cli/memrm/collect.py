@@ -16,11 +16,11 @@ from ....env.memrm.collection.datacard import data_card
 from ....env.memrm.rows.retrievals import retrievals_file
 from ....env.memrm.rows.row import write_rows
 from ....env.memrm.rows.splits import data_card_file, hold_out
-from ...models import open_models, pinned, track_of
+from ...models import open_models
 from ...search.cores import collect_on, processes_to_collect
 from ...views.table import say
 from .. import options
-from ..common import load_tasks, print_json, run_with, settings_of
+from ..common import data_of, load_tasks, print_json, run_with, track_and_settings
 
 if TYPE_CHECKING:
     from ...proposers.population import Member
@@ -37,7 +37,7 @@ def collect_command(
         Path, typer.Option("--out", help="The JSONL file to write; OUT.card.json and OUT.shown.jsonl come beside it.")
     ],
     more: Annotated[list[str] | None, typer.Argument(help="Further policies.", show_default=False)] = None,
-    data: options.Data = "base",
+    data: options.Data = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Draws policies, writes and splits.")] = 0,
     writes: Annotated[
         int | None, typer.Option("--writes", min=1, help="Most writes of an episode to label; all by default.")
@@ -52,11 +52,10 @@ def collect_command(
     """Label the memory writes of many policies: does a write lose a fact that a check needs."""
     from ...proposers.population import dealt, population  # imported late: Optuna takes a while
 
-    settings = settings_of(config, model=model, track=track)
+    kind, settings = track_and_settings(config, model=model, track=track)
     all_names = [*names, *(more or [])]
     members = population(all_names, seed=seed, templates=settings.templates)
-    kind = track_of(settings)
-    data = pinned(kind, data)
+    data = data_of(kind, data)
     tasks = load_tasks(kind, data, users)
     if out.is_dir():
         example = out / "rows.jsonl"
