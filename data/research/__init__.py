@@ -1,0 +1,1 @@
+"""Research tasks: chains of questions whose answers stand in documents that come back from searches."""

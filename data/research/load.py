@@ -1,0 +1,152 @@
+"""Load research tasks from files, a folder or the generator."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..folded import FoldedTask
+from ..json_files import each_row
+from ..task import TaskError
+from ..whole_files import replacing
+from .generator import Shape, each_dossier
+from .material import folder, installed
+from .rows import row_of, task_of
+from .task import ResearchTask
+
+SUFFIXES = (".jsonl", ".json", ".parquet")
+MOST_DOSSIERS = 10_000
+MOST_TOKENS = 2_000_000
+HOPS = range(2, 9)
+
+_GENERATED = re.compile(
+    r"generated:(?P<count>[0-9]{1,9})(?:@(?P<seed>[0-9]{1,18}))?(?P<options>(?:,\w+=\w+)*)(?::(?P<folder>.+))?"
+)
+_SIZES = {"": 1, "k": 1_000, "m": 1_000_000}
+_SIZE = re.compile(r"([0-9]{1,9})([kKmM]?)")
+
+
+def load_research(source: str | Path, *, groups: Iterable[str] | None = None) -> list[FoldedTask]:
+    """Load the research tasks that ``source`` names.
+
+    ``source`` is one of
+
+    - ``generated:DOSSIERS``, ``generated:DOSSIERS@SEED`` and, after these, options such as ``,tokens=100k,hops=5``, and
+      ``:FOLDER`` for dossiers made of a folder of documents instead of the installed distributions;
+    - a ``.jsonl``, ``.json`` or ``.parquet`` file of rows, this package's own or MemGym's ``MemGymIRInstance``;
+    - a folder: every such file in it.
+
+    ``groups`` keeps these dossiers only. Raises TaskError naming the file, the row and the field.
+    """
+    wanted = None if groups is None else set(groups)
+    tasks, ids, known = list[FoldedTask](), Counter[str](), dict[str, None]()
+    for task in each_task(str(source)):
+        ids[task.id] += 1
+        known[task.group] = None
+        if wanted is None or task.group in wanted:
+            tasks.append(FoldedTask.of(task))
+    if twice := sorted(name for name, count in ids.items() if count > 1):
+        raise TaskError(f"{source}: tasks {', '.join(twice)} occur more than once; ids must be distinct")
+    if not ids:
+        raise TaskError(f"{source}: holds no task")
+    if unknown := sorted((wanted or set()) - known.keys()):
+        raise TaskError(f"{source}: no dossier {', '.join(unknown)}; there are {', '.join(known)}")
+    return tasks
+
+
+def each_task(source: str) -> Iterator[ResearchTask]:
+    """Yield the tasks of a source, as ``load_research`` has it, one by one."""
+    if source.startswith("generated:"):
+        return _generate(source)
+    path = Path(source)
+    files = [path] if path.is_file() else sorted(f for f in path.glob("*") if f.suffix.lower() in SUFFIXES)
+    if not files:
+        raise TaskError(
+            f"{source}: no such file, nor a folder with {', '.join(SUFFIXES)} files; or generated:DOSSIERS@SEED"
+        )
+    return (task for file in files for task in _read(file))
+
+
+def write_tasks(path: Path, tasks: Iterable[ResearchTask]) -> None:
+    """Write tasks as rows, one a line, that ``load_research`` reads."""
+    with replacing(path) as file:
+        for task in tasks:
+            file.write(json.dumps(row_of(task), ensure_ascii=False).encode() + b"\n")
+
+
+def _generate(source: str) -> Iterator[ResearchTask]:
+    match = _GENERATED.fullmatch(source)
+    if match is None or int(match["count"]) < 1:
+        raise TaskError(
+            f"{source}: write generated:DOSSIERS@SEED, for example generated:60@7, with ,tokens=100k or ,hops=5 "
+            "and :FOLDER after it where you want them"
+        )
+    if int(match["count"]) > MOST_DOSSIERS:
+        raise TaskError(f"{source}: at most {MOST_DOSSIERS:,} dossiers are made on the spot")
+    shape = _shape(source, match["options"])
+    path = match["folder"]
+    if path and not Path(path).is_dir():
+        raise TaskError(f"{source}: {path} is no folder of documents")
+    material = folder(Path(path)) if path else installed()
+    return each_dossier(material, count=int(match["count"]), seed=int(match["seed"] or 0), shape=shape)
+
+
+def _shape(source: str, options: str) -> Shape:
+    given: dict[str, int] = {}
+    for option in options.split(",")[1:]:
+        name, _, text = option.partition("=")
+        size = _SIZE.fullmatch(text)
+        if name not in ("tokens", "hops") or size is None:
+            raise TaskError(f"{source}: {option}: the options are tokens=NUMBER, also as 100k or 1M, and hops=NUMBER")
+        given[name] = int(size[1]) * _SIZES[size[2].lower()]
+    shape = Shape(**given)
+    if shape.hops not in HOPS:
+        raise TaskError(f"{source}: hops={shape.hops}: a chain has {HOPS[0]} to {HOPS[-1]} hops")
+    if not 2_000 <= shape.tokens <= MOST_TOKENS:
+        raise TaskError(f"{source}: tokens={shape.tokens}: a dossier has 2,000 to {MOST_TOKENS:,} tokens")
+    return shape
+
+
+def _read(file: Path) -> Iterator[ResearchTask]:
+    for number, row in enumerate(_rows(file)):
+        yield task_of(row, where=f"{file}, row {number}")
+
+
+def _rows(file: Path) -> Iterator[Any]:
+    if file.suffix.lower() == ".parquet":
+        yield from _table(file)
+        return
+    try:
+        with file.open(encoding="utf-8") as text:
+            if file.suffix.lower() == ".jsonl":
+                yield from _lines(text, file)
+            else:
+                yield from each_row(text)
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{file}: is not UTF-8 text ({error})") from None
+    except (ValueError, RecursionError) as error:
+        raise error if isinstance(error, TaskError) else TaskError(f"{file}: is not JSON: {error}") from None
+
+
+def _lines(lines: Iterable[str], file: Path) -> Iterator[Any]:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise TaskError(f"{file}, line {number}: is not JSON: {error}") from None
+
+
+def _table(file: Path) -> Sequence[Any]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        rows: list[Any] = pyarrow.parquet.read_table(file).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise TaskError(f"{file}: is no parquet file: {error}") from None
+    return rows

@@ -1,0 +1,1 @@
+"""The research track: searches whose queries depend on what memory gives back."""
