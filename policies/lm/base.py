@@ -66,6 +66,25 @@ class ToolCall(Values):
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
 
 
+@dataclass(frozen=True, slots=True)
+class Tool(Values):
+    """A tool that a model may want to have called."""
+
+    name: str
+    """Of letters, digits, ``_`` and ``-``."""
+    description: str
+    parameters: str
+    """The JSON schema of its arguments, as text."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the tool in OpenAI's form."""
+        parameters = json.loads(self.parameters)
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": parameters},
+        }
+
+
 @dataclass(frozen=True)
 class Message(Values):
     """One chat message. A long talk is sent again with every call, so that what is derived from one is kept."""
@@ -157,6 +176,8 @@ class Request:
     """What the call is billed as. A model never acts on it."""
     form: ReplyForm | None = None
     """Of a structured reply; None is free text."""
+    tools: tuple[Tool, ...] = ()
+    """What the model may want to have called instead of replying."""
     temperature: float = 0.0
     max_tokens: int = 0
     """Longest reply, in tokens; 0 stands for the role's, ``MOST_OUTPUT_TOKENS``."""
@@ -172,7 +193,9 @@ class Request:
     def identity(self, model: str) -> bytes:
         """Return 16 bytes that tell what is asked of a model of this name from everything else that may be."""
         settings = self.form, self.temperature, self.max_tokens, self.repeat
-        return identity(model, *map(str, settings), *(part for message in self.messages for part in message.parts))
+        tools = [text for tool in self.tools for text in (tool.name, tool.description, tool.parameters)]
+        parts = (part for message in self.messages for part in message.parts)
+        return identity(model, *map(str, settings), *tools, *parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +204,8 @@ class Completion:
 
     text: str
     usage: Usage
+    tool_calls: tuple[ToolCall, ...] = ()
+    """What it wants to have called, before or instead of a text."""
 
 
 def estimated_tokens(*texts: str) -> int:
@@ -188,9 +213,9 @@ def estimated_tokens(*texts: str) -> int:
     return -(-sum(map(len, texts)) // CHARACTERS_PER_TOKEN)
 
 
-def most_input_tokens(messages: Sequence[Message]) -> int:
-    """Return how many tokens any tokenizer and chat template can make of ``messages``: at most one a byte."""
-    said = sum(message.size for message in messages)
+def most_input_tokens(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
+    """Return how many tokens any tokenizer and chat template can make of these: at most one a byte."""
+    said = sum(message.size for message in messages) + sum(len(to_json(tool.as_json())) for tool in tools)
     parts = sum(1 + len(message.tool_calls) for message in messages)
     return said + MOST_TOKENS_AROUND_A_MESSAGE * parts + MOST_TOKENS_AROUND_A_CALL
 
@@ -204,7 +229,7 @@ class LanguageModel(Protocol):
 
     def worst_case(self, request: Request) -> Usage:
         """Return the most that one attempt at ``request`` can take; nothing in dollars, unless a model knows better."""
-        return Usage(most_input_tokens(request.messages), request.max_tokens)
+        return Usage(most_input_tokens(request.messages, request.tools), request.max_tokens)
 
     async def complete(self, request: Request) -> Completion:
         """Return the reply to ``request``. Raises LanguageModelError when there is none to be had.

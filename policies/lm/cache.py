@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -12,7 +13,7 @@ from typing import Protocol
 from tenacity import retry, retry_if_exception_message, stop_after_delay, wait_random
 
 from ...data.errors import MnemotuneError
-from .base import Completion
+from .base import Completion, ToolCall
 from .ledger import Usage
 from .postgres import DatabaseError, DatabaseSilent, Postgres
 
@@ -20,6 +21,8 @@ BUSY_SECONDS = 60.0
 """Longest wait for another process that is writing."""
 
 COLUMNS = ["key", "text", "input_tokens", "output_tokens", "cut"]
+WITH_CALLS = 2
+"""Added to the column ``cut`` where the text is JSON: of the reply's text, and of its tool calls."""
 EARLIER = "responses"
 """The table of earlier versions' caches; it is left as it is."""
 MOVE_AWAY = "move it away, and its answers will be asked for again"
@@ -80,11 +83,11 @@ class ResponseCache:
 
     def put(self, key: str, completion: Completion) -> None:
         """Keep an answer, unless there is one."""
-        usage = completion.usage
+        usage, (text, state) = completion.usage, _kept(completion)
         with self._explained():
             self._connection.execute(
                 "INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?)",
-                (key, completion.text, usage.input_tokens, usage.output_tokens, usage.cut),
+                (key, text, usage.input_tokens, usage.output_tokens, state),
             )
 
     def close(self) -> None:
@@ -160,11 +163,12 @@ class SharedCache:
 
     def put(self, key: str, completion: Completion) -> None:
         """Keep an answer, unless there is one."""
-        usage, text = completion.usage, completion.text.encode()  # bytes: a text of PostgreSQL's cannot hold a NUL
+        usage, (text, state) = completion.usage, _kept(completion)
         with _as_cache_error():
             self._database.execute(
                 "INSERT INTO mnemotune_replies VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
-                (self._name, key, text, usage.input_tokens, usage.output_tokens, int(usage.cut)),
+                # bytes: a text of PostgreSQL's cannot hold a NUL
+                (self._name, key, text.encode(), usage.input_tokens, usage.output_tokens, state),
             )
 
     def close(self) -> None:
@@ -182,5 +186,14 @@ def _as_cache_error() -> Iterator[None]:
         raise CacheError(f"cannot use the response cache: {error}") from error
 
 
-def _known(text: str, input_tokens: int, output_tokens: int, cut: int) -> Completion:
-    return Completion(text, Usage(input_tokens, output_tokens, cost_usd=0.0, cached=True, cut=bool(cut)))
+def _kept(completion: Completion) -> tuple[str, int]:
+    """Return an answer as a text, and its column ``cut``: whether it was cut, plus WITH_CALLS where it is JSON."""
+    calls = [[call.id, call.name, call.arguments] for call in completion.tool_calls]
+    text = json.dumps([completion.text, calls], ensure_ascii=False) if calls else completion.text
+    return text, completion.usage.cut + WITH_CALLS * bool(calls)
+
+
+def _known(text: str, input_tokens: int, output_tokens: int, state: int) -> Completion:
+    usage = Usage(input_tokens, output_tokens, cost_usd=0.0, cached=True, cut=bool(state % WITH_CALLS))
+    said, calls = json.loads(text) if state >= WITH_CALLS else (text, ())
+    return Completion(said, usage, tuple(ToolCall(*call) for call in calls))

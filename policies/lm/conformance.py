@@ -33,7 +33,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .base import Completion, Embedder, Vectors
+from .base import Completion, Embedder, ToolCall, Vectors
 from .cache import Cache
 from .ledger import Usage
 
@@ -105,6 +105,14 @@ class CacheConformance:
         assert cache.get("k") == Completion(text, Usage(2**33, 34, cost_usd=0.0, cached=True, cut=cut))
         assert cache.get("K") is None
         assert cache.get("") is None
+        cache.close()
+
+    @pytest.mark.parametrize("cut", [False, True])
+    def test_tool_calls_come_back_with_the_answer_invariant_4(self, make: MakeCache, cut: bool) -> None:
+        calls = ToolCall("c1", "search", '{"q": "猫"}'), ToolCall("c2", "end", "{}")
+        cache = make()
+        cache.put("calls", Completion("Let me look.", Usage(1, 2, cut=cut), calls))
+        assert cache.get("calls") == Completion("Let me look.", Usage(1, 2, cached=True, cut=cut), calls)
         cache.close()
 
     @settings(deadline=None, suppress_health_check=SHARED_BY_EXAMPLES, max_examples=10)

@@ -25,6 +25,7 @@ from .base import (
     Embedding,
     Message,
     Request,
+    ToolCall,
     Vectors,
     in_batches,
     most_input_tokens,
@@ -97,7 +98,7 @@ class OpenAIModel(_OpenAI):
 
     def worst_case(self, request: Request) -> Usage:
         """Return the most that one attempt can take: every byte a token, the reply as long as it may be."""
-        return self._usage(most_input_tokens(request.messages), self._longest(request))
+        return self._usage(most_input_tokens(request.messages, request.tools), self._longest(request))
 
     async def complete(self, request: Request) -> Completion:
         """Return the reply, from the cache where it is known. An empty reply is "", not an error."""
@@ -137,6 +138,7 @@ class OpenAIModel(_OpenAI):
             "temperature": request.temperature,
             self._config.max_tokens_field: self._longest(request),
             **response_format(request.form, kind),
+            **({"tools": [tool.as_json() for tool in request.tools]} if request.tools else {}),
         }
         yield b'{"messages": ['
         for i, message in enumerate(request.messages):
@@ -146,18 +148,18 @@ class OpenAIModel(_OpenAI):
         yield b"], " + to_json(settings | self._config.extra_body)[1:]
 
     async def _ask(self, request: Request, kind: ResponseFormat | None) -> Completion:
-        reply, text = await self._endpoint.post(
+        reply, text, calls = await self._endpoint.post(
             "/chat/completions",
             lambda: b"".join(self._body(request, kind)),
             role=request.role,
             ping=to_json(PING | {"model": self.name, self._config.max_tokens_field: 1} | self._config.extra_body),
-            read=_with_text,
+            read=_with_message,
             bill=request.bill,
         )
         input_tokens = _tokens(reply, "prompt_tokens", (message.content for message in request.messages))
-        output_tokens = _tokens(reply, "completion_tokens", [text])
-        usage = self._usage(input_tokens, output_tokens)
-        return Completion(text, replace(usage, cut=self._is_cut(reply, request)))
+        said = [text, *(part for call in calls for part in (call.name, call.arguments))]
+        usage = self._usage(input_tokens, _tokens(reply, "completion_tokens", said))
+        return Completion(text, replace(usage, cut=self._is_cut(reply, request)), calls)
 
     def _is_cut(self, reply: object, request: Request) -> bool:
         match reply:
@@ -173,14 +175,26 @@ class OpenAIModel(_OpenAI):
         return given.get(request.role, request.max_tokens) if isinstance(given, dict) else given or request.max_tokens
 
 
-def _with_text(reply: object) -> tuple[object, str]:
-    """Return a reply and the text of its first choice. Raises ValueError when it holds none."""
+def _with_message(reply: object) -> tuple[object, str, tuple[ToolCall, ...]]:
+    """Return a reply, and the text and the tool calls of its first choice. Raises ValueError when it holds none."""
     match reply:
-        case {"choices": [{"message": {"content": str(content)}}, *_]}:
-            return reply, content.encode(errors="replace").decode()  # half a surrogate pair cannot be sent or stored
-        case {"choices": [{"message": dict(message)}, *_]} if message.get("content") is None:
-            return reply, ""
+        case {"choices": [{"message": dict(message)}, *_]} if isinstance(message.get("content"), str | None):
+            calls = message.get("tool_calls") or []
+            try:
+                return reply, _whole(message.get("content") or ""), tuple(map(_tool_call, calls))
+            except (KeyError, TypeError):
+                raise ValueError("the reply holds a tool call without a name and arguments") from None
     raise ValueError("the reply holds no choice with a text")
+
+
+def _tool_call(given: Any) -> ToolCall:
+    function = given["function"]
+    return ToolCall(*(_whole(part) for part in (given["id"], function["name"], function["arguments"])))
+
+
+def _whole(text: str) -> str:
+    """Return a text without halves of surrogate pairs, which cannot be sent or stored."""
+    return text.encode(errors="replace").decode()
 
 
 class OpenAIEmbedder(_OpenAI):

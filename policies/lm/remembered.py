@@ -28,7 +28,11 @@ class Remembered(Wrapper):
     async def complete(self, request: Request) -> Completion:
         """Return the reply that is known, or ask the inner model."""
         settings = to_json([request.form and asdict(request.form), request.temperature, request.max_tokens])
-        body = [settings, *(message.encoded for message in request.messages)]
+        body = [
+            settings,
+            *(to_json(tool.as_json()) for tool in request.tools),
+            *(message.encoded for message in request.messages),
+        ]
         key = cache_key(self._where, request.repeat, body)
         known = self._cache.get(key)
         if known is not None:
