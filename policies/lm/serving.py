@@ -15,7 +15,7 @@ from uuid import uuid4
 import numpy as np
 from aiohttp import web
 
-from .base import Embedder, LanguageModel, LanguageModelError, Refused, Request, estimated_tokens, to_json
+from .base import Completion, Embedder, LanguageModel, LanguageModelError, Refused, Request, estimated_tokens, to_json
 from .ledger import Usage
 from .wire import ApiError, Chat, Embeddings, Json, Reply, read_request
 
@@ -150,14 +150,19 @@ class _Api:
         model = self.served.model
         _check_name(body.model, model.name)
         completion = await model.complete(Request(body.conversation, role="reply", form=body.form))
-        text, finish = await asyncio.to_thread(body.shaped, completion.text)
-        n = body.n or 1
-        usage = Usage(completion.usage.input_tokens, estimated_tokens(text) * n)
-        reply = Reply(f"chatcmpl-{uuid4().hex}", int(self.served.clock()), model.name, text, finish, n, usage)
+        reply = await asyncio.to_thread(self.reply, body, completion)
         if not body.stream:
             return web.json_response(reply.whole())
         with_usage = body.stream_options is not None and body.stream_options.include_usage
         return await self.stream(request, reply, with_usage=with_usage)
+
+    def reply(self, body: Chat, completion: Completion) -> Reply:
+        """Return what a model said as a request wants it."""
+        call, n = body.called(completion.text), body.n or 1
+        text, finish = body.shaped(completion.text, call)
+        usage = Usage(completion.usage.input_tokens, estimated_tokens(text) * n)
+        name, now = self.served.model.name, int(self.served.clock())
+        return Reply(f"chatcmpl-{uuid4().hex}", now, name, text, finish, n, usage, call)
 
     async def stream(self, request: web.Request, reply: Reply, *, with_usage: bool) -> web.StreamResponse:
         """Send server-sent events, to a client that takes them."""

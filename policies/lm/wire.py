@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 
 from ..forms import ANY_OBJECT, ReplyForm
 from ..replies import ReplyError, read_json_object
-from .base import CHARACTERS_PER_TOKEN, Message, estimated_tokens
+from .base import CHARACTERS_PER_TOKEN, Message, ToolCall, estimated_tokens
 from .ledger import Usage
 from .schemas import SchemaError, fit
 
@@ -19,12 +19,16 @@ MOST_CHOICES = 16
 """Replies to one request; as the model has no dice, they are all the same."""
 MOST_MESSAGES = 4096
 """Messages of one request."""
+MOST_TOOLS = 128
+"""Tools of one request."""
 MOST_TEXTS = 2048
 """Texts of one request for embeddings, as OpenAI has it."""
 PIECE_CHARACTERS = 24
 """Characters of a streamed piece."""
 
 Json = dict[str, Any]
+Finish = Literal["stop", "length", "tool_calls"]
+"""Why a reply ends."""
 
 
 class ApiError(Exception):
@@ -64,7 +68,7 @@ def read_request(kind: type[BodyT], body: bytes) -> BodyT:
 
 def _refuse(given: Any) -> Any:
     if given:
-        raise ValueError("not supported; this model reads text and replies with text, and calls no tools")
+        raise ValueError("not supported; this model reads text, and replies with text or a tool call")
     return given
 
 
@@ -85,12 +89,55 @@ def _parts(given: Any) -> Any:
     return [{"type": "text", "text": given}] if isinstance(given, str) else given
 
 
+class _Called(_Body):
+    name: str
+    arguments: str
+
+
+class _Call(_Body):
+    id: str
+    function: _Called
+
+
 class _Message(_Body):
-    role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[list[_TextPart], Field(fail_fast=True), BeforeValidator(_parts)]
-    tool_calls: _Refused = None
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Annotated[list[_TextPart] | None, Field(fail_fast=True), BeforeValidator(_parts)] = None
+    tool_calls: Annotated[list[_Call], Field(fail_fast=True)] | None = None
+    tool_call_id: str | None = None
     function_call: _Refused = None
     audio: _Refused = None
+
+    @model_validator(mode="after")
+    def _check(self) -> _Message:
+        if self.content is None and not self.tool_calls:
+            raise ValueError("content is missing")
+        self.as_message()
+        return self
+
+    def as_message(self) -> Message:
+        """Return the message. Raises ValueError where its fields do not go together."""
+        role: Any = "system" if self.role == "developer" else self.role
+        calls = tuple(ToolCall(call.id, call.function.name, call.function.arguments) for call in self.tool_calls or ())
+        return Message(role, "".join(part.text for part in self.content or ()), calls, self.tool_call_id)
+
+
+class _Function(_Body):
+    name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+    description: str = ""
+    parameters: Json = {}
+
+
+class _Tool(_Body):
+    type: Literal["function"]
+    function: _Function
+
+
+class _Name(_Body):
+    name: str
+
+
+class _Chosen(_Body):
+    function: _Name
 
 
 class _Named(_Body):
@@ -129,7 +176,8 @@ class Chat(_Body):
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
     modalities: Annotated[list[Literal["text"]], Field(fail_fast=True)] | None = None
-    tools: _Refused = None
+    tools: Annotated[list[_Tool], Field(fail_fast=True, max_length=MOST_TOOLS)] | None = None
+    tool_choice: Literal["none", "auto", "required"] | _Chosen | None = None
     functions: _Refused = None
     audio: _Refused = None
     logprobs: _Refused = None
@@ -138,10 +186,31 @@ class Chat(_Body):
     @property
     def conversation(self) -> tuple[Message, ...]:
         """The messages."""
-        return tuple(
-            Message("system" if given.role == "developer" else given.role, "".join(part.text for part in given.content))
-            for given in self.messages
-        )
+        return tuple(given.as_message() for given in self.messages)
+
+    @model_validator(mode="after")
+    def _check_tool_choice(self) -> Chat:
+        if self.tool_choice == "required" and len(self.tools or ()) != 1:
+            raise ValueError("tool_choice: required needs exactly one tool here; name the one that is to be called")
+        if isinstance(self.tool_choice, _Chosen) and self.forced is None:
+            raise ValueError(f"tool_choice: there is no tool {self.tool_choice.function.name!r}")
+        return self
+
+    @property
+    def forced(self) -> _Function | None:
+        """The tool that is to be called; None where the model may reply, for it plans nothing by itself."""
+        chosen, tools = self.tool_choice, [tool.function for tool in self.tools or ()]
+        if isinstance(chosen, _Chosen):
+            return next((tool for tool in tools if tool.name == chosen.function.name), None)
+        return tools[0] if chosen == "required" else None
+
+    def called(self, text: str) -> ToolCall | None:
+        """Return what a model said as the call of the tool that is to be called; None where there is none."""
+        if self.forced is None:
+            return None
+        place = f"tools[{[tool.function for tool in self.tools or ()].index(self.forced)}].function.parameters"
+        arguments = self._fitted(text, {"type": "object", **self.forced.parameters}, place)
+        return ToolCall(f"call_{self.forced.name}", self.forced.name, json.dumps(arguments, ensure_ascii=False))
 
     @property
     def form(self) -> ReplyForm | None:
@@ -151,8 +220,10 @@ class Chat(_Body):
         named = self.response_format.named
         return ANY_OBJECT if named is None else ReplyForm.of("reply", named.form)
 
-    def shaped(self, text: str) -> tuple[str, Literal["stop", "length"]]:
-        """Return what a model said in the form that is asked for, and why it ends there."""
+    def shaped(self, text: str, call: ToolCall | None = None) -> tuple[str, Finish]:
+        """Return what a model said in the form that is asked for, and why it ends there; or the arguments of a call."""
+        if call is not None:
+            return call.arguments, "tool_calls"
         text = text if self.form is None else self._as_json(text)
         for stop in self.stop or ():
             text = text.split(stop, 1)[0]
@@ -163,19 +234,26 @@ class Chat(_Body):
 
     def _as_json(self, text: str) -> str:
         """Return the JSON object in a reply; a reply without one becomes an object's text."""
-        said: object
-        try:
-            said = read_json_object(text)
-        except ReplyError:
-            said = text
         named = self.response_format and self.response_format.named
         if named:
-            try:
-                said = fit(said, named.form, heard=self.conversation[-1].content)
-            except SchemaError as error:
-                place = "response_format.json_schema.schema"
-                raise ApiError(400, f"{place}: no reply can keep to it: {error}", param=place) from None
+            said: object = self._fitted(text, named.form, "response_format.json_schema.schema")
+        else:
+            said = _object_in(text)
         return json.dumps(said if isinstance(said, dict) else {"reply": said}, ensure_ascii=False)
+
+    def _fitted(self, text: str, schema: Json, place: str) -> Json:
+        try:
+            return fit(_object_in(text), schema, heard=self.conversation[-1].content)
+        except SchemaError as error:
+            raise ApiError(400, f"{place}: no reply can keep to it: {error}", param=place) from None
+
+
+def _object_in(text: str) -> object:
+    """Return the JSON object in a reply; the reply itself where there is none."""
+    try:
+        return read_json_object(text)
+    except ReplyError:
+        return text
 
 
 class Embeddings(_Body):
@@ -196,14 +274,18 @@ class Reply:
     """Seconds since 1970."""
     model: str
     text: str
-    finish: Literal["stop", "length"]
+    finish: Finish
     n: int
     """How many choices there are, all of them with the same text."""
     usage: Usage
+    call: ToolCall | None = None
+    """What is to be called, instead of a text."""
 
     def whole(self) -> Json:
         """Return it in one piece."""
-        message = {"role": "assistant", "content": self.text, "refusal": None}
+        message: Json = {"role": "assistant", "content": self.text, "refusal": None}
+        if self.call is not None:
+            message |= {"content": None, "tool_calls": [self.call.as_json()]}
         choice = {"message": message, "logprobs": None, "finish_reason": self.finish}
         choices = [{"index": i, **choice} for i in range(self.n)]
         return {**self._head("chat.completion"), "choices": choices, "usage": self._usage()}
@@ -212,7 +294,10 @@ class Reply:
         """Yield it piece by piece: of each choice who speaks, its text bit by bit and its end; then the usage."""
         head = self._head("chat.completion.chunk") | ({"usage": None} if with_usage else {})
         bits = [self.text[start : start + PIECE_CHARACTERS] for start in range(0, len(self.text), PIECE_CHARACTERS)]
-        deltas = [{"role": "assistant", "content": ""}, *({"content": bit} for bit in bits), {}]
+        said: list[Json] = [{"content": bit} for bit in bits]
+        if self.call is not None:
+            said = [{"tool_calls": [{"index": 0, **self.call.as_json()}]}]
+        deltas: list[Json] = [{"role": "assistant", "content": ""}, *said, {}]
         for i in range(self.n):
             for delta in deltas:
                 choice = {"index": i, "delta": delta, "logprobs": None, "finish_reason": None if delta else self.finish}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from mnemotune.policies.lm import (
     Request,
     Usage,
 )
-from mnemotune.policies.lm.base import MOST_TEXTS
+from mnemotune.policies.lm.base import MOST_TEXTS, Tool, ToolCall
 from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.chain import chain
 from mnemotune.policies.lm.openai import OpenAIEmbedder, OpenAIModel
@@ -147,6 +148,32 @@ async def test_a_reply_that_is_not_json_is_an_error_that_shows_it(
     server.poison("Hello there", "<p>Welcome to the wrong door", media_type=media_type)
     with pytest.raises(LanguageModelError, match=r"the reply is not JSON; check base_url.*: Welcome to the wrong door"):
         await connect().complete(REQUEST)
+
+
+SEARCH = Tool("search", "Looks something up.", '{"type": "object", "properties": {"q": {"type": "string"}}}')
+CALLS = [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "boats"}'}}]
+
+
+async def test_tools_are_sent_and_their_calls_come_back_also_from_the_cache(
+    server: ScriptedServer, connect: Connect, cache: ResponseCache
+) -> None:
+    server.answer({"choices": [{"message": {"content": None, "tool_calls": CALLS}}], "usage": {"prompt_tokens": 9}})
+    request = replace(REQUEST, tools=(SEARCH,))
+    first = await connect(cache=cache).complete(request)
+    assert server.asked[0].body["tools"] == [SEARCH.as_json()]
+    assert (first.text, first.tool_calls) == ("", (ToolCall("c1", "search", '{"q": "boats"}'),))
+    assert first.usage.output_tokens > 0
+    again = await connect(cache=cache).complete(request)
+    assert (again.tool_calls, again.usage.cached, len(server.asked)) == (first.tool_calls, True, 1)
+    assert (await connect(cache=cache).complete(REQUEST)).text == "fine"
+
+
+@pytest.mark.parametrize("calls", [[{}], ["search"], [{"id": "c1", "function": {"name": "search"}}], 7])
+async def test_a_tool_call_that_is_none_is_asked_for_again(
+    server: ScriptedServer, connect: Connect, calls: object
+) -> None:
+    server.answer({"choices": [{"message": {"content": "", "tool_calls": calls}}]})
+    assert (await connect().complete(replace(REQUEST, tools=(SEARCH,)))).text == "fine"
 
 
 @pytest.mark.parametrize("content", [None, ""])

@@ -130,14 +130,34 @@ async def test_openais_client_lists_the_models(client: openai.OpenAI, async_clie
     assert client.models.retrieve("embedded").owned_by == "mnemotune"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_openais_client_gets_the_call_of_a_tool_that_it_forces(client: openai.OpenAI, stream: bool) -> None:
+    parameters = {"type": "object", "properties": {"topic": {"enum": ["boats", "bread"]}}, "required": ["topic"]}
+    forced: Any = {
+        "tools": [{"type": "function", "function": {"name": "note", "parameters": parameters}}],
+        "tool_choice": {"type": "function", "function": {"name": "note"}},
+    }
+    if stream:
+        pieces = client.chat.completions.create(model="embedded", messages=TALK, stream=True, **forced)
+        choices = [piece.choices[0] for piece in pieces]
+        calls = [call for choice in choices for call in choice.delta.tool_calls or ()]
+        finish = choices[-1].finish_reason
+    else:
+        choice = client.chat.completions.create(model="embedded", messages=TALK, **forced).choices[0]
+        assert choice.message.content is None
+        calls, finish = choice.message.tool_calls, choice.finish_reason
+    assert finish == "tool_calls"
+    assert [(call.id, call.function.name) for call in calls] == [("call_note", "note")]
+    assert json.loads(calls[0].function.arguments)["topic"] in {"boats", "bread"}
+
+
 def test_openais_client_raises_its_own_errors(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as unknown:
         client.chat.completions.create(model="gpt", messages=TALK)
     assert (unknown.value.code, unknown.value.param) == ("model_not_found", "model")
-    tool: Any = {"type": "function", "function": {"name": "f", "parameters": {}}}
     with pytest.raises(openai.BadRequestError) as bad:
-        client.chat.completions.create(model="embedded", messages=TALK, tools=[tool])
-    assert bad.value.param == "tools"
+        client.chat.completions.create(model="embedded", messages=TALK, functions=[{"name": "f"}])
+    assert bad.value.param == "functions"
     with pytest.raises(openai.NotFoundError, match="POST /v1/chat/completions"):
         client.responses.create(model="embedded", input="Hello")
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from mnemotune.policies.forms import ANY_OBJECT, ReplyForm
 from mnemotune.policies.lm import Message
+from mnemotune.policies.lm.base import ToolCall
 from mnemotune.policies.lm.wire import MOST_TEXTS, ApiError, Chat, Embeddings, read_request
 
 HELLO = [{"role": "user", "content": "I own a small boat. Where shall I go?"}]
@@ -42,6 +43,55 @@ def test_the_parts_of_a_message_are_put_together_and_a_developer_is_the_system()
     ]
     said = [Message("system", "Be kind."), Message("user", "Hello there"), Message("assistant", "Hi")]
     assert chat(messages=messages).conversation == (*said, Message("user", ""))
+
+
+def test_tool_calls_and_their_results_are_read() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "boats"}'}}
+    messages = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "None."},
+    ]
+    said = Message("assistant", "", (ToolCall("c1", "search", '{"q": "boats"}'),))
+    assert chat(messages=messages).conversation == (said, Message("tool", "None.", tool_call_id="c1"))
+
+
+NOTE = {"name": "note", "parameters": {"properties": {"text": {"type": "string"}}, "required": ["text"]}}
+OTHER = {"name": "other"}
+
+
+def tools_of(*functions: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"type": "function", "function": function} for function in functions]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"tools": tools_of(NOTE), "tool_choice": "required"},
+        {"tools": tools_of(OTHER, NOTE), "tool_choice": {"type": "function", "function": {"name": "note"}}},
+    ],
+)
+def test_a_tool_that_is_to_be_called_gets_what_was_said_as_its_arguments(choice: dict[str, Any]) -> None:
+    call = chat(**choice).called("A boat.")
+    assert call == ToolCall("call_note", "note", '{"text": "A boat."}')
+    assert chat(**choice).shaped("A boat.", call) == ('{"text": "A boat."}', "tool_calls")
+
+
+@pytest.mark.parametrize("choice", [None, "auto", "none"])
+def test_a_tool_that_may_be_called_is_not_called(choice: str | None) -> None:
+    assert chat(tools=tools_of(NOTE), tool_choice=choice).called("A boat.") is None
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice"), [([NOTE, OTHER], "required"), ([NOTE], {"function": {"name": "search"}}), ([], "required")]
+)
+def test_a_choice_of_tools_that_cannot_be_made_is_refused(tools: list[dict[str, Any]], choice: Any) -> None:
+    assert "tool_choice" in str(refused(Chat, asked_with(tools=tools_of(*tools), tool_choice=choice)))
+
+
+def test_arguments_without_an_end_are_refused_with_the_tool() -> None:
+    endless = {"name": "f", "parameters": {"properties": {"a": {"$ref": "#/properties/a"}}}}
+    with pytest.raises(ApiError, match=r"^tools\[1\]\.function\.parameters: no reply can keep to it"):
+        chat(tools=tools_of(NOTE, endless), tool_choice={"function": {"name": "f"}}).called("A boat.")
 
 
 def test_what_changes_nothing_is_ignored() -> None:
@@ -128,7 +178,8 @@ def schema_of(schema: Any) -> dict[str, Any]:
         ({"model": "embedded"}, "messages"),
         (asked_with(messages=[]), "messages"),
         (asked_with(messages="hello"), "messages"),
-        (asked_with(tools=[{"type": "function", "function": {"name": "f"}}]), "tools"),
+        (asked_with(tools=[{"type": "function", "function": {"name": "a b"}}]), "tools[0].function.name"),
+        (asked_with(tools=[{"type": "custom"}]), "tools[0].type"),
         (asked_with(functions=[{"name": "f"}]), "functions"),
         (asked_with(audio={"voice": "alloy", "format": "wav"}), "audio"),
         (asked_with(modalities=["text", "audio"]), "modalities[1]"),
@@ -143,11 +194,14 @@ def schema_of(schema: Any) -> dict[str, Any]:
         (asked_with(response_format={"type": "xml"}), "response_format.type"),
         (asked_with(response_format={"type": "json_schema"}), "response_format"),
         (schema_of(None), "response_format.json_schema.schema"),
-        (message_with(role="tool"), "messages[1].role"),
-        (message_with(content=None), "messages[1].content"),
+        (message_with(role="tool"), "messages[1]"),
+        (message_with(tool_call_id="c1"), "messages[1]"),
+        (message_with(role="robot"), "messages[1].role"),
+        (message_with(content=None), "messages[1]"),
         (message_with(content=[{"type": "image_url", "image_url": {"url": "x"}}]), "messages[1].content[0].type"),
         (message_with(content=[{"type": "input_audio"}]), "messages[1].content[0].type"),
-        (message_with(role="assistant", tool_calls=[{"id": "1"}]), "messages[1].tool_calls"),
+        (message_with(role="assistant", tool_calls=[{"id": "1"}]), "messages[1].tool_calls[0].function"),
+        (message_with(tool_calls=[{"id": "1", "function": {"name": "f", "arguments": "{}"}}]), "messages[1]"),
         (message_with(role="assistant", function_call={"name": "f"}), "messages[1].function_call"),
         (message_with(role="assistant", audio={"id": "1"}), "messages[1].audio"),
     ],
