@@ -168,6 +168,13 @@ class TrackConformance:
             assert prompts
             assert all(prompt.text.strip() and not prompt.is_right("...") for prompt in prompts)
 
+    def test_a_fact_that_words_alone_show_is_stated_by_itself_and_not_by_nothing(
+        self, track: Track, tasks: Sequence[Task]
+    ) -> None:
+        for fact in tasks[0].facts.values():
+            assert track.states(tasks[0], fact, fact.text) is not False
+            assert not track.states(tasks[0], fact, "")
+
     def test_memory_is_asked_with_a_text_before_every_check(
         self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy
     ) -> None:

@@ -134,6 +134,10 @@ class ReadingTrack(ABC, Generic[TaskT]):
             others = [task.facts[need].text for need in check.needs if need != fact.id]
             yield FactPrompt("\n".join([*others, self.query(task, check)]), partial(self._is_right, task, check))
 
+    def states(self, task: TaskT, fact: Fact, text: str) -> bool | None:
+        """Leave it to a model."""
+        return None
+
     def _is_right(self, task: TaskT, check: Check, reply: str) -> bool:
         return self.mark(task, check, reply).score == 1
 

@@ -157,6 +157,9 @@ class Track(Protocol):
         They need no memory: what the model is to read comes before each.
         """
 
+    def states(self, task: Task, fact: Fact, text: str) -> bool | None:
+        """Tell whether a text states a fact, where its words alone show that; None where a model has to read it."""
+
     def hints(self, task: Task) -> Mapping[str, str]:
         """Return what an oracle policy is told of the checks to come, by slot of its prompts."""
 

@@ -126,6 +126,10 @@ class DialogueTrack:
         """Return the prompts that ask for a value of the user's states among others."""
         return fact_prompts(scenario_of(task), fact, self.protocol.templates)
 
+    def states(self, task: Task, fact: Fact, text: str) -> bool | None:
+        """Leave it to a model: a state is told in many words."""
+        return None
+
     def hints(self, task: Task) -> Mapping[str, str]:
         """Return the names of the states that will be asked for."""
         return schema_hints(scenario_of(task))
