@@ -72,7 +72,7 @@ class ReadingTrack(ABC, Generic[TaskT]):
         *,
         replay: Episode | None = None,
         after: Rollout | None = None,
-    ) -> ReadingRollout[TaskT]:
+    ) -> AssistantRollout[TaskT]:
         """Set up an episode. Raises RecordError where ``replay`` is of another task."""
         if replay is not None and [list(stage.heard) for stage in replay.stages] != [
             list(self.heard(task, stage)) for stage in range(task.stages)

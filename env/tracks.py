@@ -9,6 +9,7 @@ from ..data.registry import Registry
 from ..policies.prompts import Templates
 from .dialogue.protocol import Protocol
 from .dialogue.track import DialogueTrack
+from .tools.track import ToolsTrack
 from .track import Track
 
 MakeTrack = Callable[[Templates, Mapping[str, Any]], Track]
@@ -22,4 +23,10 @@ def _dialogue(templates: Templates, options: Mapping[str, Any]) -> Track:
     return DialogueTrack(Protocol(init, update, templates, frozenset(options.get("compat", ()))))
 
 
-TRACKS: Registry[MakeTrack] = Registry("track", "mnemotune.tracks", {"dialogue": _dialogue})
+def _tools(templates: Templates, options: Mapping[str, Any]) -> Track:
+    if unknown := sorted(options.keys() - {"rounds", "compat"}):  # what every config has, for the dialogue
+        raise ValueError(f"the tools track has no option {', '.join(unknown)}")
+    return ToolsTrack(templates)
+
+
+TRACKS: Registry[MakeTrack] = Registry("track", "mnemotune.tracks", {"dialogue": _dialogue, "tools": _tools})

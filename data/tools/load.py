@@ -1,0 +1,58 @@
+"""Load tasks of the tools track, and open the worlds that they play in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from ..folded import FoldedTask
+from ..task import TaskError
+from .task import ToolsTask
+from .workshop.database import domain_of
+from .workshop.stories import NAME, Caller, across, inside
+from .world import World
+
+SHIPPED = 40
+"""Customers of the workshop that ships."""
+MOST_CUSTOMERS = 10_000
+
+
+def load_tools(source: str, *, customers: Collection[str] | None = None) -> Sequence[FoldedTask]:
+    """Return the tasks that a source names, those of ``customers`` where given.
+
+    ``source`` is ``workshop``, the customers that ship; ``generated:CUSTOMERS`` or ``generated:CUSTOMERS@SEED``, other
+    customers of the workshop; or ``tau2:PATH`` or ``tau2:PATH/DOMAIN``, a checkout of tau2-bench. Raises TaskError.
+    """
+    wanted, seen, folded = None if customers is None else set(customers), set[str](), []
+    for task in _each_task(source):
+        seen.add(task.group)
+        if wanted is None or task.group in wanted:
+            folded.append(FoldedTask.of(task))
+    if unknown := sorted((wanted or set()) - seen):
+        raise TaskError(f"{source}: no customer {', '.join(unknown)}; there are {', '.join(sorted(seen)[:20])}")
+    return folded
+
+
+def open_world(domain: str) -> World:
+    """Return a world of its own of a task's domain. Raises TaskError."""
+    _, seed, branch = domain.split(":")
+    return domain_of(int(seed), int(branch)).open()
+
+
+def _each_task(source: str) -> Iterator[ToolsTask]:
+    if source == NAME:
+        return _generated(SHIPPED, 0)
+    numbers = re.fullmatch(r"generated:([0-9]{1,9})(?:@([0-9]{0,18}))?", source)
+    if numbers is None or not 1 <= int(numbers[1]) <= MOST_CUSTOMERS:
+        raise TaskError(
+            f"{source}: write {NAME}, generated:CUSTOMERS@SEED with at most {MOST_CUSTOMERS:,} customers, "
+            "or tau2:PATH of a checkout"
+        )
+    return _generated(int(numbers[1]), int(numbers[2] or 0))
+
+
+def _generated(customers: int, seed: int) -> Iterator[ToolsTask]:
+    for number in range(customers):
+        caller = Caller.of(seed, number)
+        yield inside(caller)
+        yield across(caller)

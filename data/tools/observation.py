@@ -1,0 +1,66 @@
+"""What a tool gives back, as text that a memory can take in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..chunks import BYTES_PER_TOKEN, MOST_CHUNK_TOKENS, chunks
+from .world import Result
+
+MOST_LINE_BYTES = 320
+"""A value that is longer as JSON is shown on several lines, one for each part."""
+MOST_HEAD_TOKENS = 80
+
+
+def observed(name: str, arguments: Mapping[str, Any], result: Result) -> tuple[str, ...]:
+    """Return a tool call and its result in pieces of 200 tokens or fewer; each begins with the call.
+
+    A record stands on one line, as JSON, so that a line can be read by itself.
+    """
+    head = f"{name}({as_json(arguments)}) returned:"
+    head = chunks(head, tokens=MOST_HEAD_TOKENS)[0].rstrip()
+    body = f"Error: {result.value}" if result.error else "\n".join(lines_of(result.value))
+    room = MOST_CHUNK_TOKENS - -(-(len(head.encode("utf-8", "surrogatepass")) + 1) // BYTES_PER_TOKEN)
+    return tuple(f"{head}\n{piece.rstrip()}" for piece in chunks(body or "nothing", tokens=room))
+
+
+def lines_of(value: Any, name: str = "") -> Iterator[str]:
+    """Yield the lines of a JSON value: what fits on a line stands on one, after the name of the part that it is."""
+    text = value if isinstance(value, str) else as_json(value)
+    if not isinstance(value, dict | list) or (len(text.encode()) <= MOST_LINE_BYTES and not _has_records(value)):
+        yield from (f"{name} {line}".strip() for line in text.splitlines())
+    elif isinstance(value, list):
+        for part in value:
+            yield from lines_of(part, name)
+    else:
+        short = {} if _is_table(value) else {key: part for key, part in value.items() if not _is_long(part)}
+        if short:
+            yield f"{name} {as_json(short)}".strip()
+        for key, part in value.items():
+            if key not in short:
+                yield from lines_of(part, f"{name} {key}".strip())
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _has_records(value: dict[str, Any] | list[Any]) -> bool:
+    """Tell whether records are in it that stand on lines of their own."""
+    if isinstance(value, list):
+        return any(isinstance(part, dict) for part in value)
+    return _is_table(value) or any(_has_records(part) for part in value.values() if isinstance(part, dict | list))
+
+
+def _is_table(value: Any) -> bool:
+    """Tell whether a value is records by their names."""
+    return isinstance(value, dict) and len(value) > 1 and all(isinstance(part, dict) for part in value.values())
+
+
+def _is_long(value: Any) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    return _has_records(value) or len(as_json(value).encode()) > MOST_LINE_BYTES // 2

@@ -1,0 +1,135 @@
+"""Making a task: its steps are played in a world, and what they give back are the facts that later steps need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..chunks import chunks
+from ..task import Check, Fact, TaskError
+from .observation import observed
+from .row import Action, Requestor, Row
+from .task import Path, Slot, Step, ToolsTask
+from .world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A value that was said or given back, for a step to need."""
+
+    value: Any
+    fact: str
+    """The fact's id."""
+    question: str
+    """For which the value is the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a step has told."""
+
+    heard: tuple[str, ...]
+    """The messages that memory observes."""
+    value: Any = None
+    """What a tool gave back."""
+
+
+@dataclass(slots=True)
+class Plot:
+    """A task in the making."""
+
+    id: str
+    world: World
+    """It has begun."""
+    stage: int = 0
+    steps: list[Step] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
+    """Of the gold plan."""
+    _facts: dict[str, Fact] = field(default_factory=dict)
+    _checks: dict[str, Check] = field(default_factory=dict)
+
+    def next_stage(self) -> None:
+        """Go on with the next stage."""
+        self.stage += 1
+
+    def say(self, text: str) -> Told:
+        """Let the customer say something."""
+        heard = tuple(chunks(text))
+        self.steps.append(Step("say", self.stage, text, heard=heard))
+        return Told(heard)
+
+    def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        slots: Sequence[tuple[Path, Known]] = (),
+        requestor: Requestor = "assistant",
+    ) -> Told:
+        """Call a tool; an argument that is ``Known`` is a slot, as are the ``slots`` inside of arguments.
+
+        What a customer's tool gives back is the customer's to tell. Raises TaskError where the call fails.
+        """
+        gold, places = _gold(arguments)
+        result = self.world.call(tool, gold, requestor)
+        if result.error:
+            raise TaskError(f"{self.id}: step {len(self.steps)}, {tool}: {result.value}")
+        heard = observed(tool, gold, result) if requestor == "assistant" else ()
+        name = f"{self.id}/{len(self.actions)}"
+        self.actions.append(Action(action_id=name, requestor=requestor, name=tool, arguments=gold))
+        filled = self._slots([*places, *slots])
+        self.steps.append(Step("call", self.stage, "", tool, requestor, gold, filled, heard))
+        return Told(heard, result.value)
+
+    def reply(self, text: str, **values: Any) -> Told:
+        """Let the agent tell the customer values; the text has a slot for each."""
+        gold, places = _gold(values)
+        filled = self._slots(places)
+        heard = tuple(chunks(text.format(**gold)))
+        self.steps.append(Step("reply", self.stage, text, arguments=gold, slots=filled, heard=heard))
+        return Told(heard)
+
+    def learn(self, told: Told, value: Any, key: str, question: str) -> Known:
+        """Note a value that was told; it replaces the last value of its key. Raises TaskError where it was not told."""
+        place = _line_with(told.heard, str(value))
+        if place is None:
+            raise TaskError(f"{self.id}: stage {self.stage}: {value!r} is nowhere told")
+        for name, fact in self._facts.items():
+            if fact.key == key and fact.until is None:
+                self._facts[name] = replace(fact, until=self.stage)
+        source, line = place
+        name = f"{key}, step {len(self.steps) - 1}"
+        topic = key.partition(" of ")[0]
+        self._facts[name] = Fact(name, key, topic, line, self.stage, sources=(source,))
+        return Known(value, name, question)
+
+    def finish(self, *, group: str, domain: str, row: Row) -> ToolsTask:
+        """Return the task; of the facts, those that a step needs."""
+        needed = {need for check in self._checks.values() for need in check.needs}
+        facts = {name: fact for name, fact in self._facts.items() if name in needed}
+        return ToolsTask(self.id, group, self.stage + 1, domain, row, tuple(self.steps), facts, dict(self._checks))
+
+    def _slots(self, places: Sequence[tuple[Path, Known]]) -> tuple[Slot, ...]:
+        slots = []
+        for path, known in places:
+            check = f"{len(self.steps)}.{'.'.join(map(str, path))}"
+            key = self._facts[known.fact].key
+            self._checks[check] = Check(check, key, self.stage, (known.fact,), 0.0, known.question)
+            slots.append(Slot(path, check))
+        return tuple(slots)
+
+
+def _gold(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[tuple[Path, Known]]]:
+    """Return the arguments with the right values, and where slots are."""
+    known: list[tuple[Path, Known]] = [((name,), v) for name, v in arguments.items() if isinstance(v, Known)]
+    return {name: v.value if isinstance(v, Known) else v for name, v in arguments.items()}, known
+
+
+def _line_with(messages: Sequence[str], text: str) -> tuple[str, str] | None:
+    """Return the message and the line that tell a text; what a tool was called with tells nothing."""
+    for message in messages:
+        for line in message.splitlines():
+            if text in line and not line.endswith(") returned:"):
+                return message, line
+    return None

@@ -1,0 +1,117 @@
+"""A task: a dialogue, or several calls of a customer, with a plan whose arguments have to be remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..folded import FoldedTask
+from ..task import Check, Fact, Task, TaskError
+from ..values import Values
+from .row import Requestor, Row
+
+StepKind = Literal["say", "call", "reply"]
+"""The customer says something; a tool is called; the agent replies."""
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot(Values):
+    """An argument that the agent answers from memory."""
+
+    path: Path
+    """Where it stands in the arguments."""
+    check: str
+    """The id of the check."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Values):
+    """A step of the dialogue: of the customer's, or of the agent's plan."""
+
+    kind: StepKind
+    stage: int
+    text: str = ""
+    """What the customer says; what the agent replies, with a slot {name} for each argument."""
+    tool: str = ""
+    """The name of the tool that is called."""
+    requestor: Requestor = "assistant"
+    """Who calls it. What the customer's own tools give back is the customer's to tell."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Of the tool, or of the reply; where there are slots, the right values."""
+    slots: tuple[Slot, ...] = ()
+    heard: tuple[str, ...] = ()
+    """What memory observes in the step where every slot is right, each text by itself."""
+    before: bool = False
+    """Whether it belongs to the message history, which was before the agent."""
+
+    def filled(self, answers: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments with the answers, by check, in their slots."""
+        arguments = deepcopy(dict(self.arguments))
+        for slot in self.slots:
+            place: Any = arguments
+            for key in slot.path[:-1]:
+                place = place[key]
+            place[slot.path[-1]] = like(answers[slot.check], value_at(self.arguments, slot.path))
+        return arguments
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsTask(Values):
+    """A task of the tools track."""
+
+    id: str
+    group: str
+    """The customer."""
+    stages: int
+    domain: str
+    """What its world is made from: a source."""
+    row: Row
+    steps: Sequence[Step]
+    """In their order."""
+    facts: Mapping[str, Fact]
+    checks: Mapping[str, Check]
+
+    @property
+    def script(self) -> tuple[str, ...]:
+        """The customer's hidden script, which no memory may meet."""
+        return self.row.user_scenario.script
+
+    def at(self, stage: int) -> list[Step]:
+        """Return the steps of a stage."""
+        return [step for step in self.steps if step.stage == stage]
+
+    def right(self, check: Check) -> Any:
+        """Return the right answer to a check, as it stands in the arguments."""
+        places = ((step.arguments, slot) for step in self.steps for slot in step.slots)
+        return next(value_at(arguments, slot.path) for arguments, slot in places if slot.check == check.id)
+
+
+def value_at(arguments: Any, path: Path) -> Any:
+    """Return the value at a place of the arguments."""
+    for key in path:
+        arguments = arguments[key]
+    return arguments
+
+
+def like(answer: str | None, gold: Any) -> Any:
+    """Return an answer as a value of the right one's kind, as far as it can be one; nothing is an empty text."""
+    if answer is None:
+        return ""
+    if isinstance(gold, int | float) and not isinstance(gold, bool):
+        try:
+            number = float(answer)
+        except ValueError:
+            return answer
+        return int(number) if isinstance(gold, int) and number.is_integer() else number
+    return answer
+
+
+def tools_task(task: Task) -> ToolsTask:
+    """Return a task of the tools track. Raises TaskError for another track's."""
+    opened = task.opened if isinstance(task, FoldedTask) else task
+    if not isinstance(opened, ToolsTask):
+        raise TaskError(f"{task.id}: is no task of the tools track")
+    return opened

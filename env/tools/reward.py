@@ -1,0 +1,109 @@
+"""Rewards of a finished dialogue, as tau2-bench has them (v1.0.1, evaluator)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...data.tools.row import Action, Basis, Criteria
+from ...data.tools.task import ToolsTask
+from ...data.tools.world import World
+from .agent import Answers, Call, PlannedAgent
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """What a dialogue is worth."""
+
+    parts: dict[Basis, float]
+    """By what is rewarded: 1 where it is as wanted, 0 where it is not."""
+    left_out: tuple[Basis, ...] = ()
+    """What only a judge could tell."""
+
+    @property
+    def value(self) -> float:
+        """The product of the parts."""
+        return math.prod(self.parts.values())
+
+
+def reward_of(task: ToolsTask, answers: Answers) -> Reward:
+    """Return what the planned agent earns with these answers; the task is played again in a fresh world."""
+    agent = PlannedAgent(task)
+    agent.play(answers)
+    return rewarded(task, agent.world, agent.calls, agent.replies)
+
+
+def gold_answers(task: ToolsTask) -> dict[str, str]:
+    """Return the right answer to every check."""
+    return {check.id: str(task.right(check)) for check in task.checks.values()}
+
+
+def idle_reward(task: ToolsTask) -> Reward:
+    """Return what an agent earns that calls no tool and tells nothing, beyond what was done before the dialogue."""
+    agent = PlannedAgent(task)
+    for step in task.steps:
+        if step.before:
+            agent.do(step, {})
+    return rewarded(task, agent.world, agent.calls, agent.replies)
+
+
+def rewarded(task: ToolsTask, world: World, calls: Sequence[Call], replies: Sequence[str]) -> Reward:
+    """Return what a dialogue is worth that has left the world so, with these calls and replies of the agent's."""
+    criteria = task.row.evaluation_criteria
+    if criteria is None:
+        return Reward({})
+    parts: dict[Basis, float] = {}
+    left_out: list[Basis] = []
+    for basis in criteria.reward_basis:
+        if basis == "NL_ASSERTION" and criteria.nl_assertions:
+            left_out.append(basis)
+        else:
+            parts[basis] = float(_is_met(basis, task, criteria, world, calls, replies))
+    return Reward(parts, tuple(left_out))
+
+
+def _is_met(
+    basis: Basis, task: ToolsTask, criteria: Criteria, world: World, calls: Sequence[Call], replies: Sequence[str]
+) -> bool:
+    if basis == "DB":
+        judged = criteria.actions is not None or criteria.env_assertions is not None
+        return not judged or world.hashes == _gold_world(task).hashes
+    if basis == "ENV_ASSERTION":
+        return all(world.holds(assertion) for assertion in criteria.env_assertions or ())
+    if basis == "ACTION":
+        return all(any(_matches(action, call) for call in calls) for action in criteria.actions or ())
+    if basis == "COMMUNICATE":
+        said = [reply.lower().replace(",", "") for reply in replies]
+        return all(any(info.lower() in reply for reply in said) for info in criteria.communicate_info or ())
+    return True
+
+
+def _gold_world(task: ToolsTask) -> World:
+    """Return the world after what was done before the dialogue, and the gold plan."""
+    agent = PlannedAgent(task)
+    for step in task.steps:
+        if step.before:
+            agent.do(step, {})
+    criteria = task.row.evaluation_criteria
+    for action in (criteria and criteria.actions) or ():
+        agent.world.call(action.name, action.arguments, action.requestor)
+    return agent.world
+
+
+def _matches(action: Action, call: Call) -> bool:
+    if action.name != call.name:
+        return False
+    compared = call.arguments.keys() if action.compare_args is None else action.compare_args
+    ours = {name: value for name, value in call.arguments.items() if name in compared}
+    return not compared or ours == {name: value for name, value in action.arguments.items() if name in compared}
+
+
+def pass_hat_k(successes: int, trials: int, k: int) -> float:
+    """Return the chance that ``k`` of the trials, drawn without replacement, all succeed (tau-bench's pass^k).
+
+    Raises ValueError where there are fewer trials than ``k``.
+    """
+    if not 1 <= k <= trials:
+        raise ValueError(f"pass^{k} needs {k} trials or more, and at least 1; there are {trials}")
+    return math.comb(successes, k) / math.comb(trials, k)
