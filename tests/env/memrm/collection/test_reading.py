@@ -55,6 +55,21 @@ def test_a_reply_is_kept(life: Scenario, run_virtually: Run) -> None:
         assert reader.calls == 4
 
 
+class Literal(toy.LettersTrack):
+    """Its facts are the very sentences that tell them."""
+
+    def states(self, task: toy.Letters, fact: Fact, text: str) -> bool | None:
+        return fact.text in text
+
+
+async def test_no_model_is_asked_where_words_alone_show_a_fact() -> None:
+    task = toy.Letters("letters", "writer", 1)
+    reader, fact = FactReader(Literal(Templates.bundled()), task, EmbeddedModel()), task.facts["lantern"]
+    assert await reader.from_lines(fact, ["user: Hello.", fact.text]) == "yes"
+    assert await reader.from_messages(fact, [Message("user", "Hello.")]) == "no"
+    assert reader.calls == 0
+
+
 async def test_a_fact_for_which_a_track_has_no_prompt_is_not_known() -> None:
     task = toy.Letters("letters", "writer", 1)
     reader = FactReader(toy.LettersTrack(Templates.bundled()), task, EmbeddedModel())
