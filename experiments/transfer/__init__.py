@@ -1,0 +1,1 @@
+"""Whether a policy that was evolved on one track is of use on another."""
