@@ -60,6 +60,10 @@ class ReadingTrack(ABC, Generic[TaskT]):
         """Return which facts a mark shows to be known: the only one that is needed, where the answer is right."""
         return {fact: mark.score == 1 if len(check.needs) == 1 else None for fact in check.needs}
 
+    def probes(self, task: TaskT, check: Check) -> Mapping[str, FactPrompt]:
+        """Return how each fact is asked for besides that the reply to a check does not show: none."""
+        return {}
+
     def given(self, task: TaskT, check: Check) -> tuple[Message, ...]:
         """Return what the model is shown for the ceiling: exactly the facts that the check needs."""
         return (Message("system", "\n".join(task.facts[fact].text for fact in check.needs)),)
@@ -113,9 +117,10 @@ class ReadingTrack(ABC, Generic[TaskT]):
         return episodes, bounds
 
     def most_calls(self, task: TaskT, policy: MemoryPolicy) -> int:
-        """Return a write of two calls for each message, and a call for each check."""
+        """Return a write of two calls for each message, and a call for each check and each probe."""
         messages = sum(len(together) for stage in range(task.stages) for together in self.heard(task, stage))
-        return len(task.checks) + (2 * messages if policy.write.mode != "none" else 0)
+        probes = sum(len(self.probes(task, check)) for check in task.checks.values())
+        return len(task.checks) + probes + (2 * messages if policy.write.mode != "none" else 0)
 
     def bound_calls(self, task: TaskT) -> int:
         """Return a call for each check."""
@@ -200,7 +205,7 @@ class ReadingRollout(AssistantRollout[TaskT]):
         queries = [(check, self._track.query(self.task, check)) for check in checks]
         reworded = [(check, self._track.reworded(self.task, check)) for check in checks if self.reworded]
         marks, again = await both(
-            side_by_side(self._answer(asker, check, text) for check, text in queries),
+            side_by_side(self._answer_and_probe(asker, check, text) for check, text in queries),
             side_by_side(self._answer(asker, check, text) for check, text in reworded if text is not None),
         )
         return StageRecord(tuple(events), tuple(marks), reworded=tuple(again))
@@ -209,3 +214,13 @@ class ReadingRollout(AssistantRollout[TaskT]):
         raw = await asker.answer(text, form=self._track.form(self.task, check))
         mark = self._track.mark(self.task, check, raw)
         return replace(mark, recalled=self._track.recalled(self.task, check, mark))
+
+    async def _answer_and_probe(self, asker: Assistant, check: Check, text: str) -> Mark:
+        probes = self._track.probes(self.task, check)
+        mark, known = await both(
+            self._answer(asker, check, text), side_by_side(self._is_known(asker, probe) for probe in probes.values())
+        )
+        return replace(mark, recalled={**mark.recalled, **dict(zip(probes, known, strict=True))})
+
+    async def _is_known(self, asker: Assistant, probe: FactPrompt) -> bool:
+        return probe.is_right(await asker.answer(probe.text, role="probe", form=probe.form))

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..data.registry import Registry
 from ..policies.prompts import Templates
+from .codeqa.track import CodeTrack
 from .dialogue.protocol import Protocol
 from .dialogue.track import DialogueTrack
 from .tools.track import ToolsTrack
@@ -23,10 +24,18 @@ def _dialogue(templates: Templates, options: Mapping[str, Any]) -> Track:
     return DialogueTrack(Protocol(init, update, templates, frozenset(options.get("compat", ()))))
 
 
+def _codeqa(templates: Templates, options: Mapping[str, Any]) -> Track:
+    if unknown := sorted(options.keys() - {"rounds", "compat"}):  # what every config has, for the dialogue
+        raise ValueError(f"the codeqa track has no option {', '.join(unknown)}")
+    return CodeTrack(templates)
+
+
 def _tools(templates: Templates, options: Mapping[str, Any]) -> Track:
     if unknown := sorted(options.keys() - {"rounds", "compat"}):  # what every config has, for the dialogue
         raise ValueError(f"the tools track has no option {', '.join(unknown)}")
     return ToolsTrack(templates)
 
 
-TRACKS: Registry[MakeTrack] = Registry("track", "mnemotune.tracks", {"dialogue": _dialogue, "tools": _tools})
+TRACKS: Registry[MakeTrack] = Registry(
+    "track", "mnemotune.tracks", {"codeqa": _codeqa, "dialogue": _dialogue, "tools": _tools}
+)

@@ -1,0 +1,1 @@
+"""The code questions' tasks: generated from a source tree, or read from MemGym's rows."""

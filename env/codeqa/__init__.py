@@ -1,0 +1,1 @@
+"""The code questions: memory reads a source tree's files and their edits, and is asked for what they say."""
