@@ -60,7 +60,7 @@ class ReadingTrack(ABC, Generic[TaskT]):
         """Return which facts a mark shows to be known: the only one that is needed, where the answer is right."""
         return {fact: mark.score == 1 if len(check.needs) == 1 else None for fact in check.needs}
 
-    def probes(self, task: TaskT, check: Check) -> Mapping[str, FactPrompt]:
+    def fact_probes(self, task: TaskT, check: Check) -> Mapping[str, FactPrompt]:
         """Return how each fact is asked for besides that the reply to a check does not show: none."""
         return {}
 
@@ -119,7 +119,7 @@ class ReadingTrack(ABC, Generic[TaskT]):
     def most_calls(self, task: TaskT, policy: MemoryPolicy) -> int:
         """Return a write of two calls for each message, and a call for each check and each probe."""
         messages = sum(len(together) for stage in range(task.stages) for together in self.heard(task, stage))
-        probes = sum(len(self.probes(task, check)) for check in task.checks.values())
+        probes = sum(len(self.fact_probes(task, check)) for check in task.checks.values())
         return len(task.checks) + probes + (2 * messages if policy.write.mode != "none" else 0)
 
     def bound_calls(self, task: TaskT) -> int:
@@ -216,7 +216,7 @@ class ReadingRollout(AssistantRollout[TaskT]):
         return replace(mark, recalled=self._track.recalled(self.task, check, mark))
 
     async def _answer_and_probe(self, asker: Assistant, check: Check, text: str) -> Mark:
-        probes = self._track.probes(self.task, check)
+        probes = self._track.fact_probes(self.task, check)
         mark, known = await both(
             self._answer(asker, check, text), side_by_side(self._is_known(asker, probe) for probe in probes.values())
         )

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import PurePosixPath
 from typing import Literal
 
+from ..task import Fact
 from .facts import CodeFact, Kind
 from .literals import holds_literal, same_literal, type_name
 from .tree import SourceTree
@@ -66,6 +68,15 @@ def statement(fact: CodeFact) -> str:
     """Return a fact as it would stand in an excerpt of its own."""
     inside = {"constant": "", "base": fact.scope.rpartition(".")[0]}.get(fact.kind, fact.scope)
     return f"# {fact.file}" + (f", in {inside}" if inside else "") + "\n" + _CODE[fact.kind].format(fact)
+
+
+def states(text: str, fact: Fact, value: str) -> bool:
+    """Tell whether a text states a fact of a tree: what it is about, and a line with the name and the value."""
+    file, kind, *names = fact.key.split(":")
+    about = [PurePosixPath(file).stem, *".".join(names).split(".")]
+    mark = kind if kind in {"raise", "return"} else names[-1].rpartition(".")[2]
+    told = any(holds_literal(line, value) and re.search(rf"\b{mark}\b", line) for line in text.splitlines())
+    return told and all(re.search(rf"\b{name}\b", text) for name in about if not name.startswith("__"))
 
 
 def question_on(*facts: CodeFact) -> str:

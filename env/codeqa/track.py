@@ -10,6 +10,7 @@ from typing import Any
 from ...data.codeqa.literals import same_literal
 from ...data.codeqa.load import load_folded
 from ...data.codeqa.memgym import LEAST_STATED, stated
+from ...data.codeqa.questions import states
 from ...data.codeqa.task import CodeTask
 from ...data.folded import FoldedTask
 from ...data.task import Check, Fact, Task, TaskError
@@ -74,7 +75,7 @@ class CodeTrack(ObservingTrack[Task]):
             return {fact: value is not None and _states(value, code.values[fact]) for fact in check.needs}
         return super().recalled(task, check, mark)
 
-    def probes(self, task: Task, check: Check) -> Mapping[str, FactPrompt]:
+    def fact_probes(self, task: Task, check: Check) -> Mapping[str, FactPrompt]:
         """Return the question for each fact of a check that needs several, whose answer does not show them all."""
         if len(check.needs) == 1 or not code_task(task).literal:
             return {}
@@ -86,6 +87,11 @@ class CodeTrack(ObservingTrack[Task]):
             yield self._fact_prompt(task, fact)
         else:
             yield from super().fact_prompts(task, fact)
+
+    def states(self, task: Task, fact: Fact, text: str) -> bool:
+        """Tell whether a text states a fact: its value stands in a line with its name, or most of its words do."""
+        code = code_task(task)
+        return states(text, fact, code.values[fact.id]) if code.literal else _states(text, code.values[fact.id])
 
     def _fact_prompt(self, task: Task, fact: Fact) -> FactPrompt:
         code = code_task(task)

@@ -78,7 +78,7 @@ def test_facts_of_a_question_that_needs_several_are_asked_for_one_by_one(
     linked = [(task, check) for task in tasks for check in task.checks.values() if len(check.needs) > 1]
     assert linked
     for task, check in linked:
-        probes = track.probes(task, check)
+        probes = track.fact_probes(task, check)
         assert list(probes) == list(check.needs)
         for fact, probe in probes.items():
             assert probe.is_right(reply(code_task(task).values[fact]))
@@ -117,6 +117,14 @@ async def test_an_answer_that_is_a_distractor_s_lowers_noise_rejection(track: Co
     ]
     figures = track.extras(tasks[:1], [replace(episode, stages=stages)], evaluation.bounds)["codeqa"]
     assert figures["noise_rejection"] == 0
+
+
+def test_words_alone_show_whether_a_text_states_a_fact(track: CodeTrack, tasks: Sequence[Task]) -> None:
+    for task in tasks:
+        for fact in task.facts.values():
+            assert all(track.states(task, fact, text) for text in (*fact.sources, fact.text))
+            others = [text for other in task.facts.values() if other.key != fact.key for text in other.sources]
+            assert not any(track.states(task, fact, text) for text in others)
 
 
 def test_another_track_s_task_is_refused(track: CodeTrack) -> None:
