@@ -303,9 +303,8 @@ class Config(ModelsConfig):
 
     @model_validator(mode="after")
     def _check(self) -> Config:
-        shares = [knob.limited_by for knob, _ in self.search.space.searched if knob.shares_budget]
-        if shares and self.context_tokens is None:
-            raise ValueError(f"search.space.{shares[0]}: has no effect without context_tokens; leave it out")
+        if "buffer_share" in self.search.space.limits and self.context_tokens is None:
+            raise ValueError("search.space.buffer_share: has no effect without context_tokens; leave it out")
         if self.seed_policy.evolution is not None and self.search.generations:
             raise ValueError(
                 "seed_policy: a policy that rewrites its own prompts is a baseline; the search starts from a plain one"

@@ -140,7 +140,11 @@ def _said(problem: ErrorDetails) -> str:
 def dump_policy(policy: MemoryPolicy) -> str:
     """Return a policy as YAML text that ``parse_policy`` reads back to an equal policy."""
     values = policy.model_dump(exclude_none=True)
-    return dump_yaml({name: value for name, value in values.items() if name != "knobs" or value})
+    for name in policy.unsaid & values.keys():
+        del values[name]
+    for name in policy.write.unsaid & values["write"].keys():
+        del values["write"][name]
+    return dump_yaml(values)
 
 
 def dump_yaml(values: Any) -> str:

@@ -35,22 +35,24 @@ class Choices:
     """Names to choose from."""
 
     limits: tuple[str, ...]
+    named: tuple[str, ...] = ()
+    """What a policy may have besides, and is searched only where ``search.space`` names it."""
 
     def __contains__(self, value: object) -> bool:
         return value in self.limits
 
     def __str__(self) -> str:
-        return " or ".join(self.limits)
+        return " or ".join(self.limits) + "".join(f"; {choice} where a limit names it" for choice in self.named)
 
     @property
     def annotation(self) -> Any:
         """What its limits may be, for pydantic."""
-        choice = Literal.__getitem__(self.limits)
+        choice = Literal.__getitem__((*self.limits, *self.named))
         return Annotated[tuple[choice, ...], Field(min_length=1), AfterValidator(each_once)]  # type: ignore[valid-type]
 
     def allows(self, value: object) -> bool:
         """Tell whether a policy may have a value, searched or not."""
-        return value in self.limits
+        return value in self.limits or value in self.named
 
     def coordinates(self, value: object) -> list[float]:
         """Return a value's place; between two choices there is a distance of 1."""
@@ -144,8 +146,8 @@ class Knob:
     """Tokens of a small unit: the budget divided by it is the upper limit of the search; 0: it sets no limit."""
     usual: int = 0
     """The most that a named strategy has: no budget limits the search to less."""
-    shares_budget: bool = False
-    """Whether it says how the budget is divided: it is searched where ``search.space`` names it, under a budget."""
+    named: bool = False
+    """Whether it is searched only where ``search.space`` names it; else a policy keeps its parent's value."""
 
     @property
     def slot(self) -> str:

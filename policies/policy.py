@@ -7,14 +7,14 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from ..data.record import Record
-from .knob import Knob, Range
+from .knob import Knob, Range, each_once
 from .prompts import Templates, render
 from .space import KNOBS, REGISTERED, effective, every_knob, flat, problems
 
-WriteMode = Literal["none", "verbatim", "facts", "profile"]
+WriteMode = Literal["none", "verbatim", "facts", "profile", "summary"]
 Store = Literal["context", "external"]
 Target = Literal["info_types", "write", "merge"]
 INITIAL = ("default", "minimal", "medium")
@@ -27,13 +27,37 @@ BUILTIN = "builtin"
 """The memory that runs under a policy that names none."""
 
 
+Label = Annotated[str, Field(pattern=r"^[^\W_][^\n:]*$", max_length=60)]
+"""A label of a profile: one line, without a colon."""
+
+
+def label_key(label: str) -> str:
+    """Return what tells a label from others: its letters and digits."""
+    return "".join(letter for letter in label.casefold() if letter.isalnum())
+
+
+def _told_apart(labels: tuple[str, ...]) -> tuple[str, ...]:
+    each_once(tuple(map(label_key, labels)))
+    return labels
+
+
 class Write(Record):
     """What becomes a memory."""
 
     mode: WriteMode
-    """none: nothing; verbatim: messages as they are; facts: a list per write; profile: a label -> text map."""
+    """none: nothing; verbatim: messages as they are; facts: a list per write; profile: a label -> text map; summary:
+    a running text, rewritten at each write."""
     roles: Literal["user", "both"] = "both"
     """Whose messages are written."""
+    labels: Annotated[tuple[Label, ...], Field(min_length=1), AfterValidator(_told_apart)] | None = None
+    """The only labels that a profile may have, its schema; None: any."""
+    tokens: Annotated[int, Field(ge=16)] = 300
+    """Most that a summary takes, in tokens of 4 bytes; what is beyond is cut."""
+
+    @property
+    def unsaid(self) -> set[str]:
+        """Fields that a key and a file leave out, as they have their defaults."""
+        return {name for name in ("labels", "tokens") if getattr(self, name) == Write.model_fields[name].default}
 
 
 class Read(Record):
@@ -47,7 +71,8 @@ class Prompts(Record):
     """The policy's texts, with named slots; None where the policy has no use for one."""
 
     write: str | None = None
-    """Slots: {conversation}; for a profile also {memories}; {info_types} where there are any."""
+    """Slots: {conversation}; for a profile and a summary also {memories}; for a profile with a schema {labels}, for a
+    summary {tokens}; {info_types} where there are any."""
     info_types: str | None = None
     """The types of information to note; kept apart from the write prompt only where they are rewritten on their own.
     {schema_names} or {schema_list} in them makes the policy an oracle."""
@@ -101,7 +126,7 @@ class MemoryPolicy(Record):
 
     A field that has no effect must be left out, so that equal behaviour means an equal ``key``. Units are messages, as
     in AMemGym (a round is two). Presets: native = none; RAG-(u,b,k) = verbatim + external; AWE-(u,b,k) = facts +
-    external; AWI-(u,b) = profile + context.
+    external; AWI-(u,b) = profile + context. MemGym's compaction strategies are points too.
     """
 
     write: Write
@@ -109,8 +134,12 @@ class MemoryPolicy(Record):
     """Messages evicted from the buffer per write, one write a round at most; below 2 the buffer grows."""
     buffer_size: Annotated[int, Field(ge=0)] | None = None
     """Messages kept verbatim besides; None keeps all (only when nothing is written)."""
+    keep_first: Annotated[int, Field(ge=0)] = 0
+    """Messages at the start of a task that are never evicted, nor written: shown word for word, left out last."""
+    mask: Annotated[int, Field(ge=0)] = 0
+    """Newest messages of the buffer in which observations are shown; older ones are masked. 0 masks none."""
     store: Store | None = None
-    """context: all memories in the prompt; external: an index."""
+    """context: all memories in the prompt; external: an index; None for a summary, which is always in the prompt."""
     top_k: Annotated[int, Field(ge=1)] | None = None
     """Memories that come back (external store only)."""
     buffer_share: Annotated[int, Field(ge=0, le=100)] = 50
@@ -127,12 +156,18 @@ class MemoryPolicy(Record):
     @property
     def key(self) -> str:
         """The first 12 hex digits of the hash of the canonical JSON."""
-        added = {"evolution": self.evolution, "backend": self.backend, "knobs": self.knobs.values}
-        values = self.model_dump(mode="json", exclude={name for name, value in added.items() if not value})
+        values = self.model_dump(mode="json", exclude=self.unsaid)
+        values["write"] = self.write.model_dump(mode="json", exclude=self.write.unsaid)
         if self.prompts.info_types is None:
             del values["prompts"]["info_types"]
         canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+    @property
+    def unsaid(self) -> set[str]:
+        """Fields that a key and a file leave out, as they have their defaults."""
+        added = "keep_first", "mask", "knobs", "evolution", "backend"
+        return {name for name in added if not (self.knobs.values if name == "knobs" else getattr(self, name))}
 
     @property
     def searches(self) -> bool:
@@ -144,7 +179,7 @@ class MemoryPolicy(Record):
         """A short description, for example ``facts+external(2,4,30)``."""
         ranges = {knob.path: knob for knob in self._table if isinstance(knob.domain, Range)}
         numbers = [
-            f"{value}%" if knob.unit == "%" else str(value)
+            f"{value}%" if knob.unit == "%" else f"{knob.name}={value}" if knob.named else str(value)
             for path, value in self.values.items()
             if (knob := ranges.get(path)) is not None and value not in (None, knob.default)
         ]
@@ -191,7 +226,7 @@ class MemoryPolicy(Record):
         if not isinstance(given, dict):
             return given
         write, prompts = given.get("write"), given.get("prompts") or {}
-        mode = write.get("mode") if isinstance(write, dict) else getattr(write, "mode", None)
+        mode = _given(write, "mode")
         if isinstance(prompts, Prompts):
             prompts = prompts.model_dump()
         if mode is None or not isinstance(prompts, dict):
@@ -200,6 +235,8 @@ class MemoryPolicy(Record):
         initial, given = given.get("initial", "default"), {k: v for k, v in given.items() if k != "initial"}
         filled = {slot: text for slot, text in prompts.items() if text is not None}
         start = default_prompts(mode, given.get("store"), templates)
+        labelled = mode == "profile" and _given(write, "labels") and initial == "default"
+        start |= {"write": templates.write_profile_labels} if labelled else {}
         whole = start | _initial_write(mode, initial, filled, templates) | filled
         apart = _evolves_info_types(given.get("evolution"))
         if (apart or "info_types" in filled) and "write" not in filled:
@@ -244,6 +281,8 @@ class MemoryPolicy(Record):
             text = getattr(self.prompts, slot)
             missing = [] if text is None else Templates.missing_slots(kind, text)
             yield from (f"prompts.{slot}: lacks {{{name}}}" for name in missing)
+        if self.write.mode == "profile" and ("{labels}" in (self.prompts.write or "")) != bool(self.write.labels):
+            yield "prompts.write: holds {labels} where write.labels is given, and only there"
 
     def _evolving(self) -> Iterator[str]:
         if self.evolution is None:
@@ -254,6 +293,11 @@ class MemoryPolicy(Record):
             yield "evolution.targets: name each prompt once, and info_types or write, whose part they are"
         if self.evolution.guided and "info_types" not in targets:
             yield "evolution.guided: has no effect unless info_types are rewritten; leave it out"
+
+
+def _given(record: Any, name: str) -> Any:
+    """Return a field of a record, checked or not yet."""
+    return record.get(name) if isinstance(record, dict) else getattr(record, name, None)
 
 
 def prompt_kinds(mode: WriteMode, store: Store | None) -> dict[str, str]:
@@ -285,5 +329,5 @@ def _evolves_info_types(evolution: Any) -> bool:
     """Tell whether an evolution, checked or not yet, rewrites the types of information."""
     if evolution is None:
         return False
-    targets = evolution.get("targets") if isinstance(evolution, dict) else getattr(evolution, "targets", None)
+    targets = _given(evolution, "targets")
     return targets is None or "info_types" in targets

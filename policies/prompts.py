@@ -113,10 +113,14 @@ class Templates(TextSet):
     slot_reworded: Annotated[str, TextSlots(("query",))]
     reply_context: Annotated[str, TextSlots(("memories",))]
     reply_external: Annotated[str, TextSlots(("memories",))]
+    reply_summary: Annotated[str, TextSlots(("memories",))]
     write_profile: Annotated[str, TextSlots(("memories", "conversation"))]
     info_types: Annotated[str, TextSlots()]
     """The types of information to note: what ``{info_types}`` in a write prompt stands for."""
     write_profile_minimal: Annotated[str, TextSlots(("memories", "conversation"))]
+    write_profile_labels: Annotated[str, TextSlots(("memories", "conversation", "labels"))]
+    """What a profile with a schema starts from."""
+    write_summary: Annotated[str, TextSlots(("memories", "conversation"), ("tokens",))]
     write_facts: Annotated[str, TextSlots(("conversation",))]
     write_facts_minimal: Annotated[str, TextSlots(("conversation",))]
     write_facts_medium: Annotated[str, TextSlots(("conversation",))]

@@ -21,13 +21,16 @@ from .knob import Choices, Knob, Point, Range, Values, When
 A_ROUND = 2
 """Messages of one round: with fewer evicted at once the buffer would grow, since each round adds two."""
 
-WRITING = ("verbatim", "facts", "profile")
+STORING = ("verbatim", "facts", "profile")
+WRITING = (*STORING, "summary")
 WRITTEN = When("mode", WRITING, "when something is written")
+STORED = When("mode", STORING, "when something is written, a summary apart")
 EVICTED = When("mode", WRITING, "when messages are evicted from the buffer")
 NOT_WRITTEN = When("mode", ("none",), "with write.mode: none")
 LATEST_KEPT = When("none.window", ("last",), "with write.mode: none, when the latest messages are kept")
 FACTS = When("mode", ("facts",), "with write.mode: facts")
 PROFILE = When("mode", ("profile",), "with write.mode: profile")
+SUMMARY = When("mode", ("summary",), "with write.mode: summary")
 CONTEXT = When("store", ("context",), "with store: context")
 EXTERNAL = When("store", ("external",), "with store: external")
 BUFFER = Range((0, 32), least=0)
@@ -36,8 +39,9 @@ MESSAGE_TOKENS, MEMORY_TOKENS = 25, 12
 20 to 60 tokens, memories of a profile 12, facts 15 to 19."""
 
 KNOBS: tuple[Knob, ...] = (
-    Knob("mode", "write.mode", Choices(("none", *WRITING)), key="modes",
-         meaning="what becomes a memory: nothing, messages as they are, a list of facts, or a map of label to text"),
+    Knob("mode", "write.mode", Choices(("none", *STORING), named=("summary",)), key="modes",
+         meaning="what becomes a memory: nothing, messages as they are, a list of facts, a map of label to text, or a "
+         "running summary"),
     Knob("none.window", "update_every", Choices(("all", "last")), NOT_WRITTEN, key="windows",
          held={"all": None, "last": A_ROUND}, meaning="which messages are kept word for word: all, or the latest"),
     Knob("none.buffer_size", "buffer_size", BUFFER, LATEST_KEPT, "messages", key="buffer_size",
@@ -48,25 +52,37 @@ KNOBS: tuple[Knob, ...] = (
          tokens=MESSAGE_TOKENS, usual=4, meaning="latest messages that are kept word for word besides the memories"),
     Knob("roles", "write.roles", Choices(("user", "both")), WRITTEN, "", ("write",), default="both",
          meaning="whose messages are written down"),
-    Knob("store", "store", Choices(("context", "external")), WRITTEN, key="stores",
+    Knob("store", "store", Choices(("context", "external")), STORED, key="stores",
          meaning="where memories are kept: all of them in the prompt, or in an index"),
     Knob("top_k", "top_k", Range((2, 60)), EXTERNAL, "memories", ("read",), part="retrieval",
          tokens=MEMORY_TOKENS, usual=30, meaning="memories that are brought back for each message"),
     Knob("order", "read.order", Choices(("time", "relevance")), EXTERNAL, "", ("read",), part="retrieval",
          default="time", meaning="how the memories that are brought back are laid out"),
     Knob("buffer_share", "buffer_share", Range((0, 100), least=0, ends=(100,), log=False), WRITTEN, "%", ("read",),
-         default=50, shares_budget=True,
+         default=50, named=True,
          meaning="percent of the budget that the latest messages get where they and the memories would both take more"),
+    Knob("keep_first", "keep_first", Range((0, 8), least=0), None, "messages", ("read",), default=0, named=True,
+         meaning="messages at the start of a task that stay in view word for word, and are left out after all others"),
+    Knob("mask", "mask", Range((2, 32), least=0), None, "messages", ("read",), default=0, named=True,
+         meaning="latest messages in which observations are shown; in older ones a mark stands for them; 0 masks none"),
+    Knob("summary_tokens", "write.tokens", Range((64, 1024), least=16), SUMMARY, "tokens", ("write", "read"),
+         default=300, named=True, meaning="most that the running summary takes"),
+    Knob("schema", "write.labels", None, PROFILE, "", ("write",), part="write prompt",
+         meaning="the only labels that a profile may have; any labels where a policy has no such list"),
     Knob("write_profile", "prompts.write", None, PROFILE, "", ("write", "read"), part="write prompt",
          meaning="tells the assistant which memories about the user to write, as a map of label to text"),
     Knob("write_facts", "prompts.write", None, FACTS, "", ("write", "read"), part="write prompt",
          meaning="tells the assistant which facts about the user to write"),
+    Knob("write_summary", "prompts.write", None, SUMMARY, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant how to rewrite the running summary of what is no longer in view"),
     Knob("merge", "prompts.merge", None, FACTS, "", ("read",), part="write prompt",
          meaning="tells the assistant how new facts change the known ones"),
     Knob("reply_context", "prompts.reply", None, CONTEXT, "", ("read", "utilisation"), part="reply prompt",
          meaning="is the system prompt that shows the assistant its memories of the user"),
     Knob("reply_external", "prompts.reply", None, EXTERNAL, "", ("read", "utilisation"), part="reply prompt",
          meaning="is the system prompt that shows the assistant the memories of the user that were found"),
+    Knob("reply_summary", "prompts.reply", None, SUMMARY, "", ("read", "utilisation"), part="reply prompt",
+         meaning="is the system prompt that shows the assistant the summary of what is no longer in view"),
 )  # fmt: skip
 """Rows stand in the order of sampling, and below the rows that their conditions name."""
 
@@ -90,9 +106,9 @@ def limits_under(context_tokens: int) -> dict[str, tuple[int, int]]:
 
 
 def _limited(knob: Knob, limits: tuple[Any, ...] | None = None) -> Knob:
-    """Return a knob as it is searched within limits; where none name it, what divides a budget is not searched."""
+    """Return a knob as it is searched within limits."""
     if knob.domain is None or limits is None:
-        return replace(knob, domain=None) if knob.shares_budget else knob
+        return replace(knob, domain=None) if knob.named else knob
     return replace(knob, domain=replace(knob.domain, limits=limits))
 
 
@@ -142,11 +158,16 @@ def problems(values: Values, knobs: Sequence[Knob] = KNOBS) -> Iterator[str]:
             if value is None and knob.default is None and knob.domain is not None and knob.when is not None:
                 yield f"{path}: needed {knob.when.words}"
         elif value not in (None, knob.default):
-            cause = knob
-            while cause.name not in point and cause.when is not None:
-                cause = named[cause.when.knob]
-            if point[cause.name] is not None:
-                yield f"{path}: has no effect with {cause.path}: {point[cause.name]}; leave it out"
+            causes = [_cause(other, point, named) for other in knobs if other.path == path]
+            if all(point[cause.name] is not None for cause in causes):
+                yield f"{path}: has no effect with {causes[-1].path}: {point[causes[-1].name]}; leave it out"
+
+
+def _cause(knob: Knob, point: Point, named: Mapping[str, Knob]) -> Knob:
+    """Return the knob with an effect, above one without, because of which that has none."""
+    while knob.name not in point and knob.when is not None:
+        knob = named[knob.when.knob]
+    return knob
 
 
 class Valued(Protocol):
@@ -167,7 +188,7 @@ class Space:
     def within(cls, limits: Any) -> Space:
         """Return the space within a mapping of limits, by the knobs' keys: choices, or a lower and an upper bound.
 
-        What divides a budget is searched where a limit names it. Raises pydantic's ValidationError naming the key.
+        Some knobs are searched only where a limit names them. Raises pydantic's ValidationError naming the key.
         """
         if isinstance(limits, Space):
             return limits
@@ -196,10 +217,12 @@ class Space:
         inside = all(point[knob.name] in domain for knob, domain in self.searched if knob.name in point)
         return point if inside else None
 
-    def values_at(self, point: Point) -> dict[str, Any]:
-        """Return what a policy at a point says, by path."""
+    def values_at(self, point: Point, parent: Values | None = None) -> dict[str, Any]:
+        """Return what a policy at a point says, by path; what is not searched is the parent's, its prompts left out."""
         held = [(knob, knob.hold(point[knob.name])) for knob, _ in self.searched if knob.name in point]
-        return {knob.path: value for knob, value in held if value != knob.default}
+        kept = [knob for knob in self.knobs if knob.domain is None and not knob.slot and knob.has_effect(point)]
+        held += [(knob, (parent or {}).get(knob.path, knob.default)) for knob in kept]
+        return {knob.path: value for knob, value in held if value not in (None, knob.default)}
 
     def coordinates(self, point: Point) -> list[float]:
         """Return a point's place for measuring distances; each knob counts as much."""
@@ -223,7 +246,7 @@ def markdown_table(knobs: Sequence[Knob]) -> str:
         key = f" (`{knob.key}`)" if knob.key not in {"", knob.name} else ""
         searched, words = str(knob.domain or "-"), knob.when.words if knob.when else "always"
         searched += f"; with a budget, to its tokens / {knob.tokens}" if knob.tokens else ""
-        searched += " where a limit names it, with a budget" if knob.shares_budget else ""
+        searched += " where a limit names it" if knob.named else ""
         mends = ", ".join(knob.mends) or "-"
         rows += [(f"`{knob.name}`{key}", f"`{knob.path}`", searched, knob.unit or "-", words, mends, knob.meaning)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)

@@ -51,7 +51,7 @@ class Protocol:
 
 
 def _most_writes(policy: MemoryPolicy, *, messages: int) -> int:
-    calls = {"none": 0, "verbatim": 0, "profile": 1, "facts": 2}[policy.write.mode]
+    calls = {"none": 0, "verbatim": 0, "profile": 1, "summary": 1, "facts": 2}[policy.write.mode]
     if not calls or policy.update_every is None or policy.buffer_size is None:
         return 0
     return calls * min(messages // 2, max(0, messages - policy.buffer_size) // policy.update_every)

@@ -156,6 +156,9 @@ def distributions(point: Point, space: Space, *, shifted: bool = False) -> dict[
     return {knob.name: distribution(domain) for knob, domain in space.searched if knob.name in point}
 
 
-def apply_point(point: Point, space: Space, prompts: Mapping[str, str]) -> MemoryPolicy:
-    """Make the policy at a point, with these prompts by slot."""
-    return MemoryPolicy.model_validate(nested(space.values_at(point)) | {"prompts": dict(prompts)})
+def apply_point(
+    point: Point, space: Space, prompts: Mapping[str, str], parent: MemoryPolicy | None = None
+) -> MemoryPolicy:
+    """Make the policy at a point, with these prompts by slot; what is not searched is the parent's."""
+    values = space.values_at(point, None if parent is None else parent.values)
+    return MemoryPolicy.model_validate(nested(values) | {"prompts": dict(prompts)})

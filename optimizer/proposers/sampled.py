@@ -170,7 +170,7 @@ def highest(values: Floats) -> int:
 def at_point(parent: Trial, point: Point, means: Means) -> Candidate:
     """Move a parent's policy to a point of the space."""
     base, space = policy_of(parent), means.search.space
-    values = nested(space.values_at(point))
+    values = nested(space.values_at(point, base.values))
     values["prompts"] = inherit(base, prompt_kinds(point["mode"], point.get("store")), means.templates)
     before = space.point_of(base) or {}
     changed = [f"{name} {value}" for name, value in point.items() if before.get(name) != value]

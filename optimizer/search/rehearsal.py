@@ -158,5 +158,6 @@ def _drawn(config: Config) -> list[MemoryPolicy]:
         seed += 1
         if len(drawn[point["mode"]]) < DRAWN:
             kinds = prompt_kinds(point["mode"], point.get("store"))
-            drawn[point["mode"]].append(apply_point(point, space, inherit(config.seed_policy, kinds, config.templates)))
+            parent = config.seed_policy
+            drawn[point["mode"]].append(apply_point(point, space, inherit(parent, kinds, config.templates), parent))
     return [policy for policies in drawn.values() for policy in policies]

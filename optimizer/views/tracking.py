@@ -22,7 +22,7 @@ from ...env.statistics import nan_mean
 from ...policies.files import dump_policy
 from ...policies.lm.secrets import HIDDEN, redacted
 from ...policies.policy import MemoryPolicy
-from ...policies.space import every_knob
+from ...policies.space import effective, every_knob
 from ..config import Config, ConfigError
 from ..search.listener import Listener
 from ..search.outcome import Outcome
@@ -332,7 +332,9 @@ def _metrics(trial: Trial) -> dict[str, float | None]:
 def policy_params(policy: MemoryPolicy) -> dict[str, Any]:
     """Return a policy's numbers and structure by path, and its key; what it does not use is left out."""
     values = policy.values
-    params = {knob.path: values.get(knob.path, knob.default) for knob in every_knob() if not knob.slot}
+    point = effective(values, every_knob())
+    knobs = [knob for knob in every_knob() if not knob.slot and (knob.name in point or not knob.named)]
+    params = {knob.path: values.get(knob.path, knob.default) for knob in knobs}
     return {path: value for path, value in params.items() if value is not None} | {"key": policy.key}
 
 

@@ -20,20 +20,24 @@ def within(context: Context, tokens: int | None, *, buffer_share: float) -> Cont
     """Return as much of a context as fits into ``tokens``; None is no limit.
 
     Messages get ``buffer_share`` of what the template leaves, and each side gets what the other has no use for. The
-    oldest messages and the items of the lowest rank are left out first, pinned items last. A unit that would not fit
-    by itself is cut, as is a template.
+    oldest messages and the items of the lowest rank are left out first, what is pinned last: of pinned messages the
+    first are kept. A unit that would not fit by itself is cut, as is a template.
     """
     if tokens is None or context.tokens <= tokens:
         return context
-    bare = replace(context, items=(), messages=())
+    bare = replace(context, items=(), messages=(), pinned=0)
     if bare.tokens > tokens:
-        template = _cut(bare.render()[0].content, tokens * BYTES_PER_TOKEN) or None
+        template = cut_text(bare.render()[0].content, tokens * BYTES_PER_TOKEN) or None
         left_out = context.left_out + len(context.items) + len(units_of(context.messages))
         return Context(template=template, left_out=left_out, cut=context.cut + 1)
     pinned = replace(bare, items=tuple(item for item in context.items if item.pinned))
+    start = _start(context, tokens - pinned.tokens)
+    if start.messages != context.messages[: context.pinned]:
+        return _best(start, tokens)
+    taken = _tokens(start.messages)
     wanted = replace(context, messages=())
-    room = max(int((tokens - bare.tokens) * buffer_share), tokens - wanted.tokens)
-    shown = _newest(context, min(room, tokens - pinned.tokens))
+    room = max(int((tokens - bare.tokens - taken) * buffer_share), tokens - wanted.tokens - taken)
+    shown = _newest(context, min(room, tokens - pinned.tokens - taken))
     return _best(shown, tokens)
 
 
@@ -48,9 +52,26 @@ def units_of(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     return units
 
 
+def _start(context: Context, room: int) -> Context:
+    """Keep the pinned messages alone, as far as they fit into ``room`` tokens; where not all do, the pinned items."""
+    units, others = units_of(context.messages[: context.pinned]), units_of(context.messages[context.pinned :])
+    kept: list[Message] = []
+    for unit in units:
+        if _tokens(unit) > room:
+            part = _cut_unit(unit, room) or ()
+            items = tuple(item for item in context.items if item.pinned)
+            left_out = len(units) + len(others) + len(context.items) - len(items) - len(units_of([*kept, *part]))
+            messages, cut = (*kept, *part), context.cut + bool(part)
+            left_out += context.left_out
+            return Context(items, messages, context.template, left_out, cut, pinned=len(messages))
+        kept += unit
+        room -= _tokens(unit)
+    return replace(context, messages=tuple(kept))
+
+
 def _newest(context: Context, room: int) -> Context:
-    """Keep the newest messages that fit into ``room`` tokens."""
-    units = units_of(context.messages)
+    """Keep the newest messages that fit into ``room`` tokens, and those that are pinned."""
+    start, units = context.messages[: context.pinned], units_of(context.messages[context.pinned :])
     kept: list[tuple[Message, ...]] = []
     free, cut = room, 0
     for unit in reversed(units):
@@ -63,7 +84,7 @@ def _newest(context: Context, room: int) -> Context:
         if part is not unit:
             cut = 1
             break
-    messages = tuple(message for unit in kept for message in unit)
+    messages = (*start, *(message for unit in kept for message in unit))
     left_out = context.left_out + len(units) - len(kept)
     return replace(context, messages=messages, left_out=left_out, cut=context.cut + cut)
 
@@ -86,9 +107,9 @@ def _best(context: Context, tokens: int) -> Context:
         text = items[order[count]].text
         if replace(context, items=(items[order[count]],)).tokens > tokens:
             sizes = _sizes([text])
-            fitting = bisect_right(sizes, tokens, key=lambda size: first(count + 1, _cut(text, size)).tokens)
+            fitting = bisect_right(sizes, tokens, key=lambda size: first(count + 1, cut_text(text, size)).tokens)
             if fitting:
-                shown, count, cut = first(count + 1, _cut(text, sizes[fitting - 1])), count + 1, 1
+                shown, count, cut = first(count + 1, cut_text(text, sizes[fitting - 1])), count + 1, 1
     return replace(shown, left_out=context.left_out + len(items) - count, cut=context.cut + cut)
 
 
@@ -99,7 +120,7 @@ def _cut_unit(unit: tuple[Message, ...], tokens: int) -> tuple[Message, ...] | N
         return tuple(
             replace(
                 message,
-                content=_cut(message.content, size),
+                content=cut_text(message.content, size),
                 tool_calls=tuple(_cut_call(call, size) for call in message.tool_calls),
             )
             for message in unit
@@ -112,11 +133,11 @@ def _cut_unit(unit: tuple[Message, ...], tokens: int) -> tuple[Message, ...] | N
 
 def _cut_call(call: ToolCall, size: int) -> ToolCall:
     """Cut a call's arguments, which stay a JSON object: some servers read them."""
-    arguments = _cut(call.arguments, size)
+    arguments = cut_text(call.arguments, size)
     return call if arguments == call.arguments else replace(call, arguments=json.dumps({"cut": arguments}))
 
 
-def _cut(text: str, size: int) -> str:
+def cut_text(text: str, size: int) -> str:
     """Return a text of at most ``size`` bytes, marked where it was cut; nothing where not even the mark fits."""
     whole = text.encode("utf-8", "surrogatepass")
     if len(whole) <= size:

@@ -11,6 +11,7 @@ from typing import Self
 from ..lm.base import Embedder, LanguageModel, Message
 from ..policy import MemoryPolicy
 from .budget import units_of, within
+from .masking import masked
 from .protocol import Context, Item, MemoryEvent
 from .stores import MemoryState, VectorIndex
 from .writers import write
@@ -21,6 +22,7 @@ class BuiltinMemory:
 
     ``observe`` appends messages to the buffer. Once it holds ``update_every + buffer_size`` of them, the first
     ``update_every`` are evicted, once per call, and written. While a write is under way, the buffer still holds them.
+    The task's first ``keep_first`` messages never enter the buffer: they stay in view.
     """
 
     def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
@@ -36,7 +38,7 @@ class BuiltinMemory:
         """Take in messages that were exchanged; return the writes that this set off, none or one."""
         async with self._changing:
             before = self._state
-            self._state = replace(before, buffer=(*before.buffer, *messages))
+            self._state = _taken_in(before, messages, self.policy.keep_first)
             try:
                 return await self._evict()
             except BaseException:
@@ -46,7 +48,8 @@ class BuiltinMemory:
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query`` and the buffer, as far as they fit into ``tokens``."""
         policy, state = self.policy, self._state
-        everything = Context((), state.buffer, policy.prompts.reply)
+        messages = (*state.start, *masked(state.buffer, policy.mask))
+        everything = Context((), messages, policy.prompts.reply, pinned=len(state.start))
         if policy.prompts.reply is not None:
             best: Sequence[int] = range(len(state.entries))[::-1]
             if policy.top_k is not None:
@@ -75,7 +78,7 @@ class BuiltinMemory:
         other = copy(self)
         other._changing = asyncio.Lock()
         if not memories:
-            other._state = MemoryState(buffer=self._state.buffer)
+            other._state = replace(self._state, entries=(), next_id=0)
         return other
 
     async def adopt(self, policy: MemoryPolicy) -> None:
@@ -88,11 +91,10 @@ class BuiltinMemory:
         async with self._changing:
             state = self._state
             entries = tuple(entry for entry in state.entries if not what(entry.line))
-            units = [unit for unit in units_of(state.buffer) if not any(what(message.text) for message in unit)]
-            buffer = tuple(message for unit in units for message in unit)
+            start, buffer = _without(state.start, what), _without(state.buffer, what)
             self._index.forget([line for line in state.lines if what(line)])
-            self._state = replace(state, buffer=buffer, entries=entries)
-            return len(state.entries) - len(entries) + len(state.buffer) - len(buffer)
+            self._state = replace(state, start=start, buffer=buffer, entries=entries)
+            return sum(map(len, (state.entries, state.start, state.buffer))) - sum(map(len, (entries, start, buffer)))
 
     async def aclose(self) -> None:
         """There is nothing to close."""
@@ -111,6 +113,22 @@ class BuiltinMemory:
             return []
         self._state, event = await write(policy, after, evicted, model=self._model, index=self._index)
         return [event]
+
+
+def _taken_in(state: MemoryState, messages: Sequence[Message], keep_first: int) -> MemoryState:
+    """Return the state with new messages: the first ones in the start, with the results of its last tool call."""
+    start, buffer = [*state.start], [*state.buffer]
+    for place, message in enumerate(messages, state.observed):
+        late = message.role == "tool" and not buffer and bool(start) and bool(units_of(start)[-1][0].tool_calls)
+        (start if place < keep_first or (keep_first and late) else buffer).append(message)
+    observed = state.observed + len(messages)
+    return replace(state, start=tuple(start), buffer=tuple(buffer), observed=observed)
+
+
+def _without(messages: Sequence[Message], what: Callable[[str], bool]) -> tuple[Message, ...]:
+    """Return the messages without each unit of which ``what`` is true."""
+    units = [unit for unit in units_of(messages) if not any(what(message.text) for message in unit)]
+    return tuple(message for unit in units for message in unit)
 
 
 def _whole_units(buffer: Sequence[Message], least: int) -> int:

@@ -32,13 +32,15 @@ class Context:
     items: tuple[Item, ...] = ()
     """In the order in which they are shown."""
     messages: tuple[Message, ...] = ()
-    """The buffer, oldest first; it is shown after the items."""
+    """The pinned start of the task and then the buffer, oldest first; they are shown after the items."""
     template: str | None = None
     """The system prompt that shows the items. Slot: {memories}. None: there is no system prompt, and no item."""
     left_out: int = 0
     """Items, messages, and tool calls with their results, that did not fit."""
     cut: int = 0
     """Those that are shown in part."""
+    pinned: int = 0
+    """How many of the messages, the first ones, are left out after all others, as a pinned item is."""
 
     @property
     def tokens(self) -> int:

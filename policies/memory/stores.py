@@ -38,6 +38,10 @@ class MemoryState:
     buffer: tuple[Message, ...] = ()
     entries: tuple[Entry, ...] = ()
     next_id: int = 0
+    start: tuple[Message, ...] = ()
+    """The task's first messages, which never leave; the buffer has those that came after them."""
+    observed: int = 0
+    """Messages that were observed."""
 
     @property
     def lines(self) -> tuple[str, ...]:

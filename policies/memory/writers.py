@@ -6,11 +6,12 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..forms import TEXT, ReplyForm, items, mapping, one_of, record
-from ..lm.base import LanguageModel, Message, Request
-from ..policy import MemoryPolicy, WriteMode
+from ..forms import TEXT, ReplyForm, items, mapping, one_of, record, some_of
+from ..lm.base import BYTES_PER_TOKEN, LanguageModel, Message, Request
+from ..policy import MemoryPolicy, WriteMode, label_key
 from ..prompts import render
 from ..replies import ReplyError, as_text, read_json_object
+from .budget import cut_text
 from .protocol import MemoryEvent
 from .stores import Entry, MemoryState, VectorIndex
 
@@ -18,6 +19,7 @@ MERGE_NEIGHBOURS = 5
 """Known facts shown to the merge prompt for each new fact, as in AMemGym's AWE."""
 PROFILE = ReplyForm.of("profile", mapping(TEXT))
 FACTS = ReplyForm.of("facts", record(facts=items(TEXT)))
+SUMMARY = ReplyForm.of("summary", record(summary=TEXT))
 
 
 async def write(
@@ -50,13 +52,18 @@ class _Writing:
         """Return the reply; of notes and facts that break off what is whole, for the rest may still be told."""
         completion = await self.model.complete(Request((Message("user", prompt),), role="write", form=form))
         self.raw.append(completion.text)
-        return read_json_object(completion.text, partial=form in (PROFILE, FACTS))
+        return read_json_object(completion.text, partial=form.name in (PROFILE.name, FACTS.name))
 
     def prompt(self, memories: Mapping[str, str]) -> str:
         prompts = self.policy.prompts
-        types = {} if prompts.info_types is None else {"info_types": prompts.info_types}
-        conversation = _indented([message.as_json() for message in self.heard])
-        return _filled(prompts.write, memories, conversation=conversation, **types)
+        slots = {"conversation": _indented([message.as_json() for message in self.heard])}
+        if prompts.info_types is not None:
+            slots["info_types"] = prompts.info_types
+        if self.policy.write.labels is not None:
+            slots["labels"] = "\n".join(f"- {label}" for label in self.policy.write.labels)
+        if self.policy.write.mode == "summary":
+            slots["tokens"] = str(self.policy.write.tokens)
+        return _filled(prompts.write, memories, **slots)
 
 
 async def _verbatim(writing: _Writing) -> MemoryState:
@@ -65,9 +72,25 @@ async def _verbatim(writing: _Writing) -> MemoryState:
 
 async def _profile(writing: _Writing) -> MemoryState:
     by_first_write = sorted(writing.state.entries, key=lambda entry: entry.id)
-    reply = await writing.ask(writing.prompt({entry.label: entry.text for entry in by_first_write}), PROFILE)
+    labels = writing.policy.write.labels
+    form = PROFILE if labels is None else ReplyForm.of("profile", some_of(**dict.fromkeys(labels, TEXT)))
+    reply = await writing.ask(writing.prompt({entry.label: entry.text for entry in by_first_write}), form)
     new = {as_text(label): as_text(value) for label, value in reply.items() if value is not None}
-    return _union(writing.state, new)
+    return _union(writing.state, new if labels is None else _within_schema(new, labels))
+
+
+async def _summary(writing: _Writing) -> MemoryState:
+    state = writing.state
+    reply = await writing.ask(writing.prompt({"summary": "\n".join(entry.text for entry in state.entries)}), SUMMARY)
+    text = as_text(reply.get("summary") or "").strip()
+    if not text:
+        raise ReplyError('the reply has no text "summary"')
+    matters = _matters(cut_text(text, writing.policy.write.tokens * BYTES_PER_TOKEN))
+    ids = {entry.text: entry.id for entry in state.entries}
+    added = [matter for matter in matters if matter not in ids]
+    ids |= {matter: state.next_id + i for i, matter in enumerate(added)}
+    entries = tuple(Entry(ids[matter], matter) for matter in matters)
+    return replace(state, entries=entries, next_id=state.next_id + len(added))
 
 
 async def _facts(writing: _Writing) -> MemoryState:
@@ -81,7 +104,34 @@ _WRITERS: Mapping[WriteMode, Callable[[_Writing], Awaitable[MemoryState]]] = {
     "verbatim": _verbatim,
     "facts": _facts,
     "profile": _profile,
+    "summary": _summary,
 }
+
+
+def _matters(text: str) -> list[str]:
+    """Return what a summary tells, each once: a line, with the indented ones below it."""
+    matters: list[list[str]] = []
+    for line in filter(str.strip, text.splitlines()):
+        if matters and line[0].isspace():
+            matters[-1].append(line.rstrip())
+        else:
+            matters.append([line.strip().removeprefix("- ")])
+    return list(dict.fromkeys("\n".join(lines) for lines in matters))
+
+
+def _within_schema(new: Mapping[str, str], labels: Sequence[str]) -> dict[str, str]:
+    """Return what is written under the labels of a schema, however they are spelled; the rest is left out.
+
+    Raises ReplyError where nothing is left of what was written.
+    """
+    by_key = {label_key(label): label for label in labels}
+    kept: dict[str, str] = {}
+    for name, text in new.items():
+        if (label := by_key.get(label_key(name))) is not None:
+            kept[label] = f"{kept[label]}\n{text}" if label in kept else text
+    if new and not kept:
+        raise ReplyError(f"the reply writes under {', '.join(map(repr, [*new][:3]))[:80]}, outside of write.labels")
+    return kept
 
 
 async def _merge(writing: _Writing, facts: list[str]) -> MemoryState:

@@ -65,10 +65,13 @@ def _policy(mode: str, **changes: Any) -> MemoryPolicy:
         "merge": "{memories}|{facts}",
         "reply": "I know:\n{memories}",
     }
-    used = {"none": "", "verbatim": "reply", "facts": "write merge reply", "profile": "write reply"}
-    point: dict[str, Any] = {"write": {"mode": mode}, "prompts": {slot: prompts[slot] for slot in used[mode].split()}}
+    used = {"none": "", "verbatim": "reply", "facts": "write merge reply"}
+    slots = used.get(mode, "write reply").split()
+    point: dict[str, Any] = {"write": {"mode": mode}, "prompts": {slot: prompts[slot] for slot in slots}}
+    if changes.get("write", {}).get("labels"):
+        point["prompts"]["write"] += "|{labels}"
     if mode != "none":
-        point |= {"update_every": 2, "buffer_size": 2, "store": "context"}
+        point |= {"update_every": 2, "buffer_size": 2} | ({} if mode == "summary" else {"store": "context"})
     return MemoryPolicy.model_validate(point | changes)
 
 

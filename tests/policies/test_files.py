@@ -15,10 +15,19 @@ from mnemotune.policies.files import RetiredField, parse_policy, without_retired
 from mnemotune.policies.policy import Prompts, Read, Write
 
 PRESETS = ("awe", "awi", "awi_complete", "awi_oracle", "awi_question_only", "native", "rag", "window")
+COMPACTION = {
+    "adaptive_token_budget": "summary(2,8,keep_first=2)",
+    "llm_summarizing": "summary(summary_tokens=1000,27,73,keep_first=1)",
+    "masking_then_summarizing": "summary(summary_tokens=1000,27,73,keep_first=1,mask=20)",
+    "observation_masking": "none(keep_first=1,mask=100)",
+    "sliding_window_summary": "summary(summary_tokens=2500,2,20,keep_first=1)",
+    "structured_summary": "profile+context(27,73,keep_first=1)",
+}
 
 
-def test_the_presets_are_amemgyms_agents_and_the_window() -> None:
-    assert presets() == list(PRESETS)
+def test_the_presets_are_amemgyms_agents_the_window_and_memgyms_compaction_strategies() -> None:
+    assert presets() == sorted([*PRESETS, *COMPACTION])
+    assert {name: load_policy(name).label for name in COMPACTION} == COMPACTION
     assert [load_policy(name).label for name in PRESETS] == [
         "facts+external(2,4,30)",
         "profile+context(2,4)",
@@ -56,7 +65,7 @@ def test_odd_characters_in_a_prompt_come_back_from_a_file(odd: str) -> None:
         assert parse_policy(dump_policy(policy), where="here") == policy
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", presets())
 def test_a_preset_reads_back_from_a_file(name: str, tmp_path: Path) -> None:
     path = tmp_path / "best_policy.yaml"
     path.write_text(dump_policy(load_policy(name)), encoding="utf-8")
@@ -84,7 +93,9 @@ def test_a_file_of_a_presets_name_comes_first(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_policy_that_is_nowhere_is_refused_with_what_there_is() -> None:
-    with pytest.raises(PolicyError, match=r"^ragg: no such file or preset; presets: awe, .*, rag, window$"):
+    with pytest.raises(
+        PolicyError, match=r"^ragg: no such file or preset; presets: adaptive_token_budget, .*, window$"
+    ):
         load_policy("ragg")
 
 

@@ -28,7 +28,8 @@ SLOTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("facts", "write"): ("conversation",),
     ("profile", "write"): ("memories", "conversation"),
     ("facts", "merge"): ("memories", "facts"),
-    **{(mode, "reply"): ("memories",) for mode in ("verbatim", "facts", "profile")},
+    ("summary", "write"): ("memories", "conversation"),
+    **{(mode, "reply"): ("memories",) for mode in ("verbatim", "facts", "profile", "summary")},
 }
 """The slots that each prompt of each mode needs."""
 
@@ -44,8 +45,9 @@ def prompt_texts(draw: st.DrawFn, slots: tuple[str, ...]) -> str:
 @st.composite
 def points(draw: st.DrawFn) -> dict[str, Any]:
     """Make any valid point of the space, as it would stand in a file."""
-    mode = draw(st.sampled_from(["none", "verbatim", "facts", "profile"]))
+    mode = draw(st.sampled_from(["none", "verbatim", "facts", "profile", "summary"]))
     point: dict[str, Any] = {"write": {"mode": mode}}
+    point |= draw(st.fixed_dictionaries({}, optional={"keep_first": st.integers(0, 9), "mask": st.integers(0, 9)}))
     number = st.integers(1, 60)
     if mode == "none":
         if draw(st.booleans()):
@@ -53,8 +55,11 @@ def points(draw: st.DrawFn) -> dict[str, Any]:
     else:
         point |= {"update_every": draw(number), "buffer_size": draw(st.integers(0, 60))}
         point["write"]["roles"] = draw(st.sampled_from(["user", "both"]))
-        point["store"] = draw(st.sampled_from(["context", "external"]))
-        if point["store"] == "external":
+        if mode == "summary":
+            point["write"]["tokens"] = draw(st.sampled_from([16, 300, 301]))
+        else:
+            point["store"] = draw(st.sampled_from(["context", "external"]))
+        if point.get("store") == "external":
             point["top_k"] = draw(number)
             point["read"] = {"order": draw(st.sampled_from(["time", "relevance"]))}
     point["prompts"] = {
@@ -161,6 +166,13 @@ def test_each_field_changes_the_key() -> None:
         {"prompts": {"write": "{conversation}"}},
         {"prompts": {"merge": "{memories}{facts}"}},
         {"prompts": {"reply": "{memories}"}},
+        {"keep_first": 1},
+        {"mask": 4},
+        {"write": {"mode": "summary"}, "store": None, "top_k": None},
+        {"write": {"mode": "summary", "tokens": 200}, "store": None, "top_k": None},
+        {"write": {"mode": "profile"}},
+        {"write": {"mode": "profile", "labels": ["wishes"]}},
+        {"write": {"mode": "profile", "labels": ["wishes", "plans"]}},
     ]
     keys = [MemoryPolicy.model_validate(point | change).key for change in changes]
     assert len(set(keys)) == len(changes)
@@ -220,7 +232,7 @@ def test_a_policy_that_went_through_json_is_the_same_policy(point: dict[str, Any
         ("{}", "mine.yaml: write: Field required"),
         ("write: {}", "mine.yaml: write.mode: Field required"),
         ("write: none", "mine.yaml: write: "),
-        ("write: {mode: sometimes}", "mine.yaml: write.mode: Input should be 'none', 'verbatim', 'facts' or 'profile'"),
+        ("write: {mode: sometimes}", "mine.yaml: write.mode: Input should be 'none', 'verbatim', 'facts', "),
         ("write: {mode: none, how: well}", "mine.yaml: write.how: no such field"),
         ("{write: {mode: none}, colour: red}", "mine.yaml: colour: no such field"),
         ("{write: {mode: none}, prompts: {greeting: hi}}", "mine.yaml: prompts.greeting: no such"),
@@ -252,7 +264,7 @@ def test_a_number_out_of_bounds_is_named(changes: dict[str, Any], said: str) -> 
     ("changes", "said"),
     [
         ({"buffer_size": "left out"}, "buffer_size: needed when something is written"),
-        ({"store": "left out", "top_k": "left out"}, "store: needed when something is written"),
+        ({"store": "left out", "top_k": "left out"}, "store: needed when something is written, a summary apart"),
         ({"update_every": "left out"}, "update_every: needed when messages are evicted from the buffer"),
         ({"top_k": "left out"}, "top_k: needed with store: external"),
     ],
@@ -314,7 +326,8 @@ def test_several_reasons_are_all_said() -> None:
 @pytest.mark.parametrize(("mode", "slot", "name"), [(*key, name) for key, names in SLOTS.items() for name in names])
 def test_a_prompt_without_one_of_its_slots_is_refused(mode: str, slot: str, name: str) -> None:
     rest = "".join(f"{{{other}}}" for other in SLOTS[mode, slot] if other != name)
-    numbers = {} if mode == "none" else {"update_every": 2, "buffer_size": 4, "store": "context"}
+    numbers = {} if mode == "none" else {"update_every": 2, "buffer_size": 4}
+    numbers |= {"store": "context"} if mode != "summary" else {}
     text = yaml.safe_dump({"write": {"mode": mode}, **numbers, "prompts": {slot: f"Please. {rest} {{ {name} }}"}})
     assert problem(text) == f"mine.yaml: prompts.{slot}: lacks {{{name}}}"
 

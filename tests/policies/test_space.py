@@ -31,7 +31,7 @@ def test_conditions_name_rows_above_and_values_that_these_can_have_invariant_1()
             above = KNOBS[:row]
             (parent,) = (other for other in above if other.name == knob.when.knob)
             assert isinstance(parent.domain, Choices)
-            assert set(knob.when.values) < set(parent.domain.limits)
+            assert set(knob.when.values) < {*parent.domain.limits, *parent.domain.named}
 
 
 @pytest.mark.parametrize("name", presets())
@@ -47,7 +47,7 @@ def test_the_table_has_the_choices_and_the_defaults_of_a_policys_fields() -> Non
         "roles": get_args(Write.model_fields["roles"].annotation),
         "order": get_args(Read.model_fields["order"].annotation),
     }
-    choices = {knob.name: knob.domain.limits for knob in KNOBS if isinstance(knob.domain, Choices)}
+    choices = {k.name: (*k.domain.limits, *k.domain.named) for k in KNOBS if isinstance(k.domain, Choices)}
     assert choices == {"none.window": ("all", "last"), **fields}
     native = MemoryPolicy(write=Write(mode="none"))
     for knob in KNOBS:

@@ -12,8 +12,10 @@ from .blocks import json_blocks, texts_in
 from .composing import compose
 from .engineering import find_engineering_task, improve
 from .fields import find_form, without_form
+from .instructions import read_instructions
 from .reading import Reading
 from .revising import revise
+from .summarizing import asks_for_labels, write_labels, write_summary
 from .talking import follow_up, reply
 from .values import answer_value, asks_value
 from .writing import merge_facts, write_facts, write_profile
@@ -63,8 +65,18 @@ def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str
         instructions = instructions.replace(source, "", 1)
     if '"facts"' in text.replace(conversation[0], ""):
         return write_facts(instructions, conversation[1])
+    if '"summary"' in instructions or any(map(_is_summary_form, blocks)):
+        known = [texts_in(block[1]).get("summary", "") for block in blocks if not _is_summary_form(block)]
+        return write_summary(instructions, next(filter(None, known), ""), conversation[1])
     memories = next((value for _, value in blocks if isinstance(value, dict)), {})
+    if asks_for_labels(instructions) and read_instructions(instructions).kinds:
+        return write_labels(instructions, texts_in(memories), conversation[1])
     return write_profile(instructions, texts_in(memories), conversation[1])
+
+
+def _is_summary_form(block: tuple[str, Any]) -> bool:
+    """Tell whether a block shows the form of a summary, and holds none."""
+    return isinstance(block[1], dict) and re.fullmatch(r"<.*>|\.\.\.|", str(block[1].get("summary", "?"))) is not None
 
 
 def _is_conversation(value: Any) -> bool:

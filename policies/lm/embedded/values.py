@@ -59,7 +59,7 @@ class _Value:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class Line:
     """A line, and those above it that head it."""
 
     text: str
@@ -73,7 +73,7 @@ def asks_value(text: str) -> str | None:
 
 def answer_value(question: str, history: Sequence[Message]) -> str:
     """Copy the value that fits the question best out of the conversation; nothing where there is none."""
-    lines = [line for message in history for line in _lines(message.role, message.content)]
+    lines = [line for message in history for line in lines_of(message.role, message.content)]
     asked, kind = _words(question), next((name for name, words in _KINDS.items() if words.search(question)), "pair")
     rarity = _rarity(lines)
     asked &= rarity.keys()
@@ -92,16 +92,16 @@ def answer_value(question: str, history: Sequence[Message]) -> str:
     return fenced({"value": best})
 
 
-def _rarity(lines: Sequence[_Line]) -> dict[str, float]:
+def _rarity(lines: Sequence[Line]) -> dict[str, float]:
     """Return each word's rarity in the lines."""
     seen = Counter(word for line in lines for word in _words(" ".join((line.text, *line.heads))))
     return {word: math.log((1 + len(lines)) / count) + 0.1 for word, count in seen.items()}
 
 
 @lru_cache(maxsize=1 << 12)
-def _lines(role: str, content: str) -> tuple[_Line, ...]:
+def lines_of(role: str, content: str) -> tuple[Line, ...]:
     """Return a message's lines; a block's first line heads it, and in code what encloses a line does so too."""
-    lines: list[_Line] = []
+    lines: list[Line] = []
     head, scopes = "", list[tuple[int, str]]()
     for text in content.splitlines():
         if not text.strip():
@@ -113,7 +113,7 @@ def _lines(role: str, content: str) -> tuple[_Line, ...]:
         if scope is not None:
             scopes = [(depth, said) for depth, said in scopes if depth < len(scope[1])]
         heads = () if begins else (head, *(said for depth, said in scopes if depth < _indent(text)))
-        lines.append(_Line(text, heads))
+        lines.append(Line(text, heads))
         if scope is not None:
             scopes.append((len(scope[1]), text))
     return tuple(lines)
@@ -152,6 +152,11 @@ def _each_named(line: str) -> Iterator[_Value]:
     label = _LABEL.match(text)
     if label is not None:
         yield _Value(_plain(label[2].rstrip(",")), _words(label[1]), "pair")
+
+
+def names_value(text: str) -> tuple[str, ...]:
+    """Return the words that name the values of a line, each value's in their order; none where it names no value."""
+    return tuple(" ".join([value.kind, *sorted(value.key)]) for value in _named(text))
 
 
 def _plain(value: str) -> str:

@@ -73,7 +73,7 @@ def merge_facts(prompt: str, memories: dict[str, str], facts: Sequence[str]) -> 
         like, key = max(((likeness(words, others), key) for key, others in known.items()), default=(0.0, ""))
         if like > SAME_NOTE:
             events.append({"event": "NONE", "id": key})
-        elif like > _same_from(fact, instructions) and not instructions.appends:
+        elif like > same_from(fact, instructions) and not instructions.appends:
             events.append({"event": "UPDATE", "id": key, "text": fact})
             known.pop(key)
         else:
@@ -81,7 +81,8 @@ def merge_facts(prompt: str, memories: dict[str, str], facts: Sequence[str]) -> 
     return json.dumps({"memory": events}, ensure_ascii=False)
 
 
-def _same_from(text: str, instructions: Instructions) -> float:
+def same_from(text: str, instructions: Instructions) -> float:
+    """Return the likeness from which on something said is taken to be about the same matter as what was said before."""
     like = CHANGED_MATTER if tells_change(text) else SAME_MATTER
     return like * (0.75 if instructions.replaces else 1.0)
 
@@ -148,7 +149,7 @@ def _label(note: Note, instructions: Instructions, topic: str, memories: dict[st
         ((likeness(note.words, words_of(f"{key} {text}").all), key) for key, text in memories.items()),
         default=(0.0, ""),
     )
-    if like > _same_from(note.text, instructions):
+    if like > same_from(note.text, instructions):
         return label
     if note.kind is not None:
         return f"{topic}_{slug(note.kind.text)}"

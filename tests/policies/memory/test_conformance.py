@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 STORES = {"context": {"store": "context"}, "external": {"store": "external", "top_k": 5}}
 KINDS = [("none", "context"), *((m, s) for m in ("verbatim", "facts", "profile") for s in STORES)]
+COMPACTING: dict[str, tuple[str, dict[str, Any]]] = {
+    "pinned": ("none", {"keep_first": 3}),
+    "masked": ("none", {"mask": 5}),
+    "pinned and masked": ("verbatim", {"keep_first": 1, "mask": 3, "buffer_size": 6}),
+    "summary": ("summary", {"buffer_size": 4}),
+    "short summary": ("summary", {"write": {"mode": "summary", "tokens": 16}, "keep_first": 2, "mask": 2}),
+    "schema": ("profile", {"write": {"mode": "profile", "labels": ["facts"]}, "keep_first": 2}),
+}
 
 
 class TestBuiltinMemory(MemoryConformance):
@@ -27,6 +35,13 @@ class TestBuiltinMemory(MemoryConformance):
         mode, store = request.param
         numbers: dict[str, Any] = {} if mode == "none" else {**STORES[store], "buffer_size": 4}
         return lambda model: BuiltinMemory(make_policy(mode, **numbers), model, LexicalEmbedder())
+
+
+class TestCompaction(MemoryConformance):
+    @pytest.fixture(params=COMPACTING)
+    def make(self, request: pytest.FixtureRequest, make_policy: MakePolicy) -> Make:
+        mode, changes = COMPACTING[request.param]
+        return lambda model: BuiltinMemory(make_policy(mode, **changes), model, LexicalEmbedder())
 
 
 NOTEBOOK = '''

@@ -1,0 +1,202 @@
+"""Running summaries: the model keeps what carries a value, each under the lines that it belongs to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...text import sentences
+from ..base import BYTES_PER_TOKEN
+from .blocks import value_of
+from .instructions import Instructions, read_instructions
+from .sentences import ASKS, OWN, message_sentences, words_of
+from .values import lines_of, names_value
+from .writing import likeness, same_from
+
+TOKENS = 300
+"""Length of a summary where the prompt says none."""
+BYTES_PER_WORD = 6
+LONGEST_LINE = 240
+"""Characters of a line that are kept."""
+LONGEST_HEAD = 100
+"""Characters of a line that may stand above others."""
+NAMED, OWN_TALK, SAID, ASSISTANTS = 1.0, 0.8, 0.4, -0.3
+"""Worth of a line in which something names a value, of the user's word about the user, and of any other sentence; what
+is taken off where it is the assistant's."""
+PER_DETAIL, MOST_DETAILS = 0.1, 4
+"""Worth of each name, number or quotation of a sentence, and how many of them count."""
+ENOUGH = 0.5
+"""Worth from which on a line is kept."""
+
+_LENGTH = re.compile(r"\b(?:at most|no more than|within|under|up to) (\d{1,5}) (tokens|words)\b", re.IGNORECASE)
+_ONLY_LABELS = re.compile(r"\bonly (?:use )?(?:these|the following) labels\b", re.IGNORECASE)
+_DETAIL = re.compile(
+    r"\b\w*\d[\w.,:/-]*|\"[^\"]+\"|\u201c[^\u201d]+\u201d|\b\w+_\w+|\b[a-z]+[A-Z]\w*|(?<=[\w,;:] )[A-Z][\w-]+|\S+/\S+"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """A line worth keeping."""
+
+    path: tuple[str, ...]
+    """The lines that it belongs to, outermost first, and then itself."""
+    worth: float
+    key: tuple[str, ...] = ()
+    """What a later value of the same thing has too; empty for what is said."""
+    own: bool = False
+    """Whether it is the user's own word."""
+
+
+def asks_for_labels(instructions: str) -> bool:
+    """Tell whether a prompt names the only labels that notes may have."""
+    return _ONLY_LABELS.search(instructions) is not None
+
+
+def write_summary(prompt: str, so_far: str, conversation: Sequence[Mapping[str, Any]]) -> str:
+    """Return a JSON object with the summary so far and what the conversation adds, within the prompt's length."""
+    instructions = read_instructions(prompt)
+    kept = _merged([*_known(so_far, instructions), *_notes(instructions, conversation)], instructions)
+    return json.dumps({"summary": _fitted(kept, _most_bytes(prompt))}, ensure_ascii=False)
+
+
+def write_labels(prompt: str, memories: Mapping[str, str], conversation: Sequence[Mapping[str, Any]]) -> str:
+    """Return a JSON object of a prompt's labels to overwrite; what fits none of them comes under the last."""
+    instructions = read_instructions(prompt)
+    new: dict[str, list[_Note]] = {}
+    for note in _notes(instructions, conversation):
+        kind, _ = instructions.kind_of(words_of(" ".join(note.path)))
+        new.setdefault((kind or instructions.kinds[-1]).text, []).append(note)
+    return json.dumps(
+        {
+            label: _fitted(
+                _merged([*_known(memories.get(label, ""), instructions), *notes], instructions), _most_bytes(prompt)
+            )
+            for label, notes in new.items()
+        },
+        ensure_ascii=False,
+    )
+
+
+def _most_bytes(prompt: str) -> int:
+    length = _LENGTH.search(prompt)
+    if length is None:
+        return TOKENS * BYTES_PER_TOKEN
+    return int(length[1]) * (BYTES_PER_TOKEN if length[2].lower() == "tokens" else BYTES_PER_WORD)
+
+
+def _known(text: str, instructions: Instructions) -> Iterator[_Note]:
+    """Yield the lines of a summary that stand above no others, and those that carry a value themselves."""
+    above: list[tuple[int, str]] = []
+    lines = [(len(line) - len(line.lstrip()), line.strip()) for line in text.splitlines() if line.strip()]
+    for place, (depth, line) in enumerate(lines):
+        above = [(other, head) for other, head in above if other < depth]
+        heads = tuple(head for _, head in above)
+        is_head = place + 1 < len(lines) and lines[place + 1][0] > depth
+        if names_value(line) or not is_head:
+            own = any(sentence.voice == OWN for sentence in message_sentences("user", line))
+            yield _note((*heads, line), instructions, own=own)
+        above.append((depth, line))
+
+
+def _notes(instructions: Instructions, conversation: Sequence[Mapping[str, Any]]) -> Iterator[_Note]:
+    """Yield what a conversation has that is worth keeping, in its order."""
+    calls: dict[str, str] = {}
+    for message in conversation:
+        role, content = str(message.get("role", "")), str(message.get("content") or "")
+        for call in message.get("tool_calls") or ():
+            asked = call.get("function", {})
+            calls[str(call.get("id"))] = f"{asked.get('name')}({asked.get('arguments')})"
+        above = calls.get(str(message.get("tool_call_id")), "")
+        notes = _said(role, content, instructions) if _is_talk(role, content) else _seen(content, above, instructions)
+        yield from (note for note in notes if note.worth >= ENOUGH)
+
+
+def _is_talk(role: str, content: str) -> bool:
+    if role == "assistant":
+        return True
+    return role == "user" and any(sentence.voice in (OWN, ASKS) for sentence in message_sentences("user", content))
+
+
+def _said(role: str, content: str, instructions: Instructions) -> Iterator[_Note]:
+    """Yield what somebody says in a talk."""
+    less = ASSISTANTS if role == "assistant" else 0.0
+    said = message_sentences("assistant" if role == "assistant" else "user", content)
+    for sentence in said:
+        if not sentence.text.endswith("?") or len(said) == 1:
+            yield _note((sentence.text,), instructions, less, own=not less and sentence.voice == OWN)
+
+
+def _seen(content: str, above: str, instructions: Instructions) -> Iterator[_Note]:
+    """Yield what an observation holds: lines, sentences, and the values of JSON."""
+    outer = (above,) if above else ()
+    value = value_of(content) if content.lstrip()[:1] in ("{", "[") else None
+    if value is not None:
+        yield from (_note((*outer, line), instructions) for line in _flat(value))
+        return
+    for line in lines_of("user", content):
+        heads = (*outer, *(head.strip() for head in line.heads if len(head.strip()) <= LONGEST_HEAD))
+        for text in [line.text.strip()] if names_value(line.text) else sentences(line.text):
+            yield _note((*heads, text), instructions)
+
+
+def _flat(value: Any, name: str = "") -> Iterator[str]:
+    """Yield each value of JSON under its name, which those around it precede."""
+    if isinstance(value, dict | list):
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, each in inner:
+            yield from _flat(each, f"{name}.{key}" if name else f"{key}")
+    else:
+        yield f"{name}: {json.dumps(value, ensure_ascii=False)}"
+
+
+def _note(path: tuple[str, ...], instructions: Instructions, less: float = 0.0, *, own: bool = False) -> _Note:
+    text = path[-1][:LONGEST_LINE]
+    key = names_value(text)
+    details = min(len(_DETAIL.findall(text)), MOST_DETAILS) * PER_DETAIL
+    worth = NAMED if key else OWN_TALK if own else SAID + details
+    _, fit = instructions.kind_of(words_of(text))
+    return _Note((*path[:-1], text), worth + less + fit, key, own)
+
+
+def _merged(notes: Iterable[_Note], instructions: Instructions) -> list[_Note]:
+    """Return notes, oldest first, of which the later stands for an earlier about the same."""
+    kept: dict[tuple[str, ...], _Note] = {}
+    for note in notes:
+        same = (*note.path[:-1], *note.key) if note.key else note.path
+        kept.pop(same, None)
+        if note.own and not instructions.appends:
+            words, limit = words_of(note.path[-1]).all, same_from(note.path[-1], instructions)
+            for other in [key for key, known in kept.items() if known.own]:
+                if likeness(words, words_of(kept[other].path[-1]).all) > limit:
+                    del kept[other]
+        kept[same] = note
+    return [*kept.values()]
+
+
+def _fitted(notes: Sequence[_Note], most: int) -> str:
+    """Return the notes that are worth most, the newer of equals, as an outline of at most so many bytes."""
+    chosen, lines, left = list[int](), set[tuple[str, ...]](), most
+    for place in sorted(range(len(notes)), key=lambda place: (-notes[place].worth, -place)):
+        path = notes[place].path
+        new = {path[:depth] for depth in range(1, len(path) + 1)} - lines
+        size = sum(len(each[-1].encode("utf-8", "surrogatepass")) + len(each) for each in new)
+        if size <= left:
+            chosen.append(place)
+            lines |= new
+            left -= size
+    tree: dict[str, Any] = {}
+    for place in sorted(chosen):
+        inner = tree
+        for line in notes[place].path:
+            inner = inner.setdefault(line, {})
+    return "\n".join(_outline(tree))
+
+
+def _outline(tree: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
+    for line, inner in tree.items():
+        yield " " * depth + line
+        yield from _outline(inner, depth + 1)
