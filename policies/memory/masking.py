@@ -14,8 +14,8 @@ MASK = "[masked]"
 OBSERVATIONS = frozenset({"user", "tool"})
 """Roles of the messages that an assistant observes."""
 _ERROR = re.compile(
-    r"\b(?:error|exception)s?\b|(?-i:\b\w+(?:Error|Exception)\b)|\btraceback\b|\b(?:failed|failure|fatal|refused|denied|not found|timed out)\b"
-    r"|\bexit (?:code|status):? [1-9]",
+    r"\b(?:error|exception)s?\b|(?-i:\b\w+(?:Error|Exception)\b)|\btraceback\b"
+    r"|\b(?:failed|failure|fatal|refused|denied|not found|timed out)\b|\bexit (?:code|status):? [1-9]",
     re.IGNORECASE,
 )
 
