@@ -196,7 +196,7 @@ class _Making:
         fact, used = question.versions[-1][-1].fact, question.values()
         for value in self.random.sample(sorted(self.tree.values[fact.kind]), len(self.tree.values[fact.kind])):
             alike = type_name(value) == type_name(fact.value) != "name"
-            new = alike and not any(same_literal(value, other) for other in used)
+            new = alike and not any(same_literal(value, each) or same_literal(each, value) for each in used)
             if new and poor_answer(self.tree, question.cluster, value) is None:
                 return replace(fact, value=value)
         return None

@@ -144,3 +144,11 @@ def test_a_task_that_breaks_its_promise_is_refused(tasks: list[CodeTask]) -> Non
 def test_a_tree_with_too_few_questions_is_refused_with_the_reasons(tree: SourceTree) -> None:
     with pytest.raises(TaskError, match="no package or module has 50 questions"):
         _ = CodeGenerator(tree, 0, Shape(questions=50)).groups
+
+
+@pytest.mark.slow
+def test_two_hundred_tasks_of_the_standard_library_keep_their_promises() -> None:
+    for seed in (7, 8):
+        generator = CodeGenerator(standard_library(), seed)
+        for index in range(200):
+            check_task(generator.task(index))

@@ -97,6 +97,15 @@ async def test_the_floor_is_near_zero_and_the_ceiling_near_one_and_losses_are_di
         assert shares.accuracy + shares.write + shares.read + shares.utilisation == pytest.approx(1)
 
 
+async def test_a_policy_that_shows_all_that_it_read_is_cut_at_the_budget_however_much_it_was(track: CodeTrack) -> None:
+    tasks = track.load("generated:1@7:1000000")
+    evaluation = await Evaluator(track, cast()).evaluate(load_policy("native"), tasks)
+    (episode,) = evaluation.episodes
+    assert code_task(tasks[0]).tokens >= 1_000_000
+    assert 900 < episode.uses["answer"].most_tokens <= 1_000
+    assert evaluation.extras["codeqa"]["accuracy"] <= 0.1
+
+
 async def test_memgym_s_scores_are_told_beside(track: CodeTrack, tasks: Sequence[Task]) -> None:
     evaluation = await Evaluator(track, cast(None)).evaluate(load_policy("native"), tasks)
     figures = evaluation.extras["codeqa"]
