@@ -1,0 +1,58 @@
+"""Files of tasks that were made: one task a line, in a form of our own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from .record import first_problem
+from .task import Task, TaskError
+from .whole_files import replacing
+
+OURS = "mnemotune"
+"""The key of a line's track; its task stands under ``task``."""
+T = TypeVar("T")
+
+
+def write_tasks(path: Path, tasks: Iterable[Task], *, track: str) -> None:
+    """Write tasks, each a dataclass, one a line; the file is whole or not there."""
+    with replacing(path) as file:
+        for task in tasks:
+            values = _adapter(type(task)).dump_python(task, mode="json")
+            file.write(json.dumps({OURS: track, "task": values}, ensure_ascii=False).encode() + b"\n")
+
+
+def is_ours(row: object) -> bool:
+    """Tell whether a row is a line of ``write_tasks``."""
+    return isinstance(row, dict) and OURS in row
+
+
+def task_in(row: Any, kind: type[T], *, track: str, where: str) -> T:
+    """Return the task of a line. Raises TaskError, beginning with ``where``, when it is another track's or broken."""
+    if row[OURS] != track:
+        raise TaskError(f"{where}: is a task of the track {str(row[OURS])[:60]!r}, not of {track}")
+    try:
+        task: T = _adapter(kind).validate_python(row.get("task"))
+    except ValidationError as error:
+        raise TaskError(f"{where}: {first_problem(error)}") from None
+    return task
+
+
+def each_line(file: IO[str]) -> Iterator[Any]:
+    """Yield what the lines of a JSONL file hold, empty ones left out. Raises ValueError naming the line."""
+    for number, line in enumerate(file, 1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"line {number}: {error}") from None
+
+
+@lru_cache(maxsize=16)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
