@@ -76,7 +76,7 @@ class ReadingTrack(ABC, Generic[TaskT]):
         *,
         replay: Episode | None = None,
         after: Rollout | None = None,
-    ) -> AssistantRollout[TaskT]:
+    ) -> Rollout:
         """Set up an episode. Raises RecordError where ``replay`` is of another task."""
         if replay is not None and [list(stage.heard) for stage in replay.stages] != [
             list(self.heard(task, stage)) for stage in range(task.stages)
@@ -196,14 +196,26 @@ class ReadingRollout(AssistantRollout[TaskT]):
         while len(self.records) < end:
             self.records.append(await self._stage(len(self.records)))
 
+    def heard(self, stage: int) -> Sequence[tuple[Message, ...]]:
+        """Return the messages of a stage."""
+        return self._track.heard(self.task, stage)
+
+    def query(self, check: Check) -> str:
+        """Return how a check is put."""
+        return self._track.query(self.task, check)
+
+    def query_reworded(self, check: Check) -> str | None:
+        """Return how the sealed test also puts it."""
+        return self._track.reworded(self.task, check)
+
     async def _stage(self, stage: int) -> StageRecord:
         events: list[Event] = []
-        for step, messages in enumerate(self._track.heard(self.task, stage)):
+        for step, messages in enumerate(self.heard(stage)):
             writes: list[MemoryEvent] = await self.assistant.memory.observe(messages)
             events += [Event(step, "observe", messages), *(Event(step, "write", write=write) for write in writes)]
         asker, checks = await self.assistant.fork(), checks_at(self.task, stage)
-        queries = [(check, self._track.query(self.task, check)) for check in checks]
-        reworded = [(check, self._track.reworded(self.task, check)) for check in checks if self.reworded]
+        queries = [(check, self.query(check)) for check in checks]
+        reworded = [(check, self.query_reworded(check)) for check in checks if self.reworded]
         marks, again = await both(
             side_by_side(self._answer_and_probe(asker, check, text) for check, text in queries),
             side_by_side(self._answer(asker, check, text) for check, text in reworded if text is not None),

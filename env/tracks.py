@@ -10,6 +10,7 @@ from ..policies.prompts import Templates
 from .codeqa.track import CodeTrack
 from .dialogue.protocol import Protocol
 from .dialogue.track import DialogueTrack
+from .research.track import ResearchTrack
 from .tools.track import ToolsTrack
 from .track import Track
 
@@ -18,24 +19,35 @@ MakeTrack = Callable[[Templates, Mapping[str, Any]], Track]
 
 
 def _dialogue(templates: Templates, options: Mapping[str, Any]) -> Track:
-    if unknown := sorted(options.keys() - {"rounds", "compat"}):
-        raise ValueError(f"the dialogue has no option {', '.join(unknown)}")
+    _check_options("dialogue", options)
     init, update = options.get("rounds", (1, 2))
     return DialogueTrack(Protocol(init, update, templates, frozenset(options.get("compat", ()))))
 
 
 def _codeqa(templates: Templates, options: Mapping[str, Any]) -> Track:
-    if unknown := sorted(options.keys() - {"rounds", "compat"}):  # what every config has, for the dialogue
-        raise ValueError(f"the codeqa track has no option {', '.join(unknown)}")
+    _check_options("codeqa track", options)
     return CodeTrack(templates)
 
 
+def _research(templates: Templates, options: Mapping[str, Any]) -> Track:
+    _check_options("research track", options)
+    return ResearchTrack(templates)
+
+
 def _tools(templates: Templates, options: Mapping[str, Any]) -> Track:
-    if unknown := sorted(options.keys() - {"rounds", "compat"}):  # what every config has, for the dialogue
-        raise ValueError(f"the tools track has no option {', '.join(unknown)}")
+    _check_options("tools track", options)
     return ToolsTrack(templates)
 
 
-TRACKS: Registry[MakeTrack] = Registry(
-    "track", "mnemotune.tracks", {"codeqa": _codeqa, "dialogue": _dialogue, "tools": _tools}
-)
+def _check_options(track: str, options: Mapping[str, Any]) -> None:
+    if unknown := sorted(options.keys() - {"rounds", "compat"}):  # what every config has, for the dialogue
+        raise ValueError(f"the {track} has no option {', '.join(unknown)}")
+
+
+SHIPPED: Mapping[str, MakeTrack] = {
+    "codeqa": _codeqa,
+    "dialogue": _dialogue,
+    "research": _research,
+    "tools": _tools,
+}
+TRACKS: Registry[MakeTrack] = Registry("track", "mnemotune.tracks", SHIPPED)

@@ -29,8 +29,6 @@ FEWEST_DOCUMENTS = 5
 """Documents of a turn."""
 LEAST_TOKENS, MOST_TOKENS = 60, 1200
 """Tokens of a document, about."""
-LINE_BYTES = 700
-"""Of a document's lines, so that each fits into a piece of 200 tokens."""
 LEAST_FILLER_TOKENS = 30
 NOTHING = Subject(-1, None, (), ())
 """What a thing is about for which the material has no more subjects."""
@@ -129,7 +127,8 @@ class _Dossier:
     def _hop(self, step: _Step, place: int, claims: Sequence[Claim]) -> Hop:
         relation, subject = step.relation, SUBJECT if place else step.subjects[0]
         asked = [said(text, part=step.part, subject=subject) for text in (relation.question, relation.reworded)]
-        return Hop(asked[0], asked[1], said(relation.topic, part=step.part), tuple(claims))
+        topic = said(relation.topic, part=step.part)
+        return Hop(asked[0], asked[1], topic, tuple(claims), "" if place else subject)
 
     def _steps(self) -> tuple[list[_Step], list[Subject]]:
         """Draw the chain: relations that fit together, the material's subjects behind it, and its names."""
@@ -228,7 +227,7 @@ class _Dossier:
         return places
 
     def _text(self, subject: Subject, statements: Sequence[str], size: int, *, own: bool = False) -> str:
-        """Return a text of about so many tokens: prose about a subject, and statements somewhere in it."""
+        """Return a text of about so many tokens, a sentence a line: prose about a subject, and statements among it."""
         sentences = list[str]()
         free = size * BYTES_PER_TOKEN - sum(len(statement) for statement in statements)
         for sentence in self._prose(subject, own=own):
@@ -238,12 +237,7 @@ class _Dossier:
             free -= len(sentence) + 1
         for statement in statements:
             sentences.insert(self.rng.randrange(len(sentences) + 1), statement)
-        lines = [""]
-        for sentence in sentences:
-            if lines[-1] and len((lines[-1] + sentence).encode()) >= LINE_BYTES:
-                lines.append("")
-            lines[-1] += f" {sentence}" if lines[-1] else sentence
-        return "\n".join(lines)
+        return "\n".join(sentences)
 
     def _prose(self, subject: Subject, *, own: bool) -> Iterator[str]:
         """Yield sentences about a subject, those not used yet first, then about others.

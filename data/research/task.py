@@ -64,6 +64,8 @@ class Hop(Values):
     topic: str
     claims: tuple[Claim, ...]
     """At least one; a later one overwrites those before it."""
+    subject: str = ""
+    """What the first hop is about; empty where nobody has noted it, and in later hops."""
 
     @property
     def turn(self) -> int:
@@ -120,9 +122,9 @@ class ResearchTask(Values):
         return sum(claim.turn <= turn for claim in self.hops[hop].claims) - 1
 
     def subject_of(self, hop: int) -> str:
-        """Return what a hop is about: the right answer of the hop before when its own turn begins; '' for the first."""
+        """Return what a hop is about: but for the first, the right answer of the hop before when its own turn begins."""
         if hop == 0:
-            return ""
+            return self.hops[0].subject
         before = self.hops[hop - 1]
         return before.claims[max(0, self.claim_at(hop - 1, self.hops[hop].turn - 1))].value
 
@@ -151,6 +153,13 @@ class ResearchTask(Values):
             )
             for number, (claim, end) in enumerate(zip(hop.claims, until, strict=True))
         ]
+
+    def is_stated(self, fact: Fact, text: str) -> bool:
+        """Tell whether a line of a text has a fact's answer, and what it is about where the fact's own text has that."""
+        hop, number = map(int, fact.id.split("."))
+        value, subject = self.hops[hop].claims[number].value, self.subject_of(hop)
+        named = [value, *([subject] if subject and states(fact.text, subject) else [])]
+        return any(all(states(line, name) for name in named) for line in text.splitlines())
 
     def _sources(self, claim: Claim) -> list[str]:
         pieces = self.documents[claim.document].pieces

@@ -85,7 +85,8 @@ def answer_value(question: str, history: Sequence[Message]) -> str:
         for value in (*_named(line.text), *_stated(line.text, asked)):
             score = said + KEY_WORTH * sum(rarity[word] for word in sorted(asked & value.key))
             score += KIND_WORTH * (value.kind == kind) - KIND_WORTH * (value.kind in _KINDS and value.kind != kind)
-            score *= SENTENCE_WORTH if value.kind == "said" else 1.0
+            is_named = value.kind != "said" and (value.kind != "pair" or not asked.isdisjoint(value.key))
+            score *= 1.0 if is_named else SENTENCE_WORTH
             score += LATER * place / max(1, len(lines))
             if said > 0 and score >= top:
                 best, top = value.text, score

@@ -38,6 +38,19 @@ def test_a_question_about_an_unknown_subject_can_be_put() -> None:
     assert SUBJECT not in about(f"Who leads {SUBJECT}?", None)
 
 
+def test_a_fact_is_stated_by_a_line_that_has_the_answer_and_what_it_is_about() -> None:
+    task = next(each_dossier(installed(), count=1, seed=8))
+    for fact in task.facts.values():
+        hop, number = map(int, fact.id.split("."))
+        value, subject = task.hops[hop].claims[number].value, task.subject_of(hop)
+        assert subject
+        assert task.is_stated(fact, f"Something else.\n- note: {fact.text}")
+        assert task.is_stated(fact, f"{subject.lower().replace(' ', '_')}: {value}")
+        assert not task.is_stated(fact, f"{subject}: somebody\nsomebody: {value}")
+        assert not task.is_stated(fact, "")
+    assert len({task.subject_of(hop) for hop in range(len(task.hops))}) == len(task.hops)
+
+
 def test_a_folded_task_has_what_the_task_has_in_half_the_memory() -> None:
     task = next(each_dossier(installed(), count=1, seed=8))
     folded = FoldedTask.of(task)

@@ -1,0 +1,29 @@
+"""The research track passes what every track has to hold to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mnemotune.data import Task
+from mnemotune.env import Track
+from mnemotune.env.conformance import TrackConformance
+from mnemotune.env.research.track import ResearchTrack
+
+
+class TestResearch(TrackConformance):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def source(cls) -> str:
+        return "generated:2@5,tokens=2k,hops=3"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def track(cls) -> Track:
+        return ResearchTrack()
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def tasks(cls, track: Track, source: str) -> Sequence[Task]:
+        return track.load(source)
