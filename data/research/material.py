@@ -77,12 +77,11 @@ def installed() -> Material:
     """Return the installed distributions: their names, authors, requirements and descriptions."""
     by_key: dict[str, Distribution] = {}
     for distribution in distributions():
-        name = distribution.metadata["Name"]
-        if name:
-            by_key.setdefault(_key(name), distribution)
+        by_key.setdefault(_key(_said(distribution, "Name")), distribution)
+    by_key.pop("", None)
     found = [by_key[key] for key in sorted(by_key)]
     texts = [_description(distribution) for distribution in found]
-    names = [str(distribution.metadata["Name"]) for distribution in found]
+    names = [_said(distribution, "Name") for distribution in found]
     return _material(names, [_author(each) for each in found], [_required(each) for each in found], texts)
 
 
@@ -117,14 +116,19 @@ def _key(name: str) -> str:
 
 def _author(distribution: Distribution) -> str:
     """Return the first author's name, or nothing."""
-    given = distribution.metadata["Author"] or parseaddr(distribution.metadata["Author-email"] or "")[0]
-    return str(given).split(",")[0].strip()[:60]
+    given = _said(distribution, "Author") or parseaddr(_said(distribution, "Author-email"))[0]
+    return given.split(",")[0].strip()[:60]
 
 
 def _description(distribution: Distribution) -> str:
     payload = distribution.metadata.get_payload()  # type: ignore[attr-defined]
-    given = distribution.metadata["Description"]
-    return payload if isinstance(payload, str) and payload.strip() else str(given or "")
+    return payload if isinstance(payload, str) and payload.strip() else _said(distribution, "Description")
+
+
+def _said(distribution: Distribution, field: str) -> str:
+    """Return a field of a distribution's metadata; where it is not there, some finders return None, others raise."""
+    metadata = distribution.metadata
+    return str(metadata[field] or "") if field in metadata else ""
 
 
 def _required(distribution: Distribution) -> Sequence[str]:

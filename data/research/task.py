@@ -122,7 +122,7 @@ class ResearchTask(Values):
         return sum(claim.turn <= turn for claim in self.hops[hop].claims) - 1
 
     def subject_of(self, hop: int) -> str:
-        """Return what a hop is about: but for the first, the right answer of the hop before when its own turn begins."""
+        """Return what a hop is about: after the first, the right answer of the hop before as its own turn begins."""
         if hop == 0:
             return self.hops[0].subject
         before = self.hops[hop - 1]
@@ -155,7 +155,7 @@ class ResearchTask(Values):
         ]
 
     def is_stated(self, fact: Fact, text: str) -> bool:
-        """Tell whether a line of a text has a fact's answer, and what it is about where the fact's own text has that."""
+        """Tell whether a line of a text has a fact's answer, and what it is about where the fact's text has that."""
         hop, number = map(int, fact.id.split("."))
         value, subject = self.hops[hop].claims[number].value, self.subject_of(hop)
         named = [value, *([subject] if subject and states(fact.text, subject) else [])]

@@ -60,6 +60,14 @@ def test_the_installed_distributions_have_names_prose_and_requirements() -> None
     assert sum(len(subject.passages) for subject in material.subjects) > 100
 
 
+def test_another_finder_of_distributions_makes_the_same_material() -> None:
+    installed.cache_clear()
+    material = installed()
+    pytest.importorskip("importlib_metadata")  # puts itself in the place of Python's finder
+    installed.cache_clear()
+    assert installed() == material
+
+
 def test_a_folder_without_documents_is_named(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match=r"holds no \.md, \.txt, \.rst file"):
         folder(tmp_path)

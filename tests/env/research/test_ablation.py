@@ -24,7 +24,7 @@ async def test_what_the_embedded_model_accepts_passes_a_second_ablation_with_ano
 async def test_the_usual_budget_leaves_room_between_floor_and_ceiling() -> None:
     track = ResearchTrack()
     cast = Cast(
-        EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(dimensions=256), context_tokens=track.usual.context_tokens
+        EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(dimensions=1024), context_tokens=track.usual.context_tokens
     )
     evaluation = await Evaluator(track, cast).evaluate(load_policy("native"), track.load(SOURCE), stages=0)
     floor = [mark.score for bounds in evaluation.bounds.values() for mark in bounds.floor.values()]
@@ -36,7 +36,7 @@ async def test_the_usual_budget_leaves_room_between_floor_and_ceiling() -> None:
 async def test_a_policy_that_keeps_a_million_tokens_shows_no_more_than_the_budget() -> None:
     track = ResearchTrack()
     (task,) = track.load("generated:1@5,tokens=1M")
-    cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(dimensions=256), context_tokens=500)
+    cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(dimensions=1024), context_tokens=500)
     assert task.opened.tokens > 900_000
     read = [[Event(0, "observe", together) for together in track.heard(task, s)] for s in range(task.stages)]
     replay = Episode(task.id, "key", [StageRecord(events) for events in read])
