@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,10 +11,10 @@ from typing import Any
 from ..folded import FoldedTask
 from ..json_files import each_row
 from ..task import TaskError
-from ..whole_files import replacing
+from ..task_files import each_line
 from .generator import Shape, each_dossier
 from .material import folder, installed
-from .rows import row_of, task_of
+from .rows import task_of
 from .task import ResearchTask
 
 SUFFIXES = (".jsonl", ".json", ".parquet")
@@ -71,13 +70,6 @@ def each_task(source: str) -> Iterator[ResearchTask]:
     return (task for file in files for task in _read(file))
 
 
-def write_tasks(path: Path, tasks: Iterable[ResearchTask]) -> None:
-    """Write tasks as rows, one a line, that ``load_research`` reads."""
-    with replacing(path) as file:
-        for task in tasks:
-            file.write(json.dumps(row_of(task), ensure_ascii=False).encode() + b"\n")
-
-
 def _generate(source: str) -> Iterator[ResearchTask]:
     match = _GENERATED.fullmatch(source)
     if match is None or int(match["count"]) < 1:
@@ -123,22 +115,13 @@ def _rows(file: Path) -> Iterator[Any]:
     try:
         with file.open(encoding="utf-8") as text:
             if file.suffix.lower() == ".jsonl":
-                yield from _lines(text, file)
+                yield from each_line(text)
             else:
                 yield from each_row(text)
     except UnicodeDecodeError as error:
         raise TaskError(f"{file}: is not UTF-8 text ({error})") from None
     except (ValueError, RecursionError) as error:
         raise error if isinstance(error, TaskError) else TaskError(f"{file}: is not JSON: {error}") from None
-
-
-def _lines(lines: Iterable[str], file: Path) -> Iterator[Any]:
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise TaskError(f"{file}, line {number}: is not JSON: {error}") from None
 
 
 def _table(file: Path) -> Sequence[Any]:

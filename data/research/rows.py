@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..record import Record, first_problem
 from ..task import TaskError
+from ..task_files import is_ours, task_in
 from .task import SUBJECT, Claim, Document, Hop, ResearchTask, Turn, same_value, states
 
-_OWN = TypeAdapter(ResearchTask)
+TRACK = "research"
 _PLACEHOLDER = re.compile(r"#([0-9]{1,2})\b")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
@@ -76,21 +76,16 @@ def task_of(row: Any, *, where: str) -> ResearchTask:
     """Return the task of a row. Raises TaskError naming the place, the task and the field."""
     if not isinstance(row, Mapping):
         raise TaskError(f"{where}: must be an object, one research task")
-    name = str(row.get("id") or row.get("instance_id") or "")
+    if is_ours(row):
+        return _checked(task_in(row, ResearchTask, track=TRACK, where=where), where)
+    name = str(row.get("instance_id") or "")
     place = f"{where} ({name})" if name else where
     try:
-        if "hops" in row:
-            return _checked(_OWN.validate_python(row), place)
         return _checked(_task(_Row.model_validate(_without_nulls(row)), place), place)
     except ValidationError as error:
         raise TaskError(f"{place}: {first_problem(error, whole='row')}") from None
     except (ValueError, RecursionError) as error:
         raise error if isinstance(error, TaskError) else TaskError(f"{place}: {error}") from None
-
-
-def row_of(task: ResearchTask) -> dict[str, Any]:
-    """Return a task as a row of plain JSON values, which ``task_of`` reads."""
-    return asdict(task)
 
 
 def _without_nulls(value: Any) -> Any:

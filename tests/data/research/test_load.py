@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from mnemotune.data.research.generator import each_dossier
-from mnemotune.data.research.load import each_task, load_research, write_tasks
+from mnemotune.data.research.load import each_task, load_research
 from mnemotune.data.research.material import installed
 from mnemotune.data.research.task import SUBJECT
 from mnemotune.data.task import TaskError
+from mnemotune.data.task_files import write_tasks
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def test_a_table_whose_struct_has_other_keys_in_each_row_is_read(tmp_path: Path)
 
 def test_tasks_that_were_written_are_read_as_they_were(tmp_path: Path) -> None:
     tasks = list(each_dossier(installed(), count=2, seed=4))
-    write_tasks(tmp_path / "made.jsonl", tasks)
+    write_tasks(tmp_path / "made.jsonl", tasks, track="research")
     assert [task.opened for task in load_research(tmp_path / "made.jsonl")] == tasks
 
 
@@ -157,10 +158,10 @@ def test_what_is_wrong_with_a_row_is_said_with_its_field(tmp_path: Path, broken:
 )
 def test_what_is_wrong_with_an_own_row_is_said_too(tmp_path: Path, change: Any, message: str) -> None:
     path = tmp_path / "own.jsonl"
-    write_tasks(path, each_dossier(installed(), count=1, seed=4))
-    own = json.loads(path.read_text())
-    change(own)
-    path.write_text(json.dumps(own))
+    write_tasks(path, each_dossier(installed(), count=1, seed=4), track="research")
+    line = json.loads(path.read_text())
+    change(line["task"])
+    path.write_text(json.dumps(line))
     with pytest.raises(TaskError, match="row 0") as caught:
         load_research(path)
     assert message in str(caught.value)
@@ -187,7 +188,7 @@ def test_a_source_that_names_nothing_is_explained(source: str, message: str) -> 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.jsonl", "{}\n{", "line 2: is not JSON"),
+        ("a.jsonl", "{}\n{", "is not JSON: line 2"),
         ("a.json", "[{", "is not JSON"),
         ("a.json", "[1]", "must be an object"),
         ("a.json", "[]", "holds no task"),
