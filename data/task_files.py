@@ -36,8 +36,9 @@ def task_in(row: Any, kind: type[T], *, track: str, where: str) -> T:
     """Return the task of a line. Raises TaskError, beginning with ``where``, when it is another track's or broken."""
     if row[OURS] != track:
         raise TaskError(f"{where}: is a task of the track {str(row[OURS])[:60]!r}, not of {track}")
+    form: Any = kind
     try:
-        task: T = _adapter(kind).validate_python(row.get("task"))
+        task: T = _adapter(form).validate_python(row.get("task"))
     except ValidationError as error:
         raise TaskError(f"{where}: {first_problem(error)}") from None
     return task
