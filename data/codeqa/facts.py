@@ -75,7 +75,7 @@ class _Finder:
                 case (
                     ast.Assign(targets=[ast.Name(id=name)], value=value)
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-                ) if self._bound[name] == 1 and ast.unparse(value) != "None":  # None is what a later value replaces
+                ) if self._bound[name] == 1 and not _is_none(value):  # None is what a later value replaces
                     yield from self._fact("constant", name, name, value)
         yield from self._definitions(self._module.body, self._bound, "")
 
@@ -121,12 +121,12 @@ class _Finder:
         return classes[0] if outside and root not in _local_names(node, inside) else None
 
     def _fact(self, kind: Kind, scope: str, name: str, value: ast.expr) -> Iterator[CodeFact]:
-        """Yield the fact that a value makes: a literal that nothing can change, or the name of a class."""
+        """Yield the fact that a value makes: a literal that nothing can change, without escapes, or a class's name."""
         named = kind in {"base", "raise"} and ast.unparse(value).replace(".", "").isidentifier()
         if (named or _is_literal(value)) and value.lineno == value.end_lineno and value.end_col_offset is not None:
             columns = (value.col_offset, value.end_col_offset)
             written = self._lines[value.lineno - 1].encode()[slice(*columns)].decode()
-            if not isinstance(value, ast.Tuple) or written.startswith("("):
+            if "\\" not in written and (not isinstance(value, ast.Tuple) or written.startswith("(")):
                 yield CodeFact(self._file, scope, kind, name, written, value.lineno, columns)
 
 
@@ -140,6 +140,10 @@ def _is_literal(node: ast.expr) -> bool:
         case ast.Tuple():
             return all(map(_is_literal, node.elts))
     return False
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_plain(node: Function) -> bool:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from typing import Any
+
+LONGEST_TEXT = 1_000
+"""Characters of a literal; a longer text is none, as parsing it could take too much."""
 
 
 def same_literal(text: str, literal: str) -> bool:
@@ -34,8 +38,11 @@ def type_name(literal: str) -> str:
 
 def _value(text: str) -> tuple[type, Any] | None:
     """Return a literal's type and value, the types within a tuple too; None where it is no literal."""
+    if len(text) > LONGEST_TEXT:
+        return None
     try:
-        value = ast.literal_eval(text)
+        with warnings.catch_warnings(action="ignore"):  # of escapes that mean nothing
+            value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
     return type(value), repr(value) if isinstance(value, tuple) else value

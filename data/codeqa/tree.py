@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sysconfig
 import tokenize
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -99,7 +100,7 @@ class SourceTree:
     name: str
     files: Mapping[str, SourceFile]
     unread: Sequence[str] = field(default=(), repr=False)
-    """Files that are no Python of this version, each with the reason."""
+    """Files that cannot be read, or are no Python of this version, each with the reason."""
 
     @classmethod
     def read(cls, folder: Path, *, name: str) -> SourceTree:
@@ -109,7 +110,7 @@ class SourceTree:
             relative = path.relative_to(folder).as_posix()
             try:
                 files[relative] = _read_file(path, relative)
-            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
                 unread.append(f"{path}: {error}")
         if not files:
             raise TaskError(f"{folder}: holds no Python file that can be parsed, tests left out; name a source tree")
@@ -180,7 +181,8 @@ def _python_files(folder: Path) -> Iterator[Path]:
 def _read_file(path: Path, relative: str) -> SourceFile:
     with tokenize.open(path) as file:  # in the encoding that it declares, line ends as \n
         text = file.read()
-    module = ast.parse(text)
+    with warnings.catch_warnings(action="ignore"):  # of escapes that mean nothing
+        module = ast.parse(text)
     return SourceFile(relative, text, tuple(facts_of(text, module, relative)), tuple(_scopes(module.body, "")))
 
 

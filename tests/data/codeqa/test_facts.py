@@ -30,6 +30,7 @@ once = 2
 if SIZE:
     MAYBE = 3
 later = None
+LINE = "a\\n"
 
 def plain(a, b=2, *, c="x", d=(), e=SIZE):
     if a:

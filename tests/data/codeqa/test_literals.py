@@ -51,6 +51,16 @@ def test_a_literal_is_the_same_as_itself(value: object) -> None:
     assert same_literal(repr(value), repr(value))
 
 
+def test_a_text_that_could_never_be_parsed_is_no_literal() -> None:
+    assert not same_literal("-" * 100_000 + "1", "1")
+    assert not same_literal("(" * 900, "1")
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_escape_that_means_nothing_is_no_warning() -> None:
+    assert same_literal(r"'\d'", r'"\d"')
+
+
 def test_a_text_holds_a_literal_as_a_word_of_its_own() -> None:
     assert holds_literal("def f(limit=30, x=1)", "30")
     assert not holds_literal("def f(limit=300, x=1.30)", "30")
