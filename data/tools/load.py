@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 
 from ..folded import FoldedTask
 from ..task import TaskError
 from .task import ToolsTask
+from .tau2 import open_checkout, places_of, rows_of
+from .tau2_tasks import task_of
 from .workshop.database import domain_of
 from .workshop.stories import NAME, Caller, across, inside
 from .world import World
@@ -15,6 +19,8 @@ from .world import World
 SHIPPED = 40
 """Customers of the workshop that ships."""
 MOST_CUSTOMERS = 10_000
+
+_log = logging.getLogger(__name__)
 
 
 def load_tools(source: str, *, customers: Collection[str] | None = None) -> Sequence[FoldedTask]:
@@ -33,15 +39,21 @@ def load_tools(source: str, *, customers: Collection[str] | None = None) -> Sequ
     return folded
 
 
-def open_world(domain: str) -> World:
-    """Return a world of its own of a task's domain. Raises TaskError."""
-    _, seed, branch = domain.split(":")
-    return domain_of(int(seed), int(branch)).open()
+def open_world(task: ToolsTask) -> World:
+    """Return a world of its own for a task, as it is before any dialogue. Raises TaskError."""
+    kind, *rest = task.domain.split(":")
+    if kind == "tau2":
+        place = Path(task.domain.removeprefix("tau2:"))
+        return open_checkout(place.parent, place.name, task.row)
+    seed, branch = map(int, rest)
+    return domain_of(seed, branch).open()
 
 
 def _each_task(source: str) -> Iterator[ToolsTask]:
     if source == NAME:
         return _generated(SHIPPED, 0)
+    if source.startswith("tau2:"):
+        return _of_checkout(source)
     numbers = re.fullmatch(r"generated:([0-9]{1,9})(?:@([0-9]{0,18}))?", source)
     if numbers is None or not 1 <= int(numbers[1]) <= MOST_CUSTOMERS:
         raise TaskError(
@@ -56,3 +68,17 @@ def _generated(customers: int, seed: int) -> Iterator[ToolsTask]:
         caller = Caller.of(seed, number)
         yield inside(caller)
         yield across(caller)
+
+
+def _of_checkout(source: str) -> Iterator[ToolsTask]:
+    """Yield the tasks of a checkout whose plans have something to remember; the others are named."""
+    for checkout, domain in places_of(source):
+        idle = []
+        for row in rows_of(checkout, domain):
+            task = task_of(row, checkout, domain)
+            if task.checks:
+                yield task
+            else:
+                idle.append(row.id)
+        if idle:
+            _log.warning("%s: %d tasks of %s need no memory: %s", source, len(idle), domain, ", ".join(idle))

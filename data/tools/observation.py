@@ -21,7 +21,8 @@ def observed(name: str, arguments: Mapping[str, Any], result: Result) -> tuple[s
     """
     head = f"{name}({as_json(arguments)}) returned:"
     head = chunks(head, tokens=MOST_HEAD_TOKENS)[0].rstrip()
-    body = f"Error: {result.value}" if result.error else "\n".join(lines_of(result.value))
+    lines = lines_of(result.value) if isinstance(result.value, dict | list) else _plain(str(result.value))
+    body = f"Error: {result.value}" if result.error else "\n".join(lines)
     room = MOST_CHUNK_TOKENS - -(-(len(head.encode("utf-8", "surrogatepass")) + 1) // BYTES_PER_TOKEN)
     return tuple(f"{head}\n{piece.rstrip()}" for piece in chunks(body or "nothing", tokens=room))
 
@@ -41,6 +42,11 @@ def lines_of(value: Any, name: str = "") -> Iterator[str]:
         for key, part in value.items():
             if key not in short:
                 yield from lines_of(part, f"{name} {key}".strip())
+
+
+def _plain(text: str) -> list[str]:
+    """Return the lines of a text; a single one after a name."""
+    return [f"result: {text}"] if text and "\n" not in text else text.splitlines()
 
 
 def as_json(value: Any) -> str:

@@ -10,8 +10,8 @@ from ..chunks import chunks
 from ..task import Check, Fact, TaskError
 from .observation import observed
 from .row import Action, Requestor, Row
-from .task import Path, Slot, Step, ToolsTask
-from .world import World
+from .task import Path, Slot, Step, ToolsTask, spoken
+from .world import Result, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,9 @@ class Told:
 
     heard: tuple[str, ...]
     """The messages that memory observes."""
+    stage: int
+    step: int
+    """Its place among all steps."""
     value: Any = None
     """What a tool gave back."""
 
@@ -56,8 +59,7 @@ class Plot:
     def say(self, text: str) -> Told:
         """Let the customer say something."""
         heard = tuple(chunks(text))
-        self.steps.append(Step("say", self.stage, text, heard=heard))
-        return Told(heard)
+        return self._done(Step("say", self.stage, text, heard=heard))
 
     def call(
         self,
@@ -71,37 +73,52 @@ class Plot:
 
         What a customer's tool gives back is the customer's to tell. Raises TaskError where the call fails.
         """
+        told, result = self.try_call(tool, arguments, slots=slots, requestor=requestor)
+        if result.error:
+            raise TaskError(f"{self.id}: step {told.step}, {tool}: {result.value}")
+        return told
+
+    def try_call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        slots: Sequence[tuple[Path, Known]] = (),
+        requestor: Requestor = "assistant",
+    ) -> tuple[Told, Result]:
+        """Call a tool, as ``call`` does, which may fail."""
         gold, places = _gold(arguments)
         result = self.world.call(tool, gold, requestor)
-        if result.error:
-            raise TaskError(f"{self.id}: step {len(self.steps)}, {tool}: {result.value}")
         heard = observed(tool, gold, result) if requestor == "assistant" else ()
         name = f"{self.id}/{len(self.actions)}"
         self.actions.append(Action(action_id=name, requestor=requestor, name=tool, arguments=gold))
         filled = self._slots([*places, *slots])
-        self.steps.append(Step("call", self.stage, "", tool, requestor, gold, filled, heard))
-        return Told(heard, result.value)
+        step = Step("call", self.stage, "", tool, requestor, gold, filled, heard)
+        return self._done(step, None if result.error else result.value), result
 
     def reply(self, text: str, **values: Any) -> Told:
         """Let the agent tell the customer values; the text has a slot for each."""
         gold, places = _gold(values)
         filled = self._slots(places)
-        heard = tuple(chunks(text.format(**gold)))
-        self.steps.append(Step("reply", self.stage, text, arguments=gold, slots=filled, heard=heard))
-        return Told(heard)
+        heard = tuple(chunks(spoken(text, gold)))
+        return self._done(Step("reply", self.stage, text, arguments=gold, slots=filled, heard=heard))
 
-    def learn(self, told: Told, value: Any, key: str, question: str) -> Known:
-        """Note a value that was told; it replaces the last value of its key. Raises TaskError where it was not told."""
-        place = _line_with(told.heard, str(value))
+    def learn(self, told: Told, value: Any, key: str, question: str, *, beside: Sequence[str] = ()) -> Known:
+        """Note a value that was told; it replaces the last value of its key.
+
+        Of several lines that tell it, the one that has most of what stands ``beside`` it is the fact. Raises TaskError
+        where it was not told.
+        """
+        place = _line_with(told.heard, str(value), beside)
         if place is None:
-            raise TaskError(f"{self.id}: stage {self.stage}: {value!r} is nowhere told")
-        for name, fact in self._facts.items():
-            if fact.key == key and fact.until is None:
-                self._facts[name] = replace(fact, until=self.stage)
-        source, line = place
-        name = f"{key}, step {len(self.steps) - 1}"
-        topic = key.partition(" of ")[0]
-        self._facts[name] = Fact(name, key, topic, line, self.stage, sources=(source,))
+            raise TaskError(f"{self.id}: stage {told.stage}: {value!r} is nowhere told")
+        name = f"{key}, step {told.step}"
+        if name not in self._facts:
+            for other, fact in self._facts.items():
+                if fact.key == key and fact.until is None:
+                    self._facts[other] = replace(fact, until=told.stage)
+            source, line = place
+            self._facts[name] = Fact(name, key, key.partition(" of ")[0], line, told.stage, sources=(source,))
         return Known(value, name, question)
 
     def finish(self, *, group: str, domain: str, row: Row) -> ToolsTask:
@@ -109,6 +126,10 @@ class Plot:
         needed = {need for check in self._checks.values() for need in check.needs}
         facts = {name: fact for name, fact in self._facts.items() if name in needed}
         return ToolsTask(self.id, group, self.stage + 1, domain, row, tuple(self.steps), facts, dict(self._checks))
+
+    def _done(self, step: Step, value: Any = None) -> Told:
+        self.steps.append(step)
+        return Told(step.heard, step.stage, len(self.steps) - 1, value)
 
     def _slots(self, places: Sequence[tuple[Path, Known]]) -> tuple[Slot, ...]:
         slots = []
@@ -126,10 +147,8 @@ def _gold(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[tuple[Path
     return {name: v.value if isinstance(v, Known) else v for name, v in arguments.items()}, known
 
 
-def _line_with(messages: Sequence[str], text: str) -> tuple[str, str] | None:
+def _line_with(messages: Sequence[str], text: str, beside: Sequence[str]) -> tuple[str, str] | None:
     """Return the message and the line that tell a text; what a tool was called with tells nothing."""
-    for message in messages:
-        for line in message.splitlines():
-            if text in line and not line.endswith(") returned:"):
-                return message, line
-    return None
+    lines = [(message, line) for message in messages for line in message.splitlines()]
+    telling = [place for place in lines if text in place[1] and not place[1].endswith(") returned:")]
+    return max(telling, key=lambda place: sum(other in place[1] for other in beside), default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -87,6 +88,11 @@ class ToolsTask(Values):
         """Return the right answer to a check, as it stands in the arguments."""
         places = ((step.arguments, slot) for step in self.steps for slot in step.slots)
         return next(value_at(arguments, slot.path) for arguments, slot in places if slot.check == check.id)
+
+
+def spoken(text: str, values: Mapping[str, Any]) -> str:
+    """Return what the agent replies: a text with values in its slots. Other braces are left alone."""
+    return re.sub(r"\{(\w+)\}", lambda match: str(values.get(match[1], match[0])), text)
 
 
 def value_at(arguments: Any, path: Path) -> Any:

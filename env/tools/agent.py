@@ -10,10 +10,9 @@ from ...data.chunks import chunks
 from ...data.tools.load import open_world
 from ...data.tools.observation import observed
 from ...data.tools.row import Requestor
-from ...data.tools.task import Step, ToolsTask
+from ...data.tools.task import Step, ToolsTask, spoken
 from ...data.tools.world import World
 from ...policies.lm import Message
-from ...policies.prompts import render
 
 Answers = Mapping[str, str | None]
 """What slots were answered, by check; None where a reply named no value."""
@@ -44,7 +43,7 @@ class PlannedAgent:
 
     def __post_init__(self) -> None:
         """Set the world to where the task begins."""
-        self.world = open_world(self.task.domain)
+        self.world = open_world(self.task)
         self.world.begin(self.task.row.initial_state)
 
     def do(self, step: Step, answers: Answers) -> tuple[Message, ...]:
@@ -53,7 +52,7 @@ class PlannedAgent:
             return tuple(Message("user", text) for text in step.heard)
         arguments = step.filled(answers)
         if step.kind == "reply":
-            said = render(step.text, **{name: str(value) for name, value in arguments.items()})
+            said = spoken(step.text, arguments)
             self.replies.append(said)
             return tuple(Message("assistant", text) for text in chunks(said)[: most_heard(self.task, step)])
         self.calls.append(Call(step.tool, arguments, step.requestor))

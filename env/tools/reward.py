@@ -27,11 +27,18 @@ class Reward:
         return math.prod(self.parts.values())
 
 
-def reward_of(task: ToolsTask, answers: Answers) -> Reward:
-    """Return what the planned agent earns with these answers; the task is played again in a fresh world."""
+Hashes = tuple[str, str]
+"""Of the agent's database and of the customer's."""
+
+
+def reward_of(task: ToolsTask, answers: Answers, *, gold: Hashes | None = None) -> Reward:
+    """Return what the planned agent earns with these answers; the task is played again in a fresh world.
+
+    ``gold`` is what ``gold_hashes`` returns, where that is known already.
+    """
     agent = PlannedAgent(task)
     agent.play(answers)
-    return rewarded(task, agent.world, agent.calls, agent.replies)
+    return rewarded(task, agent.world, agent.calls, agent.replies, gold=gold)
 
 
 def gold_answers(task: ToolsTask) -> dict[str, str]:
@@ -39,16 +46,18 @@ def gold_answers(task: ToolsTask) -> dict[str, str]:
     return {check.id: str(task.right(check)) for check in task.checks.values()}
 
 
-def idle_reward(task: ToolsTask) -> Reward:
+def idle_reward(task: ToolsTask, *, gold: Hashes | None = None) -> Reward:
     """Return what an agent earns that calls no tool and tells nothing, beyond what was done before the dialogue."""
     agent = PlannedAgent(task)
     for step in task.steps:
         if step.before:
             agent.do(step, {})
-    return rewarded(task, agent.world, agent.calls, agent.replies)
+    return rewarded(task, agent.world, agent.calls, agent.replies, gold=gold)
 
 
-def rewarded(task: ToolsTask, world: World, calls: Sequence[Call], replies: Sequence[str]) -> Reward:
+def rewarded(
+    task: ToolsTask, world: World, calls: Sequence[Call], replies: Sequence[str], *, gold: Hashes | None = None
+) -> Reward:
     """Return what a dialogue is worth that has left the world so, with these calls and replies of the agent's."""
     criteria = task.row.evaluation_criteria
     if criteria is None:
@@ -59,16 +68,23 @@ def rewarded(task: ToolsTask, world: World, calls: Sequence[Call], replies: Sequ
         if basis == "NL_ASSERTION" and criteria.nl_assertions:
             left_out.append(basis)
         else:
-            parts[basis] = float(_is_met(basis, task, criteria, world, calls, replies))
+            met = (
+                _databases_are_right(task, world, gold)
+                if basis == "DB"
+                else _is_met(basis, criteria, world, calls, replies)
+            )
+            parts[basis] = float(met)
     return Reward(parts, tuple(left_out))
 
 
-def _is_met(
-    basis: Basis, task: ToolsTask, criteria: Criteria, world: World, calls: Sequence[Call], replies: Sequence[str]
-) -> bool:
-    if basis == "DB":
-        judged = criteria.actions is not None or criteria.env_assertions is not None
-        return not judged or world.hashes == _gold_world(task).hashes
+def _databases_are_right(task: ToolsTask, world: World, gold: Hashes | None) -> bool:
+    criteria = task.row.evaluation_criteria
+    if criteria is None or (criteria.actions is None and criteria.env_assertions is None):
+        return True
+    return world.hashes == (gold or gold_hashes(task))
+
+
+def _is_met(basis: Basis, criteria: Criteria, world: World, calls: Sequence[Call], replies: Sequence[str]) -> bool:
     if basis == "ENV_ASSERTION":
         return all(world.holds(assertion) for assertion in criteria.env_assertions or ())
     if basis == "ACTION":
@@ -79,8 +95,8 @@ def _is_met(
     return True
 
 
-def _gold_world(task: ToolsTask) -> World:
-    """Return the world after what was done before the dialogue, and the gold plan."""
+def gold_hashes(task: ToolsTask) -> Hashes:
+    """Return the hashes of the databases after what was done before the dialogue, and the gold plan."""
     agent = PlannedAgent(task)
     for step in task.steps:
         if step.before:
@@ -88,7 +104,7 @@ def _gold_world(task: ToolsTask) -> World:
     criteria = task.row.evaluation_criteria
     for action in (criteria and criteria.actions) or ():
         agent.world.call(action.name, action.arguments, action.requestor)
-    return agent.world
+    return agent.world.hashes
 
 
 def _matches(action: Action, call: Call) -> bool:

@@ -22,7 +22,7 @@ from ..statistics import nan_mean
 from ..summary import json_number
 from ..track import Cast, FactPrompt, Rollout, Usual
 from .agent import PlannedAgent, gold_messages, most_heard
-from .reward import Reward, idle_reward, reward_of
+from .reward import Reward, gold_hashes, idle_reward, reward_of
 from .rollout import ToolsRollout
 
 
@@ -128,13 +128,21 @@ class ToolsTrack(ObservingTrack[Task]):
         """Return the agent, and the rewards of whole episodes beside those of the bounds."""
         rewards: dict[str, Reward] = {}
         edges: dict[str, tuple[float, float]] = {}
+        idle: list[str] = []
         for task, episode in zip(tasks, episodes, strict=True):
             if episode.failure is None and len(episode.stages) == task.stages and task.id in bounds:
-                marks = [mark for stage in episode.stages for mark in stage.marks]
-                bound = bounds[task.id]
-                rewards[task.id] = self._reward(task, marks)
-                floor, ceiling = (self._reward(task, [*side.values()]).value for side in (bound.floor, bound.ceiling))
-                edges[task.id] = floor, ceiling
+                opened, bound = tools_task(task), bounds[task.id]
+                sides = (
+                    [mark for stage in episode.stages for mark in stage.marks],
+                    bound.floor.values(),
+                    bound.ceiling.values(),
+                )
+                gold = gold_hashes(opened)
+                reward, floor, ceiling = (
+                    reward_of(opened, {mark.check: read_slot(mark.raw) for mark in marks}, gold=gold) for marks in sides
+                )
+                rewards[task.id], edges[task.id] = reward, (floor.value, ceiling.value)
+                idle += [task.id] if idle_reward(opened, gold=gold).value == 1 else []
         return {
             "agent": self.agent,
             "reward": json_number(nan_mean([reward.value for reward in rewards.values()])),
@@ -142,12 +150,9 @@ class ToolsTrack(ObservingTrack[Task]):
             "ceiling_reward": json_number(nan_mean([ceiling for _, ceiling in edges.values()])),
             "rewards": {name: reward.value for name, reward in rewards.items()},
             "rewarded_without_memory": sorted(name for name, (floor, _) in edges.items() if floor == 1),
-            "rewarded_idle": sorted(t.id for t in tasks if t.id in rewards and idle_reward(tools_task(t)).value == 1),
+            "rewarded_idle": sorted(idle),
             "not_judged": sorted(name for name, reward in rewards.items() if reward.left_out),
         }
-
-    def _reward(self, task: Task, marks: Sequence[Mark]) -> Reward:
-        return reward_of(tools_task(task), {mark.check: read_slot(mark.raw) for mark in marks})
 
     def _spoken(self, task: Task) -> Iterator[str]:
         """Yield what the customer says."""

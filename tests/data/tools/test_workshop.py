@@ -95,14 +95,14 @@ def test_the_hash_of_a_database_tells_values_apart() -> None:
     ],
 )
 def test_a_wrong_call_says_why_and_changes_nothing(name: str, arguments: dict[str, str], message: str) -> None:
-    world = open_world(TASKS[0].domain)
+    world = open_world(TASKS[0])
     before = world.hashes
     result = world.call(name, arguments)
     assert (result.error, result.value, world.hashes) == (True, message, before)
 
 
 def test_worlds_are_apart() -> None:
-    first, second = open_world(TASKS[0].domain), open_world(TASKS[0].domain)
+    first, second = open_world(TASKS[0]), open_world(TASKS[0])
     assert first.hashes == second.hashes
     customer = next(iter(domain_of(0, 0).user_database["messages"]))
     assert not first.call("open_message", {"customer_id": customer}, "user").error
@@ -111,14 +111,11 @@ def test_worlds_are_apart() -> None:
 
 
 def test_the_agent_has_no_tool_of_the_customer_s() -> None:
-    assert (
-        open_world(TASKS[0].domain).call("open_message", {"customer_id": "C-1"}).value
-        == "there is no tool open_message"
-    )
+    assert open_world(TASKS[0]).call("open_message", {"customer_id": "C-1"}).value == "there is no tool open_message"
 
 
 def test_a_closed_order_is_not_redirected_and_an_open_one_not_returned() -> None:
-    world, database = open_world(TASKS[0].domain), domain_of(0, 0).database
+    world, database = open_world(TASKS[0]), domain_of(0, 0).database
     by_status = {order["status"]: order for order in database["orders"].values()}
     delivered, opened = by_status["delivered"], by_status["open"]
     wrong = world.call("redirect_order", {"order_id": delivered["order_id"], "street": "1 Here"})
@@ -129,11 +126,11 @@ def test_a_closed_order_is_not_redirected_and_an_open_one_not_returned() -> None
 
 def test_an_unknown_assertion_is_named() -> None:
     with pytest.raises(ToolError, match="there is no assertion sun_shines"):
-        open_world(TASKS[0].domain).holds(EnvAssertion(env_type="assistant", func_name="sun_shines", arguments={}))
+        open_world(TASKS[0]).holds(EnvAssertion(env_type="assistant", func_name="sun_shines", arguments={}))
 
 
 def test_a_taken_slot_is_refused() -> None:
-    world, database = open_world(TASKS[0].domain), domain_of(0, 0).database
+    world, database = open_world(TASKS[0]), domain_of(0, 0).database
     taken = next(slot["slot_id"] for slot in database["slots"].values() if not slot["free"])
     booking = next(iter(database["bookings"]))
     assert world.call("move_repair", {"booking_id": booking, "slot_id": taken}).value == f"slots: {taken!r} is taken"

@@ -1,0 +1,180 @@
+"""A local checkout of tau2-bench: its rows are read, and its tools are imported from its own source."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pickle
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..json_files import read_json
+from ..record import Record, first_problem
+from ..task import TaskError
+from .row import EnvAssertion, InitialData, InitialState, Requestor, Row, UserScenario
+from .world import Result, ToolError
+
+PACKAGE = "tau2"
+DOMAINS = ("airline", "retail", "telecom", "mock")
+"""Those that a checkout without a domain's name stands for: MemGym's."""
+NEEDED = "addict cachebox deepdiff docstring_parser loguru python-dotenv toml"
+"""What tau2-bench's domains import, as pip calls it."""
+
+
+def places_of(source: str) -> list[tuple[Path, str]]:
+    """Return the checkout and the domains that ``tau2:PATH`` or ``tau2:PATH/DOMAIN`` names. Raises TaskError."""
+    path = Path(source.removeprefix("tau2:")).expanduser().resolve()
+    if _is_checkout(path):
+        return [(path, domain) for domain in DOMAINS]
+    if _is_checkout(path.parent):
+        if (path.parent / "data" / "tau2" / "domains" / path.name).is_dir():
+            return [(path.parent, path.name)]
+        raise TaskError(f"{source}: the checkout has no domain {path.name}")
+    raise TaskError(f"{source}: is no checkout of tau2-bench: there is no src/tau2 with data/tau2/domains beside it")
+
+
+def rows_of(checkout: Path, domain: str) -> Iterator[Row]:
+    """Yield a domain's rows, those of its split ``base`` where it has one. Raises TaskError naming file and field."""
+    folder = checkout / "data" / "tau2" / "domains" / domain
+    splits = read_json(folder / "split_tasks.json")
+    base = splits.get("base") if isinstance(splits, dict) else None
+    files = sorted((folder / "tasks").glob("task_*.json")) or [folder / "tasks.json"]
+    for file in files:
+        rows = read_json(file)
+        if rows is None:
+            raise TaskError(f"{file}: is missing, or no JSON; large files may have to be fetched with git lfs")
+        for row in rows if isinstance(rows, list) else [rows]:
+            if base is None or row.get("id") in base:
+                yield _row(row, file)
+
+
+def _row(values: Mapping[str, Any], file: Path) -> Row:
+    try:
+        known = _known(Row, values)
+        known["user_scenario"] = _known(UserScenario, known["user_scenario"])
+        if data := (known.get("initial_state") or {}).get("initialization_data"):
+            known["initial_state"] = known["initial_state"] | {"initialization_data": _known(InitialData, data)}
+        return Row.model_validate(known)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise TaskError(f"{file}: a row is not as tau2-bench has it: {error!r}") from None
+    except ValidationError as error:
+        raise TaskError(f"{file}, task {values.get('id')}: {first_problem(error, whole='row')}") from None
+
+
+def _known(kind: type[Record], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are read."""
+    return {name: value for name, value in values.items() if name in kind.model_fields}
+
+
+class CheckoutWorld:
+    """An environment of tau2-bench's."""
+
+    def __init__(self, environment: Any) -> None:
+        """Use this one, which nobody else uses."""
+        self._environment = environment
+
+    def begin(self, state: InitialState | None) -> None:
+        """Set the databases to what they are before the message history."""
+        if state is not None:
+            tasks, given = _module("data_model.tasks"), state.model_dump()
+            data, actions = given["initialization_data"], given["initialization_actions"]
+            self._environment.set_state(
+                initialization_data=data and tasks.InitializationData.model_validate(data),
+                initialization_actions=actions and [tasks.EnvFunctionCall.model_validate(action) for action in actions],
+                message_history=[],
+            )
+
+    def call(self, name: str, arguments: Mapping[str, Any], requestor: Requestor = "assistant") -> Result:
+        """Call a tool."""
+        call = _module("data_model.message").ToolCall(
+            id="call", name=name, arguments=dict(arguments), requestor=requestor
+        )
+        message = self._environment.get_response(call)
+        if message.error:
+            return Result(message.content.removeprefix("Error: "), error=True)
+        try:
+            return Result(json.loads(message.content))
+        except ValueError:
+            return Result(message.content)
+
+    def holds(self, assertion: EnvAssertion) -> bool:
+        """Tell whether an assertion is met."""
+        given = _module("data_model.tasks").EnvAssertion.model_validate(assertion.model_dump())
+        try:
+            return bool(self._environment.run_env_assertion(given, raise_assertion_error=False))
+        except AttributeError as error:
+            raise ToolError(str(error)) from None
+        except ValueError:  # what it looks at is not there
+            return False
+
+    def customer_in(self, text: str) -> str | None:
+        """Return the customer of the database whom a text names; None where there is none."""
+        database = self._environment.tools.db
+        users = getattr(database, "users", None)
+        if isinstance(users, dict):
+            return next((name for name in users if name in text), None)
+        others = ((c.customer_id, c.phone_number) for c in getattr(database, "customers", ()))
+        return next((name for name, phone in others if name in text or phone in text), None)
+
+    @property
+    def hashes(self) -> tuple[str, str]:
+        """Of both databases; an empty text where there is none."""
+        return self._environment.get_db_hash() or "", self._environment.get_user_db_hash() or ""
+
+
+def open_checkout(checkout: Path, domain: str, row: Row) -> CheckoutWorld:
+    """Return a world of a domain, for a row. Raises TaskError where its source cannot be imported.
+
+    Where a domain notes which tools are called, reads among them count only where the gold plan has them.
+    """
+    actions = (row.evaluation_criteria and row.evaluation_criteria.actions) or ()
+    noted = {str(a.arguments.get("agent_tool_name")) for a in actions if a.name == "call_discoverable_agent_tool"}
+    return CheckoutWorld(pickle.loads(_environment(checkout, domain, tuple(sorted(noted)))))  # noqa: S301 - ours
+
+
+@lru_cache(maxsize=64)
+def _environment(checkout: Path, domain: str, noted: tuple[str, ...]) -> bytes:
+    """Return a domain's environment, to be copied."""
+    _import_from(checkout)
+    make = _module(f"domains.{domain}.environment").get_environment
+    takes = inspect.signature(make).parameters
+    given = {"read_log_allowlist": set(noted), "retrieval_variant": "no_knowledge"}
+    try:
+        return pickle.dumps(make(**{name: value for name, value in given.items() if name in takes}))
+    except (OSError, ValueError) as error:
+        raise TaskError(f"tau2:{checkout}/{domain}: its databases cannot be read: {error}") from None
+
+
+def _import_from(checkout: Path) -> None:
+    """Let ``tau2`` stand for a checkout's source, without what its package imports for agents and voices."""
+    source, there = checkout / "src" / PACKAGE, sys.modules.get(PACKAGE)
+    if there is None:
+        there = ModuleType(PACKAGE)
+        there.__path__ = [str(source)]
+        sys.modules[PACKAGE] = there
+    if [Path(place) for place in there.__path__] != [source]:
+        raise TaskError(f"tau2:{checkout}: tau2 is imported from {there.__path__[0]} already; use one in a process")
+    data = Path(_module("utils.utils").DATA_DIR)
+    if data.resolve() != checkout / "data":
+        raise TaskError(f"tau2:{checkout}: its data would be read from {data}; unset TAU2_DATA_DIR")
+    with suppress(ModuleNotFoundError):  # what its tools say to standard error is of no use here
+        importlib.import_module("loguru").logger.disable(PACKAGE)
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(f"{PACKAGE}.{name}")
+    except ModuleNotFoundError as error:
+        raise TaskError(f"tau2-bench's {name} needs {error.name}; run: pip install {NEEDED}") from None
+
+
+def _is_checkout(path: Path) -> bool:
+    return (path / "src" / PACKAGE).is_dir() and (path / "data" / "tau2" / "domains").is_dir()

@@ -1,0 +1,187 @@
+"""Tasks of rows of tau2-bench: which arguments of the gold plan the customer says, and which a tool gives back."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .observation import as_json, lines_of
+from .plot import Known, Plot, Told
+from .row import Action, Criteria, Row
+from .task import Path as Place
+from .task import ToolsTask, value_at
+from .tau2 import open_checkout
+from .world import Result
+
+LEAST_CHARACTERS = 3
+"""Shorter values stand anywhere; they are constants of the plan."""
+MOST_VALUE = 40
+"""Characters of a value that a customer says, or that a question names."""
+MOST_MARKS = 4
+"""Values of a record that a question names at most."""
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A value that a tool gave back, and how it can be asked for."""
+
+    told: Told
+    value: Any
+    key: str
+    question: str
+    marks: tuple[str, ...]
+    """What stands beside it."""
+    listed: bool
+    """Whether only its place in a list tells it from others."""
+
+
+def task_of(row: Row, checkout: Path, domain: str) -> ToolsTask:
+    """Return the task of a row: each call of the gold plan is a stage.
+
+    What the customer's script has of the plan's arguments is said at the beginning, in words that are not the script's.
+    """
+    criteria = row.evaluation_criteria or Criteria()
+    world = open_checkout(checkout, domain, row)
+    world.begin(row.initial_state)
+    plot = Plot(f"{domain}/{row.id}", world)
+    _play_history(plot, row)
+    known, given = _said(plot, row, criteria), list[_Given]()
+    for number, action in enumerate(criteria.actions or ()):
+        if number:
+            plot.next_stage()
+        values = ((path, _known(plot, value, known, given)) for path, value in _leaves(action.arguments))
+        slots = [(path, value) for path, value in values if value is not None]
+        told, result = plot.try_call(action.name, action.arguments, slots=slots, requestor=action.requestor)
+        if action.requestor == "user":
+            told = replace(plot.say("\n".join(_reported(action, result))), value=told.value)
+        if not result.error:
+            given += _given(told, action)
+    for info in criteria.communicate_info or ():
+        plot.reply("It is {value}.", value=_known(plot, info, known, given) or info)
+    texts = [text for step in plot.steps for text in (*step.heard, as_json(step.arguments))]
+    customer = world.customer_in("\n".join([*texts, *row.user_scenario.script]))
+    return plot.finish(group=f"{domain}/{customer or row.id}", domain=f"tau2:{checkout}/{domain}", row=row)
+
+
+def _play_history(plot: Plot, row: Row) -> None:
+    """Do what was done before the agent."""
+    history = (row.initial_state and row.initial_state.message_history) or ()
+    for message in history:
+        role, text = message["role"], message.get("content")
+        if text and role == "user":
+            plot.say(text)
+        elif text and role == "assistant":
+            plot.reply(text)
+        for call in message.get("tool_calls") or ():
+            plot.try_call(call["name"], call["arguments"], requestor=call.get("requestor", role))
+    plot.steps[:] = [replace(step, before=True) for step in plot.steps]
+
+
+def _said(plot: Plot, row: Row, criteria: Criteria) -> dict[str, Known]:
+    """Let the customer say the values of the plan that are in the script; return them by their text."""
+    script = "\n".join(row.user_scenario.script)
+    places = [(_words(path), value) for a in criteria.actions or () for path, value in _leaves(a.arguments)]
+    values = {str(value): (name, value) for name, value in reversed(places) if _is_said(script, str(value))}
+    ordered = [values[text] for text in dict.fromkeys(str(value) for _, value in places) if text in values]
+    times, seen, lines = Counter(name for name, _ in ordered), Counter[str](), []
+    for name, value in ordered:
+        whole = f"{_ordinal(seen[name])} {name}" if times[name] > 1 else name
+        seen[name] += 1
+        lines.append((whole, value))
+    if not lines:
+        plot.say("Hello, I need your help.")
+        return {}
+    told = plot.say("\n".join(["Hello, I need your help.", *(f"The {name} is {value}." for name, value in lines)]))
+    return {
+        str(value): plot.learn(told, value, f"{name} of the customer", f"What is the {name}?", beside=[name])
+        for name, value in lines
+    }
+
+
+def _known(plot: Plot, value: Any, known: dict[str, Known], given: Sequence[_Given]) -> Known | None:
+    """Return who told a value: the customer, else the last tool that gave it back; None for the plan's constants."""
+    if str(value) in known:
+        return known[str(value)]
+    found = [candidate for candidate in reversed(given) if str(candidate.value) == str(value)]
+    if not found:
+        return None
+    best = next((candidate for candidate in found if not candidate.listed), found[0])
+    return plot.learn(best.told, value, best.key, best.question, beside=best.marks)
+
+
+def _leaves(value: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Yield the texts and numbers of a value that are long enough to be told apart, with their places."""
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(part, (*path, key))
+    elif isinstance(value, str | int | float) and not isinstance(value, bool) and len(str(value)) >= LEAST_CHARACTERS:
+        yield path, value
+
+
+def _given(told: Told, action: Action) -> list[_Given]:
+    """Return the values that a tool gave back."""
+    of = next((str(value) for _, value in _leaves(action.arguments)), "")
+    source = f"{action.name} gave for {of}" if of else f"{action.name} gave"
+    if not isinstance(told.value, dict | list):
+        question = f"What is the result that {source}?"
+        return [_Given(told, value, f"result that {source}", question, (), False) for _, value in _leaves(told.value)]
+    leaves = [(path, value, _marks(told.value, path)) for path, value in _leaves(told.value)]
+    named = {str(value) for _, value in _leaves(action.arguments)}
+    values = []
+    for path, value, marks in leaves:
+        name, listed = _words(path), not isinstance(path[-1], str)
+        others = [theirs for there, other, theirs in leaves if _words(there) == name and other != value]
+        chosen = [] if listed else _telling(marks, others)
+        what = f"place {int(path[-1]) + 1} of the {name}" if listed else name
+        what += f" with {' and '.join(chosen)}" if chosen else ""
+        beside = tuple(mark.rpartition(" ")[2] for mark in chosen)
+        if str(value) not in named and str(value) not in what:  # else the question gives the value away
+            question = f"What is the {what} that {source}?"
+            values.append(_Given(told, value, f"{what}, as {source}", question, beside, listed))
+    return values
+
+
+def _marks(value: Any, path: Place) -> list[str]:
+    """Return what stands beside a value in its record, names with texts before names with numbers."""
+    record, name = value_at(value, path[:-1]), path[-1]
+    if isinstance(record, list):
+        return []
+    beside = [(_words(there), other) for there, other in _leaves(record) if len(there) <= 2 and other != record[name]]
+    short = [(what, other) for what, other in beside if len(str(other)) <= MOST_VALUE]
+    return [f"{what} {other}" for what, other in sorted(short, key=lambda mark: not isinstance(mark[1], str))]
+
+
+def _telling(marks: Sequence[str], others: Sequence[Sequence[str]]) -> list[str]:
+    """Return a few marks, the first that help, that tell a record from the others."""
+    chosen: list[str] = []
+    for mark in marks:
+        left = [other for other in others if mark in other]
+        if len(chosen) < MOST_MARKS and len(left) < len(others):
+            chosen.append(mark)
+            others = left
+    return chosen
+
+
+def _reported(action: Action, result: Result) -> list[str]:
+    """Return how a customer reports what a tool of the customer's has shown."""
+    lines = [str(result.value)] if not isinstance(result.value, dict | list) else list(lines_of(result.value))
+    return [f"I have done {action.name.replace('_', ' ')}. I see:", *lines]
+
+
+def _words(path: Place) -> str:
+    """Return what a place is called: its last name, and in a list the list's."""
+    names = [str(key) for key in path if isinstance(key, str)]
+    return names[-1].replace("_", " ") if names else "value"
+
+
+def _ordinal(place: int) -> str:
+    return _ORDINALS[place] if place < len(_ORDINALS) else f"{place + 1}th"
+
+
+def _is_said(script: str, value: str) -> bool:
+    return len(value) <= MOST_VALUE and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", script) is not None
