@@ -27,21 +27,33 @@ def observed(name: str, arguments: Mapping[str, Any], result: Result) -> tuple[s
     return tuple(f"{head}\n{piece.rstrip()}" for piece in chunks(body or "nothing", tokens=room))
 
 
-def lines_of(value: Any, name: str = "") -> Iterator[str]:
-    """Yield the lines of a JSON value: what fits on a line stands on one, after the name of the part that it is."""
-    text = value if isinstance(value, str) else as_json(value)
-    if not isinstance(value, dict | list) or (len(text.encode()) <= MOST_LINE_BYTES and not _has_records(value)):
-        yield from (f"{name} {line}".strip() for line in text.splitlines())
+def lines_of(value: Any) -> Iterator[str]:
+    """Yield the lines of a JSON value: a record stands on one, and so does each part of a list of texts."""
+    if not isinstance(value, dict):
+        yield from _lines(value, "result" if _is_list(value) else "")
+        return
+    for key in [key for key, part in value.items() if _is_list(part)]:
+        yield from _lines(value[key], key)
+    yield from _lines({key: part for key, part in value.items() if not _is_list(part)}, "")
+
+
+def _lines(value: Any, name: str) -> Iterator[str]:
+    """Yield the lines of a part, each after the names that lead to it."""
+    if _is_list(value):
+        yield from (f"{name} place {place}: {part}" for place, part in enumerate(value, 1))
+    elif not isinstance(value, dict | list) or not _is_long(value, MOST_LINE_BYTES):
+        yield from (f"{name} {line}".strip() for line in as_text(value).splitlines())
     elif isinstance(value, list):
         for part in value:
-            yield from lines_of(part, name)
+            yield from _lines(part, name)
     else:
-        short = {} if _is_table(value) else {key: part for key, part in value.items() if not _is_long(part)}
+        room = -1 if _is_table(value) else MOST_LINE_BYTES // 2
+        short = {key: part for key, part in value.items() if not _is_long(part, room)}
         if short:
             yield f"{name} {as_json(short)}".strip()
         for key, part in value.items():
             if key not in short:
-                yield from lines_of(part, f"{name} {key}".strip())
+                yield from _lines(part, f"{name} {key}".strip())
 
 
 def _plain(text: str) -> list[str]:
@@ -54,8 +66,19 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
+def as_text(value: Any) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else as_json(value)
+
+
+def _is_long(value: Any, room: int) -> bool:
+    """Tell whether a value does not belong on one line: it takes more bytes, or has records in it."""
+    if not isinstance(value, dict | list):
+        return room < 0
+    return _has_records(value) or len(as_json(value).encode("utf-8", "surrogatepass")) > room
+
+
 def _has_records(value: dict[str, Any] | list[Any]) -> bool:
-    """Tell whether records are in it that stand on lines of their own."""
     if isinstance(value, list):
         return any(isinstance(part, dict) for part in value)
     return _is_table(value) or any(_has_records(part) for part in value.values() if isinstance(part, dict | list))
@@ -66,7 +89,6 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict) and len(value) > 1 and all(isinstance(part, dict) for part in value.values())
 
 
-def _is_long(value: Any) -> bool:
-    if not isinstance(value, dict | list):
-        return False
-    return _has_records(value) or len(as_json(value).encode()) > MOST_LINE_BYTES // 2
+def _is_list(value: Any) -> bool:
+    """Tell whether a value is texts or numbers of which one has to be told from another."""
+    return isinstance(value, list) and len(value) > 1 and not any(isinstance(part, dict | list) for part in value)

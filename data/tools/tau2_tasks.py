@@ -34,7 +34,7 @@ class _Given:
     value: Any
     key: str
     question: str
-    marks: tuple[str, ...]
+    beside: tuple[str, ...]
     """What stands beside it."""
     listed: bool
     """Whether only its place in a list tells it from others."""
@@ -111,7 +111,7 @@ def _known(plot: Plot, value: Any, known: dict[str, Known], given: Sequence[_Giv
     if not found:
         return None
     best = next((candidate for candidate in found if not candidate.listed), found[0])
-    return plot.learn(best.told, value, best.key, best.question, beside=best.marks)
+    return plot.learn(best.told, value, best.key, best.question, beside=best.beside)
 
 
 def _leaves(value: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
@@ -125,41 +125,39 @@ def _leaves(value: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
 
 def _given(told: Told, action: Action) -> list[_Given]:
     """Return the values that a tool gave back."""
-    of = next((str(value) for _, value in _leaves(action.arguments)), "")
-    source = f"{action.name} gave for {of}" if of else f"{action.name} gave"
+    named = [str(value) for _, value in _leaves(action.arguments)]
+    source = f"for {named[0]}" if named else f"from {action.name}"
     if not isinstance(told.value, dict | list):
-        question = f"What is the result that {source}?"
-        return [_Given(told, value, f"result that {source}", question, (), False) for _, value in _leaves(told.value)]
-    leaves = [(path, value, _marks(told.value, path)) for path, value in _leaves(told.value)]
-    named = {str(value) for _, value in _leaves(action.arguments)}
-    values = []
-    for path, value, marks in leaves:
-        name, listed = _words(path), not isinstance(path[-1], str)
-        others = [theirs for there, other, theirs in leaves if _words(there) == name and other != value]
-        chosen = [] if listed else _telling(marks, others)
-        what = f"place {int(path[-1]) + 1} of the {name}" if listed else name
-        what += f" with {' and '.join(chosen)}" if chosen else ""
-        beside = tuple(mark.rpartition(" ")[2] for mark in chosen)
+        what = f"result of {action.name} {source}"
+        return [_Given(told, value, what, f"What is the {what}?", (), False) for _, value in _leaves(told.value)]
+    leaves = [(path, value, _beside(told.value, path)) for path, value in _leaves(told.value)]
+    paths, values = [path for path, _, _ in leaves], []
+    for path, value, beside in leaves:
+        name, listed = _name(path, paths), not isinstance(path[-1], str)
+        others = [theirs for there, other, theirs in leaves if _name(there, paths) == name and other != value]
+        chosen = [] if listed else _telling(beside, others)
+        what = f"{name} place {int(path[-1]) + 1}" if listed else name
+        what += f" beside {' and '.join(chosen)}" if chosen else ""
         if str(value) not in named and str(value) not in what:  # else the question gives the value away
-            question = f"What is the {what} that {source}?"
-            values.append(_Given(told, value, f"{what}, as {source}", question, beside, listed))
+            key = f"{what} {source}"
+            values.append(_Given(told, value, key, f"What is the {key}?", tuple(chosen), listed))
     return values
 
 
-def _marks(value: Any, path: Place) -> list[str]:
-    """Return what stands beside a value in its record, names with texts before names with numbers."""
+def _beside(value: Any, path: Place) -> list[str]:
+    """Return what stands beside a value in its record, texts before numbers."""
     record, name = value_at(value, path[:-1]), path[-1]
     if isinstance(record, list):
         return []
-    beside = [(_words(there), other) for there, other in _leaves(record) if len(there) <= 2 and other != record[name]]
-    short = [(what, other) for what, other in beside if len(str(other)) <= MOST_VALUE]
-    return [f"{what} {other}" for what, other in sorted(short, key=lambda mark: not isinstance(mark[1], str))]
+    others = [other for there, other in _leaves(record) if len(there) <= 2 and other != record[name]]
+    short = [other for other in others if len(str(other)) <= MOST_VALUE]
+    return [str(other) for other in sorted(short, key=lambda other: not isinstance(other, str))]
 
 
-def _telling(marks: Sequence[str], others: Sequence[Sequence[str]]) -> list[str]:
-    """Return a few marks, the first that help, that tell a record from the others."""
+def _telling(beside: Sequence[str], others: Sequence[Sequence[str]]) -> list[str]:
+    """Return a few of the values beside one, the first that help, that tell its record from the others."""
     chosen: list[str] = []
-    for mark in marks:
+    for mark in beside:
         left = [other for other in others if mark in other]
         if len(chosen) < MOST_MARKS and len(left) < len(others):
             chosen.append(mark)
@@ -173,8 +171,15 @@ def _reported(action: Action, result: Result) -> list[str]:
     return [f"I have done {action.name.replace('_', ' ')}. I see:", *lines]
 
 
+def _name(path: Place, paths: Sequence[Place]) -> str:
+    """Return what a place is called: its last name, after its first where that alone could be another place's."""
+    name = _words(path)
+    alike = {_words(other[:1]) for other in paths if set(name.split()) <= set(_words(other).split())}
+    return f"{_words(path[:1])} {name}" if len(path) > 1 and len(alike) > 1 else name
+
+
 def _words(path: Place) -> str:
-    """Return what a place is called: its last name, and in a list the list's."""
+    """Return the last name of a path in words."""
     names = [str(key) for key in path if isinstance(key, str)]
     return names[-1].replace("_", " ") if names else "value"
 

@@ -14,6 +14,7 @@ from ...policies.forms import ReplyForm
 from ...policies.lm import Message
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
+from ...policies.text import stems
 from ..concurrency import side_by_side
 from ..episode import Bounds, Episode, Mark, RecordError
 from ..reading import ObservingTrack
@@ -121,6 +122,13 @@ class ToolsTrack(ObservingTrack[Task]):
         checks = {check.question: check for check in reversed(list(task.checks.values())) if fact.id in check.needs}
         for check in checks.values():
             yield FactPrompt(self.query(task, check), partial(self._is_right, task, check), SLOT_FORM)
+
+    def states(self, task: Task, fact: Fact, text: str) -> bool:
+        """Tell whether a line of a text has the value, and a word of what is asked beside it."""
+        check = next(check for check in task.checks.values() if fact.id in check.needs)
+        value, asked = str(tools_task(task).right(check)), set(stems(check.text.replace("_", " ")))
+        lines = (line for line in text.splitlines() if value in line)
+        return any(not asked.isdisjoint(stems(line.replace(value, " ").replace("_", " "))) for line in lines)
 
     def extras(
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]

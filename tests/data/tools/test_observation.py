@@ -37,6 +37,15 @@ def test_a_long_record_is_shown_part_by_part() -> None:
     assert list(lines_of(value))[:2] == ['{"id": 1}', 'variants a {"colour": "' + "x" * 100 + '"}']
 
 
+def test_each_text_of_a_list_has_its_place() -> None:
+    assert list(lines_of({"id": 1, "orders": ["a", "b"], "tags": ["x"]})) == [
+        "orders place 1: a",
+        "orders place 2: b",
+        '{"id": 1, "tags": ["x"]}',
+    ]
+    assert list(lines_of(["a", "b"])) == ["result place 1: a", "result place 2: b"]
+
+
 def test_what_goes_wrong_is_told() -> None:
     assert observed("look", {"at": "it"}, Result("there is no it", error=True)) == (
         'look({"at": "it"}) returned:\nError: there is no it',

@@ -60,10 +60,10 @@ def test_values_come_from_what_the_customer_says_or_from_what_a_tool_gave_back_l
     asked = [(check.stage, check.text, task.right(check)) for check in task.checks.values()]
     assert asked == [
         (0, "What is the user id?", "ada_1"),
-        (1, "What is the place 2 of the orders that get_user gave for ada_1?", "#W200"),
-        (2, "What is the place 2 of the orders that get_user gave for ada_1?", "#W200"),
-        (2, "What is the item id with name blue hat that get_order gave for #W200?", "item-88"),
-        (2, "What is the item id with name blue hat that get_order gave for #W200?", "item-88"),
+        (1, "What is the orders place 2 for ada_1?", "#W200"),
+        (2, "What is the orders place 2 for ada_1?", "#W200"),
+        (2, "What is the item id beside blue hat for #W200?", "item-88"),
+        (2, "What is the item id beside blue hat for #W200?", "item-88"),
     ]
     assert (task.group, task.stages, task.domain) == ("shop/ada_1", 3, f"tau2:{checkout}/shop")
     facts = [task.facts[check.needs[0]] for check in task.checks.values()]

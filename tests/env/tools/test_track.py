@@ -197,3 +197,19 @@ def test_memory_hears_the_right_observations_in_the_order_of_steps(track: ToolsT
     heard = [together for stage in range(task.stages) for together in track.heard(task, stage)]
     assert [message.content for (message,) in heard] == [text for step in task.steps for text in step.heard]
     assert heard[0][0] == Message("user", task.steps[0].heard[0])
+
+
+def test_a_text_states_a_value_that_stands_beside_what_is_asked(track: ToolsTrack, tasks: Sequence[Task]) -> None:
+    task = tools_task(tasks[0])
+    check = next(check for check in task.checks.values() if "telephone number" in check.text)
+    fact, value = task.facts[check.needs[0]], str(task.right(check))
+    assert track.states(task, fact, f"- telephone: {value}")
+    assert not track.states(task, fact, f"- {value}")
+    assert not track.states(task, fact, "- telephone: 0400-000-0000")
+
+
+def test_words_alone_show_every_fact_in_what_tells_it(track: ToolsTrack) -> None:
+    for task in map(tools_task, track.load("workshop")):
+        for fact in task.facts.values():
+            assert track.states(task, fact, fact.text)
+            assert track.states(task, fact, fact.sources[0])
