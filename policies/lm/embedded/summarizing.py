@@ -19,13 +19,17 @@ from .writing import likeness, same_from
 TOKENS = 300
 """Length of a summary where the prompt says none."""
 BYTES_PER_WORD = 6
-LONGEST_LINE = 240
+LONGEST_LINE = 360
 """Characters of a line that are kept."""
-LONGEST_HEAD = 100
+LONGEST_HEAD = 160
 """Characters of a line that may stand above others."""
 NAMED, OWN_TALK, SAID, ASSISTANTS = 1.0, 0.8, 0.4, -0.3
 """Worth of a line in which something names a value, of the user's word about the user, and of any other sentence; what
 is taken off where it is the assistant's."""
+PLAIN = 0.2
+"""What is added where a line ends with the value as it is, and not with what it is made of."""
+STRUCTURED = 1 / 4
+"""Share of a user's lines that name values, from which on they are no talk but something shown."""
 PER_DETAIL, MOST_DETAILS = 0.1, 4
 """Worth of each name, number or quotation of a sentence, and how many of them count."""
 ENOUGH = 0.5
@@ -33,9 +37,23 @@ ENOUGH = 0.5
 
 _LENGTH = re.compile(r"\b(?:at most|no more than|within|under|up to) (\d{1,5}) (tokens|words)\b", re.IGNORECASE)
 _ONLY_LABELS = re.compile(r"\bonly (?:use )?(?:these|the following) labels\b", re.IGNORECASE)
+_ENDS_PLAIN = re.compile(
+    r"""(?:[=:]|\b(?:return|raise))\s*(?:[rbf]?(["']).*\1|-?[\w.+]+|\([^()]*\)|\[[^][]*\])[,;]?$|\):$"""
+)
 _DETAIL = re.compile(
     r"\b\w*\d[\w.,:/-]*|\"[^\"]+\"|\u201c[^\u201d]+\u201d|\b\w+_\w+|\b[a-z]+[A-Z]\w*|(?<=[\w,;:] )[A-Z][\w-]+|\S+/\S+"
 )
+_NATURES = {
+    re.compile(r"^class\s"): "class base",
+    re.compile(r"^(?:async\s+)?def\s"): "function argument default",
+    re.compile(r"\braise\b|\w(?:Error|Exception)\b"): "exception error",
+    re.compile(r"\breturn\b"): "return result",
+    re.compile(r"^[A-Z][A-Z0-9_]+\s*[:=]"): "constant setting",
+    re.compile(r"(?:\b|_)id\b|\b[A-Z]+\d+\b"): "id",
+    re.compile(r"\b\d{4}-\d\d\b|\b(?:1[5-9]|20)\d\d\b"): "date",
+    re.compile(r"\d"): "number",
+}
+"""Words for what a line is, by how it looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +86,8 @@ def write_labels(prompt: str, memories: Mapping[str, str], conversation: Sequenc
     instructions = read_instructions(prompt)
     new: dict[str, list[_Note]] = {}
     for note in _notes(instructions, conversation):
-        kind, _ = instructions.kind_of(words_of(" ".join(note.path)))
+        said = " ".join([*note.path, *_natures(note.path[-1], own=note.own)])
+        kind, _ = instructions.kind_of(words_of(said))
         new.setdefault((kind or instructions.kinds[-1]).text, []).append(note)
     return json.dumps(
         {
@@ -118,7 +137,10 @@ def _notes(instructions: Instructions, conversation: Sequence[Mapping[str, Any]]
 def _is_talk(role: str, content: str) -> bool:
     if role == "assistant":
         return True
-    return role == "user" and any(sentence.voice in (OWN, ASKS) for sentence in message_sentences("user", content))
+    lines = [line for line in content.splitlines() if line.strip()]
+    if role != "user" or sum(bool(names_value(line)) for line in lines) > STRUCTURED * len(lines):
+        return False
+    return any(sentence.voice in (OWN, ASKS) for sentence in message_sentences("user", content))
 
 
 def _said(role: str, content: str, instructions: Instructions) -> Iterator[_Note]:
@@ -157,9 +179,14 @@ def _note(path: tuple[str, ...], instructions: Instructions, less: float = 0.0, 
     text = path[-1][:LONGEST_LINE]
     key = names_value(text)
     details = min(len(_DETAIL.findall(text)), MOST_DETAILS) * PER_DETAIL
-    worth = NAMED if key else OWN_TALK if own else SAID + details
-    _, fit = instructions.kind_of(words_of(text))
+    worth = NAMED + PLAIN * bool(_ENDS_PLAIN.search(text)) if key else OWN_TALK if own else SAID + details
+    _, fit = instructions.kind_of(words_of(" ".join([text, *_natures(text, own=own)])))
     return _Note((*path[:-1], text), worth + less + fit, key, own)
+
+
+def _natures(text: str, *, own: bool) -> list[str]:
+    """Return words for what a line is, where its own words do not say it."""
+    return ["wish goal preference"] * own + [words for pattern, words in _NATURES.items() if pattern.search(text)]
 
 
 def _merged(notes: Iterable[_Note], instructions: Instructions) -> list[_Note]:
