@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,8 @@ NAMED, OWN_TALK, SAID, ASSISTANTS = 1.0, 0.8, 0.4, -0.3
 is taken off where it is the assistant's."""
 PLAIN = 0.2
 """What is added where a line ends with the value as it is, and not with what it is made of."""
+CROWD = 0.05
+"""What a line loses for each newer one under the same lines, so that one long list does not take all the room."""
 STRUCTURED = 1 / 4
 """Share of a user's lines that name values, from which on they are no talk but something shown."""
 PER_DETAIL, MOST_DETAILS = 0.1, 4
@@ -43,6 +46,7 @@ _ENDS_PLAIN = re.compile(
 _DETAIL = re.compile(
     r"\b\w*\d[\w.,:/-]*|\"[^\"]+\"|\u201c[^\u201d]+\u201d|\b\w+_\w+|\b[a-z]+[A-Z]\w*|(?<=[\w,;:] )[A-Z][\w-]+|\S+/\S+"
 )
+_DEFINES = re.compile(r"^(?:(?:async\s+)?def|class)\s")
 _NATURES = {
     re.compile(r"^class\s"): "class base",
     re.compile(r"^(?:async\s+)?def\s"): "function argument default",
@@ -108,14 +112,14 @@ def _most_bytes(prompt: str) -> int:
 
 
 def _known(text: str, instructions: Instructions) -> Iterator[_Note]:
-    """Yield the lines of a summary that stand above no others, and those that carry a value themselves."""
+    """Yield the lines of a summary that stand above no others, and those that define something."""
     above: list[tuple[int, str]] = []
     lines = [(len(line) - len(line.lstrip()), line.strip()) for line in text.splitlines() if line.strip()]
     for place, (depth, line) in enumerate(lines):
         above = [(other, head) for other, head in above if other < depth]
         heads = tuple(head for _, head in above)
         is_head = place + 1 < len(lines) and lines[place + 1][0] > depth
-        if names_value(line) or not is_head:
+        if not is_head or _DEFINES.match(line):
             own = any(sentence.voice == OWN for sentence in message_sentences("user", line))
             yield _note((*heads, line), instructions, own=own)
         above.append((depth, line))
@@ -159,7 +163,11 @@ def _seen(content: str, above: str, instructions: Instructions) -> Iterator[_Not
     if value is not None:
         yield from (_note((*outer, line), instructions) for line in _flat(value))
         return
-    for line in lines_of("user", content):
+    lines = lines_of("user", content)
+    above_others = {head for line in lines for head in line.heads}
+    for line in lines:
+        if line.text in above_others and not _DEFINES.match(line.text.strip()):
+            continue
         heads = (*outer, *(head.strip() for head in line.heads if len(head.strip()) <= LONGEST_HEAD))
         for text in [line.text.strip()] if names_value(line.text) else sentences(line.text):
             yield _note((*heads, text), instructions)
@@ -207,7 +215,12 @@ def _merged(notes: Iterable[_Note], instructions: Instructions) -> list[_Note]:
 def _fitted(notes: Sequence[_Note], most: int) -> str:
     """Return the notes that are worth most, the newer of equals, as an outline of at most so many bytes."""
     chosen, lines, left = list[int](), set[tuple[str, ...]](), most
-    for place in sorted(range(len(notes)), key=lambda place: (-notes[place].worth, -place)):
+    worth, newer = dict[int, float](), Counter[tuple[str, ...]]()
+    for place in reversed(range(len(notes))):
+        above = notes[place].path[:-1]
+        worth[place] = notes[place].worth - CROWD * newer[above] * bool(above)
+        newer[above] += 1
+    for place in sorted(worth, key=lambda place: (-worth[place], -place)):
         path = notes[place].path
         new = {path[:depth] for depth in range(1, len(path) + 1)} - lines
         size = sum(len(each[-1].encode("utf-8", "surrogatepass")) + len(each) for each in new)

@@ -156,8 +156,10 @@ def _each_named(line: str) -> Iterator[_Value]:
 
 
 def names_value(text: str) -> tuple[str, ...]:
-    """Return the words that name the values of a line, each value's in their order; none where it names no value."""
-    return tuple(" ".join([value.kind, *sorted(value.key)]) for value in _named(text))
+    """Return what a line names values by: the words of each; of several, a record's, its first value too."""
+    values = _named(text)
+    names = tuple(" ".join([value.kind, *sorted(value.key)]) for value in values)
+    return (*names, values[0].text) if len(values) > 1 else names
 
 
 def _plain(value: str) -> str:

@@ -92,6 +92,20 @@ def test_a_newer_value_stands_for_the_older() -> None:
     assert moved.splitlines() == ["I prefer tea.", "I now live in Faro."]
 
 
+def test_records_are_told_apart_by_their_first_value() -> None:
+    rows = ['{"id": "B1", "state": "new"}', '{"id": "B2", "state": "new"}', '{"id": "B1", "state": "done"}']
+    assert summary(user("find() returned:\n" + "\n".join(rows))).splitlines() == [
+        "find() returned:",
+        f" {rows[1]}",
+        f" {rows[2]}",
+    ]
+
+
+def test_code_in_which_somebody_speaks_is_no_talk() -> None:
+    code = "# a.py, in get\n    # we wait here\n    limit = 3\n    return limit"
+    assert summary(user(code)).splitlines() == ["# a.py, in get", " limit = 3", " return limit"]
+
+
 def test_with_little_room_what_names_a_value_and_then_what_is_newer_stays() -> None:
     talk = user("Bread is sold in Aveiro.", *(f"key_{i} = {i}" for i in range(9)))
     assert summary(talk, instructions="Use at most 8 tokens.").splitlines() == ["key_6 = 6", "key_7 = 7", "key_8 = 8"]
