@@ -54,7 +54,8 @@ def _most_writes(policy: MemoryPolicy, *, messages: int) -> int:
     calls = {"none": 0, "verbatim": 0, "profile": 1, "summary": 1, "facts": 2}[policy.write.mode]
     if not calls or policy.update_every is None or policy.buffer_size is None:
         return 0
-    return calls * min(messages // 2, max(0, messages - policy.buffer_size) // policy.update_every)
+    leaving = max(0, messages - policy.keep_first - policy.buffer_size)
+    return calls * min(messages // 2, leaving // policy.update_every)
 
 
 def upper_bound_calls(scenario: Scenario) -> int:

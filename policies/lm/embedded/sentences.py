@@ -91,6 +91,8 @@ _SOMEBODY_ELSE = re.compile(
 )
 _TIME = re.compile(r"^(?:- )?(?:user: |assistant: )?\[Current Time: [^\]]*\]$")
 _TIME_PREFIX = re.compile(r"^\[Current Time: (\d{4}-\d{2}-\d{2})[^\]]*\]\s*")
+TIME_LINE = re.compile(r"^\[Current Time: [^\]]*\]\s*")
+"""What stands before a message that tells its time."""
 _DATED = re.compile(r"\s*\((\d{4}-\d{2}-\d{2})\)$")
 _KEY_VALUE = re.compile(r'^\s*"([^"]+)"\s*:\s*"([^"]*)"\s*,?\s*$')
 _CLAUSE = r"(?=[,;:.!?\u2014]| but | so | now |$)"

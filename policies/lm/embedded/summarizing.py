@@ -13,7 +13,7 @@ from ...text import sentences
 from ..base import BYTES_PER_TOKEN
 from .blocks import value_of
 from .instructions import Instructions, read_instructions
-from .sentences import ASKS, OWN, message_sentences, words_of
+from .sentences import ASKS, OWN, TIME_LINE, message_sentences, words_of
 from .values import lines_of, names_value
 from .writing import likeness, same_from
 
@@ -32,7 +32,7 @@ PLAIN = 0.2
 CROWD = 0.05
 """What a line loses for each newer one under the same lines, so that one long list does not take all the room."""
 STRUCTURED = 1 / 4
-"""Share of a user's lines that name values, from which on they are no talk but something shown."""
+"""Share of a user's lines that name values, two at least, above which they are no talk but something shown."""
 PER_DETAIL, MOST_DETAILS = 0.1, 4
 """Worth of each name, number or quotation of a sentence, and how many of them count."""
 ENOUGH = 0.5
@@ -129,7 +129,7 @@ def _notes(instructions: Instructions, conversation: Sequence[Mapping[str, Any]]
     """Yield what a conversation has that is worth keeping, in its order."""
     calls: dict[str, str] = {}
     for message in conversation:
-        role, content = str(message.get("role", "")), str(message.get("content") or "")
+        role, content = str(message.get("role", "")), TIME_LINE.sub("", str(message.get("content") or ""))
         for call in message.get("tool_calls") or ():
             asked = call.get("function", {})
             calls[str(call.get("id"))] = f"{asked.get('name')}({asked.get('arguments')})"
@@ -142,7 +142,8 @@ def _is_talk(role: str, content: str) -> bool:
     if role == "assistant":
         return True
     lines = [line for line in content.splitlines() if line.strip()]
-    if role != "user" or sum(bool(names_value(line)) for line in lines) > STRUCTURED * len(lines):
+    named = sum(bool(names_value(line)) for line in lines)
+    if role != "user" or named > max(1, STRUCTURED * len(lines)):
         return False
     return any(sentence.voice in (OWN, ASKS) for sentence in message_sentences("user", content))
 

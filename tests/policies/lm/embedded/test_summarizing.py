@@ -101,6 +101,11 @@ def test_records_are_told_apart_by_their_first_value() -> None:
     ]
 
 
+def test_the_time_of_a_message_is_no_value() -> None:
+    said = "[Current Time: 2020-09-23 19:35:49]\nI keep bees, and nobody minds. What do they eat?"
+    assert summary(user(said)) == "I keep bees, and nobody minds."
+
+
 def test_code_in_which_somebody_speaks_is_no_talk() -> None:
     code = "# a.py, in get\n    # we wait here\n    limit = 3\n    return limit"
     assert summary(user(code)).splitlines() == ["# a.py, in get", " limit = 3", " return limit"]
