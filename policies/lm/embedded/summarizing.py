@@ -15,7 +15,7 @@ from .blocks import value_of
 from .instructions import Instructions, read_instructions
 from .sentences import ASKS, OWN, TIME_LINE, message_sentences, words_of
 from .values import lines_of, names_value
-from .writing import likeness, same_from
+from .writing import WORDS_PER_CALL, likeness, same_from
 
 TOKENS = 300
 """Length of a summary where the prompt says none."""
@@ -125,9 +125,10 @@ def _known(text: str, instructions: Instructions) -> Iterator[_Note]:
         above.append((depth, line))
 
 
-def _notes(instructions: Instructions, conversation: Sequence[Mapping[str, Any]]) -> Iterator[_Note]:
-    """Yield what a conversation has that is worth keeping, in its order."""
+def _notes(instructions: Instructions, conversation: Sequence[Mapping[str, Any]]) -> list[_Note]:
+    """Return what a conversation has that is worth keeping, in its order: all values, and some of what is said."""
     calls: dict[str, str] = {}
+    noted: list[_Note] = []
     for message in conversation:
         role, content = str(message.get("role", "")), TIME_LINE.sub("", str(message.get("content") or ""))
         for call in message.get("tool_calls") or ():
@@ -135,7 +136,15 @@ def _notes(instructions: Instructions, conversation: Sequence[Mapping[str, Any]]
             calls[str(call.get("id"))] = f"{asked.get('name')}({asked.get('arguments')})"
         above = calls.get(str(message.get("tool_call_id")), "")
         notes = _said(role, content, instructions) if _is_talk(role, content) else _seen(content, above, instructions)
-        yield from (note for note in notes if note.worth >= ENOUGH)
+        noted += [note for note in notes if note.worth >= ENOUGH]
+    left, written = WORDS_PER_CALL, set[int]()
+    said = [place for place, note in enumerate(noted) if not note.key]
+    for place in sorted(said, key=lambda place: -noted[place].worth):
+        left -= len(noted[place].path[-1].split())
+        if written and left < 0:
+            break
+        written.add(place)
+    return [note for place, note in enumerate(noted) if note.key or place in written]
 
 
 def _is_talk(role: str, content: str) -> bool:

@@ -101,6 +101,14 @@ def test_records_are_told_apart_by_their_first_value() -> None:
     ]
 
 
+def test_of_what_is_said_no_more_is_noted_than_in_one_go() -> None:
+    told = ("own two red bicycles", "swim each Sunday morning", "rent rooms above bakeries", "mend old garden chairs")
+    said = [f"I always {what} with joy." for what in (*told, "paint boats blue", "hate loud radio music")]
+    lines = summary(user(" ".join(said), CODE)).splitlines()
+    assert [line for line in lines if line in said] == said[:3]
+    assert " TIMEOUT = 30" in lines
+
+
 def test_the_time_of_a_message_is_no_value() -> None:
     said = "[Current Time: 2020-09-23 19:35:49]\nI keep bees, and nobody minds. What do they eat?"
     assert summary(user(said)) == "I keep bees, and nobody minds."
