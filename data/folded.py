@@ -112,6 +112,11 @@ class FoldedMap(MutableMapping[str, T]):
         return key in self._folded
 
 
+def opened(task: Task) -> Any:
+    """Return a task as its track knows it, which nobody may change."""
+    return task.opened if isinstance(task, FoldedTask) else task
+
+
 @dataclass(frozen=True, slots=True)
 class FoldedTask(Values):
     """A task that is opened when it is played or scored."""

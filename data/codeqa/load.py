@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ..folded import FoldedTask
 from ..json_files import each_row
 from ..task import TaskError
+from ..task_files import each_line, is_ours, task_in
 from .generator import CodeGenerator, Shape
 from .memgym import task_of
+from .task import CodeTask
 from .tree import SourceTree, standard_library
 
+TRACK = "codeqa"
 MOST_TASKS = 10_000
 """Tasks that are made of a tree at most: of 10,000 tokens each, it takes ten minutes."""
 LEAST_TOKENS, MOST_TOKENS = 1_000, 2_000_000
@@ -83,7 +85,7 @@ def _read(path: Path) -> Iterator[FoldedTask]:
     left_out = []
     for position, row in enumerate(_rows(path)):
         where = f"{path}: row {position}"
-        task = task_of(row, where=where)
+        task = task_in(row, CodeTask, track=TRACK, where=where) if is_ours(row) else task_of(row, where=where)
         if isinstance(task, str):
             left_out.append(f"{where}: left out: {task}")
         else:
@@ -95,20 +97,11 @@ def _read(path: Path) -> Iterator[FoldedTask]:
 def _rows(path: Path) -> Iterator[Any]:
     try:
         with path.open(encoding="utf-8") as file:
-            yield from _each_line(file) if path.suffix == ".jsonl" else each_row(file)
+            yield from each_line(file) if path.suffix == ".jsonl" else each_row(file)
     except UnicodeDecodeError as error:
         raise TaskError(f"{path}: is not UTF-8 text ({error})") from None
     except (ValueError, RecursionError) as error:
         raise TaskError(f"{path}: is not JSON: {error}") from None
-
-
-def _each_line(file: IO[str]) -> Iterator[Any]:
-    for number, line in enumerate(file, 1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise ValueError(f"line {number}: {error}") from None
 
 
 def _checked(source: str, tasks: Iterator[FoldedTask], groups: Collection[str] | None) -> list[FoldedTask]:

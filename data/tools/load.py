@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..folded import FoldedTask
 from ..task import TaskError
+from ..task_files import each_line, is_ours, task_in
 from .task import ToolsTask
 from .tau2 import open_checkout, places_of, rows_of
 from .tau2_tasks import task_of
@@ -16,6 +17,7 @@ from .workshop.database import domain_of
 from .workshop.stories import NAME, Caller, across, inside
 from .world import World
 
+TRACK = "tools"
 SHIPPED = 40
 """Customers of the workshop that ships."""
 MOST_CUSTOMERS = 10_000
@@ -27,7 +29,8 @@ def load_tools(source: str, *, customers: Collection[str] | None = None) -> Sequ
     """Return the tasks that a source names, those of ``customers`` where given.
 
     ``source`` is ``workshop``, the customers that ship; ``generated:CUSTOMERS`` or ``generated:CUSTOMERS@SEED``, other
-    customers of the workshop; or ``tau2:PATH`` or ``tau2:PATH/DOMAIN``, a checkout of tau2-bench. Raises TaskError.
+    customers of the workshop; ``tau2:PATH`` or ``tau2:PATH/DOMAIN``, a checkout of tau2-bench; or a file that
+    ``data generate`` has written. Raises TaskError.
     """
     wanted, seen, folded = None if customers is None else set(customers), set[str](), []
     for task in _each_task(source):
@@ -54,11 +57,13 @@ def _each_task(source: str) -> Iterator[ToolsTask]:
         return _generated(SHIPPED, 0)
     if source.startswith("tau2:"):
         return _of_checkout(source)
+    if Path(source).is_file():
+        return _of_file(Path(source))
     numbers = re.fullmatch(r"generated:([0-9]{1,9})(?:@([0-9]{0,18}))?", source)
     if numbers is None or not 1 <= int(numbers[1]) <= MOST_CUSTOMERS:
         raise TaskError(
             f"{source}: write {NAME}, generated:CUSTOMERS@SEED with at most {MOST_CUSTOMERS:,} customers, "
-            "or tau2:PATH of a checkout"
+            "tau2:PATH of a checkout, or a file that `data generate --track tools` has written"
         )
     return _generated(int(numbers[1]), int(numbers[2] or 0))
 
@@ -68,6 +73,20 @@ def _generated(customers: int, seed: int) -> Iterator[ToolsTask]:
         caller = Caller.of(seed, number)
         yield inside(caller)
         yield across(caller)
+
+
+def _of_file(path: Path) -> Iterator[ToolsTask]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            for position, row in enumerate(each_line(file)):
+                where = f"{path}: row {position}"
+                if not is_ours(row):
+                    raise TaskError(f"{where}: was not written by `data generate --track {TRACK}`")
+                yield task_in(row, ToolsTask, track=TRACK, where=where)
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{path}: is not UTF-8 text ({error})") from None
+    except ValueError as error:
+        raise error if isinstance(error, TaskError) else TaskError(f"{path}: is not JSON: {error}") from None
 
 
 def _of_checkout(source: str) -> Iterator[ToolsTask]:

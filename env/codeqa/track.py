@@ -1,4 +1,4 @@
-"""The code questions as a track: a batch of files is a stage, a package a group; after MemGym's MEMGYM-CODEQA."""
+"""The code questions as a track: a part of the files is a stage, a package a group; after MemGym's MEMGYM-CODEQA."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CodeTrack(ObservingTrack[Task]):
     On MemGym's rows an answer is a text, whose score is the share of the linked facts that it states.
     """
 
-    name, noun, stage_noun = "codeqa", "package", "batch"
+    name, noun, stage_noun = "codeqa", "package", "part"
     usual = Usual("generated:50@7", context_tokens=1000, embedder="lexical:1024")
 
     def __init__(self, templates: Templates) -> None:

@@ -10,14 +10,17 @@ from rich.console import Console
 
 from ...data.dialogue.generator import SIZES, Size
 from ...data.dialogue.load import MOST_USERS, load_scenarios
+from ...data.folded import opened
 from ...data.json_files import write_json
+from ...data.task import grouped
+from ...data.task_files import write_tasks
 from ...env.dialogue.generation.generation import GenerationProgress
 from ...policies.lm import Ledger
 from ..config import Config, GenerationConfig
 from ..generate import Order, make_users, parts_of
 from ..views.table import say
 from . import options
-from .common import print_json, settings_of
+from .common import data_of, load_tasks, print_json, settings_of, track_and_settings
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -26,7 +29,11 @@ USERS, SEED = 20, 0
 
 @app.command("generate")
 def generate_command(
-    out: Annotated[Path, typer.Option("--out", help="The JSON file to write.")],
+    out: Annotated[Path, typer.Option("--out", help="The JSON file to write; with --track, JSON lines.")],
+    track: options.Track = None,
+    data: Annotated[
+        str | None, typer.Option("--data", help="With --track: what to make, for example generated:200@7.")
+    ] = None,
     users: Annotated[
         int | None, typer.Option("--users", min=1, max=MOST_USERS, help=f"How many users; {USERS} by default.")
     ] = None,
@@ -50,7 +57,16 @@ def generate_command(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Make simulated users: from the bundled library, or with a language model, which can be stopped and go on."""
+    """Make simulated users, or another track's tasks: from what is here, or users with a language model.
+
+    Making users with a model can be stopped and goes on.
+    """
+    if track not in {None, "dialogue"}:
+        if any(given is not None for given in (users, seed, size, model, config, personas, parts)) or as_json:
+            raise typer.BadParameter("only --data and --out go with another track", param_hint="--track")
+        return _write_tasks(track, data, out)
+    if data is not None:
+        raise typer.BadParameter("users are made by --users and --seed, or --size", param_hint="--data")
     if model is None and config is None:
         if personas is not None or parts is not None or as_json:
             raise typer.BadParameter("--personas, --parts and --json need --model or --config", param_hint="--model")
@@ -99,6 +115,13 @@ def generate_command(
     return None
 
 
+def _write_tasks(name: str | None, source: str | None, out: Path) -> None:
+    track, _ = track_and_settings(None, track=name)
+    tasks = load_tasks(track, data_of(track, source), None)
+    write_tasks(out, map(opened, tasks), track=track.name)
+    typer.echo(f"{len(tasks)} tasks of {len(grouped(tasks))} {track.noun}s written to {out}", err=True)
+
+
 def _size(name: str | None, users: int | None, seed: int | None) -> Size:
     if name is None:
         return Size(USERS if users is None else users, SEED if seed is None else seed)
@@ -121,8 +144,11 @@ def _settings(config: Path | None, model: str | None, users: int | None, seed: i
 @app.command("check")
 def check_command(
     source: Annotated[str, typer.Argument(help="A file, a folder, a bundled set, generated:N@SEED or hf:OWNER/NAME.")],
+    track: options.Track = None,
 ) -> None:
-    """Load scenarios; say what is wrong with them, or what they hold."""
+    """Load users, or another track's tasks; say what is wrong with them, or what they hold."""
+    if track not in {None, "dialogue"}:
+        return _check_tasks(track, source)
     scenarios = load_scenarios(source)
     for scenario in scenarios:
         sessions = sum(len(period.sessions) for period in scenario.periods)
@@ -131,4 +157,13 @@ def check_command(
         typer.echo(
             f"{scenario.id}: {len(scenario.periods)} periods, {sessions} sessions, {len(scenario.qas)} questions{note}"
         )
-    typer.echo(f"{len(scenarios)} users, no errors")
+    return typer.echo(f"{len(scenarios)} users, no errors")
+
+
+def _check_tasks(name: str | None, source: str) -> None:
+    track, _ = track_and_settings(None, track=name)
+    tasks = load_tasks(track, source, None)
+    for task in tasks:
+        stages = f"{task.stages} {track.stage_noun}s"
+        typer.echo(f"{task.id} ({task.group}): {stages}, {len(task.facts)} facts, {len(task.checks)} checks")
+    typer.echo(f"{len(tasks)} tasks of {len(grouped(tasks))} {track.noun}s, no errors")

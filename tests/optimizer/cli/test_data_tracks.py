@@ -1,0 +1,54 @@
+"""``mnemotune data`` with other tracks than the dialogue: tasks are written, checked, and score the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+TRACKS = {"codeqa": "packages", "research": "dossiers", "tools": "customers"}
+SOURCE = "generated:2@3"
+
+
+@pytest.mark.parametrize("track", TRACKS)
+def test_tasks_in_a_file_are_those_that_were_made(cli: Cli, track: str) -> None:
+    made = ("--track", track, "--data", SOURCE)
+    done = cli("data", "generate", *made, "--out", "tasks.jsonl").succeeded()
+    assert done.err.endswith(f" tasks of 2 {TRACKS[track]} written to tasks.jsonl\n")
+    both = [cli("data", "check", source, "--track", track).succeeded().out for source in ("tasks.jsonl", SOURCE)]
+    assert both[0] == both[1]
+    assert both[0].splitlines()[-1].endswith(f" tasks of 2 {TRACKS[track]}, no errors")
+    first = cli("evaluate", "rag", *made, "--no-window", "--json").succeeded().json
+    again = cli("evaluate", "rag", "--track", track, "--data", "tasks.jsonl", "--no-window", "--json").succeeded().json
+    assert again["by_group"] == first["by_group"]
+    assert (first["context_tokens"], first["embedder"]) == (again["context_tokens"], "lexical:1024")
+
+
+def test_a_file_of_another_track_is_refused_by_name_and_row(cli: Cli) -> None:
+    cli("data", "generate", "--track", "research", "--data", SOURCE, "--out", "tasks.jsonl").succeeded()
+    for track in ("codeqa", "tools"):
+        refusal = cli("data", "check", "tasks.jsonl", "--track", track).refused()
+        assert f"tasks.jsonl: row 0: is a task of the track 'research', not of {track}" in refusal
+
+
+@pytest.mark.parametrize("track", TRACKS)
+def test_a_broken_task_is_refused_with_its_row_and_field(cli: Cli, track: str) -> None:
+    cli("data", "generate", "--track", track, "--data", SOURCE, "--out", "tasks.jsonl").succeeded()
+    lines = Path("tasks.jsonl").read_text(encoding="utf-8").splitlines()
+    row = json.loads(lines[1])
+    del row["task"]["id"]
+    Path("tasks.jsonl").write_text("\n".join([lines[0], json.dumps(row)]), encoding="utf-8")
+    assert "tasks.jsonl: row 1: id: " in cli("data", "check", "tasks.jsonl", "--track", track).refused()
+
+
+def test_only_a_source_and_a_file_go_with_another_track(cli: Cli) -> None:
+    for given in (("--users", "3"), ("--seed", "3"), ("--size", "base"), ("--model", "embedded"), ("--json",)):
+        done = cli("data", "generate", "--track", "tools", *given, "--out", "x.jsonl")
+        assert (done.code, done.out) == (2, "")
+        assert "only --data and --out go with another track" in done.err
+    assert cli("data", "generate", "--data", SOURCE, "--out", "x.json").code == 2
+    assert not Path("x.jsonl").exists()
