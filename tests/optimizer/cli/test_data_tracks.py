@@ -42,7 +42,7 @@ def test_a_broken_task_is_refused_with_its_row_and_field(cli: Cli, track: str) -
     row = json.loads(lines[1])
     del row["task"]["id"]
     Path("tasks.jsonl").write_text("\n".join([lines[0], json.dumps(row)]), encoding="utf-8")
-    assert "tasks.jsonl: row 1: id: " in cli("data", "check", "tasks.jsonl", "--track", track).refused()
+    assert "row 1: id: " in cli("data", "check", "tasks.jsonl", "--track", track).refused()
 
 
 def test_only_a_source_and_a_file_go_with_another_track(cli: Cli) -> None:
