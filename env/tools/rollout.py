@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from ...data.task import Check, Task
+from ...data.task import Check, Task, checks_at
 from ...data.tools.task import Step, tools_task
 from ...policies.assistant import Assistant
 from ...policies.lm import Message
 from ...policies.policy import MemoryPolicy
 from ..concurrency import both, side_by_side
 from ..episode import HEARD, Episode, Event, EventKind, Mark, StageRecord
+from ..reading import ReadingTrack
 from ..rollout import AssistantRollout
 from ..slot import SLOT_FORM, read_slot
 from ..track import Cast
 from .agent import PlannedAgent
-
-if TYPE_CHECKING:
-    from .track import ToolsTrack
 
 _KINDS: dict[str, EventKind] = {"say": "say", "call": "observe", "reply": "act"}
 
@@ -28,7 +25,7 @@ class ToolsRollout(AssistantRollout[Task]):
     """One episode under way. Off-policy, where there is a ``replay``: memory observes what it observed there."""
 
     def __init__(
-        self, track: ToolsTrack, task: Task, policy: MemoryPolicy, cast: Cast, *, replay: Episode | None = None
+        self, track: ReadingTrack[Task], task: Task, policy: MemoryPolicy, cast: Cast, *, replay: Episode | None = None
     ) -> None:
         """Begin with the first stage."""
         super().__init__(task, policy, cast, track.hints(task))
@@ -70,9 +67,9 @@ class ToolsRollout(AssistantRollout[Task]):
         return await both(
             side_by_side(self._answer(self.assistant, check, self._track.query(self.task, check)) for check in checks),
             side_by_side(
-                self._answer(self.assistant, check, self._track.reworded(self.task, check))
+                self._answer(self.assistant, check, text)
                 for check in checks
-                if self.reworded
+                if self.reworded and (text := self._track.reworded(self.task, check)) is not None
             ),
         )
 
@@ -82,7 +79,7 @@ class ToolsRollout(AssistantRollout[Task]):
 
     async def _recalled(self, stage: int) -> dict[str, bool]:
         """Ask at the end of a stage for what it has told and later stages need."""
-        probes = self._track.probes(self.task, stage)
+        probes = probes_at(self.task, stage)
         asker = await self.assistant.fork()
         raws = await side_by_side(
             asker.answer(self._track.query(self.task, check), role="probe", form=SLOT_FORM) for check in probes
@@ -91,3 +88,10 @@ class ToolsRollout(AssistantRollout[Task]):
             check.needs[0]: self._track.mark(self.task, check, raw).score == 1
             for check, raw in zip(probes, raws, strict=True)
         }
+
+
+def probes_at(task: Task, stage: int) -> list[Check]:
+    """Return a check for each fact that a stage tells, and that only later stages ask for."""
+    asked = {need for check in checks_at(task, stage) for need in check.needs}
+    first = {need: check for check in reversed(list(task.checks.values())) for need in check.needs}
+    return [first[fact.id] for fact in task.facts.values() if fact.since == stage and fact.id not in asked]

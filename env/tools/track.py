@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ...data.task import Check, Fact, Task, checks_at
+from ...data.task import Check, Fact, Task
 from ...data.tools.load import load_tools
 from ...data.tools.task import like, tools_task
 from ...policies.files import load_policy
@@ -24,7 +24,7 @@ from ..summary import json_number
 from ..track import Cast, FactPrompt, Rollout, Usual
 from .agent import PlannedAgent, gold_messages, most_heard
 from .reward import Reward, gold_hashes, idle_reward, reward_of
-from .rollout import ToolsRollout
+from .rollout import ToolsRollout, probes_at
 
 
 class ToolsTrack(ObservingTrack[Task]):
@@ -79,12 +79,6 @@ class ToolsTrack(ObservingTrack[Task]):
         right = tools_task(task).right(check)
         return Mark(check.id, raw, float(value is not None and like(value, right) == right), readable=value is not None)
 
-    def probes(self, task: Task, stage: int) -> list[Check]:
-        """Return a check for each fact that a stage tells, and that only later stages ask for."""
-        asked = {need for check in checks_at(task, stage) for need in check.needs}
-        first = {need: check for check in reversed(list(task.checks.values())) for need in check.needs}
-        return [first[fact.id] for fact in task.facts.values() if fact.since == stage and fact.id not in asked]
-
     async def floor(self, task: Task, cast: Cast) -> list[Mark]:
         """Follow the plan with nothing but the newest observations that fit the budget."""
         assistant = cast.assistant_under(load_policy("window"), cast.assistant, cast.embedder)
@@ -105,7 +99,7 @@ class ToolsTrack(ObservingTrack[Task]):
         """Return a write of two calls for each message, and a call for each argument and each probe."""
         opened = tools_task(task)
         messages = sum(most_heard(opened, step) for step in opened.steps)
-        probes = sum(len(self.probes(task, stage)) for stage in range(task.stages))
+        probes = sum(len(probes_at(task, stage)) for stage in range(task.stages))
         return len(task.checks) + probes + (2 * messages if policy.write.mode != "none" else 0)
 
     def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:

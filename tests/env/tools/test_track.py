@@ -14,6 +14,7 @@ from mnemotune.data.tools.task import ToolsTask, tools_task
 from mnemotune.env.conformance import TrackConformance
 from mnemotune.env.episode import Episode, RecordError
 from mnemotune.env.evaluation import Evaluator
+from mnemotune.env.tools.rollout import probes_at
 from mnemotune.env.tools.track import ToolsTrack
 from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
@@ -160,7 +161,7 @@ async def test_another_customer_s_record_is_not_replayed(track: ToolsTrack, task
 def test_what_is_probed_is_asked_for_in_a_later_stage_only(track: ToolsTrack, tasks: Sequence[Task]) -> None:
     for task in tasks:
         for stage in range(task.stages):
-            probes = track.probes(task, stage)
+            probes = probes_at(task, stage)
             assert all(task.facts[check.needs[0]].since == stage < check.stage for check in probes)
             assert not {c.needs for c in probes} & {c.needs for c in checks_at(task, stage)}
 
