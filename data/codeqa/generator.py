@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ..chunks import BYTES_PER_TOKEN, chunks
+from ..chunks import chunks
 from ..task import Check, Fact, TaskError
 from .facts import CodeFact
 from .literals import holds_literal, same_literal, type_name
 from .questions import Cluster, clusters_of, poor_answer, question_on, statement
-from .task import CodeTask
+from .task import CodeTask, check_task, tokens_of
 from .tree import Excerpt, SourceTree
 
 CONTEXT_LINES = 2
@@ -69,24 +69,6 @@ class CodeGenerator:
     def task(self, index: int) -> CodeTask:
         """Make a task. Raises TaskError when it fails its own checks."""
         return _Making(self.tree, self.shape, self.groups, self.seed, index).task(self.group(index))
-
-
-def check_task(task: CodeTask) -> None:
-    """Check what the generator promises of each question; no model is needed.
-
-    What tells its facts gives the answer, no distractor is the answer, nor does the question hold it. Raises TaskError.
-    """
-    for check in task.checks.values():
-        answer, last = task.answer(check), task.facts[check.needs[-1]]
-        read = {text for batch in task.observations[: check.stage + 1] for text in batch}
-        for problem, holds in {
-            "is not in what is read": any(set(task.facts[fact].sources) - read for fact in check.needs)
-            or not any(holds_literal(text, answer) for text in last.sources),
-            "is the value of a distractor": any(same_literal(v, answer) for v in task.distractors[check.question]),
-            "is in the question": holds_literal(check.text, answer),
-        }.items():
-            if holds:
-                raise TaskError(f"{task.id}: check {check.id}: the answer {answer} {problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +239,8 @@ class _Making:
             questions=questions,
             values=values,
             distractors={question.id: tuple(fact.value for fact in question.distractors) for question in asked},
-            external=frozenset(edited),
-            critical=frozenset(facts),
+            external=tuple(edited),
+            critical=tuple(facts),
             literal=True,
             tokens=sum(tokens_of(text) for batch in observations for text in batch),
         )
@@ -272,11 +254,6 @@ class _Making:
         share = self.tree.share(last.kind, last.value)
         needs = tuple(version.id for version in held)
         return Check(f"{stage}.{question.id}", question.id, stage, needs, share, question.cluster.question)
-
-
-def tokens_of(text: str) -> int:
-    """Return a text's size in tokens of 4 bytes, rounded up."""
-    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
 
 
 def _spans(question: _Asked) -> Iterator[tuple[_Version, int | None]]:

@@ -15,7 +15,7 @@ from ..task import TaskError
 from ..task_files import each_line, is_ours, task_in
 from .generator import CodeGenerator, Shape
 from .memgym import task_of
-from .task import CodeTask
+from .task import CodeTask, check_task
 from .tree import SourceTree, standard_library
 
 TRACK = "codeqa"
@@ -38,7 +38,7 @@ def load_folded(source: str, *, groups: Collection[str] | None = None) -> list[F
     - ``generated:TASKS``, ``generated:TASKS@SEED`` or ``generated:TASKS@SEED:TOKENS``: made on the spot of the running
       interpreter's standard library, always the same for the same interpreter and numbers;
     - a folder, alone or with the same numbers after it: made of its Python files; alone, one task a group;
-    - a ``.json`` or ``.jsonl`` file with MemGym's rows.
+    - a ``.json`` or ``.jsonl`` file with MemGym's rows, or with tasks that ``write_tasks`` wrote.
 
     Raises TaskError naming the source, the row and the field.
     """
@@ -85,13 +85,23 @@ def _read(path: Path) -> Iterator[FoldedTask]:
     left_out = []
     for position, row in enumerate(_rows(path)):
         where = f"{path}: row {position}"
-        task = task_in(row, CodeTask, track=TRACK, where=where) if is_ours(row) else task_of(row, where=where)
+        task = _task(row, where)
         if isinstance(task, str):
             left_out.append(f"{where}: left out: {task}")
         else:
             yield FoldedTask.of(task)
     for line in left_out:
         _log.warning("%s", line)
+
+
+def _task(row: Any, where: str) -> CodeTask | str:
+    """Return the task of a row, or why it has none."""
+    if not is_ours(row):
+        return task_of(row, where=where)
+    task = task_in(row, CodeTask, track=TRACK, where=where)
+    if task.literal:
+        check_task(task)
+    return task
 
 
 def _rows(path: Path) -> Iterator[Any]:

@@ -11,8 +11,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from ..chunks import MOST_CHUNK_TOKENS, chunks
 from ..record import Record, first_problem
 from ..task import Check, Fact, TaskError
-from .generator import tokens_of
-from .task import CodeTask
+from .task import CodeTask, tokens_of
 from .tree import HEADER_TOKENS
 
 MOST_STAGES = 3
@@ -128,8 +127,8 @@ class _Conversion:
             questions={},
             values={name: fact.content for name, (fact, _, _) in told.items()},
             distractors={name: self._distractors(name) for name in asked},
-            external=frozenset(name for name, (fact, _, _) in told.items() if not fact.discoverable),
-            critical=frozenset(name for name, (fact, _, _) in told.items() if fact.relevance == "critical"),
+            external=tuple(name for name, (fact, _, _) in told.items() if not fact.discoverable),
+            critical=tuple(name for name, (fact, _, _) in told.items() if fact.relevance == "critical"),
             literal=False,
             tokens=sum(tokens_of(text) for batch in self._read for text in batch),
         )

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ...data.codeqa.literals import same_literal
-from ...data.codeqa.load import load_folded
+from ...data.codeqa.load import TRACK, load_folded
 from ...data.codeqa.memgym import LEAST_STATED, stated
 from ...data.codeqa.questions import states
 from ...data.codeqa.task import CodeTask
@@ -30,7 +30,7 @@ class CodeTrack(ObservingTrack[Task]):
     On MemGym's rows an answer is a text, whose score is the share of the linked facts that it states.
     """
 
-    name, noun, stage_noun = "codeqa", "package", "part"
+    name, noun, stage_noun = TRACK, "package", "part"
     usual = Usual("generated:50@7", context_tokens=1000, embedder="lexical:1024")
 
     def __init__(self, templates: Templates) -> None:

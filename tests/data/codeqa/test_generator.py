@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from mnemotune.data.codeqa.generator import CodeGenerator, Shape, check_task, tokens_of
+from mnemotune.data.codeqa.generator import CodeGenerator, Shape
 from mnemotune.data.codeqa.literals import holds_literal, same_literal
-from mnemotune.data.codeqa.task import CodeTask
+from mnemotune.data.codeqa.task import CodeTask, check_task, tokens_of
 from mnemotune.data.codeqa.tree import SourceTree, standard_library
 from mnemotune.data.task import TaskError
 
@@ -134,6 +134,7 @@ def test_a_task_that_breaks_its_promise_is_refused(tasks: list[CodeTask]) -> Non
     wrong = [
         ("is not in what is read", replace(task, observations=((),) * task.stages)),
         ("is the value of a distractor", replace(task, distractors={**task.distractors, check.question: (right,)})),
+        ("needs facts of the task", replace(task, checks={check.id: replace(check, needs=("nothing",))})),
         ("is in the question", replace(task, checks={check.id: replace(check, text=f"Is it {right}?")})),
     ]
     for problem, broken in wrong:

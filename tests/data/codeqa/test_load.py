@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mnemotune.data.codeqa.load import load_folded
 from mnemotune.data.task import TaskError
+from mnemotune.data.task_files import write_tasks
 
 
 def test_a_folder_gives_a_task_for_each_group(folder: Path) -> None:
@@ -80,3 +82,19 @@ def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(json.dumps(["é"], ensure_ascii=False).encode("latin-1"))
     with pytest.raises(TaskError, match="not UTF-8"):
         load_folded(str(tmp_path / "a.json"))
+
+
+def test_tasks_that_were_written_to_a_file_are_read_as_they_were(folder: Path, tmp_path: Path) -> None:
+    tasks = load_folded(f"{folder}:5@5:3000")
+    write_tasks(tmp_path / "tasks.jsonl", [task.opened for task in tasks], track="codeqa")
+    assert [task.opened for task in load_folded(str(tmp_path / "tasks.jsonl"))] == [task.opened for task in tasks]
+
+
+def test_a_task_that_was_changed_in_its_file_is_refused_when_it_breaks_its_promise(
+    folder: Path, tmp_path: Path
+) -> None:
+    (task,) = load_folded(f"{folder}:1@5:3000")
+    changed = replace(task.opened, observations=(("Nothing.",),) * task.stages)
+    write_tasks(tmp_path / "tasks.jsonl", [changed], track="codeqa")
+    with pytest.raises(TaskError, match="is not in what is read"):
+        load_folded(str(tmp_path / "tasks.jsonl"))

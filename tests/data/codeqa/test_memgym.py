@@ -72,7 +72,7 @@ def test_files_of_the_repository_are_read_too() -> None:
 
 
 def test_facts_are_critical_and_external_as_the_row_says() -> None:
-    assert (task().critical, task().external) == ({"F1", "F2"}, {"F2", "F3"})
+    assert (task().critical, task().external) == (("F1", "F2"), ("F2", "F3"))
 
 
 def test_a_distractor_is_of_its_question_or_of_all() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemotune.data.codeqa.generator import tokens_of
+from mnemotune.data.codeqa.task import tokens_of
 from mnemotune.data.codeqa.tree import SourceTree
 from mnemotune.data.task import TaskError
 
