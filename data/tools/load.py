@@ -44,12 +44,13 @@ def load_tools(source: str, *, customers: Collection[str] | None = None) -> Sequ
 
 def open_world(task: ToolsTask) -> World:
     """Return a world of its own for a task, as it is before any dialogue. Raises TaskError."""
-    kind, *rest = task.domain.split(":")
-    if kind == "tau2":
+    if task.domain.startswith("tau2:"):
         place = Path(task.domain.removeprefix("tau2:"))
         return open_checkout(place.parent, place.name, task.row)
-    seed, branch = map(int, rest)
-    return domain_of(seed, branch).open()
+    numbers = re.fullmatch(rf"{NAME}:([0-9]{{1,18}}):([0-9]{{1,9}})", task.domain)
+    if numbers is None:
+        raise TaskError(f"{task.id}: domain: there is no {task.domain}; it is {NAME}:SEED:BRANCH, or tau2:PATH/DOMAIN")
+    return domain_of(int(numbers[1]), int(numbers[2])).open()
 
 
 def _each_task(source: str) -> Iterator[ToolsTask]:

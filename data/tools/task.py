@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -70,7 +70,7 @@ class ToolsTask(Values):
     domain: str
     """What its world is made from: a source."""
     row: Row
-    steps: Sequence[Step]
+    steps: tuple[Step, ...]
     """In their order."""
     facts: Mapping[str, Fact]
     checks: Mapping[str, Check]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemotune.data.task import TaskError
+from mnemotune.data.task_files import write_tasks
 from mnemotune.data.tools.load import load_tools, open_world
 from mnemotune.data.tools.row import EnvAssertion
 from mnemotune.data.tools.task import tools_task
@@ -67,6 +70,33 @@ def test_more_customers_leave_the_first_as_they_are() -> None:
 def test_an_unknown_source_is_explained(source: str) -> None:
     with pytest.raises(TaskError, match=f"{source}: write workshop"):
         load_tools(source)
+
+
+def test_tasks_that_were_written_to_a_file_are_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    write_tasks(file, TASKS[:3], track="tools")
+    assert [tools_task(task) for task in load_tools(str(file))] == TASKS[:3]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"id": 1}', "row 0: was not written by"),
+        ('{"mnemotune": "codeqa", "task": {}}', "row 0: is a task of the track 'codeqa', not of tools"),
+        ('{"mnemotune": "tools", "task": {}}', "row 0: id: "),
+        ("{", "is not JSON: line 1"),
+    ],
+)
+def test_a_file_of_other_things_is_refused(tmp_path: Path, line: str, problem: str) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(line, encoding="utf-8")
+    with pytest.raises(TaskError, match=f"tasks.jsonl.*{problem}"):
+        load_tools(str(file))
+
+
+def test_a_task_of_an_unknown_domain_cannot_be_played() -> None:
+    with pytest.raises(TaskError, match="domain: there is no moon:1:2; it is workshop:SEED:BRANCH"):
+        open_world(replace(TASKS[0], domain="moon:1:2"))
 
 
 JSON = st.recursive(
