@@ -11,7 +11,7 @@ from typing import Any
 
 from ...text import sentences
 from ..base import BYTES_PER_TOKEN
-from .blocks import value_of
+from .blocks import texts_in, value_of
 from .instructions import Instructions, read_instructions
 from .sentences import ASKS, OWN, TIME_LINE, message_sentences, words_of
 from .values import lines_of, names_value
@@ -29,6 +29,8 @@ NAMED, OWN_TALK, SAID, ASSISTANTS = 1.0, 0.8, 0.4, -0.3
 is taken off where it is the assistant's."""
 PLAIN = 0.2
 """What is added where a line ends with the value as it is, and not with what it is made of."""
+DEEPEST = 9
+"""Names before a value's own in JSON that is taken apart."""
 CROWD = 0.05
 """What a line loses for each newer one under the same lines, so that one long list does not take all the room."""
 STRUCTURED = 1 / 4
@@ -39,7 +41,7 @@ ENOUGH = 0.5
 """Worth from which on a line is kept."""
 
 _LENGTH = re.compile(r"\b(?:at most|no more than|within|under|up to) (\d{1,5}) (tokens|words)\b", re.IGNORECASE)
-_ONLY_LABELS = re.compile(r"\bonly (?:use )?(?:these|the following) labels\b", re.IGNORECASE)
+_ONLY_LABELS = re.compile(r"\bonly (?:use )?(?:these|the following) labels\b.*\n+((?:- .+(?:\n|\Z))+)", re.IGNORECASE)
 _ENDS_PLAIN = re.compile(
     r"""(?:[=:]|\b(?:return|raise))\s*(?:[rbf]?(["']).*\1|-?[\w.+]+|\([^()]*\)|\[[^][]*\])[,;]?$|\):$"""
 )
@@ -73,9 +75,10 @@ class _Note:
     """Whether it is the user's own word."""
 
 
-def asks_for_labels(instructions: str) -> bool:
-    """Tell whether a prompt names the only labels that notes may have."""
-    return _ONLY_LABELS.search(instructions) is not None
+def only_labels(prompt: str) -> str:
+    """Return the lines with the only labels that a prompt allows notes; nothing where it allows any."""
+    match = _ONLY_LABELS.search(prompt)
+    return match[1] if match else ""
 
 
 def write_summary(prompt: str, so_far: str, conversation: Sequence[Mapping[str, Any]]) -> str:
@@ -87,21 +90,17 @@ def write_summary(prompt: str, so_far: str, conversation: Sequence[Mapping[str, 
 
 def write_labels(prompt: str, memories: Mapping[str, str], conversation: Sequence[Mapping[str, Any]]) -> str:
     """Return a JSON object of a prompt's labels to overwrite; what fits none of them comes under the last."""
-    instructions = read_instructions(prompt)
+    instructions, labels = read_instructions(prompt), read_instructions(only_labels(prompt))
     new: dict[str, list[_Note]] = {}
     for note in _notes(instructions, conversation):
         said = " ".join([*note.path, *_natures(note.path[-1], own=note.own)])
-        kind, _ = instructions.kind_of(words_of(said))
-        new.setdefault((kind or instructions.kinds[-1]).text, []).append(note)
-    return json.dumps(
-        {
-            label: _fitted(
-                _merged([*_known(memories.get(label, ""), instructions), *notes], instructions), _most_bytes(prompt)
-            )
-            for label, notes in new.items()
-        },
-        ensure_ascii=False,
-    )
+        kind, _ = labels.kind_of(words_of(said))
+        new.setdefault((kind or labels.kinds[-1]).text, []).append(note)
+    written: dict[str, str] = {}
+    for label, notes in new.items():
+        kept = _merged([*_known(memories.get(label, ""), instructions), *notes], instructions)
+        written[label] = _fitted(kept, _most_bytes(prompt))
+    return json.dumps(written, ensure_ascii=False)
 
 
 def _most_bytes(prompt: str) -> int:
@@ -131,9 +130,7 @@ def _notes(instructions: Instructions, conversation: Sequence[Mapping[str, Any]]
     noted: list[_Note] = []
     for message in conversation:
         role, content = str(message.get("role", "")), TIME_LINE.sub("", str(message.get("content") or ""))
-        for call in message.get("tool_calls") or ():
-            asked = call.get("function", {})
-            calls[str(call.get("id"))] = f"{asked.get('name')}({asked.get('arguments')})"
+        calls |= _calls(message.get("tool_calls"))
         above = calls.get(str(message.get("tool_call_id")), "")
         notes = _said(role, content, instructions) if _is_talk(role, content) else _seen(content, above, instructions)
         noted += [note for note in notes if note.worth >= ENOUGH]
@@ -147,10 +144,17 @@ def _notes(instructions: Instructions, conversation: Sequence[Mapping[str, Any]]
     return [note for place, note in enumerate(noted) if note.key or place in written]
 
 
+def _calls(value: Any) -> dict[str, str]:
+    """Return tool calls by id."""
+    calls = [call for call in value if isinstance(call, dict)] if isinstance(value, list) else []
+    asked = {str(call.get("id")): texts_in(call.get("function")) for call in calls}
+    return {key: f"{call.get('name', '')}({call.get('arguments', '')})" for key, call in asked.items()}
+
+
 def _is_talk(role: str, content: str) -> bool:
     if role == "assistant":
         return True
-    lines = [line for line in content.splitlines() if line.strip()]
+    lines = [line[:LONGEST_LINE] for line in content.splitlines() if line.strip()]
     named = sum(bool(names_value(line)) for line in lines)
     if role != "user" or named > max(1, STRUCTURED * len(lines)):
         return False
@@ -179,13 +183,13 @@ def _seen(content: str, above: str, instructions: Instructions) -> Iterator[_Not
         if line.text in above_others and not _DEFINES.match(line.text.strip()):
             continue
         heads = (*outer, *(head.strip() for head in line.heads if len(head.strip()) <= LONGEST_HEAD))
-        for text in [line.text.strip()] if names_value(line.text) else sentences(line.text):
+        for text in [line.text.strip()] if names_value(line.text[:LONGEST_LINE]) else sentences(line.text):
             yield _note((*heads, text), instructions)
 
 
 def _flat(value: Any, name: str = "") -> Iterator[str]:
-    """Yield each value of JSON under its name, which those around it precede."""
-    if isinstance(value, dict | list):
+    """Yield each value of JSON under its name, which those around it precede; what lies deep stays together."""
+    if isinstance(value, dict | list) and name.count(".") < DEEPEST:
         inner = value.items() if isinstance(value, dict) else enumerate(value)
         for key, each in inner:
             yield from _flat(each, f"{name}.{key}" if name else f"{key}")

@@ -15,7 +15,7 @@ from .fields import find_form, without_form
 from .instructions import read_instructions
 from .reading import Reading
 from .revising import revise
-from .summarizing import asks_for_labels, write_labels, write_summary
+from .summarizing import only_labels, write_labels, write_summary
 from .talking import follow_up, reply
 from .values import answer_value, asks_value
 from .writing import merge_facts, write_facts, write_profile
@@ -69,7 +69,7 @@ def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str
         known = [texts_in(block[1]).get("summary", "") for block in blocks if not _is_summary_form(block)]
         return write_summary(instructions, next(filter(None, known), ""), conversation[1])
     memories = next((value for _, value in blocks if isinstance(value, dict)), {})
-    if asks_for_labels(instructions) and read_instructions(instructions).kinds:
+    if read_instructions(only_labels(instructions)).kinds:
         return write_labels(instructions, texts_in(memories), conversation[1])
     return write_profile(instructions, texts_in(memories), conversation[1])
 

@@ -94,6 +94,7 @@ def test_the_start_is_cut_after_all_else_invariant_2(context: Context, tokens: i
     assert shown.left_out == len(context.items) - len(shown.items) + len(units_of(context.messages)) - len(
         units_of(shown.messages)
     )
+    assert all(len(unit) == 1 + len(unit[0].tool_calls) and unit[0].role != "tool" for unit in units_of(shown.messages))
     assert within(shown, tokens, buffer_share=share) == shown
 
 

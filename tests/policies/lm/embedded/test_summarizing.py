@@ -156,6 +156,21 @@ def test_notes_go_under_the_labels_of_a_schema(ask_for_json: AskFor) -> None:
     assert "TIMEOUT = 30" in written["files and classes"]
 
 
+def test_other_lists_of_a_prompt_are_no_labels(ask_for_json: AskFor) -> None:
+    prompt = "Use only these labels:\n- orders\n- further facts\n\nAbove all:\n- Bees and hives\n\nConversation:\n"
+    assert ask_for_json(prompt + json.dumps(user("I keep bees.", "order_id: W1"))) == {
+        "further facts": "I keep bees.",
+        "orders": "order_id: W1",
+    }
+
+
+@pytest.mark.parametrize("calls", [None, 3, [None], [{"id": 1}], [{"function": "f"}], {"id": "c"}])
+def test_calls_of_any_form_are_read(calls: object) -> None:
+    deep = "[" * 400 + "7" + "]" * 400
+    talk = [{"role": "assistant", "content": None, "tool_calls": calls}, {"role": "tool", "content": deep}]
+    assert len(summary(talk)) < 1200
+
+
 @settings(deadline=None)
 @given(
     texts=st.lists(st.text("ab =:\n.", max_size=60) | st.sampled_from([CODE, json.dumps(ORDER), "[1, {}"]), max_size=5),
