@@ -53,7 +53,7 @@ class ToolsTrack(ObservingTrack[Task]):
         after: Rollout | None = None,
     ) -> ToolsRollout:
         """Set up an episode. Raises RecordError where ``replay`` is of another task."""
-        if replay is not None and [*_said(replay)] != [*self._spoken(task)]:
+        if replay is not None and (len(replay.stages) != task.stages or [*_said(replay)] != [*self._spoken(task)]):
             raise RecordError(f"{self.noun} {task.group}, task {task.id}: another customer is recorded")
         return ToolsRollout(self, task, policy, cast, replay=replay)
 
