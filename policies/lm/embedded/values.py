@@ -44,6 +44,10 @@ KIND_WORTH = 4.0
 """Worth of standing where the question's kind of value stands: what is raised, returned or inherited."""
 SENTENCE_WORTH = 0.5
 """Worth of what a sentence says beyond the question, beside that of a value that is named."""
+LONGEST_LABELLED = 8
+"""Words of a value after a label; more are a sentence after its topic."""
+SHORTEST_SENTENCE = 4
+"""Words from which on what ends in a full stop is a sentence."""
 LATER = 0.02
 """Worth of standing after all other lines."""
 _EDGE = frozenset({*STOP_WORDS, "called", "named", "e.g", "i.e"})
@@ -83,10 +87,12 @@ def answer_value(question: str, history: Sequence[Message]) -> str:
         said = sum(rarity[word] for word in sorted(asked & words))
         said += SCOPE_WORTH * sum(rarity[word] for word in sorted(asked & _words(" ".join(line.heads)) - words))
         for value in (*_named(line.text), *_stated(line.text, asked)):
+            is_named = value.kind in _KINDS or not asked.isdisjoint(value.key)
             score = said + KEY_WORTH * sum(rarity[word] for word in sorted(asked & value.key))
-            score += KIND_WORTH * (value.kind == kind) - KIND_WORTH * (value.kind in _KINDS and value.kind != kind)
-            is_named = value.kind != "said" and (value.kind != "pair" or not asked.isdisjoint(value.key))
-            score *= 1.0 if is_named else SENTENCE_WORTH
+            if is_named:
+                score += KIND_WORTH * (value.kind == kind) - KIND_WORTH * (value.kind in _KINDS and value.kind != kind)
+            else:
+                score *= SENTENCE_WORTH
             score += LATER * place / max(1, len(lines))
             if said > 0 and score >= top:
                 best, top = value.text, score
@@ -148,11 +154,17 @@ def _each_named(line: str) -> Iterator[_Value]:
     for kind, pattern in (("raise", _RAISE), ("return", _RETURN)):
         if (match := pattern.search(text)) is not None:
             yield _Value(match[1], frozenset(), kind)
-    for name, value in _PAIR.findall(text):
-        yield _Value(_plain(value), _words(name), "pair")
     label = _LABEL.match(text)
-    if label is not None:
+    is_topic = label is not None and _is_sentence(label[2])
+    for name, value in () if is_topic else _PAIR.findall(text):
+        yield _Value(_plain(value), _words(name), "pair")
+    if label is not None and not is_topic:
         yield _Value(_plain(label[2].rstrip(",")), _words(label[1]), "pair")
+
+
+def _is_sentence(text: str) -> bool:
+    words = len(text.split())
+    return ":" not in text and (words > LONGEST_LABELLED or (words >= SHORTEST_SENTENCE and text.endswith(".")))
 
 
 def names_value(text: str) -> tuple[str, ...]:

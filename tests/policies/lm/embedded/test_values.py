@@ -110,3 +110,16 @@ def test_a_reply_without_a_value_is_not_read(raw: str) -> None:
 
 def test_a_number_is_read_as_a_text() -> None:
     assert read_slot('{"value": 7}') == "7"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "licence: The licence of Mirro covers whatever is in this repository and all its forks.",
+        "mirro: It was released in the year of 2019.",
+        "Read this first: it is old",
+    ],
+)
+async def test_a_topic_before_a_sentence_and_a_label_of_something_else_do_not_name_the_value(line: str) -> None:
+    shown = ("system", f"You know:\n- code: The maintainer of Mirro is Oda Fenwick.\n- {line}")
+    assert await asked("Who is the maintainer of Mirro?", shown) == "Oda Fenwick"
