@@ -143,6 +143,8 @@ class _Dossier:
             relation = self.rng.choice(fitting)
             part = next(parts) if "{part}" in relation.question else ""
             values = self.names.family(relation.to, chains)
+            while _share_words(families, values) or _share_words(families[:1], values[1:2]):
+                self.rng.shuffle(values)
             steps.append(_Step(relation, part, tuple(families), tuple(values)))
             kind, families = relation.to, values
             if kind == "package":
@@ -268,3 +270,8 @@ class _Dossier:
 
     def _tokens(self, places: Sequence[int]) -> int:
         return sum(self.documents[place].tokens for place in places)
+
+
+def _share_words(subjects: Sequence[str], values: Sequence[str]) -> bool:
+    """Tell whether a value has a word of its subject's name: then a reader cannot tell where the value begins."""
+    return any(set(subject.split()) & set(value.split()) for subject, value in zip(subjects, values, strict=True))

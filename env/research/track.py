@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ...data.folded import FoldedTask
+from ...data.folded import FoldedTask, opened
 from ...data.research.load import load_research
 from ...data.research.task import ResearchTask, about, same_value
 from ...data.task import Check, Fact, Task, TaskError, checks_at
@@ -157,7 +157,7 @@ def _chain(task: ResearchTask, episode: Episode) -> _Chain:
 
 def research_of(task: Task) -> ResearchTask:
     """Return a task of the track's. Raises TaskError for another track's."""
-    research = task.opened if isinstance(task, FoldedTask) else task
+    research = opened(task)
     if not isinstance(research, ResearchTask):
         raise TaskError(f"{task.id}: is no task of the research track")
     return research

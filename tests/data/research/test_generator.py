@@ -76,6 +76,14 @@ def test_each_hop_has_near_misses_that_say_the_same_of_nearly_the_same_name(seed
 
 @given(SEEDS)
 @settings(max_examples=20, deadline=None)
+def test_no_answer_has_a_word_of_what_it_is_about(seed: int) -> None:
+    task = dossier(seed)
+    for place, hop in enumerate(task.hops):
+        assert not [c.value for c in hop.claims if set(c.value.split()) & set(task.subject_of(place).split())]
+
+
+@given(SEEDS)
+@settings(max_examples=20, deadline=None)
 def test_a_correction_overwrites_what_was_said_before(seed: int) -> None:
     task = dossier(seed)
     ((place, hop),) = [(place, hop) for place, hop in enumerate(task.hops) if len(hop.claims) == 2]
