@@ -119,7 +119,8 @@ def free_cast(config: Config) -> Cast:
 async def context_use_of(
     policies: Mapping[str, MemoryPolicy], track: Track, task: Task, cast: Cast, *, stages: int | None = None
 ) -> dict[str, ContextUse]:
-    """Play one task under each policy without a budget; return what memory put before the replies, by name.
+    """Play one task under each policy without a budget; return what memory put before the replies, by name; before the
+    answers where nobody replies.
 
     Raises LanguageModelError when an episode fails.
     """
@@ -129,7 +130,7 @@ async def context_use_of(
             episode = await rollout.run(stages)
         if episode.failure is not None:
             raise LanguageModelError(f"{name}: {episode.failure}")
-        uses[name] = episode.uses.get("reply", ContextUse())
+        uses[name] = episode.uses.get("reply") or episode.uses.get("answer", ContextUse())
     return uses
 
 

@@ -37,12 +37,12 @@ def show_estimate(spending: CostEstimate, config: Config, console: Console) -> N
 def show_context_use(
     uses: Mapping[str, ContextUse], config: Config, console: Console, *, model: str, source: str
 ) -> None:
-    """Print what memory puts before a reply under each policy where nothing bounds it, so that a budget can be set.
+    """Print what memory puts before replies or answers under each policy where nothing bounds it, so that a budget can be set.
 
     ``source`` says what was played.
     """
     rows = ((name, f"{use.mean_tokens:,.0f}", f"{use.most_tokens:,}") for name, use in uses.items())
-    console.print("\nWhat memory shows before a reply where nothing bounds it", style="italic")
+    console.print("\nWhat memory shows before a reply or an answer where nothing bounds it", style="italic")
     console.print(plain_table(("policy", "tokens, mean", "tokens, most"), rows))
     limit = config.context_tokens
     bound = "set context_tokens to bound it" if limit is None else f"context_tokens bounds it at {limit:,}"

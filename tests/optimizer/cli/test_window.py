@@ -73,7 +73,7 @@ def test_an_estimate_says_what_each_preset_shows_where_nothing_bounds_it(cli: Cl
 def test_people_are_told_it_too_and_that_their_model_may_write_more(cli: Cli, tiny: Path, server: Any) -> None:
     given = ["--set", "model=openai:m", "--set", f"endpoint.base_url={server.url}", "--set", "context_tokens=700"]
     out = cli("estimate", tiny, *given).succeeded().out
-    assert "What memory shows before a reply where nothing bounds it" in out
+    assert "What memory shows before a reply or an answer where nothing bounds it" in out
     assert "context_tokens bounds it at 700" in out
     assert "--ask asks it" in out
     assert server.asked == []
