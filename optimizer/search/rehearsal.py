@@ -119,10 +119,9 @@ def free_cast(config: Config) -> Cast:
 async def context_use_of(
     policies: Mapping[str, MemoryPolicy], track: Track, task: Task, cast: Cast, *, stages: int | None = None
 ) -> dict[str, ContextUse]:
-    """Play one task under each policy without a budget; return what memory put before the replies, by name; before the
-    answers where nobody replies.
+    """Play one task under each policy without a budget; return what memory put before the replies, by name.
 
-    Raises LanguageModelError when an episode fails.
+    Where nobody replies, it is what memory put before the answers. Raises LanguageModelError when an episode fails.
     """
     uses = {}
     for name, policy in policies.items():

@@ -37,7 +37,7 @@ def show_estimate(spending: CostEstimate, config: Config, console: Console) -> N
 def show_context_use(
     uses: Mapping[str, ContextUse], config: Config, console: Console, *, model: str, source: str
 ) -> None:
-    """Print what memory puts before replies or answers under each policy where nothing bounds it, so that a budget can be set.
+    """Print what memory shows under each policy where nothing bounds it, so that a budget can be set.
 
     ``source`` says what was played.
     """
