@@ -32,6 +32,7 @@ class ReadingTrack(ABC, Generic[TaskT]):
     name: str
     noun: str = "group"
     stage_noun: str = "stage"
+    agent: str = ""
     usual: Usual = Usual()
     least_headroom: float | None = LEAST_HEADROOM
     compat: frozenset[str] = frozenset()

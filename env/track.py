@@ -93,6 +93,10 @@ class Track(Protocol):
         """What messages and tables call a stage: a period, a step."""
 
     @property
+    def agent(self) -> str:
+        """What tables call who acts, for example ``planned``; empty where the assistant alone is asked."""
+
+    @property
     def usual(self) -> Usual:
         """What commands take where nothing else is said."""
 

@@ -42,6 +42,7 @@ class DialogueTrack:
     name: str = "dialogue"
     noun: str = "user"
     stage_noun: str = "period"
+    agent: str = ""
     usual: Usual = USUAL
 
     @property

@@ -29,6 +29,7 @@ class ResearchTrack(ObservingTrack[Task]):
     """A plan of searches is given, and its arguments come from memory, after MemGym's deep research."""
 
     name, noun, stage_noun = "research", "dossier", "turn"
+    agent = "planned"
     usual = USUAL
 
     def __init__(self, templates: Templates | None = None) -> None:

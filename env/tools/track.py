@@ -33,7 +33,6 @@ class ToolsTrack(ObservingTrack[Task]):
     name, noun, stage_noun = "tools", "customer", "stage"
     usual = Usual(data="workshop", context_tokens=500, embedder="lexical:1024")
     agent = "planned"
-    """What tables call the agent."""
 
     def __init__(self, templates: Templates) -> None:
         """Ask with these texts."""

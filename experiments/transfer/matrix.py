@@ -32,7 +32,7 @@ from ...policies.files import WINDOW, load_policy
 from ...policies.policy import MemoryPolicy
 from ..command import run
 
-CONFIGS = {"dialogue": "quickstart", "tools": "tools"}
+CONFIGS = {"dialogue": "quickstart", "codeqa": "codeqa", "research": "research", "tools": "tools"}
 """The config of each track."""
 PRESETS = (WINDOW, "rag", "awe", "awi")
 

@@ -71,7 +71,7 @@ def ablate_command(
     counted, over = ("1 seed", f"{noun}s") if single else (f"{len(ablation.seeds)} seeds", f"{noun}s and seeds")
     console = Console()
     console.print()
-    title = f"Sealed tests, {counted}: {heading(groups, noun, model=model, context_tokens=tokens)}"
+    title = f"Sealed tests, {counted}: {heading(groups, track, model=model, context_tokens=tokens)}"
     console.print(comparison_table(variants, title=title, stage_noun=stage_noun))
     say(
         console,

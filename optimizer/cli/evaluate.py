@@ -90,6 +90,7 @@ def evaluate_command(
     remark, tokens = embedder_remark(settings) if policies[policy].searches else None, settings.context_tokens
     result = {**summary.as_json(), "model": settings.model, "embedder": settings.embedder, "remark": remark}
     result |= {"data": data, "seed": seed, "off_policy": replayed, "context_tokens": tokens}
+    result |= {"track": kind.name, "agent": kind.agent or None}
     if WINDOW in rows:
         result |= {"window": rows[WINDOW].as_json(), "over_window": score_json(over_window(rows)[policy])}
     if out is not None:
@@ -100,7 +101,7 @@ def evaluate_command(
     if as_json:
         print_json(result)
     else:
-        title = heading(summary.groups, kind.noun, model=settings.model, context_tokens=tokens)
+        title = heading(summary.groups, kind, model=settings.model, context_tokens=tokens)
         Console().print(score_table(rows, title=title))
     say(console, *_remarks(rows, policy, model=settings.model, track=kind), style="yellow")
     say(console, *([remark] if remark else []), style="yellow")

@@ -19,7 +19,7 @@ from ...policies.lm.providers import model_named
 from ...policies.lm.secrets import redacted
 from ..config import ConfigError, default_uri, load_config
 from ..search.sealed import SEED
-from ..views.table import bound_notes, reply_notes, say, score_table, unscored_note, with_interval
+from ..views.table import acted_by, bound_notes, reply_notes, say, score_table, unscored_note, with_interval
 from . import options
 from .common import explained, print_json
 
@@ -112,7 +112,8 @@ def show(outcome: Outcome) -> None:
     console = Console()
     noun, groups = outcome.track.noun, outcome.config.splits.test
     console.print()
-    console.print(score_table(outcome.test.rows, title=f"Sealed test: {groups} {noun}s that the search never saw"))
+    whom = f"{groups} {noun}s that the search never saw{acted_by(outcome.track)}"
+    console.print(score_table(outcome.test.rows, title=f"Sealed test: {whom}"))
     console.print()
     best = outcome.test.best_baseline
     others = {SEED: SEED, WINDOW: WINDOW} | ({} if best is None else {best: f"{best}, the best baseline here"})

@@ -74,7 +74,7 @@ def ranks_command(
     if as_json:
         print_json(result)
     else:
-        title = heading(groups, kind.noun, model=settings.model, context_tokens=settings.context_tokens)
+        title = heading(groups, kind, model=settings.model, context_tokens=settings.context_tokens)
         Console().print(_table(ranked, title=f"{title}; off-policy: {replayed} replayed"))
     say(console, *([remark] if remark else []), style="yellow")
 

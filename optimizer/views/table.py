@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...env import Summary
+from ...env import Summary, Track
 from ...env.cost import TurnCost
 from ...env.scoring import LEAST_HEADROOM
 from ...env.statistics import Estimate, paired_difference
@@ -94,10 +94,15 @@ def score_table(rows: Rows, *, title: str) -> Table:
     return plain_table([*shown], [*cells], left=["memory score"], bold=EVOLVED, **look)
 
 
-def heading(groups: int, noun: str, *, model: str, context_tokens: int | None) -> str:
-    """Say on how many groups a table's scores were measured, with which model and within which budget."""
+def heading(groups: int, track: Track, *, model: str, context_tokens: int | None) -> str:
+    """Say on how many groups a table's scores were measured, with which agent and model, and within which budget."""
     budget = "" if context_tokens is None else f", {context_tokens:,} context tokens"
-    return f"{people(groups, noun)}, model: {model}{budget}"
+    return f"{people(groups, track.noun)}{acted_by(track)}, model: {model}{budget}"
+
+
+def acted_by(track: Track) -> str:
+    """Return who acts, as it follows the groups in a heading; nothing where the assistant alone is asked."""
+    return f", {track.agent} agent" if track.agent else ""
 
 
 def over_window(rows: Rows) -> dict[str, Estimate]:
