@@ -96,6 +96,7 @@ def render_report(outcome: Outcome) -> str:
     return template.render(
         name=outcome.folder.name,
         config=config,
+        agent=track.agent,
         noun=track.noun,
         stage_noun=track.stage_noun,
         remark=embedder_remark(config),

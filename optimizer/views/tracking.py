@@ -161,6 +161,7 @@ class Tracker(Listener):
         run = self._client.create_run(self._experiment, tags=tags, run_name=self.outcome.folder.name)
         run_id = str(run.info.run_id)
         params = {
+            "track": config.track,
             "data": config.data,
             "model": config.model,
             "embedder": config.embedder,
