@@ -21,6 +21,8 @@ def read_json(path: Path) -> Any:
 
 
 CHARACTERS_AT_ONCE = 1 << 20
+LONGEST_TOKEN = 8
+"""Characters within which the end of what was read can break a value off, or leave a number that goes on."""
 WHITE_SPACE = re.compile(r"[ \t\r\n]*")
 
 _DECODER = json.JSONDecoder()
@@ -83,17 +85,16 @@ class _Ahead:
         """Take the next value. Raises ValueError when it is not JSON."""
         self.next_character()
         while True:
-            value, problem = None, None
             try:
                 value, end = _DECODER.raw_decode(self._text, self._place)
-            except ValueError as error:
-                end, problem = len(self._text), error
-            if end < len(self._text) or not self._more():  # else a number, or a broken row, may go on
-                break
-        if problem is not None:
-            raise problem
-        self._place = end
-        return value
+            except json.JSONDecodeError as error:
+                broken_off = error.msg.startswith("Unterminated") or error.pos > len(self._text) - LONGEST_TOKEN
+                if not broken_off or not self._more():
+                    raise
+                continue
+            if end < len(self._text) - LONGEST_TOKEN or not self._more():  # else a number may go on
+                self._place = end
+                return value
 
     def _more(self) -> bool:
         """Read on, twice as far each time that it is not enough; tell whether there was more."""

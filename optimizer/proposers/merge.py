@@ -65,9 +65,21 @@ class Merge(BaseProposer):
             here = [knob for knob in of_part if knob.name in in_base]
             paths = [knob.path for knob in here if self._may_change(knob)]
             same = here == [knob for knob in of_part if knob.name in in_giver]
-            if same and any(a.get(path) != b.get(path) for path in paths):
+            held = [knob.path for knob in here if _is_held(knob)]
+            if (
+                same
+                and all(a.get(path) == b.get(path) for path in held)
+                and any(a.get(path) != b.get(path) for path in paths)
+            ):
                 lent[part] = paths
         return lent
 
     def _may_change(self, knob: Knob) -> bool:
+        if _is_held(knob):
+            return False
         return self.search.prompts and knob.slot in self.search.slots if knob.slot else self.search.numbers
+
+
+def _is_held(knob: Knob) -> bool:
+    """Tell whether a knob would be searched where ``search.space`` names it, which it does not."""
+    return knob.named and knob.domain is None

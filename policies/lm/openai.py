@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,6 +41,8 @@ from .structured import ResponseFormats, in_format, response_format
 
 PING = {"messages": [{"role": "user", "content": "ping"}]}
 """A request whose answer tells only that the endpoint gives answers."""
+MOST_TOOLS = 128
+"""Tool calls of one reply that are read."""
 CUT = "model %s: a reply (%s) was cut at its limit of %d tokens or at the context's end; see endpoint.max_tokens"
 
 _log = logging.getLogger(__name__)
@@ -153,10 +156,11 @@ class OpenAIModel(_OpenAI):
             lambda: b"".join(self._body(request, kind)),
             role=request.role,
             ping=to_json(PING | {"model": self.name, self._config.max_tokens_field: 1} | self._config.extra_body),
-            read=_with_message,
+            read=partial(_with_message, tools=bool(request.tools)),
             bill=request.bill,
         )
-        input_tokens = _tokens(reply, "prompt_tokens", (message.content for message in request.messages))
+        asked = [*(message.text for message in request.messages), *(str(tool.as_json()) for tool in request.tools)]
+        input_tokens = _tokens(reply, "prompt_tokens", asked)
         said = [text, *(part for call in calls for part in (call.name, call.arguments))]
         usage = self._usage(input_tokens, _tokens(reply, "completion_tokens", said))
         return Completion(text, replace(usage, cut=self._is_cut(reply, request)), calls)
@@ -175,21 +179,27 @@ class OpenAIModel(_OpenAI):
         return given.get(request.role, request.max_tokens) if isinstance(given, dict) else given or request.max_tokens
 
 
-def _with_message(reply: object) -> tuple[object, str, tuple[ToolCall, ...]]:
-    """Return a reply, and the text and the tool calls of its first choice. Raises ValueError when it holds none."""
+def _with_message(reply: object, *, tools: bool) -> tuple[object, str, tuple[ToolCall, ...]]:
+    """Return a reply, and the text and the tool calls of its first choice. Raises ValueError when it holds none.
+
+    Without ``tools`` calls are not read.
+    """
     match reply:
         case {"choices": [{"message": dict(message)}, *_]} if isinstance(message.get("content"), str | None):
-            calls = message.get("tool_calls") or []
-            try:
-                return reply, _whole(message.get("content") or ""), tuple(map(_tool_call, calls))
-            except (KeyError, TypeError):
-                raise ValueError("the reply holds a tool call without a name and arguments") from None
+            calls = message.get("tool_calls") if tools else None
+            if not isinstance(calls, list | None):
+                raise ValueError("the reply's tool calls are no list")
+            return reply, _whole(message.get("content") or ""), tuple(map(_tool_call, range(MOST_TOOLS), calls or ()))
     raise ValueError("the reply holds no choice with a text")
 
 
-def _tool_call(given: Any) -> ToolCall:
-    function = given["function"]
-    return ToolCall(*(_whole(part) for part in (given["id"], function["name"], function["arguments"])))
+def _tool_call(place: int, given: object) -> ToolCall:
+    """Return a call as a server gives it; some give no id, or arguments that are no text."""
+    match given:
+        case {"function": {"name": str(name), "arguments": str() | dict() as arguments}, **rest}:
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            return ToolCall(_whole(str(rest.get("id") or f"call_{place}")), _whole(name), _whole(text))
+    raise ValueError("the reply holds a tool call without a name and arguments")
 
 
 def _whole(text: str) -> str:

@@ -123,8 +123,8 @@ class _Message(_Body):
 
 class _Function(_Body):
     name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
-    description: str = ""
-    parameters: Json = {}
+    description: str | None = None
+    parameters: Json | None = None
 
 
 class _Tool(_Body):
@@ -209,8 +209,11 @@ class Chat(_Body):
         if self.forced is None:
             return None
         place = f"tools[{[tool.function for tool in self.tools or ()].index(self.forced)}].function.parameters"
-        arguments = self._fitted(text, {"type": "object", **self.forced.parameters}, place)
-        return ToolCall(f"call_{self.forced.name}", self.forced.name, json.dumps(arguments, ensure_ascii=False))
+        schema = self.forced.parameters or {}
+        if not schema.keys() & {"$ref", "anyOf"}:
+            schema = {"type": "object", **schema}
+        arguments = json.dumps(self._fitted(text, schema, place), ensure_ascii=False)
+        return ToolCall(f"call_{len(self.messages)}_{self.forced.name}", self.forced.name, arguments)
 
     @property
     def form(self) -> ReplyForm | None:

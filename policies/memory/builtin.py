@@ -120,7 +120,8 @@ def _taken_in(state: MemoryState, messages: Sequence[Message], keep_first: int) 
     start, buffer = [*state.start], [*state.buffer]
     for place, message in enumerate(messages, state.observed):
         late = message.role == "tool" and not buffer and bool(start) and bool(units_of(start)[-1][0].tool_calls)
-        (start if place < keep_first or (keep_first and late) else buffer).append(message)
+        first = place < keep_first and not buffer  # a start that was adopted late takes nothing from behind the buffer
+        (start if first or (keep_first and late) else buffer).append(message)
     observed = state.observed + len(messages)
     return replace(state, start=tuple(start), buffer=tuple(buffer), observed=observed)
 

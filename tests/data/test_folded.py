@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemotune.data.dialogue.load import load_folded, load_scenarios
-from mnemotune.data.folded import MOST_OPEN, Folded, FoldedMap, FoldedTask, fold, unfold
+from mnemotune.data.folded import Folded, FoldedMap, FoldedTask, fold, unfold
 
 TEXTS = st.lists(st.text(max_size=8), max_size=6)
 
@@ -66,8 +66,16 @@ def test_a_folded_task_has_the_facts_and_checks_of_the_task_in_a_tenth_of_its_me
 def test_what_is_used_again_is_the_same_object_while_it_is_open_invariant_2() -> None:
     task = FoldedTask.of(load_scenarios("small")[0])
     assert task.opened is copy.deepcopy(task).opened
+
+
+def test_what_was_used_long_ago_is_closed_and_the_last_value_stays_open_however_large_invariant_2(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mnemotune.data.folded.MOST_OPEN_BYTES", 3 * len(fold(["first"])))
     first = unfold(fold(["first"]))
-    for number in range(MOST_OPEN):
-        unfold(fold([number]))
+    assert unfold(fold(["first"])) is first
+    for text in ("other", "third", "forth"):
+        unfold(fold([text]))
     assert unfold(fold(["first"])) is not first
-    assert unfold.cache_info().currsize <= MOST_OPEN
+    large = fold([str(number) for number in range(1000)])
+    assert unfold(large) is unfold(large)

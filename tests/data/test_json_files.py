@@ -82,3 +82,17 @@ def test_the_rows_before_a_broken_one_are_there() -> None:
     assert [next(rows), next(rows)] == [{"a": 1}, {"a": 2}]
     with pytest.raises(ValueError, match="row 2"):
         next(rows)
+
+
+@pytest.mark.parametrize("start", ["[{'a': 1}, ", '[{"a" 1}, ', "\ufeff[", f"[{'9' * 5000}, "])
+def test_a_row_that_is_broken_is_refused_before_the_rest_is_read(start: str) -> None:
+    file = io.StringIO(start + '{"a": 1}, ' * 10_000)
+    with pytest.raises(ValueError, match=r"."):
+        list(each_row(file, at_once=6000))
+    assert file.tell() < 20_000
+
+
+@pytest.mark.parametrize("number", ["1.5", "-0.25", "1e9", "2.5e-10"])
+def test_a_number_that_is_read_in_two_parts_is_whole(number: str) -> None:
+    for at_once in range(1, 12):
+        assert [*each_row(io.StringIO(f"[{number}, {number}]"), at_once=at_once)] == [float(number)] * 2

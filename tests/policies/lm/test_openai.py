@@ -168,6 +168,21 @@ async def test_tools_are_sent_and_their_calls_come_back_also_from_the_cache(
     assert (await connect(cache=cache).complete(REQUEST)).text == "fine"
 
 
+async def test_calls_without_an_id_or_with_an_object_of_arguments_are_read(
+    server: ScriptedServer, connect: Connect
+) -> None:
+    calls = [{"function": {"name": "search", "arguments": {"q": "boats"}}}, {**CALLS[0], "id": None}]
+    server.answer({"choices": [{"message": {"content": None, "tool_calls": calls}}]})
+    read = (await connect().complete(replace(REQUEST, tools=(SEARCH,)))).tool_calls
+    assert read == tuple(ToolCall(f"call_{i}", "search", '{"q": "boats"}') for i in range(2))
+
+
+async def test_calls_that_nobody_wanted_are_not_read(server: ScriptedServer, connect: Connect) -> None:
+    server.answer({"choices": [{"message": {"content": "Hello.", "tool_calls": 7}}]})
+    completion = await connect().complete(REQUEST)
+    assert (completion.text, completion.tool_calls) == ("Hello.", ())
+
+
 @pytest.mark.parametrize("calls", [[{}], ["search"], [{"id": "c1", "function": {"name": "search"}}], 7])
 async def test_a_tool_call_that_is_none_is_asked_for_again(
     server: ScriptedServer, connect: Connect, calls: object

@@ -72,7 +72,7 @@ def tools_of(*functions: dict[str, Any]) -> list[dict[str, Any]]:
 )
 def test_a_tool_that_is_to_be_called_gets_what_was_said_as_its_arguments(choice: dict[str, Any]) -> None:
     call = chat(**choice).called("A boat.")
-    assert call == ToolCall("call_note", "note", '{"text": "A boat."}')
+    assert call == ToolCall("call_1_note", "note", '{"text": "A boat."}')
     assert chat(**choice).shaped("A boat.", call) == ('{"text": "A boat."}', "tool_calls")
 
 
