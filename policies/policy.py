@@ -235,8 +235,10 @@ class MemoryPolicy(Record):
         initial, given = given.get("initial", "default"), {k: v for k, v in given.items() if k != "initial"}
         filled = {slot: text for slot, text in prompts.items() if text is not None}
         start = default_prompts(mode, given.get("store"), templates)
-        labelled = mode == "profile" and _given(write, "labels") and initial == "default"
-        start |= {"write": templates.write_profile_labels} if labelled else {}
+        if mode == "profile" and _given(write, "labels"):
+            if "write" not in filled and (initial != "default" or _evolves_info_types(given.get("evolution"))):
+                raise ValueError("write.labels: no bundled text has both them and `initial` or info_types that evolve")
+            start |= {"write": templates.write_profile_labels}
         whole = start | _initial_write(mode, initial, filled, templates) | filled
         apart = _evolves_info_types(given.get("evolution"))
         if (apart or "info_types" in filled) and "write" not in filled:

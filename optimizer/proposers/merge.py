@@ -65,12 +65,9 @@ class Merge(BaseProposer):
             here = [knob for knob in of_part if knob.name in in_base]
             paths = [knob.path for knob in here if self._may_change(knob)]
             same = here == [knob for knob in of_part if knob.name in in_giver]
-            held = [knob.path for knob in here if _is_held(knob)]
-            if (
-                same
-                and all(a.get(path) == b.get(path) for path in held)
-                and any(a.get(path) != b.get(path) for path in paths)
-            ):
+            differing = {knob.path for knob in here if a.get(knob.path) != b.get(knob.path)}
+            held = {knob.path for knob in here if _is_held(knob)}
+            if same and differing & set(paths) and not differing & held:
                 lent[part] = paths
         return lent
 

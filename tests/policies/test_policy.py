@@ -400,3 +400,11 @@ def test_what_writes_without_a_prompt_has_nothing_to_rewrite(mode: str) -> None:
     rest = {} if mode == "none" else {"update_every": 2, "buffer_size": 0, "store": "context"}
     with pytest.raises(PolicyError, match="the policy has no prompt 'info_types'"):
         parse_policy(yaml.safe_dump({"write": {"mode": mode}, **rest, "evolution": {}}), where="mine")
+
+
+@pytest.mark.parametrize("more", [{"initial": "minimal"}, {"evolution": {}}])
+def test_labels_go_with_no_text_that_has_no_place_for_them(more: dict[str, Any]) -> None:
+    given = {"write": {"mode": "profile", "labels": ["names"]}, "update_every": 2, "buffer_size": 0, "store": "context"}
+    assert MemoryPolicy.model_validate(given).prompts.write
+    with pytest.raises(ValueError, match=r"write\.labels: no bundled text has both"):
+        MemoryPolicy.model_validate(given | more)
