@@ -27,4 +27,5 @@ def read_slot(raw: str) -> str | None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    return str(value).strip() or None
+    whole = str(value).encode("utf-8", "replace").decode()  # half a surrogate pair cannot be sent or stored
+    return whole.strip() or None

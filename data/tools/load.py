@@ -83,7 +83,10 @@ def _of_file(path: Path) -> Iterator[ToolsTask]:
                 where = f"{path}: row {position}"
                 if not is_ours(row):
                     raise TaskError(f"{where}: was not written by `data generate --track {TRACK}`")
-                yield task_in(row, ToolsTask, track=TRACK, where=where)
+                task = task_in(row, ToolsTask, track=TRACK, where=where)
+                if not task.domain.startswith(f"{NAME}:"):  # a file of tasks must not say which code is run
+                    raise TaskError(f"{where}: domain: is not of {NAME}; play a checkout by --data tau2:PATH")
+                yield task
     except UnicodeDecodeError as error:
         raise TaskError(f"{path}: is not UTF-8 text ({error})") from None
     except ValueError as error:

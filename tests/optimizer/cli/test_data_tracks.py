@@ -52,3 +52,11 @@ def test_only_a_source_and_a_file_go_with_another_track(cli: Cli) -> None:
         assert "only --data and --out go with another track" in done.err
     assert cli("data", "generate", "--data", SOURCE, "--out", "x.json").code == 2
     assert not Path("x.jsonl").exists()
+
+
+def test_a_file_of_tasks_does_not_say_which_code_is_run(cli: Cli) -> None:
+    cli("data", "generate", "--track", "tools", "--data", SOURCE, "--out", "tasks.jsonl").succeeded()
+    row = json.loads(Path("tasks.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    row["task"]["domain"] = "tau2:/somewhere/airline"
+    Path("tasks.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    assert "row 0: domain: is not of workshop" in cli("data", "check", "tasks.jsonl", "--track", "tools").refused()

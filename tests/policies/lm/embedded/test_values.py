@@ -108,6 +108,10 @@ def test_a_reply_without_a_value_is_not_read(raw: str) -> None:
     assert read_slot(raw) is None
 
 
+def test_half_a_surrogate_pair_does_not_reach_a_tool() -> None:
+    assert read_slot('{"value": "12 Mill \\ud83d"}') == "12 Mill ?"
+
+
 def test_a_number_is_read_as_a_text() -> None:
     assert read_slot('{"value": 7}') == "7"
 
