@@ -1,4 +1,4 @@
-"""What a policy costs in an assistant that people talk to."""
+"""What a policy costs where it is used."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass
 
 from ..policies.lm import CallRole, Ledger, Spend
 
-DEPLOYED: tuple[CallRole, ...] = ("reply", "write", "propose")
-"""Roles of a deployed assistant: replies, memory writes, and the rewriting of prompts by a policy that evolves.
-There is no simulated user, no question and no probe."""
+BESIDE_TURNS: tuple[CallRole, ...] = ("write", "propose")
+"""Roles of a deployed assistant besides its turns: memory writes, and the rewriting of prompts by a policy that
+evolves. There is no simulated user, no probe, and where people talk to it no question."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnCost:
-    """What one turn of a talk costs on the average: a user's message, the reply to it, and what is written down."""
+    """What one turn costs on the average: a reply to a user, or an agent's answer, and what is written down."""
 
     calls: float
     """Of the assistant's model, at least 1. They follow each other, and so they also stand for a turn's time; seconds
@@ -31,10 +31,13 @@ class TurnCost:
         return {name: round(value, 3) for name, value in asdict(self).items()}
 
 
-def turn_cost(ledger: Ledger) -> TurnCost | None:
-    """Return the cost of a turn in the episodes behind ``ledger``; None without replies, as in replayed talks."""
-    spends = {role: ledger.by_role.get(role, Spend()) for role in DEPLOYED}
-    turns = spends["reply"].calls
+def turn_cost(ledger: Ledger, turn: CallRole = "reply") -> TurnCost | None:
+    """Return the cost of a turn in the episodes behind ``ledger``; ``turn`` is the role of its call.
+
+    None where there is none, as in replayed talks.
+    """
+    spends = {role: ledger.by_role.get(role, Spend()) for role in (turn, *BESIDE_TURNS)}
+    turns = spends[turn].calls
     if turns == 0:
         return None
     return TurnCost(

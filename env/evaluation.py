@@ -13,7 +13,7 @@ from typing import Any
 
 from ..data.folded import FoldedMap
 from ..data.task import Task, checks_at, grouped
-from ..policies.lm import LanguageModelError, Ledger
+from ..policies.lm import CallRole, LanguageModelError, Ledger
 from ..policies.lm.chain import NO_CALLS, Chain, chain
 from ..policies.lm.ledger import merged
 from ..policies.policy import MemoryPolicy
@@ -37,6 +37,8 @@ class Evaluation:
     group_of: Mapping[str, str] = field(repr=False, default_factory=dict)
     """Each task's group."""
     ledger: Ledger = field(default_factory=Ledger)
+    turn: CallRole = "reply"
+    """The role of the calls that are turns."""
     bounds: Mapping[str, Bounds] = field(repr=False, default_factory=dict)
     """By task, where they could be found."""
     reworded: tuple[GroupScore, ...] = ()
@@ -152,6 +154,7 @@ class Evaluator:
             bounds=bounds,
             extras=self.track.extras(tasks, settled, bounds),
             compat=self.track.compat,
+            turn=self.track.turn,
             episodes=tuple(settled),
             group_of={task.id: task.group for task in tasks},
             ledger=merged([ledger, *(episode.ledger for episode in episodes)]),

@@ -13,7 +13,7 @@ from ..data.task import Check, Fact, Task, checks_at
 from ..policies.assistant import Assistant
 from ..policies.files import load_policy
 from ..policies.forms import ReplyForm
-from ..policies.lm import LanguageModel, Message, Request
+from ..policies.lm import CallRole, LanguageModel, Message, Request
 from ..policies.memory import MemoryEvent
 from ..policies.policy import MemoryPolicy
 from .concurrency import both, side_by_side
@@ -33,6 +33,7 @@ class ReadingTrack(ABC, Generic[TaskT]):
     noun: str = "group"
     stage_noun: str = "stage"
     agent: str = ""
+    turn: CallRole = "answer"
     usual: Usual = Usual()
     least_headroom: float | None = LEAST_HEADROOM
     compat: frozenset[str] = frozenset()

@@ -85,7 +85,7 @@ class Summary:
     """Prompts rewritten by the policy itself that could not be read, and stayed as they were."""
     spend: LedgerField = field(default_factory=Ledger)
     per_turn: Annotated[TurnCost, PlainSerializer(TurnCost.as_json)] | None = None
-    """None where nobody replied, as in replayed talks."""
+    """None where there was no turn, as in replayed talks."""
     context: Mapping[CallRole, ContextUse] = field(default_factory=dict)
     """What memory put before the model, by what the calls were for."""
     wall_s: Figure = 0.0
@@ -119,7 +119,7 @@ class Summary:
             failed_writes=failed_writes,
             failed_rewrites=failed_rewrites,
             spend=_as_counted(evaluation),
-            per_turn=turn_cost(evaluation.ledger),
+            per_turn=turn_cost(evaluation.ledger, evaluation.turn),
             context=added(episode.uses for episode in evaluation.episodes),
             wall_s=evaluation.wall_s,
             critical_path=evaluation.critical_path,

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ..data.task import Check, Fact, Task
 from ..policies.assistant import Assistant
 from ..policies.forms import ReplyForm
-from ..policies.lm import Embedder, LanguageModel
+from ..policies.lm import CallRole, Embedder, LanguageModel
 from ..policies.memory import open_memory
 from ..policies.policy import MemoryPolicy
 from .episode import Bounds, Episode, Mark
@@ -95,6 +95,10 @@ class Track(Protocol):
     @property
     def agent(self) -> str:
         """What tables call who acts, for example ``planned``; empty where the assistant alone is asked."""
+
+    @property
+    def turn(self) -> CallRole:
+        """The role of the calls that are turns of a deployed assistant: ``reply``, or ``answer`` where nobody talks."""
 
     @property
     def usual(self) -> Usual:

@@ -14,6 +14,7 @@ from ...data.dialogue.load import load_folded
 from ...data.dialogue.scenario import Scenario
 from ...data.folded import FoldedTask
 from ...data.task import Check, Fact, Task, TaskError
+from ...policies.lm import CallRole
 from ...policies.policy import MemoryPolicy
 from ...policies.text import stems
 from ..episode import Bounds, Episode, Mark
@@ -43,6 +44,7 @@ class DialogueTrack:
     noun: str = "user"
     stage_noun: str = "period"
     agent: str = ""
+    turn: CallRole = "reply"
     usual: Usual = USUAL
 
     @property

@@ -310,6 +310,7 @@ def joined(parts: Sequence[Evaluation]) -> Evaluation:
     episodes = tuple(episode for part in parts for episode in part.episodes)
     return Evaluation(
         policy=parts[0].policy,
+        turn=parts[0].turn,
         groups=tuple(score for part in parts for score in part.groups),
         episodes=episodes,
         group_of={task: group for part in parts for task, group in part.group_of.items()},

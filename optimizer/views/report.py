@@ -13,6 +13,7 @@ import jinja2
 
 from ...data.resources import resource
 from ...data.whole_files import write_whole
+from ...env import Summary
 from ...env.statistics import nan_mean
 from ...policies.files import WINDOW, dump_policy
 from ...policies.lm.ledger import merged
@@ -110,7 +111,8 @@ def render_report(outcome: Outcome) -> str:
         seed=SEED,
         evolved=EVOLVED,
         window=WINDOW,
-        talks=any(row.per_turn is not None for row in test.rows.values()),
+        turn=track.turn,
+        turns=_has_turns(test.rows),
         ended=outcome.ended,
         plots=drawn,
         trials=trials,
@@ -138,11 +140,20 @@ def score_rows(rows: Rows, price: Prices | None) -> list[tuple[str, ...]]:
             number(row.reworded.mean),
             number(row.accuracy),
             *(number(row.shares[share]) for share in ("write", "read", "utilisation")),
-            *cost_cells(row.per_turn),
-            "-" if row.per_turn is None else _usd(dollars(row.per_turn, price), times=1000),
+            *(_turn_cells(row, price) if _has_turns(rows) else ()),
         )
         for (name, row), over in zip(rows.items(), over_window(rows).values(), strict=True)
     ]
+
+
+def _has_turns(rows: Rows) -> bool:
+    return any(row.per_turn is not None for row in rows.values())
+
+
+def _turn_cells(row: Summary, price: Prices | None) -> tuple[str, ...]:
+    """Return calls, tokens and dollars of a turn; the dollars are those of 1,000."""
+    usd = "-" if row.per_turn is None else _usd(dollars(row.per_turn, price), times=1000)
+    return (*cost_cells(row.per_turn), usd)
 
 
 def _usd(usd: float | None, times: int = 1) -> str:

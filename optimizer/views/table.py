@@ -70,8 +70,8 @@ def score_table(rows: Rows, *, title: str) -> Table:
     """Return a table of evaluations for a terminal of 80 columns.
 
     The columns are the memory score with its 95% interval; how far it is over the window's, and what it is when checks
-    are reworded, where these are known; accuracy and the three failure shares, which sum to 1; what a turn of a talk
-    costs where nobody asks questions.
+    are reworded, where these are known; accuracy and the three failure shares, which sum to 1; what a turn costs in
+    use, where there are turns.
     """
     columns = {
         "policy": list(rows),
@@ -86,7 +86,8 @@ def score_table(rows: Rows, *, title: str) -> Table:
         "tok.\n/turn": [cost_cells(row.per_turn)[1] for row in rows.values()],
     }
     optional = {"over\nwindow", "re-\nworded"}
-    shown = {head: column for head, column in columns.items() if head not in optional or set(column) != {"-"}}
+    turns = {"calls\n/turn", "tok.\n/turn"}
+    shown = {head: column for head, column in columns.items() if head not in optional | turns or set(column) != {"-"}}
     longest = LONGEST_NAME - OPTIONAL_WIDTH * len(optional & shown.keys())
     shown["policy"] = [short(name, longest) for name in rows]
     cells = zip(*shown.values(), strict=True)

@@ -46,3 +46,8 @@ def test_a_turn_takes_at_least_one_call_and_survives_json(by_role: dict[str, Spe
         assert cost.calls >= 1
         told = cost.as_json()
         assert TurnCost(**told).as_json() == told
+
+
+def test_where_nobody_talks_a_turn_is_an_answer() -> None:
+    ledger = Ledger({"write": Spend(5, 0, 500, 50), "answer": Spend(10, 0, 1000, 100), "probe": Spend(9, 0, 900, 9)})
+    assert turn_cost(ledger, "answer") == TurnCost(calls=1.5, input_tokens=150.0, output_tokens=15.0)

@@ -60,7 +60,7 @@ def test_a_row_has_a_cell_for_each_column() -> None:
 
 def test_a_row_without_scores_has_dashes() -> None:
     told = columns_of({"awi": Summary(policy="awi")})
-    assert [cells for name, cells in told.items() if name != "policy"] == [["-"]] * 7
+    assert [cells for name, cells in told.items() if name != "policy"] == [["-"]] * 5
 
 
 def test_beside_the_window_every_policy_says_how_far_it_is_over_it_paired_by_group() -> None:
@@ -157,9 +157,10 @@ def test_groups_are_counted_in_english(groups: int, text: str) -> None:
     assert people(groups, "user") == text
 
 
-def test_where_nobody_replied_a_turn_has_no_cost() -> None:
-    told = columns_of({"mine": replace(ROW, per_turn=None)})
-    assert (told["calls\n/turn"], told["tok.\n/turn"]) == (["-"], ["-"])
+def test_where_a_policy_had_no_turn_its_cost_is_a_dash_and_where_none_had_there_is_no_column() -> None:
+    told = columns_of({"mine": replace(ROW, per_turn=None), "other": ROW})
+    assert (told["calls\n/turn"][0], told["tok.\n/turn"][0]) == ("-", "-")
+    assert not {"calls\n/turn", "tok.\n/turn"} & columns_of({"mine": replace(ROW, per_turn=None)}).keys()
 
 
 def test_notes_say_how_replies_were_asked_for_and_how_many_were_cut() -> None:
