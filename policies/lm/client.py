@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from ..forms import ResponseFormat
-from .base import Completion, LanguageModel, LanguageModelError, Request, estimated_tokens
+from .base import Completion, LanguageModel, LanguageModelError, Request, ToolCall, estimated_tokens
 from .endpoint import error_kind
 from .ledger import Usage
 from .secrets import redacted
@@ -44,6 +44,7 @@ class ClientModel(LanguageModel):
     async def _ask(self, request: Request, kind: ResponseFormat | None) -> Completion:
         settings: dict[str, Any] = {"temperature": request.temperature, "max_tokens": request.max_tokens}
         settings |= response_format(request.form, kind)
+        settings |= {"tools": [tool.as_json() for tool in request.tools]} if request.tools else {}
         messages = [message.as_json() for message in request.messages]
         if request.bill is not None:
             await request.bill.sending()
@@ -64,10 +65,13 @@ class ClientModel(LanguageModel):
             raise LanguageModelError(f"model {self._name}: the reply holds no choice")
         choice, counted = reply.choices[0], reply.usage
         text, cut = choice.message.content or "", choice.finish_reason == "length"
+        given = [call for call in choice.message.tool_calls or () if call.type == "function"] if request.tools else []
+        calls = tuple(ToolCall(call.id, call.function.name, call.function.arguments) for call in given)
         if counted is not None:
-            return Completion(text, Usage(counted.prompt_tokens, counted.completion_tokens, None, cut=cut))
-        input_tokens = estimated_tokens(*(message.text for message in request.messages))
-        return Completion(text, Usage(input_tokens, estimated_tokens(text), None, cut=cut))
+            return Completion(text, Usage(counted.prompt_tokens, counted.completion_tokens, None, cut=cut), calls)
+        asked = (*(message.text for message in request.messages), *(str(tool.as_json()) for tool in request.tools))
+        said = (text, *(part for call in calls for part in (call.name, call.arguments)))
+        return Completion(text, Usage(estimated_tokens(*asked), estimated_tokens(*said), None, cut=cut), calls)
 
 
 def as_model(given: LanguageModel | Client, name: str | None = None) -> LanguageModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -11,6 +12,7 @@ import pytest
 from mnemotune.policies import Assistant, load_policy
 from mnemotune.policies.forms import ANY_OBJECT
 from mnemotune.policies.lm import EndpointDown, LanguageModelError, Message, Request, ToolCall
+from mnemotune.policies.lm.base import Tool
 from mnemotune.policies.lm.client import ClientModel, as_model
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
@@ -65,6 +67,19 @@ async def test_messages_settings_and_usage_pass_through(client: openai.AsyncOpen
         "max_tokens": 77,
         "response_format": {"type": "json_object"},
     }
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_tools_are_sent_and_their_calls_are_read_where_somebody_wants_them(
+    client: openai.AsyncOpenAI, server: ScriptedServer, wanted: bool
+) -> None:
+    search = Tool("search", "Looks something up.", '{"type": "object"}')
+    call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "boats"}'}}
+    server.answer({"choices": [{"message": {"role": "assistant", "content": None, "tool_calls": [call]}}]})
+    completion = await ClientModel(client, "m").complete(replace(HELLO, tools=(search,) if wanted else ()))
+    assert server.asked[-1].body.get("tools") == ([search.as_json()] if wanted else None)
+    assert completion.tool_calls == ((ToolCall("c1", "search", '{"q": "boats"}'),) if wanted else ())
+    assert (completion.usage.output_tokens > 0) is wanted
 
 
 async def test_tokens_are_estimated_where_the_server_counts_none(
