@@ -13,6 +13,7 @@ from ..task_files import each_line, is_ours, task_in
 from .task import ToolsTask
 from .tau2 import open_checkout, places_of, rows_of
 from .tau2_tasks import task_of
+from .validation import check_task
 from .workshop.database import domain_of
 from .workshop.stories import NAME, Caller, across, inside
 from .world import World
@@ -22,6 +23,7 @@ SHIPPED = 40
 """Customers of the workshop that ships."""
 MOST_CUSTOMERS = 10_000
 
+_BRANCH = re.compile(rf"{NAME}:([0-9]{{1,18}}):([0-9]{{1,9}})")
 _log = logging.getLogger(__name__)
 
 
@@ -33,10 +35,16 @@ def load_tools(source: str, *, customers: Collection[str] | None = None) -> Sequ
     ``data generate`` has written. Raises TaskError.
     """
     wanted, seen, folded = None if customers is None else set(customers), set[str](), []
+    ids = set[str]()
     for task in _each_task(source):
+        if task.id in ids:
+            raise TaskError(f"{source}: task {task.id} occurs more than once; ids must be distinct")
+        ids.add(task.id)
         seen.add(task.group)
         if wanted is None or task.group in wanted:
             folded.append(FoldedTask.of(task))
+    if not ids:
+        raise TaskError(f"{source}: has no task")
     if unknown := sorted((wanted or set()) - seen):
         raise TaskError(f"{source}: no customer {', '.join(unknown)}; there are {', '.join(sorted(seen)[:20])}")
     return folded
@@ -47,7 +55,7 @@ def open_world(task: ToolsTask) -> World:
     if task.domain.startswith("tau2:"):
         place = Path(task.domain.removeprefix("tau2:"))
         return open_checkout(place.parent, place.name, task.row)
-    numbers = re.fullmatch(rf"{NAME}:([0-9]{{1,18}}):([0-9]{{1,9}})", task.domain)
+    numbers = _BRANCH.fullmatch(task.domain)
     if numbers is None:
         raise TaskError(f"{task.id}: domain: there is no {task.domain}; it is {NAME}:SEED:BRANCH, or tau2:PATH/DOMAIN")
     return domain_of(int(numbers[1]), int(numbers[2])).open()
@@ -84,8 +92,10 @@ def _of_file(path: Path) -> Iterator[ToolsTask]:
                 if not is_ours(row):
                     raise TaskError(f"{where}: was not written by `data generate --track {TRACK}`")
                 task = task_in(row, ToolsTask, track=TRACK, where=where)
-                if not task.domain.startswith(f"{NAME}:"):  # a file of tasks must not say which code is run
+                numbers = _BRANCH.fullmatch(task.domain)
+                if numbers is None:  # a file of tasks must not say which code is run
                     raise TaskError(f"{where}: domain: is not of {NAME}; play a checkout by --data tau2:PATH")
+                check_task(task, seed=int(numbers[1]), branch=int(numbers[2]), where=where)
                 yield task
     except UnicodeDecodeError as error:
         raise TaskError(f"{path}: is not UTF-8 text ({error})") from None

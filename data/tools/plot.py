@@ -50,6 +50,8 @@ class Plot:
     actions: list[Action] = field(default_factory=list)
     """Of the gold plan."""
     _facts: dict[str, Fact] = field(default_factory=dict)
+    _learned: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """The step that told each fact, and the value."""
     _checks: dict[str, Check] = field(default_factory=dict)
 
     def next_stage(self) -> None:
@@ -104,28 +106,34 @@ class Plot:
         return self._done(Step("reply", self.stage, text, arguments=gold, slots=filled, heard=heard))
 
     def learn(self, told: Told, value: Any, key: str, question: str, *, beside: Sequence[str] = ()) -> Known:
-        """Note a value that was told; it replaces the last value of its key.
+        """Note a value that was told; it replaces what an earlier step has told of its key.
 
         Of several lines that tell it, the one that has most of what stands ``beside`` it is the fact. Raises TaskError
-        where it was not told.
+        where it was not told, and where the step has told another value of that key.
         """
         place = _line_with(told.heard, str(value), beside)
         if place is None:
             raise TaskError(f"{self.id}: stage {told.stage}: {value!r} is nowhere told")
         name = f"{key}, step {told.step}"
         if name not in self._facts:
-            for other, fact in self._facts.items():
-                if fact.key == key and fact.until is None:
-                    self._facts[other] = replace(fact, until=told.stage)
             source, line = place
             self._facts[name] = Fact(name, key, key.partition(" of ")[0], line, told.stage, sources=(source,))
+            self._learned[name] = told.step, str(value)
+        elif (other := self._learned[name][1]) != str(value):
+            raise TaskError(f"{self.id}: stage {told.stage}: {key}: is {other!r} and {value!r}; give them two keys")
         return Known(value, name, question)
 
     def finish(self, *, group: str, domain: str, row: Row) -> ToolsTask:
         """Return the task; of the facts, those that a step needs."""
         needed = {need for check in self._checks.values() for need in check.needs}
-        facts = {name: fact for name, fact in self._facts.items() if name in needed}
+        facts = {name: replace(fact, until=self._until(name)) for name, fact in self._facts.items() if name in needed}
         return ToolsTask(self.id, group, self.stage + 1, domain, row, tuple(self.steps), facts, dict(self._checks))
+
+    def _until(self, name: str) -> int | None:
+        """Return the stage of the next step that has told a fact's key; None where there is none."""
+        step, key = self._learned[name][0], self._facts[name].key
+        later = [self._learned[other][0] for other, fact in self._facts.items() if fact.key == key]
+        return min((self.steps[other].stage for other in later if other > step), default=None)
 
     def _done(self, step: Step, value: Any = None) -> Told:
         self.steps.append(step)

@@ -45,13 +45,29 @@ class InitialData(Record):
     user_data: dict[str, Any] | None = None
 
 
+class PastCall(Record):
+    """A tool call of the message history."""
+
+    name: str
+    arguments: dict[str, Any]
+    requestor: Requestor | None = None
+    """Who has called; None: whose message it is."""
+
+
+class PastMessage(Record):
+    """A message of the history."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | None = None
+    tool_calls: tuple[PastCall, ...] | None = None
+
+
 class InitialState(Record):
     """What has happened before the dialogue."""
 
     initialization_data: InitialData | None = None
     initialization_actions: tuple[EnvCall, ...] | None = None
-    message_history: tuple[dict[str, Any], ...] | None = None
-    """In OpenAI's order; a tool call has a name and arguments, and perhaps who calls it."""
+    message_history: tuple[PastMessage, ...] | None = None
 
 
 class Instructions(Record):

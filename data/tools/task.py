@@ -16,6 +16,8 @@ from .row import Requestor, Row
 StepKind = Literal["say", "call", "reply"]
 """The customer says something; a tool is called; the agent replies."""
 Path = tuple[str | int, ...]
+MOST_EXACT = 2**53
+"""Whole numbers from here on are not all told apart as floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +108,17 @@ def like(answer: str | None, gold: Any) -> Any:
     """Return an answer as a value of the right one's kind, as far as it can be one; nothing is an empty text."""
     if answer is None:
         return ""
-    if isinstance(gold, int | float) and not isinstance(gold, bool):
-        try:
-            number = float(answer)
-        except ValueError:
-            return answer
-        return int(number) if isinstance(gold, int) and number.is_integer() else number
-    return answer
+    if isinstance(gold, bool) or not isinstance(gold, int | float):
+        return answer
+    try:
+        if isinstance(gold, int) and (whole := re.fullmatch(r"\s*([+-]?\d+)(?:\.0*)?\s*", answer)):
+            return int(whole[1])
+        number = float(answer)
+    except ValueError:
+        return answer
+    if isinstance(gold, int) and number.is_integer():
+        return int(number) if abs(number) < MOST_EXACT else answer
+    return number
 
 
 def tools_task(task: Task) -> ToolsTask:

@@ -14,12 +14,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from ..json_files import read_json
 from ..record import Record, first_problem
 from ..task import TaskError
-from .row import EnvAssertion, InitialData, InitialState, Requestor, Row, UserScenario
+from .row import EnvAssertion, InitialData, InitialState, PastCall, PastMessage, Requestor, Row, UserScenario
 from .world import Result, ToolError
 
 PACKAGE = "tau2"
@@ -44,34 +44,68 @@ def places_of(source: str) -> list[tuple[Path, str]]:
 def rows_of(checkout: Path, domain: str) -> Iterator[Row]:
     """Yield a domain's rows, those of its split ``base`` where it has one. Raises TaskError naming file and field."""
     folder = checkout / "data" / "tau2" / "domains" / domain
-    splits = read_json(folder / "split_tasks.json")
-    base = splits.get("base") if isinstance(splits, dict) else None
+    base = _base(folder / "split_tasks.json")
     files = sorted((folder / "tasks").glob("task_*.json")) or [folder / "tasks.json"]
     for file in files:
         rows = read_json(file)
         if rows is None:
             raise TaskError(f"{file}: is missing, or no JSON; large files may have to be fetched with git lfs")
-        for row in rows if isinstance(rows, list) else [rows]:
-            if base is None or row.get("id") in base:
-                yield _row(row, file)
+        for position, values in enumerate(rows if isinstance(rows, list) else [rows]):
+            row = _row(values, f"{file}: row {position}")
+            if base is None or row.id in base:
+                yield row
 
 
-def _row(values: Mapping[str, Any], file: Path) -> Row:
+def _base(file: Path) -> set[str] | None:
+    """Return the ids of the split ``base``; None where there are no splits, or none of that name."""
+    if not file.exists():
+        return None
+    splits = read_json(file)
+    if splits is None:
+        raise TaskError(f"{file}: is no JSON; it has to hold the ids of each split")
     try:
-        known = _known(Row, values)
-        known["user_scenario"] = _known(UserScenario, known["user_scenario"])
-        if data := (known.get("initial_state") or {}).get("initialization_data"):
-            known["initial_state"] = known["initial_state"] | {"initialization_data": _known(InitialData, data)}
-        return Row.model_validate(known)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise TaskError(f"{file}: a row is not as tau2-bench has it: {error!r}") from None
+        return _Splits.model_validate(splits).base
     except ValidationError as error:
-        raise TaskError(f"{file}, task {values.get('id')}: {first_problem(error, whole='row')}") from None
+        raise TaskError(
+            f"{file}: {first_problem(error, whole='splits')}; it has to hold the ids of each split"
+        ) from None
 
 
-def _known(kind: type[Record], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are read."""
-    return {name: value for name, value in values.items() if name in kind.model_fields}
+class _Splits(Record):
+    model_config = ConfigDict(extra="ignore")
+
+    base: set[str] | None = None
+
+
+def _row(values: Any, where: str) -> Row:
+    try:
+        return Row.model_validate(_known(Row, values))
+    except ValidationError as error:
+        task = f", task {values.get('id')}" if isinstance(values, dict) else ""
+        raise TaskError(f"{where}{task}: {first_problem(error, whole='row')}") from None
+
+
+def _known(kind: type[Record], values: Any) -> Any:
+    """Return what is read of an object; anything else is left for the record to refuse."""
+    if not isinstance(values, dict):
+        return values
+    known = {name: value for name, value in values.items() if name in kind.model_fields}
+    for name, part in _PARTS.items():
+        if isinstance(known.get(name), list):
+            known[name] = [_known(part, value) for value in known[name]]
+        elif name in known:
+            known[name] = _known(part, known[name])
+    return known
+
+
+_PARTS: Mapping[str, type[Record]] = {
+    "user_scenario": UserScenario,
+    "initial_state": InitialState,
+    "initialization_data": InitialData,
+    "message_history": PastMessage,
+    "tool_calls": PastCall,
+}
+"""Objects of which more is known there than is read here."""
 
 
 class CheckoutWorld:
@@ -82,15 +116,19 @@ class CheckoutWorld:
         self._environment = environment
 
     def begin(self, state: InitialState | None) -> None:
-        """Set the databases to what they are before the message history."""
+        """Set the databases to what they are before the message history. Raises ToolError."""
         if state is not None:
             tasks, given = _module("data_model.tasks"), state.model_dump()
             data, actions = given["initialization_data"], given["initialization_actions"]
-            self._environment.set_state(
-                initialization_data=data and tasks.InitializationData.model_validate(data),
-                initialization_actions=actions and [tasks.EnvFunctionCall.model_validate(action) for action in actions],
-                message_history=[],
-            )
+            calls = actions and [tasks.EnvFunctionCall.model_validate(action) for action in actions]
+            try:
+                self._environment.set_state(
+                    initialization_data=data and tasks.InitializationData.model_validate(data),
+                    initialization_actions=calls,
+                    message_history=[],
+                )
+            except (AttributeError, TypeError, ValueError) as error:
+                raise ToolError(str(error)) from None
 
     def call(self, name: str, arguments: Mapping[str, Any], requestor: Requestor = "assistant") -> Result:
         """Call a tool."""

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..task import TaskError
 from .observation import as_json, lines_of
 from .plot import Known, Plot, Told
-from .row import Action, Criteria, Row
+from .row import Action, Criteria, Requestor, Row
 from .task import Path as Place
 from .task import ToolsTask, value_at
 from .tau2 import open_checkout
-from .world import Result
+from .world import Result, ToolError
 
 LEAST_CHARACTERS = 3
 """Shorter values stand anywhere; they are constants of the plan."""
@@ -47,7 +48,10 @@ def task_of(row: Row, checkout: Path, domain: str) -> ToolsTask:
     """
     criteria = row.evaluation_criteria or Criteria()
     world = open_checkout(checkout, domain, row)
-    world.begin(row.initial_state)
+    try:
+        world.begin(row.initial_state)
+    except ToolError as error:
+        raise TaskError(f"tau2:{checkout}/{domain}, task {row.id}: initial_state: {error}") from None
     plot = Plot(f"{domain}/{row.id}", world)
     _play_history(plot, row)
     known, given = _said(plot, row, criteria), list[_Given]()
@@ -72,13 +76,13 @@ def _play_history(plot: Plot, row: Row) -> None:
     """Do what was done before the agent."""
     history = (row.initial_state and row.initial_state.message_history) or ()
     for message in history:
-        role, text = message["role"], message.get("content")
-        if text and role == "user":
-            plot.say(text)
-        elif text and role == "assistant":
-            plot.reply(text)
-        for call in message.get("tool_calls") or ():
-            plot.try_call(call["name"], call["arguments"], requestor=call.get("requestor", role))
+        by: Requestor = "user" if message.role == "user" else "assistant"
+        if message.content and message.role == "user":
+            plot.say(message.content)
+        elif message.content and message.role == "assistant":
+            plot.reply(message.content)
+        for call in message.tool_calls or ():
+            plot.try_call(call.name, call.arguments, requestor=call.requestor or by)
     plot.steps[:] = [replace(step, before=True) for step in plot.steps]
 
 
@@ -88,18 +92,20 @@ def _said(plot: Plot, row: Row, criteria: Criteria) -> dict[str, Known]:
     places = [(_words(path), value) for a in criteria.actions or () for path, value in _leaves(a.arguments)]
     values = {str(value): (name, value) for name, value in reversed(places) if _is_said(script, str(value))}
     ordered = [values[text] for text in dict.fromkeys(str(value) for _, value in places) if text in values]
-    times, seen, lines = Counter(name for name, _ in ordered), Counter[str](), []
+    times, seen, lines = Counter(name for name, _ in ordered), Counter[str](), dict[str, Any]()
     for name, value in ordered:
         whole = f"{_ordinal(seen[name])} {name}" if times[name] > 1 else name
         seen[name] += 1
-        lines.append((whole, value))
+        lines.setdefault(whole, value)  # the first of several names can be the first name too
     if not lines:
         plot.say("Hello, I need your help.")
         return {}
-    told = plot.say("\n".join(["Hello, I need your help.", *(f"The {name} is {value}." for name, value in lines)]))
+    told = plot.say(
+        "\n".join(["Hello, I need your help.", *(f"The {name} is {value}." for name, value in lines.items())])
+    )
     return {
         str(value): plot.learn(told, value, f"{name} of the customer", f"What is the {name}?", beside=[name])
-        for name, value in lines
+        for name, value in lines.items()
     }
 
 
@@ -141,7 +147,8 @@ def _given(told: Told, action: Action) -> list[_Given]:
         if str(value) not in named and str(value) not in what:  # else the question gives the value away
             key = f"{what} {source}"
             values.append(_Given(told, value, key, f"What is the {key}?", tuple(chosen), listed))
-    return values
+    keys = Counter(key for key, _ in {(given.key, str(given.value)) for given in values})
+    return [given for given in values if keys[given.key] == 1]  # else its question has two answers
 
 
 def _beside(value: Any, path: Place) -> list[str]:

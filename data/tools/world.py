@@ -84,6 +84,10 @@ class Domain:
         """Return a world of its own."""
         return DatabaseWorld(self)
 
+    def tools_of(self, requestor: Requestor) -> Mapping[str, Tool]:
+        """Return the tools of the agent or of the customer."""
+        return self.tools if requestor == "assistant" else self.user_tools
+
 
 class DatabaseWorld:
     """A world of JSON databases and Python functions."""
@@ -110,7 +114,7 @@ class DatabaseWorld:
 
     def call(self, name: str, arguments: Mapping[str, Any], requestor: Requestor = "assistant") -> Result:
         """Call a tool on a copy, which is kept where all goes well."""
-        tools = self._domain.tools if requestor == "assistant" else self._domain.user_tools
+        tools = self._domain.tools_of(requestor)
         if name not in tools:
             return Result(f"there is no tool {name}", error=True)
         tool, database = tools[name], self._databases[requestor]
@@ -118,6 +122,9 @@ class DatabaseWorld:
             return Result(f"{name} lacks {', '.join(missing)}", error=True)
         if unknown := sorted(arguments.keys() - tool.schema["properties"].keys()):
             return Result(f"{name} has no {', '.join(unknown)}", error=True)
+        for argument, value in arguments.items():
+            if not isinstance(value, str | int | float):
+                return Result(f"{name}: {argument} is neither a text nor a number", error=True)
         changed = deepcopy(database) if tool.writes else database
         try:
             value = tool.run(changed, **arguments)
@@ -131,7 +138,11 @@ class DatabaseWorld:
         function = self._domain.assertions.get(assertion.func_name)
         if function is None:
             raise ToolError(f"there is no assertion {assertion.func_name}")
-        return function(self._databases[assertion.env_type], **assertion.arguments) == assertion.assert_value
+        database, arguments = self._databases[assertion.env_type], assertion.arguments
+        try:
+            return function(database, **arguments) == assertion.assert_value
+        except (KeyError, TypeError) as error:
+            raise ToolError(f"{assertion.func_name} cannot look at {', '.join(arguments)}: {error}") from None
 
     @property
     def hashes(self) -> tuple[str, str]:
@@ -141,7 +152,9 @@ class DatabaseWorld:
 
 def _merge(database: Json, changes: Mapping[str, Any]) -> None:
     for key, value in changes.items():
-        if isinstance(value, dict) and isinstance(database.get(key), dict):
+        if isinstance(database.get(key), dict):
+            if not isinstance(value, dict):
+                raise ToolError(f"{key}: {value!r} is no object")
             _merge(database[key], value)
         else:
             database[key] = deepcopy(value)

@@ -1,27 +1,21 @@
-"""A checkout of tau2-bench: its rows become tasks, and its own tools play them.
-
-``MNEMOTUNE_TAU2`` names a real checkout, whose source's packages are installed; without it those tests are skipped.
-"""
+"""A checkout of tau2-bench: its rows become tasks, and its own tools play them."""
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from checkout import write_checkout
+from checkout import DATABASE, ROWS, write_checkout
 from mnemotune.data.task import TaskError
 from mnemotune.data.tools import tau2
 from mnemotune.data.tools.load import load_tools
 from mnemotune.data.tools.task import ToolsTask, tools_task
 from mnemotune.env.tools.reward import gold_answers, idle_reward, reward_of
-
-CHECKOUT = os.environ.get("MNEMOTUNE_TAU2", "")
 
 
 @pytest.fixture
@@ -119,11 +113,89 @@ def test_a_place_that_is_no_checkout_and_an_unknown_domain_are_explained(tmp_pat
 def test_missing_tasks_and_a_row_of_another_form_name_the_file(checkout: Path) -> None:
     file = checkout / "data" / "tau2" / "domains" / "shop" / "tasks.json"
     file.write_text(json.dumps([{"id": "x", "user_scenario": {"instructions": 3}}]), encoding="utf-8")
-    with pytest.raises(TaskError, match=r"tasks\.json, task x: user_scenario"):
+    with pytest.raises(TaskError, match=r"tasks\.json: row 0, task x: user_scenario"):
         tasks_of(checkout)
     file.write_text("version https://git-lfs.github.com/spec/v1", encoding="utf-8")
     with pytest.raises(TaskError, match=r"tasks\.json: is missing, or no JSON; large files .* git lfs"):
         tasks_of(checkout)
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (["back"], r"tasks\.json: row 0: row: Input should be"),
+        ("back", r"tasks\.json: row 0: row: Input should be"),
+        ([ROWS[0], None], r"tasks\.json: row 1: row: Input should be"),
+        ([{"id": "x"}], r"tasks\.json: row 0, task x: user_scenario: Field required"),
+        ([{**ROWS[0], "id": 3}], r"tasks\.json: row 0, task 3: id: Input should be a valid string"),
+        ([{**ROWS[0], "initial_state": [1]}], r"tasks\.json: row 0, task back: initial_state"),
+    ],
+)
+def test_a_row_of_another_form_is_explained_in_one_line(checkout: Path, rows: object, problem: str) -> None:
+    (checkout / "data" / "tau2" / "domains" / "shop" / "tasks.json").write_text(json.dumps(rows), encoding="utf-8")
+    with pytest.raises(TaskError, match=problem) as caught:
+        tasks_of(checkout)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        ({"content": "Hello."}, r"0\.role: Field required"),
+        ({"role": "bird", "content": "Hello."}, r"0\.role: Input should be 'system', 'user'"),
+        ({"role": "user", "content": 3}, r"0\.content: Input should be a valid string"),
+        ({"role": "user", "tool_calls": [{"arguments": {}}]}, r"0\.tool_calls\.0\.name: Field required"),
+        ({"role": "user", "tool_calls": [{"name": "a", "arguments": 3}]}, r"0\.tool_calls\.0\.arguments: "),
+        ("Hello.", r"0: Input should be"),
+    ],
+)
+def test_a_message_history_of_another_form_names_the_message_and_the_field(
+    checkout: Path, message: object, problem: str
+) -> None:
+    row = {**ROWS[0], "initial_state": {"message_history": [message]}}
+    (checkout / "data" / "tau2" / "domains" / "shop" / "tasks.json").write_text(json.dumps([row]), encoding="utf-8")
+    with pytest.raises(TaskError, match=rf"tasks\.json: row 0, task back: initial_state\.message_history\.{problem}"):
+        tasks_of(checkout)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "is no JSON"),
+        ("null", "is no JSON"),
+        ("[]", "splits: Input should be"),
+        ('{"base": "back"}', "base: Input should be"),
+        ('{"base": [1]}', r"base\.\S+: Input should be"),
+    ],
+)
+def test_broken_splits_are_not_read_as_none(checkout: Path, text: str, problem: str) -> None:
+    (checkout / "data" / "tau2" / "domains" / "shop" / "split_tasks.json").write_text(text, encoding="utf-8")
+    with pytest.raises(TaskError, match=rf"split_tasks\.json: {problem}.*; it has to hold the ids of each split"):
+        tasks_of(checkout)
+
+
+@pytest.mark.parametrize(("splits", "tasks"), [({"train": ["back"]}, 2), ({"base": ["back"]}, 1)])
+def test_the_base_split_is_read_where_there_is_one(checkout: Path, splits: object, tasks: int) -> None:
+    file = checkout / "data" / "tau2" / "domains" / "shop" / "split_tasks.json"
+    file.write_text(json.dumps(splits), encoding="utf-8")
+    assert len(tasks_of(checkout)) == tasks
+
+
+def test_an_unknown_initial_action_names_the_task(checkout: Path) -> None:
+    action = {"env_type": "assistant", "func_name": "burn", "arguments": {}}
+    row = {**ROWS[0], "initial_state": {"initialization_actions": [action]}}
+    (checkout / "data" / "tau2" / "domains" / "shop" / "tasks.json").write_text(json.dumps([row]), encoding="utf-8")
+    with pytest.raises(TaskError, match=r"shop, task back: initial_state: .*burn"):
+        tasks_of(checkout)
+
+
+def test_a_value_that_no_question_tells_from_another_is_not_asked_for(checkout: Path) -> None:
+    database = json.loads(json.dumps(DATABASE))
+    database["orders"]["#W200"]["items"][0]["name"] = "blue hat"
+    (checkout / "data" / "tau2" / "domains" / "shop" / "db.json").write_text(json.dumps(database), encoding="utf-8")
+    task = tasks_of(checkout)["shop/back"]
+    assert [task.right(check) for check in task.checks.values()] == ["ada_1", "#W200", "#W200"]
+    assert reward_of(task, gold_answers(task)).value == 1
 
 
 def test_only_one_checkout_is_imported_in_a_process(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -138,20 +210,3 @@ def test_a_package_that_the_source_needs_is_named(checkout: Path) -> None:
     file.write_text("import no_such_package", encoding="utf-8")
     with pytest.raises(TaskError, match="needs no_such_package; run: pip install addict"):
         tasks_of(checkout)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not CHECKOUT, reason="MNEMOTUNE_TAU2 names no checkout of tau2-bench")
-@pytest.mark.parametrize(
-    ("domain", "tasks"), [("airline", 50), ("retail", 114), ("telecom", 114), ("banking_knowledge", 97)]
-)
-def test_the_gold_plans_of_a_real_checkout_are_rewarded_in_full(domain: str, tasks: int, fresh: None) -> None:
-    from mnemotune.data.tools.tau2_tasks import task_of
-
-    [(place, name)] = tau2.places_of(f"tau2:{CHECKOUT}/{domain}")
-    rewards = {}
-    for row in tau2.rows_of(place, name):
-        task = task_of(row, place, name)
-        rewards[row.id] = reward_of(task, gold_answers(task)).value
-    assert len(rewards) == tasks
-    assert {name for name, reward in rewards.items() if reward != 1} == set()

@@ -1,0 +1,91 @@
+"""What a task of the tools track promises, checked where it comes from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from ..task import TaskError
+from .task import ToolsTask, value_at
+from .workshop.database import domain_of
+from .world import Domain, ToolError
+
+
+def check_task(task: ToolsTask, *, seed: int, branch: int, where: str) -> None:
+    """Check a task of a branch of the workshop: all that it names is there.
+
+    Raises TaskError, beginning with ``where``, that names the field.
+    """
+    domain = domain_of(seed, branch)
+    problems = chain(_of_steps(task, domain), _of_facts(task), _of_checks(task), _of_row(task, domain))
+    for problem in problems:
+        raise TaskError(f"{where}: {problem}")
+
+
+def _of_steps(task: ToolsTask, domain: Domain) -> Iterator[str]:
+    if not task.steps:
+        yield "steps: there has to be 1 or more"
+    elif task.stages < 1 or task.stages != task.steps[-1].stage + 1:
+        yield f"stages: {task.stages}; the last step is of stage {task.steps[-1].stage}, from 0"
+    for place, step in enumerate(task.steps):
+        where = f"steps.{place}"
+        if not 0 <= step.stage < task.stages:
+            yield f"{where}.stage: {step.stage} is none of the {task.stages} stages"
+        if place and step.stage < task.steps[place - 1].stage:
+            yield f"{where}.stage: {step.stage} comes after stage {task.steps[place - 1].stage}"
+        if step.kind == "call" and step.tool not in domain.tools_of(step.requestor):
+            yield f"{where}.tool: there is no tool {step.tool!r} of the {step.requestor}"
+        for slot in step.slots:
+            if slot.check not in task.checks:
+                yield f"{where}.slots: there is no check {slot.check!r}"
+            elif task.checks[slot.check].stage != step.stage:
+                yield f"{where}.slots: check {slot.check!r} is of another stage"
+            try:
+                value_at(step.arguments, slot.path)
+            except (KeyError, IndexError, TypeError):
+                yield f"{where}.slots: nothing stands at {'.'.join(map(str, slot.path))} of the arguments"
+
+
+def _of_facts(task: ToolsTask) -> Iterator[str]:
+    heard = [{text for step in task.at(stage) for text in step.heard} for stage in range(task.stages)]
+    for name, fact in task.facts.items():
+        if fact.id != name:
+            yield f"facts.{name}.id: is {fact.id!r}"
+        if not 0 <= fact.since < task.stages:
+            yield f"facts.{name}.since: {fact.since} is none of the {task.stages} stages"
+        elif not fact.sources or not heard[fact.since].issuperset(fact.sources):
+            yield f"facts.{name}.sources: stage {fact.since} does not tell it"
+        if fact.until is not None and not fact.since <= fact.until < task.stages:
+            yield f"facts.{name}.until: {fact.until} is no stage from {fact.since} on"
+
+
+def _of_checks(task: ToolsTask) -> Iterator[str]:
+    if not task.checks:
+        yield "checks: there has to be 1 or more"
+    asked = {slot.check for step in task.steps for slot in step.slots}
+    for name, check in task.checks.items():
+        if check.id != name:
+            yield f"checks.{name}.id: is {check.id!r}"
+        if name not in asked:
+            yield f"checks.{name}: no slot of a step asks it"
+        if not 0 <= check.chance <= 1:
+            yield f"checks.{name}.chance: {check.chance} is not in [0, 1]"
+        missing = [need for need in check.needs if need not in task.facts]
+        if missing or not check.needs:
+            yield f"checks.{name}.needs: there is no fact {', '.join(map(repr, missing)) or 'named'}"
+        elif late := [need for need in check.needs if task.facts[need].since > check.stage]:
+            yield f"checks.{name}.needs: {late[0]!r} is told after stage {check.stage}"
+
+
+def _of_row(task: ToolsTask, domain: Domain) -> Iterator[str]:
+    world, criteria = domain.open(), task.row.evaluation_criteria
+    try:
+        world.begin(task.row.initial_state)
+    except ToolError as error:
+        yield f"row.initial_state: {error}"
+        return
+    for place, assertion in enumerate((criteria and criteria.env_assertions) or ()):
+        try:
+            world.holds(assertion)
+        except ToolError as error:
+            yield f"row.evaluation_criteria.env_assertions.{place}: {error}"
