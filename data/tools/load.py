@@ -10,15 +10,17 @@ from pathlib import Path
 from ..folded import FoldedTask
 from ..task import TaskError
 from ..task_files import each_line, is_ours, task_in
+from .row import Row
 from .task import ToolsTask
 from .tau2 import open_checkout, places_of, rows_of
-from .tau2_tasks import task_of
+from .tau2_tasks import chain_of, task_of
 from .validation import check_task
 from .workshop.database import domain_of
 from .workshop.stories import NAME, Caller, across, inside
 from .world import World
 
 TRACK = "tools"
+ACROSS = "tau2-across:"
 SHIPPED = 40
 """Customers of the workshop that ships."""
 MOST_CUSTOMERS = 10_000
@@ -31,8 +33,9 @@ def load_tools(source: str, *, customers: Collection[str] | None = None) -> Sequ
     """Return the tasks that a source names, those of ``customers`` where given.
 
     ``source`` is ``workshop``, the customers that ship; ``generated:CUSTOMERS`` or ``generated:CUSTOMERS@SEED``, other
-    customers of the workshop; ``tau2:PATH`` or ``tau2:PATH/DOMAIN``, a checkout of tau2-bench; or a file that
-    ``data generate`` has written. Raises TaskError.
+    customers of the workshop; ``tau2:PATH`` or ``tau2:PATH/DOMAIN``, the dialogues of a checkout of tau2-bench;
+    ``tau2-across:PATH`` or ``tau2-across:PATH/DOMAIN``, those of one customer as calls one after another; or a file
+    that ``data generate`` has written. Raises TaskError.
     """
     wanted, seen, folded = None if customers is None else set(customers), set[str](), []
     ids = set[str]()
@@ -66,13 +69,15 @@ def _each_task(source: str) -> Iterator[ToolsTask]:
         return _generated(SHIPPED, 0)
     if source.startswith("tau2:"):
         return _of_checkout(source)
+    if source.startswith(ACROSS):
+        return _chains_of(source)
     if Path(source).is_file():
         return _of_file(Path(source))
     numbers = re.fullmatch(r"generated:([0-9]{1,9})(?:@([0-9]{0,18}))?", source)
     if numbers is None or not 1 <= int(numbers[1]) <= MOST_CUSTOMERS:
         raise TaskError(
             f"{source}: write {NAME}, generated:CUSTOMERS@SEED with at most {MOST_CUSTOMERS:,} customers, "
-            "tau2:PATH of a checkout, or a file that `data generate --track tools` has written"
+            "tau2:PATH or tau2-across:PATH of a checkout, or a file that `data generate --track tools` has written"
         )
     return _generated(int(numbers[1]), int(numbers[2] or 0))
 
@@ -115,3 +120,23 @@ def _of_checkout(source: str) -> Iterator[ToolsTask]:
                 idle.append(row.id)
         if idle:
             _log.warning("%s: %d tasks of %s need no memory: %s", source, len(idle), domain, ", ".join(idle))
+
+
+def _chains_of(source: str) -> Iterator[ToolsTask]:
+    """Yield a task for each customer who calls again and needs something of an earlier call; the others are counted."""
+    for checkout, domain in places_of(source):
+        rows: dict[str, list[Row]] = {}
+        for row in rows_of(checkout, domain):
+            rows.setdefault(task_of(row, checkout, domain).group, []).append(row)
+        again = {group: calls for group, calls in rows.items() if len(calls) > 1}
+        idle = 0
+        for group, calls in again.items():
+            task = chain_of(calls, checkout, domain, group=group)
+            if any(task.facts[need].since < check.stage for check in task.checks.values() for need in check.needs):
+                yield task
+            else:
+                idle += 1
+        once = len(rows) - len(again)
+        if once or idle:
+            left_out = "%s: of %s, %d customers who call once are left out, and %d who need nothing of an earlier call"
+            _log.warning(left_out, source, domain, once, idle)

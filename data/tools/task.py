@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..folded import FoldedTask
@@ -76,11 +76,23 @@ class ToolsTask(Values):
     """In their order."""
     facts: Mapping[str, Fact]
     checks: Mapping[str, Check]
+    later: tuple[Row, ...] = ()
+    """Of the calls after the first, where each stage is a call with a row and databases of its own."""
 
     @property
     def script(self) -> tuple[str, ...]:
         """The customer's hidden script, which no memory may meet."""
-        return self.row.user_scenario.script
+        return tuple(text for row in (self.row, *self.later) for text in row.user_scenario.script)
+
+    @property
+    def dialogues(self) -> tuple[ToolsTask, ...]:
+        """The task of each row alone; the task itself where there is one."""
+        rows = enumerate((self.row, *self.later))
+        return (
+            tuple(replace(self, row=row, later=(), steps=tuple(self.at(stage))) for stage, row in rows)
+            if self.later
+            else (self,)
+        )
 
     def at(self, stage: int) -> list[Step]:
         """Return the steps of a stage."""

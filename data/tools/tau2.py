@@ -30,8 +30,8 @@ NEEDED = "addict cachebox deepdiff docstring_parser loguru python-dotenv toml"
 
 
 def places_of(source: str) -> list[tuple[Path, str]]:
-    """Return the checkout and the domains that ``tau2:PATH`` or ``tau2:PATH/DOMAIN`` names. Raises TaskError."""
-    path = Path(source.removeprefix("tau2:")).expanduser().resolve()
+    """Return the checkout and the domains that a source names, as PATH or PATH/DOMAIN. Raises TaskError."""
+    path = Path(source.partition(":")[2]).expanduser().resolve()
     if _is_checkout(path):
         return [(path, domain) for domain in DOMAINS]
     if _is_checkout(path.parent):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from .plot import Known, Plot, Told
 from .row import Action, Criteria, Requestor, Row
 from .task import Path as Place
 from .task import ToolsTask, value_at
-from .tau2 import open_checkout
+from .tau2 import CheckoutWorld, open_checkout
 from .world import Result, ToolError
 
 LEAST_CHARACTERS = 3
@@ -42,21 +42,53 @@ class _Given:
 
 
 def task_of(row: Row, checkout: Path, domain: str) -> ToolsTask:
-    """Return the task of a row: each call of the gold plan is a stage.
+    """Return the task of a row: each call of a tool in the gold plan is a stage.
 
     What the customer's script has of the plan's arguments is said at the beginning, in words that are not the script's.
+    Raises TaskError where its databases cannot be set up.
     """
-    criteria = row.evaluation_criteria or Criteria()
+    world = _world(row, checkout, domain)
+    plot = Plot(f"{domain}/{row.id}", world)
+    _play_history(plot, row)
+    said = _said(plot, row, {})
+    _play(plot, row, {str(known.value): known for known in said.values()}, staged=True)
+    texts = [text for step in plot.steps for text in (*step.heard, as_json(step.arguments))]
+    customer = world.customer_in("\n".join([*texts, *row.user_scenario.script]))
+    return plot.finish(group=f"{domain}/{customer or row.id}", domain=f"tau2:{checkout}/{domain}", row=row)
+
+
+def chain_of(rows: Sequence[Row], checkout: Path, domain: str, *, group: str) -> ToolsTask:
+    """Return the task of several rows of one customer: each is a call, a stage with databases of its own.
+
+    What the customer has said in an earlier call, and not otherwise since, is not said again.
+    """
+    plot, said = Plot(f"{group}-across", _world(rows[0], checkout, domain)), dict[str, Known]()
+    for number, row in enumerate(rows):
+        if number:
+            plot.next_stage()
+            plot.world = _world(row, checkout, domain)
+        _play_history(plot, row)
+        now = _said(plot, row, said)
+        _play(plot, row, {str(known.value): known for known in now.values()}, staged=False)
+        said |= now
+    task = plot.finish(group=group, domain=f"tau2:{checkout}/{domain}", row=rows[0])
+    return replace(task, later=tuple(rows[1:]))
+
+
+def _world(row: Row, checkout: Path, domain: str) -> CheckoutWorld:
     world = open_checkout(checkout, domain, row)
     try:
         world.begin(row.initial_state)
     except ToolError as error:
         raise TaskError(f"tau2:{checkout}/{domain}, task {row.id}: initial_state: {error}") from None
-    plot = Plot(f"{domain}/{row.id}", world)
-    _play_history(plot, row)
-    known, given = _said(plot, row, criteria), list[_Given]()
+    return world
+
+
+def _play(plot: Plot, row: Row, known: Mapping[str, Known], *, staged: bool) -> None:
+    """Follow the gold plan; where it is ``staged``, each call of a tool begins a stage."""
+    criteria, given = row.evaluation_criteria or Criteria(), list[_Given]()
     for number, action in enumerate(criteria.actions or ()):
-        if number:
+        if staged and number:
             plot.next_stage()
         values = ((path, _known(plot, value, known, given)) for path, value in _leaves(action.arguments))
         slots = [(path, value) for path, value in values if value is not None]
@@ -67,13 +99,11 @@ def task_of(row: Row, checkout: Path, domain: str) -> ToolsTask:
             given += _given(told, action)
     for info in criteria.communicate_info or ():
         plot.reply("It is {value}.", value=_known(plot, info, known, given) or info)
-    texts = [text for step in plot.steps for text in (*step.heard, as_json(step.arguments))]
-    customer = world.customer_in("\n".join([*texts, *row.user_scenario.script]))
-    return plot.finish(group=f"{domain}/{customer or row.id}", domain=f"tau2:{checkout}/{domain}", row=row)
 
 
 def _play_history(plot: Plot, row: Row) -> None:
     """Do what was done before the agent."""
+    first = len(plot.steps)
     history = (row.initial_state and row.initial_state.message_history) or ()
     for message in history:
         by: Requestor = "user" if message.role == "user" else "assistant"
@@ -83,33 +113,34 @@ def _play_history(plot: Plot, row: Row) -> None:
             plot.reply(message.content)
         for call in message.tool_calls or ():
             plot.try_call(call.name, call.arguments, requestor=call.requestor or by)
-    plot.steps[:] = [replace(step, before=True) for step in plot.steps]
+    plot.steps[first:] = [replace(step, before=True) for step in plot.steps[first:]]
 
 
-def _said(plot: Plot, row: Row, criteria: Criteria) -> dict[str, Known]:
-    """Let the customer say the values of the plan that are in the script; return them by their text."""
-    script = "\n".join(row.user_scenario.script)
+def _said(plot: Plot, row: Row, before: Mapping[str, Known]) -> dict[str, Known]:
+    """Let the customer say the values of the plan that are in the script, but for those that were said ``before``.
+
+    Returns all of them by what they are called.
+    """
+    script, criteria = "\n".join(row.user_scenario.script), row.evaluation_criteria or Criteria()
     places = [(_words(path), value) for a in criteria.actions or () for path, value in _leaves(a.arguments)]
     values = {str(value): (name, value) for name, value in reversed(places) if _is_said(script, str(value))}
     ordered = [values[text] for text in dict.fromkeys(str(value) for _, value in places) if text in values]
-    times, seen, lines = Counter(name for name, _ in ordered), Counter[str](), dict[str, Any]()
+    times, seen, named = Counter(name for name, _ in ordered), Counter[str](), dict[str, Any]()
     for name, value in ordered:
         whole = f"{_ordinal(seen[name])} {name}" if times[name] > 1 else name
         seen[name] += 1
-        lines.setdefault(whole, value)  # the first of several names can be the first name too
-    if not lines:
-        plot.say("Hello, I need your help.")
-        return {}
-    told = plot.say(
-        "\n".join(["Hello, I need your help.", *(f"The {name} is {value}." for name, value in lines.items())])
-    )
-    return {
-        str(value): plot.learn(told, value, f"{name} of the customer", f"What is the {name}?", beside=[name])
-        for name, value in lines.items()
+        named.setdefault(whole, value)  # the first of several names can be the first name too
+    said = {name: before[name] for name in named if name in before and str(before[name].value) == str(named[name])}
+    new = {name: value for name, value in named.items() if name not in said}
+    hello = "Hello, it is me again." if plot.stage else "Hello, I need your help."
+    told = plot.say("\n".join([hello, *(f"The {name} is {value}." for name, value in new.items())]))
+    return said | {
+        name: plot.learn(told, value, f"{name} of the customer", f"What is the {name}?", beside=[name])
+        for name, value in new.items()
     }
 
 
-def _known(plot: Plot, value: Any, known: dict[str, Known], given: Sequence[_Given]) -> Known | None:
+def _known(plot: Plot, value: Any, known: Mapping[str, Known], given: Sequence[_Given]) -> Known | None:
     """Return who told a value: the customer, else the last tool that gave it back; None for the plan's constants."""
     if str(value) in known:
         return known[str(value)]

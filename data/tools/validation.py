@@ -33,7 +33,8 @@ def _of_steps(task: ToolsTask, domain: Domain) -> Iterator[str]:
             yield f"{where}.stage: {step.stage} is none of the {task.stages} stages"
         if place and step.stage < task.steps[place - 1].stage:
             yield f"{where}.stage: {step.stage} comes after stage {task.steps[place - 1].stage}"
-        if step.kind == "call" and step.tool not in domain.tools_of(step.requestor):
+        tools = domain.tools if step.requestor == "assistant" else domain.user_tools
+        if step.kind == "call" and step.tool not in tools:
             yield f"{where}.tool: there is no tool {step.tool!r} of the {step.requestor}"
         for slot in step.slots:
             if slot.check not in task.checks:
@@ -79,6 +80,8 @@ def _of_checks(task: ToolsTask) -> Iterator[str]:
 
 def _of_row(task: ToolsTask, domain: Domain) -> Iterator[str]:
     world, criteria = domain.open(), task.row.evaluation_criteria
+    if task.later:
+        yield "later: only calls of a checkout have rows of their own"
     try:
         world.begin(task.row.initial_state)
     except ToolError as error:

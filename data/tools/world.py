@@ -84,10 +84,6 @@ class Domain:
         """Return a world of its own."""
         return DatabaseWorld(self)
 
-    def tools_of(self, requestor: Requestor) -> Mapping[str, Tool]:
-        """Return the tools of the agent or of the customer."""
-        return self.tools if requestor == "assistant" else self.user_tools
-
 
 class DatabaseWorld:
     """A world of JSON databases and Python functions."""
@@ -114,7 +110,7 @@ class DatabaseWorld:
 
     def call(self, name: str, arguments: Mapping[str, Any], requestor: Requestor = "assistant") -> Result:
         """Call a tool on a copy, which is kept where all goes well."""
-        tools = self._domain.tools_of(requestor)
+        tools = self._domain.tools if requestor == "assistant" else self._domain.user_tools
         if name not in tools:
             return Result(f"there is no tool {name}", error=True)
         tool, database = tools[name], self._databases[requestor]
@@ -122,9 +118,9 @@ class DatabaseWorld:
             return Result(f"{name} lacks {', '.join(missing)}", error=True)
         if unknown := sorted(arguments.keys() - tool.schema["properties"].keys()):
             return Result(f"{name} has no {', '.join(unknown)}", error=True)
-        for argument, value in arguments.items():
-            if not isinstance(value, str | int | float):
-                return Result(f"{name}: {argument} is neither a text nor a number", error=True)
+        kinds = {name: schema["type"] for name, schema in tool.schema["properties"].items()}
+        if wrong := [f"{name} is no {kinds[name]}" for name in arguments if not _is(kinds[name], arguments[name])]:
+            return Result(f"{tool.name}: {', '.join(wrong)}", error=True)
         changed = deepcopy(database) if tool.writes else database
         try:
             value = tool.run(changed, **arguments)
@@ -148,6 +144,10 @@ class DatabaseWorld:
     def hashes(self) -> tuple[str, str]:
         """Of both databases."""
         return database_hash(self._databases["assistant"]), database_hash(self._databases["user"])
+
+
+def _is(kind: str, value: Any) -> bool:
+    return isinstance(value, str if kind == "string" else int)
 
 
 def _merge(database: Json, changes: Mapping[str, Any]) -> None:

@@ -31,23 +31,31 @@ class Call:
 class PlannedAgent:
     """Follows the task's plan in a world of its own: planning is held constant, and the arguments are answered.
 
-    A wrong argument is used as it is, with what follows from it in the databases.
+    A wrong argument is used as it is, with what follows from it in the databases. Where each call has a row of its own,
+    a call begins with the world that its row has.
     """
 
     task: ToolsTask
     world: World = field(init=False)
-    calls: list[Call] = field(default_factory=list)
-    """Every tool call, the customer's too."""
-    replies: list[str] = field(default_factory=list)
-    """What the agent has told the customer."""
+    calls: list[Call] = field(init=False)
+    """Every tool call of the dialogue, the customer's too."""
+    replies: list[str] = field(init=False)
+    """What the agent has told the customer in the dialogue."""
+    _dialogue: ToolsTask = field(init=False)
 
     def __post_init__(self) -> None:
         """Set the world to where the task begins."""
-        self.world = open_world(self.task)
-        self.world.begin(self.task.row.initial_state)
+        self._begin(self.task.dialogues[0])
+
+    def _begin(self, dialogue: ToolsTask) -> None:
+        self._dialogue, self.calls, self.replies = dialogue, [], []
+        self.world = open_world(dialogue)
+        self.world.begin(dialogue.row.initial_state)
 
     def do(self, step: Step, answers: Answers) -> tuple[Message, ...]:
         """Do a step with the answers in its slots; return what memory observes, one message after another."""
+        if self.task.later and (dialogue := self.task.dialogues[step.stage]).row is not self._dialogue.row:
+            self._begin(dialogue)
         if step.kind == "say":
             return tuple(Message("user", text) for text in step.heard)
         arguments = step.filled(answers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...data.tools.row import Action, Basis, Criteria
@@ -26,19 +26,25 @@ class Reward:
         """The product of the parts."""
         return math.prod(self.parts.values())
 
+    @classmethod
+    def of_all(cls, rewards: Sequence[Reward]) -> Reward:
+        """Return what several dialogues are worth together: a part is 1 where it is in each that has it."""
+        parts: dict[Basis, float] = {}
+        for reward in rewards:
+            parts |= {basis: min(part, parts.get(basis, 1.0)) for basis, part in reward.parts.items()}
+        return cls(parts, tuple(dict.fromkeys(basis for reward in rewards for basis in reward.left_out)))
+
 
 Hashes = tuple[str, str]
 """Of the agent's database and of the customer's."""
 
 
-def reward_of(task: ToolsTask, answers: Answers, *, gold: Hashes | None = None) -> Reward:
+def reward_of(task: ToolsTask, answers: Answers, *, gold: Sequence[Hashes] | None = None) -> Reward:
     """Return what the planned agent earns with these answers; the task is played again in a fresh world.
 
-    ``gold`` is what ``gold_hashes`` returns, where that is known already.
+    ``gold`` has what ``gold_hashes`` returns of each dialogue, where that is known already.
     """
-    agent = PlannedAgent(task)
-    agent.play(answers)
-    return rewarded(task, agent.world, agent.calls, agent.replies, gold=gold)
+    return _of_each(task, gold, lambda agent: agent.play(answers))
 
 
 def gold_answers(task: ToolsTask) -> dict[str, str]:
@@ -46,19 +52,31 @@ def gold_answers(task: ToolsTask) -> dict[str, str]:
     return {check.id: str(task.right(check)) for check in task.checks.values()}
 
 
-def idle_reward(task: ToolsTask, *, gold: Hashes | None = None) -> Reward:
+def idle_reward(task: ToolsTask, *, gold: Sequence[Hashes] | None = None) -> Reward:
     """Return what an agent earns that calls no tool and tells nothing, beyond what was done before the dialogue."""
-    agent = PlannedAgent(task)
-    for step in task.steps:
+    return _of_each(task, gold, _do_what_was_before)
+
+
+def _of_each(task: ToolsTask, gold: Sequence[Hashes] | None, play: Callable[[PlannedAgent], None]) -> Reward:
+    rewards = []
+    for number, dialogue in enumerate(task.dialogues):
+        agent = PlannedAgent(dialogue)
+        play(agent)
+        hashes = gold[number] if gold else None
+        rewards.append(rewarded(dialogue, agent.world, agent.calls, agent.replies, gold=hashes))
+    return Reward.of_all(rewards)
+
+
+def _do_what_was_before(agent: PlannedAgent) -> None:
+    for step in agent.task.steps:
         if step.before:
             agent.do(step, {})
-    return rewarded(task, agent.world, agent.calls, agent.replies, gold=gold)
 
 
 def rewarded(
     task: ToolsTask, world: World, calls: Sequence[Call], replies: Sequence[str], *, gold: Hashes | None = None
 ) -> Reward:
-    """Return what a dialogue is worth that has left the world so, with these calls and replies of the agent's."""
+    """Return what one dialogue is worth that has left the world so, with these calls and replies of the agent's."""
     criteria = task.row.evaluation_criteria
     if criteria is None:
         return Reward({})
@@ -96,11 +114,9 @@ def _is_met(basis: Basis, criteria: Criteria, world: World, calls: Sequence[Call
 
 
 def gold_hashes(task: ToolsTask) -> Hashes:
-    """Return the hashes of the databases after what was done before the dialogue, and the gold plan."""
+    """Return the hashes of the databases after what was done before one dialogue, and its gold plan."""
     agent = PlannedAgent(task)
-    for step in task.steps:
-        if step.before:
-            agent.do(step, {})
+    _do_what_was_before(agent)
     criteria = task.row.evaluation_criteria
     for action in (criteria and criteria.actions) or ():
         agent.world.call(action.name, action.arguments, action.requestor)

@@ -138,7 +138,7 @@ class ToolsTrack(ObservingTrack[Task]):
                     bound.floor.values(),
                     bound.ceiling.values(),
                 )
-                gold = gold_hashes(opened)
+                gold = [gold_hashes(dialogue) for dialogue in opened.dialogues]
                 reward, floor, ceiling = (
                     reward_of(opened, {mark.check: read_slot(mark.raw) for mark in marks}, gold=gold) for marks in sides
                 )

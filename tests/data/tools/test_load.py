@@ -112,7 +112,7 @@ BREAKS: dict[str, tuple[Callable[[Json], object], str]] = {
     ),
     "an initial action with a wrong argument": (
         _begins(initialization_actions=[_action("get_order", order_id=["R-1"])]),
-        r"row\.initial_state: get_order: get_order: order_id is neither a text nor a number",
+        r"row\.initial_state: get_order: get_order: order_id is no string",
     ),
     "initial data of another form": (
         _begins(initialization_data={"agent_data": {"customers": 3}}),
@@ -122,6 +122,7 @@ BREAKS: dict[str, tuple[Callable[[Json], object], str]] = {
         _begins(message_history=[{"content": "Hello."}]),
         r"row\.initial_state\.message_history\.0\.role: Field required",
     ),
+    "rows of later calls": (lambda task: task.update(later=[task["row"]]), "later: only calls of a checkout"),
     "an unknown assertion": (
         lambda task: task["row"]["evaluation_criteria"].update(env_assertions=[_action("sun_shines")]),
         r"row\.evaluation_criteria\.env_assertions\.0: there is no assertion sun_shines",

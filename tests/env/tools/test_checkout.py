@@ -10,12 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from checkout import DATABASE, ROWS, write_checkout
+from checkout import DATABASE, ROWS, action, write_checkout
 from mnemotune.data.task import TaskError
 from mnemotune.data.tools import tau2
 from mnemotune.data.tools.load import load_tools
 from mnemotune.data.tools.task import ToolsTask, tools_task
+from mnemotune.env.evaluation import Evaluator
+from mnemotune.env.tools.agent import PlannedAgent
 from mnemotune.env.tools.reward import gold_answers, idle_reward, reward_of
+from mnemotune.env.tools.track import ToolsTrack
+from mnemotune.env.track import Cast
+from mnemotune.policies.files import load_policy
+from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.lexical import LexicalEmbedder
+from mnemotune.policies.prompts import Templates
 
 
 @pytest.fixture
@@ -196,6 +204,74 @@ def test_a_value_that_no_question_tells_from_another_is_not_asked_for(checkout: 
     task = tasks_of(checkout)["shop/back"]
     assert [task.right(check) for check in task.checks.values()] == ["ada_1", "#W200", "#W200"]
     assert reward_of(task, gold_answers(task)).value == 1
+
+
+AGAIN = {
+    **ROWS[0],
+    "id": "again",
+    "user_scenario": {"instructions": "You are ada_1. Now the red hat, item-77, has to go as well."},
+    "evaluation_criteria": {
+        "actions": [
+            action(0, "get_user", user_id="ada_1"),
+            action(1, "give_back", order_id="#W200", item_id="item-77"),
+        ],
+        "reward_basis": ["DB"],
+    },
+}
+
+
+def chains_of(checkout: Path, rows: list[object]) -> list[ToolsTask]:
+    (checkout / "data" / "tau2" / "domains" / "shop" / "tasks.json").write_text(json.dumps(rows), encoding="utf-8")
+    return [tools_task(task) for task in load_tools(f"tau2-across:{checkout}/shop")]
+
+
+def test_dialogues_of_one_customer_are_calls_and_what_an_earlier_one_said_is_not_said_again(checkout: Path) -> None:
+    [task] = chains_of(checkout, [*ROWS, AGAIN])
+    assert (task.id, task.group, task.stages) == ("shop/ada_1-across", "shop/ada_1", 2)
+    assert [step.text for step in task.steps if step.kind == "say"] == [
+        "Hello, I need your help.\nThe user id is ada_1.",
+        "Hello, it is me again.\nThe item id is item-77.",
+    ]
+    asked = [(check.text, task.right(check), task.facts[check.needs[0]].since) for check in task.checks.values()]
+    assert [each for each, check in zip(asked, task.checks.values(), strict=True) if check.stage == 1] == [
+        ("What is the user id?", "ada_1", 0),
+        ("What is the orders place 2 for ada_1?", "#W200", 1),
+        ("What is the item id?", "item-77", 1),
+    ]
+    assert any("politely" in text for text in task.script)
+    assert any("has to go as well" in text for text in task.script)
+
+
+def test_each_call_begins_with_databases_of_its_own_and_all_have_to_be_right(checkout: Path) -> None:
+    [task] = chains_of(checkout, [*ROWS, AGAIN])
+    agent, alone = PlannedAgent(task), PlannedAgent(task.dialogues[1])
+    agent.play(gold_answers(task))
+    alone.play(gold_answers(task))
+    assert (agent.world.hashes, agent.calls) == (alone.world.hashes, alone.calls)
+    assert reward_of(task, gold_answers(task)).parts == {"DB": 1.0, "COMMUNICATE": 1.0, "NL_ASSERTION": 1.0}
+    returned = [check.id for check in task.checks.values() if str(task.right(check)).startswith("item-")]
+    assert [task.checks[name].stage for name in returned] == [0, 0, 1]
+    for name in returned:
+        assert reward_of(task, {**gold_answers(task), name: "item-99"}).value == 0
+    assert idle_reward(task).value == 0
+
+
+async def test_a_chain_of_calls_is_played_and_rewarded_like_any_task(checkout: Path) -> None:
+    tasks = chains_of(checkout, [*ROWS, AGAIN])
+    track, model = ToolsTrack(Templates.bundled()), EmbeddedModel()
+    evaluator = Evaluator(track, Cast(model, model, LexicalEmbedder(), context_tokens=400))
+    evaluation = await evaluator.evaluate(load_policy("window"), tasks)
+    assert evaluation.mean("accuracy") == evaluation.mean("floor")
+    assert set(evaluation.extras["rewards"]) == {"shop/ada_1-across"}
+
+
+def test_customers_who_call_once_or_need_nothing_of_an_earlier_call_are_counted(
+    checkout: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = {**AGAIN, "user_scenario": {"instructions": "The red hat, item-77, has to go as well."}}
+    with caplog.at_level(logging.WARNING), pytest.raises(TaskError, match="has no task"):
+        chains_of(checkout, [*ROWS[:2], other])
+    assert "of shop, 1 customers who call once are left out, and 1 who need nothing of an earlier call" in caplog.text
 
 
 def test_only_one_checkout_is_imported_in_a_process(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
