@@ -130,10 +130,10 @@ class Plot:
         return ToolsTask(self.id, group, self.stage + 1, domain, row, tuple(self.steps), facts, dict(self._checks))
 
     def _until(self, name: str) -> int | None:
-        """Return the stage of the next step that has told a fact's key; None where there is none."""
-        step, key = self._learned[name][0], self._facts[name].key
-        later = [self._learned[other][0] for other, fact in self._facts.items() if fact.key == key]
-        return min((self.steps[other].stage for other in later if other > step), default=None)
+        """Return the stage of the next step that has told another value of a fact's key; None where there is none."""
+        key, (step, value) = self._facts[name].key, self._learned[name]
+        others = (self._learned[other] for other, fact in self._facts.items() if fact.key == key)
+        return min((self.steps[later].stage for later, told in others if later > step and told != value), default=None)
 
     def _done(self, step: Step, value: Any = None) -> Told:
         self.steps.append(step)

@@ -56,8 +56,8 @@ def _of_facts(task: ToolsTask) -> Iterator[str]:
             yield f"facts.{name}.since: {fact.since} is none of the {task.stages} stages"
         elif not fact.sources or not heard[fact.since].issuperset(fact.sources):
             yield f"facts.{name}.sources: stage {fact.since} does not tell it"
-        if fact.until is not None and not fact.since <= fact.until < task.stages:
-            yield f"facts.{name}.until: {fact.until} is no stage from {fact.since} on"
+        if fact.until is not None and not fact.since < fact.until < task.stages:
+            yield f"facts.{name}.until: {fact.until} is no stage after {fact.since}"
 
 
 def _of_checks(task: ToolsTask) -> Iterator[str]:
@@ -74,8 +74,11 @@ def _of_checks(task: ToolsTask) -> Iterator[str]:
         missing = [need for need in check.needs if need not in task.facts]
         if missing or not check.needs:
             yield f"checks.{name}.needs: there is no fact {', '.join(map(repr, missing)) or 'named'}"
-        elif late := [need for need in check.needs if task.facts[need].since > check.stage]:
-            yield f"checks.{name}.needs: {late[0]!r} is told after stage {check.stage}"
+        for fact in (task.facts[need] for need in check.needs if not missing):
+            if fact.since > check.stage:
+                yield f"checks.{name}.needs: {fact.id!r} is told after stage {check.stage}"
+            if fact.until is not None and fact.until <= check.stage:
+                yield f"checks.{name}.needs: {fact.id!r} does not hold any more at stage {check.stage}"
 
 
 def _of_row(task: ToolsTask, domain: Domain) -> Iterator[str]:

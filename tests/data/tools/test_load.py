@@ -94,12 +94,16 @@ BREAKS: dict[str, tuple[Callable[[Json], object], str]] = {
         lambda task: _first(task["checks"]).update(needs=[list(task["facts"])[-1]]),
         r"needs: '.*' is told after stage 0",
     ),
+    "a check after its fact was overwritten": (
+        lambda task: task["facts"][list(task["checks"].values())[-1]["needs"][0]].update(until=3),
+        "needs: '.*' does not hold any more at stage 3",
+    ),
     "a chance above 1": (lambda task: _first(task["checks"]).update(chance=2), r"chance: 2\.0 is not in \[0, 1\]"),
     "a fact of another id": (lambda task: _first(task["facts"]).update(id="b"), r"facts\..*\.id: is 'b'"),
     "a fact of no stage": (lambda task: _first(task["facts"]).update(since=-1), r"facts\..*\.since: -1 is none"),
     "a fact that ends too early": (
         lambda task: list(task["facts"].values())[-1].update(until=0),
-        r"facts\..*\.until: 0 is no stage from \d on",
+        r"facts\..*\.until: 0 is no stage after \d",
     ),
     "a fact that nothing tells": (
         lambda task: _first(task["facts"]).update(sources=["What?"]),

@@ -60,3 +60,12 @@ def test_a_fact_ends_where_the_next_step_tells_its_key_in_whatever_order_they_ar
     made.reply("{a}, {b}, {c}.", a=known[0], b=known[1], c=known[2])
     facts = {fact.since: fact.until for fact in finished(made).facts.values()}
     assert facts == {0: 1, 1: 2, 2: None}
+
+
+def test_a_value_that_is_told_again_still_holds() -> None:
+    made = plot()
+    said = [made.say("My code is AB12."), made.say("As I said, AB12.")]
+    for told in said:
+        known = made.learn(told, "AB12", "code", "What is the code?")
+        made.reply("{code}.", code=known)
+    assert [fact.until for fact in finished(made).facts.values()] == [None, None]
