@@ -96,7 +96,10 @@ class StageRecord(Values):
     marks: tuple[Mark, ...] = ()
     """Aligned with the checks of the stage."""
     recalled: Mapping[str, bool] = field(default_factory=dict)
-    """Whether the assistant knew, at the end of this stage, each fact that it told and that no check asked for yet."""
+    """Whether the assistant knew, at the end of this stage, each fact that it told and that no check asked for yet.
+
+    Left out is what could not be asked for alone.
+    """
     revisions: tuple[Revision, ...] = ()
     """What an evolving policy learned from the stage's checks."""
     reworded: tuple[Mark, ...] = ()

@@ -121,8 +121,12 @@ class ReadingTrack(ABC, Generic[TaskT]):
     def most_calls(self, task: TaskT, policy: MemoryPolicy) -> int:
         """Return a write of two calls for each message, and a call for each check and each probe."""
         messages = sum(len(together) for stage in range(task.stages) for together in self.heard(task, stage))
-        probes = sum(len(self.fact_probes(task, check)) for check in task.checks.values())
-        return len(task.checks) + probes + (2 * messages if policy.write.mode != "none" else 0)
+        return self.question_calls(task) + (2 * messages if policy.write.mode != "none" else 0)
+
+    def question_calls(self, task: TaskT) -> int:
+        """Return a call for each check and each probe."""
+        beside = sum(len(self.fact_probes(task, check)) for check in task.checks.values())
+        return len(task.checks) + beside + sum(len(probes_at(task, stage)) for stage in range(task.stages))
 
     def bound_calls(self, task: TaskT) -> int:
         """Return a call for each check."""
@@ -218,14 +222,24 @@ class ReadingRollout(AssistantRollout[TaskT]):
         asker, checks = await self.assistant.fork(), checks_at(self.task, stage)
         queries = [(check, self.query(check)) for check in checks]
         reworded = [(check, self.query_reworded(check)) for check in checks if self.reworded]
-        marks, again = await both(
-            side_by_side(self._answer_and_probe(asker, check, text) for check, text in queries),
-            side_by_side(self._answer(asker, check, text) for check, text in reworded if text is not None),
+        (marks, again), recalled = await both(
+            both(
+                side_by_side(self._answer_and_probe(asker, check, text) for check, text in queries),
+                side_by_side(self._answer(asker, check, text) for check, text in reworded if text is not None),
+            ),
+            self._recalled(asker, stage),
         )
-        return StageRecord(tuple(events), tuple(marks), reworded=tuple(again))
+        return StageRecord(tuple(events), tuple(marks), recalled, reworded=tuple(again))
 
-    async def _answer(self, asker: Assistant, check: Check, text: str) -> Mark:
-        raw = await asker.answer(text, form=self._track.form(self.task, check))
+    async def _recalled(self, asker: Assistant, stage: int) -> dict[str, bool]:
+        """Ask at the end of a stage for what it tells and only later stages ask for."""
+        probes = probes_at(self.task, stage)
+        marks = await side_by_side(self._answer(asker, check, self.query(check), role="probe") for check in probes)
+        known = {fact: known for mark in marks for fact, known in mark.recalled.items()}
+        return {fact: each for fact, each in known.items() if each is not None}
+
+    async def _answer(self, asker: Assistant, check: Check, text: str, *, role: CallRole = "answer") -> Mark:
+        raw = await asker.answer(text, role=role, form=self._track.form(self.task, check))
         mark = self._track.mark(self.task, check, raw)
         return replace(mark, recalled=self._track.recalled(self.task, check, mark))
 
@@ -238,3 +252,15 @@ class ReadingRollout(AssistantRollout[TaskT]):
 
     async def _is_known(self, asker: Assistant, probe: FactPrompt) -> bool:
         return probe.is_right(await asker.answer(probe.text, role="probe", form=probe.form))
+
+
+def probes_at(task: Task, stage: int) -> list[Check]:
+    """Return a check for each fact that a stage tells and only later stages ask for: the first that needs no other.
+
+    A fact that later checks need only together with others has none.
+    """
+    asked = {need for check in checks_at(task, stage) for need in check.needs}
+    alone = [check for check in task.checks.values() if check.stage > stage and len(check.needs) == 1]
+    first = {check.needs[0]: check for check in reversed(alone)}
+    told = (fact.id for fact in task.facts.values() if fact.since == stage and fact.id not in asked)
+    return [first[fact] for fact in told if fact in first]

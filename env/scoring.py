@@ -24,7 +24,8 @@ class Diagnosis:
 
     The shares partition all scored checks: ``accuracy + write + read + utilisation == 1``. A loss whose facts are all
     recalled is utilisation. Any other loss is split by its unknown facts: write has those that were unknown at the end
-    of the stage that told them, and read those that were known then. After AMemGym (ICLR 2026), section on diagnosis.
+    of the stage that told them, and read those that were known then; where that was not asked, all shares are NaN.
+    After AMemGym (ICLR 2026), section on diagnosis.
     """
 
     accuracy: float
@@ -126,7 +127,7 @@ class _Scored:
     floor: float
     ceiling: float
     failures: tuple[float, float, float]
-    """Of write, read and utilisation; NaN where memory was not probed."""
+    """Of write, read and utilisation; NaN where memory was not probed, now or when it was told."""
 
 
 def _score_stage(
@@ -161,19 +162,28 @@ def _scored(check: Check, mark: Mark, task: Task, stages: Sequence[StageRecord],
 
 
 def failure_weights(check: Check, mark: Mark, task: Task, stages: Sequence[StageRecord]) -> tuple[float, float, float]:
-    """Return how much of a check's loss falls to write, read and utilisation; the three sum to 1."""
+    """Return how much of a check's loss falls to write, read and utilisation; the three sum to 1.
+
+    All are NaN where it was not asked whether a fact that is unknown now was known at first.
+    """
     unknown = [fact for fact, known in mark.recalled.items() if not known]
     if not unknown:
         return 0.0, 0.0, 1.0
-    never = sum(not _known_at_first(fact, check, task, stages) for fact in unknown)
+    first = [_known_at_first(fact, check, task, stages) for fact in unknown]
+    if None in first:
+        return math.nan, math.nan, math.nan
+    never = first.count(False)
     return never / len(unknown), 1 - never / len(unknown), 0.0
 
 
-def _known_at_first(fact: str, check: Check, task: Task, stages: Sequence[StageRecord]) -> bool:
-    """Tell whether a fact was known at the end of the stage that told it, by the same question if it was asked then."""
+def _known_at_first(fact: str, check: Check, task: Task, stages: Sequence[StageRecord]) -> bool | None:
+    """Tell whether a fact was known at the end of the stage that told it, by the same question if it was asked then.
+
+    None where it was not asked.
+    """
     then = stages[task.facts[fact].since]
     same = (mark.recalled.get(fact) for mark in then.marks if task.checks[mark.check].question == check.question)
-    return bool(next((known for known in same if known is not None), then.recalled.get(fact)))
+    return next((known for known in same if known is not None), then.recalled.get(fact))
 
 
 def _diagnose(scored: Sequence[_Scored]) -> Diagnosis:

@@ -79,10 +79,10 @@ class ResearchTrack(ObservingTrack[Task]):
         return Mark(check.id, raw, float(right), readable=given is not None)
 
     def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
-        """Return a write of two calls for each piece that can come back, and a call for each check."""
+        """Return a write of two calls for each piece that can come back, and a call for each check and each probe."""
         research = research_of(task)
         if policy.write.mode == "none":
-            return len(research.checks)
+            return self.question_calls(task)
         sizes = [len(document.pieces) for document in research.documents]
         largest = sorted(sizes, reverse=True)
         pieces = 0
@@ -90,7 +90,7 @@ class ResearchTrack(ObservingTrack[Task]):
             told = sum(sizes[place] for place in turn.documents)
             found = 0 if turn.hop in (None, 0) else sum(largest[: len(turn.documents)])
             pieces += max(told, found) + sum(sizes[place] for place in turn.notices)
-        return len(research.checks) + 2 * pieces
+        return self.question_calls(task) + 2 * pieces
 
     def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
         """Describe a wrong answer: what was asked, what the documents said, and what was answered."""

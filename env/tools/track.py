@@ -24,7 +24,7 @@ from ..summary import json_number
 from ..track import Cast, FactPrompt, Rollout, Usual
 from .agent import PlannedAgent, gold_messages, most_heard
 from .reward import Reward, gold_hashes, idle_reward, reward_of
-from .rollout import ToolsRollout, probes_at
+from .rollout import ToolsRollout
 
 
 class ToolsTrack(ObservingTrack[Task]):
@@ -98,8 +98,7 @@ class ToolsTrack(ObservingTrack[Task]):
         """Return a write of two calls for each message, and a call for each argument and each probe."""
         opened = tools_task(task)
         messages = sum(most_heard(opened, step) for step in opened.steps)
-        probes = sum(len(probes_at(task, stage)) for stage in range(task.stages))
-        return len(task.checks) + probes + (2 * messages if policy.write.mode != "none" else 0)
+        return self.question_calls(task) + (2 * messages if policy.write.mode != "none" else 0)
 
     def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
         """Describe a wrong argument: what was asked, what had told it, and what it was answered."""

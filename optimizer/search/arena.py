@@ -357,5 +357,5 @@ def _failures(episode: Episode, task: Task, track: Track) -> Iterator[Evidence]:
         for check, mark in marked(task, episode, stage):
             if mark.score == 0:
                 write, read, utilisation = failure_weights(check, mark, task, episode.stages)
-                kind: FailureKind = "utilisation" if utilisation else "write" if write >= read else "read"
+                kind: FailureKind = "utilisation" if utilisation > 0 else "read" if read > write else "write"
                 yield Evidence(kind, track.tell(task, episode, stage, mark), task.group)

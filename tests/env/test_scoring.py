@@ -267,8 +267,8 @@ LATER = quiz("a", stages=3, tells={"k": 0, "l": 1}, asks={"x": (2, ("k", "l")), 
         ([{"k": False}, {"l": True}], (0.5, 0.5, 0)),
         ([{"k": False}, {"l": False}], (1, 0, 0)),
         ([{"k": False}, {"k": True, "l": True}], (0.5, 0.5, 0)),
-        ([{}, {"l": True}], (0.5, 0.5, 0)),
-        ([], (1, 0, 0)),
+        ([{}, {"l": True}], (NAN, NAN, NAN)),
+        ([], (NAN, NAN, NAN)),
     ],
     ids=[
         "both",
@@ -290,7 +290,7 @@ def test_where_a_question_was_not_put_yet_what_was_known_at_the_end_of_the_telli
     }
     episode = play(LATER, marks, ends=ends)
     ((check, mark),) = marked(LATER, episode, 2)
-    assert failure_weights(check, mark, LATER, episode.stages) == weights
+    assert failure_weights(check, mark, LATER, episode.stages) == pytest.approx(weights, nan_ok=True)
 
 
 @pytest.mark.parametrize(

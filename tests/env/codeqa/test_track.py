@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from mnemotune.env.codeqa.track import CodeTrack, code_task
 from mnemotune.env.conformance import TrackConformance
 from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
+from mnemotune.policies.lm import Completion, LanguageModel, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.ledger import Usage
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.prompts import Templates
 from toy import Letters
@@ -161,3 +164,64 @@ async def test_rows_of_memgym_are_scored_by_the_facts_that_an_answer_states(trac
     assert track.recalled(task, check, half) == {"F0": True, "F1": False}
     evaluation = await Evaluator(track, cast()).evaluate(load_policy("native"), [task])
     assert evaluation.extras["codeqa"]["noise_rejection"] is None
+
+
+EARLY = "The upload client waits eleven seconds between attempts."
+LATER = ("Thumbnails expire after forty minutes.", "Drains happen silently whenever brokers disconnect.")
+
+
+class Attentive(LanguageModel):
+    """Answers with all facts that stand before it."""
+
+    name = "attentive"
+
+    async def complete(self, request: Request) -> Completion:
+        shown = "\n".join(message.content for message in request.messages)
+        return Completion(reply(" ".join(text for text in (EARLY, *LATER) if text in shown)), Usage(1, 1))
+
+
+def told_early(track: CodeTrack, folder: Path, needs: Sequence[str]) -> Task:
+    """Return the task of a row whose facts are told in stages 0, 1 and 2, and asked for at the end."""
+    facts = [
+        {"id": f"F{n}", "content": text, "category": "constraint", "discoverable": True, "relevance": "critical"}
+        for n, text in enumerate((EARLY, *LATER))
+    ]
+    row = {
+        "instance_id": "memgym__acme__uploader-12",
+        "base_instance": "acme__uploader-12",
+        "memory_files": {f"{n}.md": f"{fact['content']}\n{'Nothing. ' * 80}" for n, fact in enumerate(facts)},
+        "grounding_facts": facts,
+        "qa_pairs": [{"qa_id": "Q", "question": "What is slow?", "linked_fact_ids": needs}],
+    }
+    (folder / "rows.json").write_text(json.dumps([row]), encoding="utf-8")
+    return track.load(str(folder / "rows.json"))[0]
+
+
+async def test_a_fact_that_was_known_when_it_was_told_and_is_asked_for_later_is_lost_in_reading(
+    track: CodeTrack, tmp_path: Path
+) -> None:
+    task, model = told_early(track, tmp_path, ["F0"]), Attentive()
+    policy = load_policy("window")
+    evaluation = await Evaluator(track, Cast(model, model, LexicalEmbedder(), 450)).evaluate(policy, [task])
+    (episode,) = evaluation.episodes
+    assert [dict(stage.recalled) for stage in episode.stages] == [{"F0": True}, {}, {}]
+    assert [mark.recalled for mark in episode.stages[2].marks] == [{"F0": False}]
+    shares = evaluation.groups[0].stages[2].diagnosis
+    assert (shares.accuracy, shares.write, shares.read, shares.utilisation) == (0, 0, 1, 0)
+    assert episode.ledger.by_role["probe"].calls == 1
+    assert episode.ledger.total.calls == track.most_calls(task, policy) == 2
+
+
+async def test_where_a_fact_cannot_be_asked_for_alone_when_it_is_told_its_loss_has_no_shares(
+    track: CodeTrack, tmp_path: Path
+) -> None:
+    task, model = told_early(track, tmp_path, ["F0", "F2"]), Attentive()
+    evaluation = await Evaluator(track, Cast(model, model, LexicalEmbedder(), 450)).evaluate(
+        load_policy("window"), [task]
+    )
+    (episode,) = evaluation.episodes
+    assert not any(stage.recalled for stage in episode.stages)
+    assert [mark.recalled for mark in episode.stages[2].marks] == [{"F0": False, "F2": True}]
+    shares = evaluation.groups[0].stages[2].diagnosis
+    assert shares.accuracy == 0.5
+    assert all(map(math.isnan, (shares.write, shares.read, shares.utilisation)))

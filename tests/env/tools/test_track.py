@@ -14,7 +14,7 @@ from mnemotune.data.tools.task import ToolsTask, tools_task
 from mnemotune.env.conformance import TrackConformance
 from mnemotune.env.episode import Episode, RecordError
 from mnemotune.env.evaluation import Evaluator
-from mnemotune.env.tools.rollout import probes_at
+from mnemotune.env.reading import probes_at
 from mnemotune.env.tools.track import ToolsTrack
 from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
