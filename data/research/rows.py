@@ -15,7 +15,7 @@ from ..task_files import is_ours, task_in
 from .task import SUBJECT, Claim, Document, Hop, ResearchTask, Turn, same_value, states
 
 TRACK = "research"
-_PLACEHOLDER = re.compile(r"#([0-9]{1,2})\b")
+_PLACEHOLDER = r"#([0-9]{1,2})\b"
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
@@ -159,15 +159,16 @@ def _documents(row: _Row, turn: _Turn, place: int) -> Iterator[Document]:
 
 def _about_subject(text: str, hops: Sequence[Hop]) -> str:
     """Return a question with ``SUBJECT`` in the place of the answer before, which may be given as ``#1``."""
-    answers = [hop.claims[-1].value for hop in hops]
+    answers = [hop.claims[-1].value.strip() for hop in hops]
+    last = answers[-1] if answers else ""
 
     def filled(match: re.Match[str]) -> str:
-        number = int(match[1])
+        number = int(match[1] or len(answers))
         known = answers[number - 1] if 1 <= number <= len(answers) else match[0]
         return SUBJECT if number == len(answers) else known
 
-    text = _PLACEHOLDER.sub(filled, text)
-    return re.sub(re.escape(answers[-1]), SUBJECT, text, flags=re.IGNORECASE) if answers else text
+    as_it_stands = rf"|(?<!\w){re.escape(last)}(?!\w)" if last else ""
+    return re.sub(_PLACEHOLDER + as_it_stands, filled, text, flags=re.IGNORECASE)
 
 
 def _reworded(question: str) -> str:

@@ -90,6 +90,25 @@ def test_the_whole_question_is_asked_where_the_last_hop_does_not_answer_it(tmp_p
     assert task.hops[-1].question.startswith("In which town is the lab")
 
 
+@pytest.mark.parametrize(
+    ("answer", "question", "asked"),
+    [
+        ("2", "What did 2 of them win in 2012?", f"What did {SUBJECT} of them win in 2012?"),
+        ("Ann", "Which prize does ann give annually?", f"Which prize does {SUBJECT} give annually?"),
+        ("C++", "Who made C++?", f"Who made {SUBJECT}?"),
+        ("subject", "On which subject is #1?", f"On which {SUBJECT} is {SUBJECT}?"),
+    ],
+)
+def test_the_answer_before_is_left_open_where_it_stands_as_a_word_of_its_own(
+    tmp_path: Path, answer: str, question: str, asked: str
+) -> None:
+    given = row()
+    given["turns"][0] = turn(0, "winner of Q", answer, f"{answer} won Q.")
+    given["decomposition"][1]["sub_question"] = question
+    (task,) = each_task(file_of(tmp_path, given))
+    assert task.hops[1].question == asked
+
+
 def test_files_stand_in_for_documents_that_are_not_there(tmp_path: Path) -> None:
     turns = [{"sub_query": "winner of Q", "sub_answer": "Orrin-7"}]
     (task,) = each_task(file_of(tmp_path, row(turns=turns, answer="Orrin-7")))
