@@ -10,7 +10,7 @@ from typing import Any
 from ...data.folded import FoldedTask, opened
 from ...data.research.load import load_research
 from ...data.research.task import ResearchTask, about, same_value
-from ...data.task import Check, Fact, Task, TaskError, checks_at
+from ...data.task import Check, Fact, Task, TaskError
 from ...policies.forms import ReplyForm
 from ...policies.lm import Message
 from ...policies.policy import MemoryPolicy
@@ -124,14 +124,15 @@ class ResearchTrack(ObservingTrack[Task]):
     def extras(
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
     ) -> Mapping[str, Any]:
-        """Return the share of whole chains that were answered rightly, and of checks that came after a wrong answer."""
-        chains = [_chain(research_of(task), e) for task, e in zip(tasks, episodes, strict=True) if e.failure is None]
+        """Return shares of whole chains and of checks after a wrong answer, and tokens heard, of complete episodes."""
+        complete = [(task, each) for task, each in zip(tasks, episodes, strict=True) if _is_complete(task, each)]
+        chains = [_chain(research_of(task), episode) for task, episode in complete]
         if not chains:
             return {}
         return {
             "whole_chains": round(nan_mean([chain.is_whole for chain in chains]), 6),
             "off_path": round(nan_mean([chain.off_path for chain in chains]), 6),
-            "tokens_read": round(nan_mean([research_of(task).tokens for task in tasks])),
+            "tokens_read": round(nan_mean([chain.tokens for chain in chains])),
         }
 
 
@@ -140,9 +141,11 @@ class _Chain:
     """How a chain ended."""
 
     is_whole: float
-    """1 where its last question was answered rightly, without a wrong answer before."""
+    """1 where all of its checks were about the right thing and answered rightly, else 0."""
     off_path: float
     """Share of checks that were about something else than they should."""
+    tokens: int
+    """Size of what memory heard."""
 
 
 def _chain(task: ResearchTask, episode: Episode) -> _Chain:
@@ -151,9 +154,13 @@ def _chain(task: ResearchTask, episode: Episode) -> _Chain:
         for stage, record in enumerate(episode.stages)
         for mark in record.marks
     ]
-    last = {mark.check: mark.score for mark in episode.stages[-1].marks} if episode.stages else {}
-    final = checks_at(task, task.stages - 1)[-1].id
-    return _Chain(float(last.get(final) == 1.0), sum(strays) / max(1, len(strays)))
+    right = all(mark.score == 1 for record in episode.stages for mark in record.marks)
+    tokens = sum(message.tokens for record in episode.stages for together in record.heard for message in together)
+    return _Chain(float(right and not any(strays)), sum(strays) / max(1, len(strays)), tokens)
+
+
+def _is_complete(task: Task, episode: Episode) -> bool:
+    return episode.failure is None and len(episode.stages) == task.stages
 
 
 def research_of(task: Task) -> ResearchTask:

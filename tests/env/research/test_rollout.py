@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,7 +57,27 @@ async def test_a_lost_bridge_brings_the_wrong_documents_and_asks_about_the_wrong
     told = ResearchTrack().tell(task, episode, 2, episode.stages[2].marks[-1])
     assert "It should have been about Belo" in told
     assert "Right answer: Cleo" in told
-    assert ResearchTrack().extras([task], [episode], {}) == {"whole_chains": 0.0, "off_path": 0.25, "tokens_read": 41}
+    heard = sum(message.tokens for record in episode.stages for together in record.heard for message in together)
+    extras = {"whole_chains": 0.0, "off_path": 0.25, "tokens_read": heard}
+    assert ResearchTrack().extras([task], [episode], {}) == extras
+
+
+async def test_what_was_read_is_what_memory_heard(make_chain: MakeChain, answering: Answering) -> None:
+    task = make_chain()
+    right, lost = [await play(task, answering(says)[0]) for says in (RIGHT, {})]
+    whole, less = [ResearchTrack().extras([task], [episode], {})["tokens_read"] for episode in (right, lost)]
+    assert 0 < less < whole
+    assert ResearchTrack().extras([task, task], [right, replace(lost, failure="lost")], {})["tokens_read"] == whole
+    assert ResearchTrack().extras([task], [replace(right, stages=right.stages[:1])], {}) == {}
+
+
+async def test_a_chain_is_whole_where_no_answer_was_wrong(make_chain: MakeChain, answering: Answering) -> None:
+    right = await play(make_chain(), answering(RIGHT)[0])
+    assert ResearchTrack().extras([make_chain()], [right], {})["whole_chains"] == 1
+    task = make_chain(corrected=True)
+    late = await play(task, answering({**RIGHT, "Where does Arda": "Belo Nine"})[0])
+    assert (scores(late)["0.0"], scores(late)["2.1"]) == (0, 1)
+    assert ResearchTrack().extras([task], [late], {})["whole_chains"] == 0
 
 
 async def test_without_an_answer_nothing_is_searched_for(make_chain: MakeChain, answering: Answering) -> None:
