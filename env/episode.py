@@ -228,11 +228,11 @@ def lines_beyond(lines: Sequence[str], others: Sequence[str]) -> list[str]:
 
 def places_beyond(lines: Sequence[str], others: Sequence[str]) -> list[int]:
     """Return the 0-based places of the lines that occur more often than in ``others``, the last of equal ones."""
-    if lines == others:
-        return []
-    more = Counter(lines) - Counter(others)
+    size = min(len(lines), len(others))
+    same = size if lines[:size] == others[:size] else 0  # a memory that only grows is long, and a write to it short
+    more = Counter(lines[same:]) - Counter(others[same:])
     places = []
-    for place in reversed(range(len(lines))):
+    for place in reversed(range(same, len(lines))):
         if more[lines[place]] > 0:
             more[lines[place]] -= 1
             places.append(place)

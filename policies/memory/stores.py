@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +42,20 @@ class MemoryState:
     """The task's first messages, which never leave; the buffer has those that came after them."""
     observed: int = 0
     """Messages that were observed."""
+    _known: tuple[tuple[Entry, ...], tuple[str, ...]] = field(default=((), ()), repr=False, compare=False)
+    """Entries whose lines are known, so that a memory that only grows does not go through all of them at each write."""
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The memories, one line each."""
-        return tuple(entry.line for entry in self.entries)
+        known, lines = self._known
+        return lines if known is self.entries else tuple(entry.line for entry in self.entries)
+
+    def with_new(self, texts: Sequence[str]) -> MemoryState:
+        """Return the state after these were written, each as a memory of its own."""
+        new = tuple(Entry(self.next_id + i, text) for i, text in enumerate(texts))
+        entries, lines = self.entries + new, self.lines + tuple(entry.line for entry in new)
+        return replace(self, entries=entries, next_id=self.next_id + len(new), _known=(entries, lines))
 
 
 class VectorIndex:

@@ -67,7 +67,7 @@ class _Writing:
 
 
 async def _verbatim(writing: _Writing) -> MemoryState:
-    return _append(writing.state, [f"{m.role}: {m.text}" for m in writing.heard])
+    return writing.state.with_new([f"{m.role}: {m.text}" for m in writing.heard])
 
 
 async def _profile(writing: _Writing) -> MemoryState:
@@ -138,7 +138,7 @@ async def _merge(writing: _Writing, facts: list[str]) -> MemoryState:
     state, lines = writing.state, writing.state.lines
     near = {i for best in await writing.index.search(facts, lines, MERGE_NEIGHBOURS) for i in best}
     if not near:
-        return _append(state, facts)
+        return state.with_new(facts)
     known = [state.entries[i] for i in sorted(near)]
     memories = {str(entry.id): entry.text for entry in known}
     prompt = _filled(writing.policy.prompts.merge, memories, facts=_indented(facts))
@@ -152,11 +152,6 @@ def _merge_form(known: Sequence[str]) -> ReplyForm:
     update = record(event=one_of(["UPDATE"]), id=one_of(known), text=TEXT)
     rest = record(event=one_of(["DELETE", "NONE"]), id=one_of(known))
     return ReplyForm.of("merge", record(memory=items({"anyOf": [add, update, rest]})))
-
-
-def _append(state: MemoryState, texts: Sequence[str]) -> MemoryState:
-    new = tuple(Entry(state.next_id + i, text) for i, text in enumerate(texts))
-    return replace(state, entries=state.entries + new, next_id=state.next_id + len(new))
 
 
 def _union(state: MemoryState, new: dict[str, str]) -> MemoryState:

@@ -32,6 +32,7 @@ from mnemotune.env.episode import (
     RecordError,
     Revision,
     StageRecord,
+    places_beyond,
     read_heard,
     write_episodes,
 )
@@ -289,6 +290,13 @@ lines = st.lists(st.sampled_from("abcde"), max_size=5).map(tuple)
 def test_removed_and_added_lead_from_before_to_after(before: tuple[str, ...], after: tuple[str, ...]) -> None:
     told = write_event(before=before, after=after)
     assert Counter(before) - Counter(told["removed"]) + Counter(told["added"]) == Counter(after)
+
+
+@given(before=lines, new=lines)
+def test_what_comes_behind_is_what_was_added(before: tuple[str, ...], new: tuple[str, ...]) -> None:
+    after = before + new
+    assert places_beyond(after, before) == [*range(len(before), len(after))]
+    assert places_beyond(before, after) == []
 
 
 async def test_a_message_kept_verbatim_is_told_however_often_it_was_said(

@@ -4,20 +4,22 @@ Invariants:
 
 1. The result is what sorting all texts by similarity gives, ties to the newer.
 2. Each text is embedded once, however often and by however many it is searched.
+3. The lines of a state are those of its entries.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.policies.lm import Embedding
+from mnemotune.policies.lm import Embedding, Message
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.memory.stores import VectorIndex
+from mnemotune.policies.memory.stores import MemoryState, VectorIndex
 
 if TYPE_CHECKING:
     from ..conftest import MakeEmbedder
@@ -140,3 +142,19 @@ async def test_what_an_index_returns_are_plain_numbers(make_embedder: MakeEmbedd
     index = VectorIndex(make_embedder({"a": (1, 0), "q": (1, 0)}))
     (found,) = await best(index, "q", ["a"], 1)
     assert type(found) is int
+
+
+@given(st.lists(st.lists(st.text(max_size=3), max_size=3), max_size=6))
+def test_the_lines_of_a_state_are_those_of_its_entries_however_it_grew_invariant_3(writes: list[list[str]]) -> None:
+    state = MemoryState()
+    for texts in writes:
+        state = replace(state.with_new(texts), buffer=(Message("user", "Hello."),))
+    assert state.lines == tuple(text for texts in writes for text in texts)
+    assert [entry.id for entry in state.entries] == list(range(state.next_id))
+    shorter = replace(state, entries=state.entries[1:])
+    assert shorter.lines == state.lines[1:]
+
+
+def test_a_state_that_grows_does_not_list_its_entries_anew() -> None:
+    state = MemoryState().with_new(["a"])
+    assert replace(state, observed=7).lines is state.lines
