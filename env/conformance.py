@@ -34,6 +34,7 @@ from ..policies.files import load_policy
 from ..policies.lm.embedded import EmbeddedModel
 from ..policies.lm.lexical import LexicalEmbedder
 from ..policies.policy import MemoryPolicy
+from .cost import turn_cost
 from .episode import Episode, write_episodes
 from .evaluation import Evaluator
 from .track import Cast, Track, most_calls
@@ -189,6 +190,7 @@ class TrackConformance:
         again = await _play(track, tasks[0], policy, replace(cast, reworded=True))
         assert [replace(stage, reworded=()) for stage in again.stages] == list(episode.stages)
         assert again.ledger.total.calls <= most_calls(track, [tasks[0]], [policy], reworded=True)
+        assert turn_cost(again.ledger, track.turn) == turn_cost(episode.ledger, track.turn)
         marks = [mark for stage in again.stages for mark in stage.reworded]
         assert sorted(mark.check for mark in marks) == sorted(texts)
         assert not texts or any(mark.readable for mark in marks)

@@ -20,7 +20,7 @@ from .concurrency import both, side_by_side
 from .episode import Bounds, Episode, Event, Mark, RecordError, StageRecord, read_heard
 from .rollout import AssistantRollout, TaskT
 from .scoring import LEAST_HEADROOM
-from .track import Cast, FactPrompt, Rollout, Usual
+from .track import Cast, FactPrompt, Rollout, Usual, reworded_role
 
 
 class ReadingTrack(ABC, Generic[TaskT]):
@@ -220,16 +220,18 @@ class ReadingRollout(AssistantRollout[TaskT]):
             writes: list[MemoryEvent] = await self.assistant.memory.observe(messages)
             events += [Event(step, "observe", messages), *(Event(step, "write", write=write) for write in writes)]
         asker, checks = await self.assistant.fork(), checks_at(self.task, stage)
+        (marks, again), recalled = await both(self._answers(asker, checks), self._recalled(asker, stage))
+        return StageRecord(tuple(events), tuple(marks), recalled, reworded=tuple(again))
+
+    async def _answers(self, asker: Assistant, checks: Sequence[Check]) -> tuple[list[Mark], list[Mark]]:
+        """Ask checks, and once more in other words where that is wanted, which is no turn."""
         queries = [(check, self.query(check)) for check in checks]
         reworded = [(check, self.query_reworded(check)) for check in checks if self.reworded]
-        (marks, again), recalled = await both(
-            both(
-                side_by_side(self._answer_and_probe(asker, check, text) for check, text in queries),
-                side_by_side(self._answer(asker, check, text) for check, text in reworded if text is not None),
-            ),
-            self._recalled(asker, stage),
+        role = reworded_role(self._track.turn)
+        return await both(
+            side_by_side(self._answer_and_probe(asker, check, text) for check, text in queries),
+            side_by_side(self._answer(asker, check, text, role=role) for check, text in reworded if text is not None),
         )
-        return StageRecord(tuple(events), tuple(marks), recalled, reworded=tuple(again))
 
     async def _recalled(self, asker: Assistant, stage: int) -> dict[str, bool]:
         """Ask at the end of a stage for what it tells and only later stages ask for."""

@@ -190,6 +190,11 @@ def most_calls(track: Track, tasks: Iterable[Task], policies: Iterable[MemoryPol
     )
 
 
+def reworded_role(turn: CallRole) -> CallRole:
+    """Return the role of checks in other words, by a track's ``turn``: an answer, or a probe where that is a turn."""
+    return "probe" if turn == "answer" else "answer"
+
+
 def reworded_calls(track: Track, task: Task) -> int:
     """Return the calls that a task's checks take in other words."""
     return sum(track.reworded(task, check) is not None for check in task.checks.values())

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from ...data.task import Task
-from ...data.tools.task import Step, tools_task
+from ...data.tools.task import tools_task
 from ...policies.lm import Message
 from ...policies.policy import MemoryPolicy
-from ..concurrency import both, side_by_side
 from ..episode import HEARD, Episode, Event, EventKind, Mark, StageRecord
 from ..reading import ReadingRollout, ReadingTrack
 from ..slot import read_slot
@@ -34,7 +33,7 @@ class ToolsRollout(ReadingRollout[Task]):
         events, marks, reworded = list[Event](), list[Mark](), list[Mark]()
         recorded = self._recorded(stage)
         for number, step in enumerate(self._task.at(stage)):
-            first, again = await self._answered(step)
+            first, again = await self._answers(self.assistant, [self._task.checks[slot.check] for slot in step.slots])
             marks += first
             reworded += again
             messages = self._agent.do(step, {mark.check: read_slot(mark.raw) for mark in first})
@@ -54,15 +53,3 @@ class ToolsRollout(ReadingRollout[Task]):
             if event.kind in HEARD:
                 observed[event.step] += event.seen
         return observed
-
-    async def _answered(self, step: Step) -> tuple[list[Mark], list[Mark]]:
-        """Ask for each slot of a step, and once more in other words where that is wanted."""
-        checks = [self._task.checks[slot.check] for slot in step.slots]
-        return await both(
-            side_by_side(self._answer(self.assistant, check, self._track.query(self.task, check)) for check in checks),
-            side_by_side(
-                self._answer(self.assistant, check, text)
-                for check in checks
-                if self.reworded and (text := self._track.reworded(self.task, check)) is not None
-            ),
-        )

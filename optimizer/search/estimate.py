@@ -11,7 +11,7 @@ import numpy as np
 
 from ...data import Splits
 from ...data.task import tasks_of
-from ...env.track import reworded_calls
+from ...env.track import reworded_calls, reworded_role
 from ...policies.lm import CALL_ROLES, CallRole, Limits
 from ...policies.policy import MemoryPolicy
 from ..config import Config, SearchConfig
@@ -143,7 +143,8 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> CostEstima
         played, rehearsal.fresh, policies=len(tested) + bool(search.generations)
     )
     checks = sum(len(task.checks) for task in test_tasks)
-    test[CALL_ROLES.index("answer")] *= 1 + sum(reworded_calls(track, task) for task in test_tasks) / max(1, checks)
+    reworded = sum(reworded_calls(track, task) for task in test_tasks) / max(1, checks)
+    test[CALL_ROLES.index(reworded_role(track.turn))] += reworded * test[CALL_ROLES.index("answer")]
     gone = parts["search"] + parts["last look"]
     parts["sealed test"] = money.fit(allowance.whole, gone, test)[0] * test
     total = gone + parts["sealed test"]

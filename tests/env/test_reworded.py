@@ -23,13 +23,14 @@ from mnemotune import env
 from mnemotune.data import Scenario
 from mnemotune.data.task import Check
 from mnemotune.env import Evaluator, Protocol, Summary
+from mnemotune.env.cost import turn_cost
 from mnemotune.env.dialogue.compat import DEFECTS
 from mnemotune.env.dialogue.protocol import answer_prompt
 from mnemotune.env.dialogue.track import DialogueTrack
 from mnemotune.env.episode import Episode, StageRecord
-from mnemotune.env.track import most_calls, reworded_calls
+from mnemotune.env.track import most_calls, reworded_calls, reworded_role
 from mnemotune.policies import load_policy, presets
-from mnemotune.policies.lm import LanguageModelError, Request
+from mnemotune.policies.lm import LanguageModelError, Request, Spend
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.prompts import Templates, render
@@ -238,6 +239,17 @@ async def test_a_track_that_reads_may_bring_other_words_for_some_checks_invarian
     ]
     assert reworded_calls(track, task) == 3
     assert episode.ledger.total.calls == without.ledger.total.calls + 3
+
+
+async def test_where_an_answer_is_a_turn_other_words_are_none() -> None:
+    track = Reworded(TEXTS)
+    (task, *_) = track.load("letters:1:3")
+    without, episode = await play(track, task), await play(track, task, reworded=True)
+    assert turn_cost(episode.ledger, "answer") == turn_cost(without.ledger, "answer") is not None
+    assert episode.uses["answer"] == without.uses["answer"]
+    assert episode.ledger.by_role["probe"].calls == without.ledger.by_role.get("probe", Spend()).calls + 3
+    assert reworded_role(track.turn) == "probe"
+    assert reworded_role(DialogueTrack(Protocol()).turn) == "answer"
 
 
 async def test_its_scores_in_other_words_are_of_the_checks_that_have_some_invariant_3() -> None:
