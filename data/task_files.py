@@ -32,15 +32,19 @@ def is_ours(row: object) -> bool:
     return isinstance(row, dict) and OURS in row
 
 
-def task_in(row: Any, kind: type[T], *, track: str, where: str) -> T:
-    """Return the task of a line. Raises TaskError, beginning with ``where``, when it is another track's or broken."""
+def task_in(row: Any, kind: type[T], *, track: str, where: str, strict: bool = False) -> T:
+    """Return the task of a line; where ``strict``, no text is taken for a number, nor a number for a truth value.
+
+    Raises TaskError, beginning with ``where``, when it is another track's or broken.
+    """
     if row[OURS] != track:
         raise TaskError(f"{where}: is a task of the track {str(row[OURS])[:60]!r}, not of {track}")
     form: Any = kind
+    adapter, values = _adapter(form), row.get("task")
     try:
-        task: T = _adapter(form).validate_python(row.get("task"))
+        task: T = adapter.validate_json(json.dumps(values), strict=True) if strict else adapter.validate_python(values)
     except ValidationError as error:
-        raise TaskError(f"{where}: {first_problem(error)}") from None
+        raise TaskError(f"{where}: {' '.join(first_problem(error, whole='task').split())}") from None
     return task
 
 

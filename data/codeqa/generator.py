@@ -13,7 +13,7 @@ from ..task import Check, Fact, TaskError
 from .facts import CodeFact
 from .literals import holds_literal, same_literal, type_name
 from .questions import Cluster, clusters_of, poor_answer, question_on, statement
-from .task import CodeTask, check_task, tokens_of
+from .task import CodeTask, problems, tokens_of
 from .tree import Excerpt, SourceTree
 
 CONTEXT_LINES = 2
@@ -127,7 +127,8 @@ class _Making:
         filler = self._filler()
         observations = [self._stage(texts, filler) for texts in front]
         task = self._assembled(group, asked, observations)
-        check_task(task)
+        if (problem := next(problems(task), None)) is not None:
+            raise TaskError(f"{task.id}: {problem}")
         return task
 
     def _questions(self, clusters: Sequence[Cluster]) -> list[_Asked]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from ..task import TaskError
 from ..task_files import each_line, is_ours, task_in
 from .generator import CodeGenerator, Shape
 from .memgym import task_of
-from .task import CodeTask, check_task
+from .task import CodeTask, problems
 from .tree import SourceTree, standard_library
 
 TRACK = "codeqa"
@@ -82,12 +81,14 @@ def _tree(source: str, name: str, *, counted: bool) -> SourceTree:
 
 def _read(path: Path) -> Iterator[FoldedTask]:
     """Yield the tasks of a file's rows, and say which rows have none and why."""
-    left_out = []
+    left_out, places = [], dict[str, int]()
     for position, row in enumerate(_rows(path)):
         where = f"{path}: row {position}"
         task = _task(row, where)
         if isinstance(task, str):
             left_out.append(f"{where}: left out: {task}")
+        elif places.setdefault(task.id, position) != position:
+            raise TaskError(f"{where}: id: {task.id!r} is that of row {places[task.id]} too; ids must be distinct")
         else:
             yield FoldedTask.of(task)
     for line in left_out:
@@ -98,9 +99,9 @@ def _task(row: Any, where: str) -> CodeTask | str:
     """Return the task of a row, or why it has none."""
     if not is_ours(row):
         return task_of(row, where=where)
-    task = task_in(row, CodeTask, track=TRACK, where=where)
-    if task.literal:
-        check_task(task)
+    task = task_in(row, CodeTask, track=TRACK, where=where, strict=True)
+    if (problem := next(problems(task), None)) is not None:
+        raise TaskError(f"{where}: {' '.join(problem.split())}")
     return task
 
 
@@ -116,9 +117,6 @@ def _rows(path: Path) -> Iterator[Any]:
 
 def _checked(source: str, tasks: Iterator[FoldedTask], groups: Collection[str] | None) -> list[FoldedTask]:
     every = list(tasks)
-    twice = sorted(name for name, count in Counter(task.id for task in every).items() if count > 1)
-    if twice:
-        raise TaskError(f"{source}: instances {', '.join(twice)} occur more than once; ids must be distinct")
     if not every:
         raise TaskError(f"{source}: no row gives a task; the warnings above say why")
     _refuse_unknown(source, [task.group for task in every], groups)

@@ -32,7 +32,7 @@ class _Row(Record):
 
 
 class _Grounding(_Row):
-    id: str
+    id: str = Field(min_length=1)
     content: str
     category: str
     discoverable: bool
@@ -45,16 +45,16 @@ class _Distractor(_Row):
 
 
 class _Question(_Row):
-    qa_id: str
-    question: str
+    qa_id: str = Field(min_length=1)
+    question: str = Field(min_length=1)
     linked_fact_ids: list[str]
 
 
 class MemGymRow(_Row):
     """What is used of a row."""
 
-    instance_id: str
-    base_instance: str
+    instance_id: str = Field(min_length=1)
+    base_instance: str = Field(min_length=1)
     memory_files: dict[str, str] = Field(min_length=1)
     repo_files: dict[str, str] = Field(default_factory=dict)
     grounding_facts: list[_Grounding]
@@ -114,14 +114,14 @@ class _Conversion:
         told = {name: each for name, each in self._told.items() if name in needed}
         return CodeTask(
             id=self._row.instance_id,
-            group=_REVISION.sub("", self._row.base_instance),
+            group=_REVISION.sub("", self._row.base_instance) or self._row.base_instance,
             observations=tuple(map(tuple, self._read)),
             facts={
                 name: Fact(name, name, fact.category, fact.content, stage, sources=(text,))
                 for name, (fact, stage, text) in told.items()
             },
             checks={
-                f"{last}.{name}": Check(f"{last}.{name}", name, last, tuple(needs), 0.0, question)
+                f"{last}.{name}": Check(f"{last}.{name}", name, last, tuple(dict.fromkeys(needs)), 0.0, question)
                 for name, (question, needs) in asked.items()
             },
             questions={},

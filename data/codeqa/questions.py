@@ -75,8 +75,8 @@ def states(text: str, fact: Fact, value: str) -> bool:
     file, kind, *names = fact.key.split(":")
     about = [PurePosixPath(file).stem, *".".join(names).split(".")]
     mark = kind if kind in {"raise", "return"} else names[-1].rpartition(".")[2]
-    told = any(holds_literal(line, value) and re.search(rf"\b{mark}\b", line) for line in text.splitlines())
-    return told and all(re.search(rf"\b{name}\b", text) for name in about if not name.startswith("__"))
+    told = any(holds_literal(line, value) and re.search(rf"\b{re.escape(mark)}\b", line) for line in text.splitlines())
+    return told and all(re.search(rf"\b{re.escape(name)}\b", text) for name in about if not name.startswith("__"))
 
 
 def question_on(*facts: CodeFact) -> str:

@@ -77,7 +77,7 @@ def task_of(row: Any, *, where: str) -> ResearchTask:
     if not isinstance(row, Mapping):
         raise TaskError(f"{where}: must be an object, one research task")
     if is_ours(row):
-        return _checked(task_in(row, ResearchTask, track=TRACK, where=where), where)
+        return _checked(task_in(row, ResearchTask, track=TRACK, where=where, strict=True), where)
     name = str(row.get("instance_id") or "")
     place = f"{where} ({name})" if name else where
     try:

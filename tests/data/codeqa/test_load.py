@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,11 +92,87 @@ def test_tasks_that_were_written_to_a_file_are_read_as_they_were(folder: Path, t
     assert [task.opened for task in load_folded(str(tmp_path / "tasks.jsonl"))] == [task.opened for task in tasks]
 
 
-def test_a_task_that_was_changed_in_its_file_is_refused_when_it_breaks_its_promise(
-    folder: Path, tmp_path: Path
+Change = Callable[[dict[str, Any]], object]
+
+
+def first(of: dict[str, Any]) -> Any:
+    return next(iter(of.values()))
+
+
+def fact_of_first_check(task: dict[str, Any]) -> Any:
+    return task["facts"][first(task["checks"])["needs"][0]]
+
+
+def told_first(task: dict[str, Any]) -> list[Any]:
+    return [fact for fact in task["facts"].values() if fact["since"] == 0]
+
+
+CHANGES: list[tuple[str, Change]] = [
+    ("group: Field required", lambda task: task.pop("group")),
+    ("stage: Field required", lambda task: first(task["checks"]).pop("stage")),
+    ("literal: Input should be a valid boolean", lambda task: task.update(literal="no")),
+    ("observations.0.0: Input should be a valid string", lambda task: task["observations"][0].insert(0, 5)),
+    ("since: Input should be a valid integer", lambda task: first(task["facts"]).update(since="0")),
+    ("chance: Input should be a valid number", lambda task: first(task["checks"]).update(chance=True)),
+    ("id: is empty", lambda task: task.update(id=" ")),
+    ("group: is empty", lambda task: task.update(group="")),
+    ("id: is ''", lambda task: first(task["facts"]).update(id="")),
+    ("id: is ''", lambda task: first(task["checks"]).update(id="")),
+    ("observations: none", lambda task: task.update(observations=[])),
+    ("observations.1.0: more than 200 tokens", lambda task: task["observations"][1].insert(0, "x" * 801)),
+    ("checks: none", lambda task: task.update(checks={})),
+    ("checks: must be in the order", lambda task: task.update(checks=dict(reversed(task["checks"].items())))),
+    ("needs: there is no fact 'nothing'", lambda task: first(task["checks"]).update(needs=["nothing"])),
+    ("needs: names no fact", lambda task: first(task["checks"]).update(needs=[])),
+    ("needs: names a fact twice", lambda task: first(task["checks"])["needs"].extend(first(task["checks"])["needs"])),
+    ("does not hold in stage 0", lambda task: fact_of_first_check(task).update(since=1, until=None)),
+    ("does not hold in stage 1", lambda task: [fact.update(until=1) for fact in told_first(task)]),
+    ("since: there is no stage 7", lambda task: first(task["facts"]).update(since=7)),
+    ("until: must be a stage after", lambda task: first(task["facts"]).update(until=0)),
+    ("key: must be FILE:KIND:NAME", lambda task: first(task["facts"]).update(key="timeout")),
+    ("text: is empty", lambda task: first(task["facts"]).update(text="")),
+    ("stage: there is no stage 9", lambda task: first(task["checks"]).update(stage=9)),
+    ("chance: must be from 0 to 1", lambda task: first(task["checks"]).update(chance=float("nan"))),
+    ("text: is empty", lambda task: first(task["checks"]).update(text=" ")),
+    ("question: distractors has no 'q9'", lambda task: first(task["checks"]).update(question="q9")),
+    ("values.*: missing or empty", lambda task: task.update(values={})),
+    ("questions.*: missing or empty", lambda task: task.update(questions={})),
+    ("critical: there is no fact '", lambda task: task["critical"].append("a\nline")),
+    ("tokens: the observations have", lambda task: task.update(tokens=5)),
+    ("is not in what is read", lambda task: task.update(observations=[["Nothing."]] * 3, tokens=6)),
+]
+
+
+@pytest.mark.parametrize(("problem", "change"), CHANGES, ids=[problem for problem, _ in CHANGES])
+def test_a_row_that_is_broken_is_named_in_one_line_with_its_field(
+    problem: str, change: Change, small: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    (task,) = load_folded(f"{folder}:1@5:3000")
-    changed = replace(task.opened, observations=(("Nothing.",),) * task.stages)
-    write_tasks(tmp_path / "tasks.jsonl", [changed], track="codeqa")
-    with pytest.raises(TaskError, match="is not in what is read"):
+    good, bad = copy.deepcopy(small)
+    change(bad["task"])
+    file = tmp_path / "tasks.jsonl"
+    file.write_text("\n".join(map(json.dumps, [good, bad])), encoding="utf-8")
+    with pytest.raises(TaskError, match=problem) as error:
+        load_folded(str(file))
+    assert str(error.value).startswith(f"{file}: row 1: ")
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_row_without_a_task_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tasks.jsonl").write_text('{"mnemotune": "codeqa"}')
+    with pytest.raises(TaskError, match=r"row 0: task: Input should be an object"):
         load_folded(str(tmp_path / "tasks.jsonl"))
+
+
+def test_a_task_that_occurs_twice_is_named_with_both_rows(small: list[dict[str, Any]], tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text("\n".join(map(json.dumps, [*small, small[0]])), encoding="utf-8")
+    with pytest.raises(TaskError, match=r"row 2: id: 'tree.*' is that of row 0 too; ids must be distinct"):
+        load_folded(str(file))
+
+
+@pytest.fixture(scope="module")
+def small(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Return the lines of a file of two small tasks."""
+    file = tmp_path_factory.mktemp("file") / "tasks.jsonl"
+    write_tasks(file, [task.opened for task in load_folded(f"{folder}:2@5:3000")], track="codeqa")
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]

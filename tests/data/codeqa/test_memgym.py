@@ -137,7 +137,7 @@ def test_rows_are_read_from_a_file_and_those_left_out_are_named(
 
 def test_rows_of_equal_ids_are_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text(json.dumps([row(), row()]), encoding="utf-8")
-    with pytest.raises(TaskError, match="occur more than once"):
+    with pytest.raises(TaskError, match=r"rows\.json: row 1: id: .* is that of row 0 too"):
         load_folded(str(tmp_path / "rows.json"))
 
 
