@@ -194,7 +194,7 @@ class _Making:
         return "\n".join([f"--- a/{old.file}", f"+++ b/{old.file}", f"{at} {old.scope}", *lines])
 
     def _filler(self) -> Iterator[str]:
-        """Yield excerpts of files that nothing is asked on, file by file."""
+        """Yield the tree file by file, without the excerpts that are read for a question."""
         for path in self.random.sample(sorted(self.tree.files), len(self.tree.files)):
             for excerpt in self.tree.files[path].excerpts:
                 if self._is_new(excerpt):
