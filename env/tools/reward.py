@@ -76,7 +76,12 @@ def _do_what_was_before(agent: PlannedAgent) -> None:
 def rewarded(
     task: ToolsTask, world: World, calls: Sequence[Call], replies: Sequence[str], *, gold: Hashes | None = None
 ) -> Reward:
-    """Return what one dialogue is worth that has left the world so, with these calls and replies of the agent's."""
+    """Return what one dialogue is worth that has left the world so, with these calls and replies of the agent's.
+
+    Raises ValueError where the task has several dialogues: ``task.dialogues`` has each.
+    """
+    if task.later:
+        raise ValueError(f"{task.id}: has {1 + len(task.later)} dialogues; reward each")
     criteria = task.row.evaluation_criteria
     if criteria is None:
         return Reward({})

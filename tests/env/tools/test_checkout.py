@@ -17,7 +17,7 @@ from mnemotune.data.tools.load import load_tools
 from mnemotune.data.tools.task import ToolsTask, tools_task
 from mnemotune.env.evaluation import Evaluator
 from mnemotune.env.tools.agent import PlannedAgent
-from mnemotune.env.tools.reward import gold_answers, idle_reward, reward_of
+from mnemotune.env.tools.reward import gold_answers, idle_reward, reward_of, rewarded
 from mnemotune.env.tools.track import ToolsTrack
 from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
@@ -254,6 +254,8 @@ def test_each_call_begins_with_databases_of_its_own_and_all_have_to_be_right(che
     for name in returned:
         assert reward_of(task, {**gold_answers(task), name: "item-99"}).value == 0
     assert idle_reward(task).value == 0
+    with pytest.raises(ValueError, match="shop/ada_1-across: has 2 dialogues; reward each"):
+        rewarded(task, agent.world, agent.calls, agent.replies)
 
 
 async def test_a_chain_of_calls_is_played_and_rewarded_like_any_task(checkout: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from mnemotune.data.task import Task, TaskError, checks_at
 from mnemotune.data.tools.task import ToolsTask, tools_task
 from mnemotune.env.conformance import TrackConformance
+from mnemotune.env.cost import turn_cost
 from mnemotune.env.episode import Episode, RecordError
 from mnemotune.env.evaluation import Evaluator
 from mnemotune.env.reading import probes_at
@@ -215,3 +216,16 @@ def test_words_alone_show_every_fact_in_what_tells_it(track: ToolsTrack) -> None
         for fact in task.facts.values():
             assert track.states(task, fact, fact.text)
             assert track.states(task, fact, fact.sources[0])
+
+
+async def test_arguments_that_are_asked_for_in_other_words_are_no_turns(
+    track: ToolsTrack, tasks: Sequence[Task]
+) -> None:
+    task = tasks[0]
+    once = cast(EmbeddedModel(), tokens=500)
+    without = await played(track, task, load_policy("rag"), once)
+    episode = await played(track, task, load_policy("rag"), replace(once, reworded=True))
+    assert sum(len(stage.reworded) for stage in episode.stages) == len(task.checks)
+    assert episode.ledger.by_role["answer"] == without.ledger.by_role["answer"]
+    assert episode.ledger.by_role["probe"].calls == without.ledger.by_role["probe"].calls + len(task.checks)
+    assert turn_cost(episode.ledger, track.turn) == turn_cost(without.ledger, track.turn) is not None
