@@ -151,6 +151,8 @@ class Episode:
     and has no score."""
     uses: Mapping[CallRole, ContextUse] = field(default_factory=dict)
     """What memory put before the model, by what the calls were for."""
+    reward: float | None = None
+    """What the environment gives at the end, where it gives something."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -162,6 +164,7 @@ class Episode:
             "stages": [stage.as_json() for stage in self.stages],
             "spend": self.ledger.as_json(),
             "context": {role: asdict(use) for role, use in self.uses.items()},
+            **({} if self.reward is None else {"reward": self.reward}),
         }
 
 

@@ -214,11 +214,16 @@ class ReadingRollout(AssistantRollout[TaskT]):
         """Return how the sealed test also puts it."""
         return self._track.reworded(self.task, check)
 
-    async def _stage(self, stage: int) -> StageRecord:
+    async def observe(self, stage: int) -> list[Event]:
+        """Let memory hear a stage; return what it met and wrote."""
         events: list[Event] = []
         for step, messages in enumerate(self.heard(stage)):
             writes: list[MemoryEvent] = await self.assistant.memory.observe(messages)
             events += [Event(step, "observe", messages), *(Event(step, "write", write=write) for write in writes)]
+        return events
+
+    async def _stage(self, stage: int) -> StageRecord:
+        events = await self.observe(stage)
         asker, checks = await self.assistant.fork(), checks_at(self.task, stage)
         (marks, again), recalled = await both(self._answers(asker, checks), self._recalled(asker, stage))
         return StageRecord(tuple(events), tuple(marks), recalled, reworded=tuple(again))

@@ -27,6 +27,7 @@ class AssistantRollout(ABC, Generic[TaskT]):
         self.embedder = MeteredEmbedder(cast.embedder)
         self.assistant = cast.assistant_under(policy.with_hints(hints), self.model, self.embedder)
         self.records: list[StageRecord] = []
+        self.reward: float | None = None
         self._failure: LanguageModelError | None = None
 
     async def run(self, stages: int | None = None) -> Episode:
@@ -43,6 +44,7 @@ class AssistantRollout(ABC, Generic[TaskT]):
             failure=None if self._failure is None else str(self._failure),
             refused=isinstance(self._failure, Refused),
             uses=dict(self.assistant.uses),
+            reward=self.reward,
         )
 
     @abstractmethod

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..data.registry import Registry
 from ..policies.prompts import Templates
+from .agent import AGENTS, MODEL
 from .codeqa.track import CodeTrack
 from .dialogue.protocol import Protocol
 from .dialogue.track import DialogueTrack
+from .research.model import ModelResearchTrack
 from .research.track import ResearchTrack
+from .tools.model import ModelToolsTrack
 from .tools.track import ToolsTrack
 from .track import Track
 
@@ -30,18 +33,22 @@ def _codeqa(templates: Templates, options: Mapping[str, Any]) -> Track:
 
 
 def _research(templates: Templates, options: Mapping[str, Any]) -> Track:
-    _check_options("research track", options)
-    return ResearchTrack(templates)
+    _check_options("research track", options, agents=AGENTS)
+    return ModelResearchTrack(templates) if options.get("agent") == MODEL else ResearchTrack(templates)
 
 
 def _tools(templates: Templates, options: Mapping[str, Any]) -> Track:
-    _check_options("tools track", options)
-    return ToolsTrack(templates)
+    _check_options("tools track", options, agents=AGENTS)
+    return ModelToolsTrack(templates) if options.get("agent") == MODEL else ToolsTrack(templates)
 
 
-def _check_options(track: str, options: Mapping[str, Any]) -> None:
-    if unknown := sorted(options.keys() - {"rounds", "compat"}):  # what every config has, for the dialogue
+def _check_options(track: str, options: Mapping[str, Any], *, agents: Sequence[str] = ()) -> None:
+    if unknown := sorted(options.keys() - {"rounds", "compat", "agent"}):  # what every config has, for the dialogue
         raise ValueError(f"the {track} has no option {', '.join(unknown)}")
+    agent = options.get("agent")
+    if agent is not None and agent not in agents:
+        known = f"there are {', '.join(agents)}" if agents else "nobody acts there"
+        raise ValueError(f"the {track} has no agent {agent!r}; {known}")
 
 
 SHIPPED: Mapping[str, MakeTrack] = {

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..data.dialogue import load
 from ..data.registry import UnknownPartError
 from ..env import Cast, DialogueTrack, Track
+from ..env.agent import MODEL
 from ..env.tracks import TRACKS
 from ..policies.lm import Budget, Completion, LanguageModel, Metered, MeteredEmbedder, Request
 from ..policies.lm.address import url_of
@@ -166,8 +167,12 @@ def pinned(track: Track, source: str) -> str:
 
 def track_of(config: Config) -> Track:
     """Return the track that a config names. Raises ConfigError when there is none."""
+    name, _, agent = config.track.partition(":")
     options = {"rounds": (config.rounds.init, config.rounds.update), "compat": config.compat, **config.track_options}
     try:
-        return TRACKS.get(config.track)(config.templates, options)
+        track = TRACKS.get(name)(config.templates, options | ({"agent": agent} if agent else {}))
     except (UnknownPartError, ValueError) as error:
         raise ConfigError(f"track: {error}") from None
+    if track.agent == MODEL and model_named(config.model).stand_in:
+        raise ConfigError(f"track: {config.track} needs a model that calls tools, which {config.model} does not")
+    return track

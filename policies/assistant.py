@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
 from .forms import ReplyForm
-from .lm.base import LanguageModel, Message, Request
+from .lm.base import Completion, LanguageModel, Message, Request, Tool
 from .lm.client import Client, as_model
 from .lm.ledger import CallRole
 from .memory.budget import within
@@ -104,8 +104,23 @@ class Assistant:
 
     async def answer(self, prompt: str, *, role: CallRole = "answer", form: ReplyForm | None = None) -> str:
         """Answer a question, in a form where there is one; what is remembered stays as it is."""
-        context = await self.context(prompt)
+        return (await self.complete([Message("user", prompt)], prompt, role=role, form=form)).text
+
+    async def complete(
+        self,
+        newest: Sequence[Message],
+        query: str,
+        *,
+        role: CallRole,
+        form: ReplyForm | None = None,
+        tools: Sequence[Tool] = (),
+    ) -> Completion:
+        """Go on from messages that memory has not observed yet; ``query`` is what memory looks for.
+
+        What is remembered stays as it is.
+        """
+        context = await self.context(query)
         use = ContextUse(1, context.tokens, context.tokens, context.left_out, context.cut)
         self.uses[role] = self.uses.get(role, ContextUse()) + use
-        messages = (*context.render(), Message("user", prompt))
-        return (await self.model.complete(Request(messages, role=role, form=form))).text
+        messages = (*context.render(), *newest)
+        return await self.model.complete(Request(messages, role=role, form=form, tools=tuple(tools)))

@@ -111,6 +111,12 @@ class Templates(TextSet):
     slot: Annotated[str, TextSlots(("query",))]
     """How an agent's step asks for a value that it needs."""
     slot_reworded: Annotated[str, TextSlots(("query",))]
+    agent: Annotated[str, TextSlots(("message",), ("policy",))]
+    """How an agent that plans by itself is asked to go on with a customer."""
+    customer: Annotated[str, TextSlots(("script", "talk"))]
+    """How a model is asked to play the customer; ``DONE`` ends what it has to say."""
+    searcher: Annotated[str, TextSlots(("query",))]
+    """How an agent that plans by itself is asked to search for an answer."""
     reply_context: Annotated[str, TextSlots(("memories",))]
     reply_external: Annotated[str, TextSlots(("memories",))]
     reply_summary: Annotated[str, TextSlots(("memories",))]

@@ -94,14 +94,23 @@ class ToolsTask(Values):
             else (self,)
         )
 
+    @property
+    def is_scripted(self) -> bool:
+        """Whether the steps have all that the customer says; else they have how the dialogue begins."""
+        return not self.domain.startswith("tau2:")
+
     def at(self, stage: int) -> list[Step]:
         """Return the steps of a stage."""
         return [step for step in self.steps if step.stage == stage]
 
     def right(self, check: Check) -> Any:
         """Return the right answer to a check, as it stands in the arguments."""
-        places = ((step.arguments, slot) for step in self.steps for slot in step.slots)
-        return next(value_at(arguments, slot.path) for arguments, slot in places if slot.check == check.id)
+        step, slot = self.place_of(check)
+        return value_at(step.arguments, slot.path)
+
+    def place_of(self, check: Check) -> tuple[Step, Slot]:
+        """Return the step and the argument that a check asks for."""
+        return next((step, slot) for step in self.steps for slot in step.slots if slot.check == check.id)
 
 
 def spoken(text: str, values: Mapping[str, Any]) -> str:

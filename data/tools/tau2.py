@@ -20,7 +20,7 @@ from ..json_files import read_json
 from ..record import Record, first_problem
 from ..task import TaskError
 from .row import EnvAssertion, InitialData, InitialState, PastCall, PastMessage, Requestor, Row, UserScenario
-from .world import Result, ToolError
+from .world import Json, Result, ToolError
 
 PACKAGE = "tau2"
 DOMAINS = ("airline", "retail", "telecom", "mock")
@@ -166,6 +166,16 @@ class CheckoutWorld:
     def hashes(self) -> tuple[str, str]:
         """Of both databases; an empty text where there is none."""
         return self._environment.get_db_hash() or "", self._environment.get_user_db_hash() or ""
+
+    @property
+    def policy(self) -> str:
+        """The domain's."""
+        return str(self._environment.policy)
+
+    def tools(self, requestor: Requestor) -> list[Json]:
+        """Return the domain's."""
+        kit = self._environment.tools if requestor == "assistant" else self._environment.user_tools
+        return [tool.openai_schema for tool in kit.get_tools().values()] if kit is not None else []
 
 
 def open_checkout(checkout: Path, domain: str, row: Row) -> CheckoutWorld:

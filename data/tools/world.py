@@ -61,6 +61,13 @@ class World(Protocol):
     def hashes(self) -> tuple[str, str]:
         """Of the agent's and of the customer's database; they do not depend on the order of keys."""
 
+    @property
+    def policy(self) -> str:
+        """What the agent may do, as text."""
+
+    def tools(self, requestor: Requestor) -> list[Json]:
+        """Return the tools that somebody can call, in OpenAI's form."""
+
 
 def database_hash(database: Any) -> str:
     """Return the SHA-256 of JSON values, which does not depend on the order of keys."""
@@ -110,7 +117,7 @@ class DatabaseWorld:
 
     def call(self, name: str, arguments: Mapping[str, Any], requestor: Requestor = "assistant") -> Result:
         """Call a tool on a copy, which is kept where all goes well."""
-        tools = self._domain.tools if requestor == "assistant" else self._domain.user_tools
+        tools = self._tools(requestor)
         if name not in tools:
             return Result(f"there is no tool {name}", error=True)
         tool, database = tools[name], self._databases[requestor]
@@ -144,6 +151,22 @@ class DatabaseWorld:
     def hashes(self) -> tuple[str, str]:
         """Of both databases."""
         return database_hash(self._databases["assistant"]), database_hash(self._databases["user"])
+
+    @property
+    def policy(self) -> str:
+        """The domain's."""
+        return self._domain.policy
+
+    def tools(self, requestor: Requestor) -> list[Json]:
+        """Return the domain's."""
+        return [tool.as_json() for tool in self._tools(requestor).values()]
+
+    def _tools(self, requestor: Requestor) -> Mapping[str, Tool]:
+        return self._domain.tools if requestor == "assistant" else self._domain.user_tools
+
+
+def _is(kind: str, value: Any) -> bool:
+    return isinstance(value, str if kind == "string" else int)
 
 
 def _is(kind: str, value: Any) -> bool:

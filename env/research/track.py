@@ -48,7 +48,7 @@ class ResearchTrack(ObservingTrack[Task]):
         *,
         replay: Episode | None = None,
         after: Rollout | None = None,
-    ) -> ResearchRollout:
+    ) -> Rollout:
         """Set up an episode. Raises RecordError where ``replay`` is of another task."""
         research = research_of(task)
         if replay is not None:

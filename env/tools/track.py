@@ -50,7 +50,7 @@ class ToolsTrack(ObservingTrack[Task]):
         *,
         replay: Episode | None = None,
         after: Rollout | None = None,
-    ) -> ToolsRollout:
+    ) -> Rollout:
         """Set up an episode. Raises RecordError where ``replay`` is of another task."""
         if replay is not None and (len(replay.stages) != task.stages or [*_said(replay)] != [*self._spoken(task)]):
             raise RecordError(f"{self.noun} {task.group}, task {task.id}: another customer is recorded")
@@ -64,7 +64,7 @@ class ToolsTrack(ObservingTrack[Task]):
         """Return how an argument is asked for."""
         return slot_query(check.text, self.templates)
 
-    def reworded(self, task: Task, check: Check) -> str:
+    def reworded(self, task: Task, check: Check) -> str | None:
         """Return how it is asked for in other words."""
         return slot_query_reworded(check.text, self.templates)
 

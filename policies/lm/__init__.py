@@ -10,6 +10,7 @@ from .base import (
     Message,
     Refused,
     Request,
+    Tool,
     ToolCall,
 )
 from .budget import Budget, BudgetExhausted, Consumed, Limits, on_account
@@ -39,6 +40,7 @@ __all__ = [
     "Refused",
     "Request",
     "Spend",
+    "Tool",
     "ToolCall",
     "Usage",
     "merged",

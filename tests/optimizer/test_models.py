@@ -164,6 +164,27 @@ def protocol_of(settings: Config) -> Protocol:
     return track.protocol
 
 
+def test_a_track_s_name_may_say_who_acts_there() -> None:
+    named = {name: track_of(config(f"track={name}", "model=openai:large")) for name in ("tools", "tools:model")}
+    assert {name: (track.name, track.agent) for name, track in named.items()} == {
+        "tools": ("tools", "planned"),
+        "tools:model": ("tools", "model"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("track", "says"),
+    [
+        ("tools:model", "track: tools:model needs a model that calls tools, which embedded does not"),
+        ("tools:robot", "track: the tools track has no agent 'robot'; there are planned, model"),
+        ("web:model", "track: there is no track 'web'"),
+    ],
+)
+def test_who_cannot_act_is_refused(track: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        track_of(config(f"track={track}"))
+
+
 def test_the_protocol_has_the_configs_rounds_and_the_bundled_texts() -> None:
     protocol = protocol_of(config("rounds={init: 3, update: 4}"))
     assert (protocol.rounds_init, protocol.rounds_update) == (3, 4)

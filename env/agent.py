@@ -1,0 +1,110 @@
+"""An agent that plans by itself: a model calls tools, and what it no longer sees comes out of its memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from ..data.chunks import chunks
+from ..policies.assistant import Assistant
+from ..policies.lm import CallRole, Completion, Message, Tool, ToolCall
+from .episode import EventKind
+
+Agent = Literal["planned", "model"]
+"""Who acts: a plan that is given, whose arguments memory answers; or a language model that plans and calls tools."""
+AGENTS: tuple[Agent, ...] = get_args(Agent)
+MODEL: Agent = "model"
+
+Think = Callable[[Sequence[Message], str, Sequence[Tool]], Awaitable[Completion]]
+"""Goes on from the newest messages with tools at hand; the text is what memory looks for."""
+Observe = Callable[[EventKind, Message], Awaitable[None]]
+"""Lets memory take in a message."""
+Act = Callable[[str, Mapping[str, Any]], Sequence[str]]
+"""Calls a tool by its name; returns what it gives back, each text of which memory observes by itself."""
+
+NO_OBJECT = "Error: the arguments are no JSON object"
+TOO_MANY = "Error: not called, for there have been too many calls: reply now"
+MOST_PIECES = 4
+"""Messages that memory observes of one text that somebody says."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAgent:
+    """Sees what it is asked, its last calls with their results, and what ``think`` puts before them.
+
+    What it sees so is observed once it has gone on.
+    """
+
+    think: Think
+    observe: Observe
+    act: Act
+    tools: Sequence[Tool]
+
+    async def turn(self, prompt: str, about: str, *, heard: Sequence[str] = (), most: int) -> str | None:
+        """Return the reply to a prompt; memory looks for what it is ``about``, and observes what is ``heard`` in it.
+
+        None where the agent has made the ``most`` calls that it may make, and not replied.
+        """
+        asked, newest = Message("user", prompt), list[Message]()
+        pending: list[tuple[EventKind, Message]] = [("say", Message("user", text)) for text in heard[:MOST_PIECES]]
+        while True:
+            query = "\n".join([about, *(message.content for message in newest if message.role == "tool")])
+            completion = await self.think((asked, *newest), query, self.tools)
+            for kind, message in pending:
+                await self.observe(kind, message)
+            if not completion.tool_calls:
+                reply = sendable(completion.text)
+                for text in chunks(reply)[:MOST_PIECES]:
+                    await self.observe("act", Message("assistant", text))
+                return reply
+            if most <= 0:
+                return None
+            newest, results = self._called(completion, most)
+            pending = [("observe", Message("user", text)) for text in results]
+            most -= len(completion.tool_calls)
+
+    def _called(self, completion: Completion, most: int) -> tuple[list[Message], list[str]]:
+        """Make the calls, ``most`` of them; return them with their results, and what memory observes of these."""
+        newest, observed = [Message("assistant", sendable(completion.text), completion.tool_calls)], list[str]()
+        for number, call in enumerate(completion.tool_calls):
+            results = self._results(call) if number < most else [TOO_MANY]
+            observed += results if number < most else []
+            newest.append(Message("tool", "\n".join(results), tool_call_id=call.id))
+        return newest, observed
+
+    def _results(self, call: ToolCall) -> Sequence[str]:
+        arguments = arguments_of(call)
+        return [NO_OBJECT] if arguments is None else self.act(call.name, arguments)
+
+
+def sendable(text: str) -> str:
+    """Return a text without half characters, which can be neither sent nor stored."""
+    return text.encode("utf-8", "replace").decode().strip()
+
+
+def arguments_of(call: ToolCall) -> dict[str, Any] | None:
+    """Return the arguments of a call; None where they are no JSON object."""
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return arguments if isinstance(arguments, dict) else None
+
+
+def tool_of(schema: Mapping[str, Any]) -> Tool:
+    """Return a tool that is given in OpenAI's form."""
+    function = schema["function"]
+    return Tool(function["name"], function.get("description", ""), json.dumps(function["parameters"]))
+
+
+async def thought(
+    assistant: Assistant, newest: Sequence[Message], query: str, tools: Sequence[Tool], *, role: CallRole
+) -> Completion:
+    """Go on as an assistant does with what its memory brings back."""
+    return await assistant.complete(newest, query, role=role, tools=tools)
+
+
+async def no_memory(kind: EventKind, message: Message) -> None:
+    """Let nobody take in a message."""

@@ -1,0 +1,157 @@
+"""The tools track with an agent that plans and calls tools by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ...data.task import Check, Task, checks_at
+from ...data.tools.task import ToolsTask, tools_task
+from ...policies.assistant import Assistant
+from ...policies.files import load_policy
+from ...policies.lm import CallRole, Completion, LanguageModel, Message, Request, Tool
+from ...policies.policy import MemoryPolicy
+from ..agent import MOST_PIECES, Observe, Think, no_memory, thought
+from ..concurrency import both, side_by_side
+from ..episode import Bounds, Episode, Event, EventKind, Mark, RecordError, StageRecord
+from ..rollout import AssistantRollout
+from ..slot import SLOT_FORM
+from ..statistics import nan_mean
+from ..summary import json_number
+from ..track import Cast, Rollout
+from .rollout import probes_at
+from .talk import MOST_CUSTOMER_CALLS, MOST_EXCHANGES, Talk, most_made, most_pieces, unasked
+from .track import ToolsTrack
+
+
+class ModelToolsTrack(ToolsTrack):
+    """The tools track whose agent is a model; a check is whether an argument of the plan has been used as it should."""
+
+    agent = "model"
+    turn: CallRole = "reply"
+
+    def begin(
+        self,
+        task: Task,
+        policy: MemoryPolicy,
+        cast: Cast,
+        *,
+        replay: Episode | None = None,
+        after: Rollout | None = None,
+    ) -> ModelToolsRollout:
+        """Set up an episode. Raises RecordError where there is a ``replay``."""
+        if replay is not None:
+            raise RecordError(f"{self.noun} {task.group}: the model agent acts on what memory gives it: play it anew")
+        return ModelToolsRollout(self, task, policy, cast)
+
+    def reworded(self, task: Task, check: Check) -> None:
+        """Return nothing: the agent is not asked for an argument."""
+
+    async def bounds(self, task: Task, cast: Cast) -> Bounds:
+        """Play the task with the newest messages that fit the budget, and with exactly the facts of each stage."""
+        window = cast.assistant_under(load_policy("window"), cast.assistant, cast.embedder)
+
+        async def observe(kind: EventKind, message: Message) -> None:
+            await window.memory.observe([message])
+
+        opened = tools_task(task)
+        floor, ceiling = await both(
+            self._marks(opened, cast, [partial(thought, window, role="upper_bound")] * task.stages, observe),
+            self._marks(
+                opened, cast, [_told(opened, stage, cast.assistant) for stage in range(task.stages)], no_memory
+            ),
+        )
+        return Bounds(floor, ceiling)
+
+    async def _marks(self, task: ToolsTask, cast: Cast, minds: Sequence[Think], observe: Observe) -> dict[str, Mark]:
+        """Return the marks of a talk with an agent that goes on in each stage as the stage's mind does."""
+        talk, marks = Talk(task, self.templates, cast.user), dict[str, Mark]()
+        for stage, think in enumerate(minds):
+            await talk.stage(stage, think, observe)
+            marks |= {check.id: talk.mark(check) for check in checks_at(task, stage)}
+        return marks
+
+    def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
+        """Return the calls of the talk, a call for each check and probe, and a write of two for each message."""
+        opened, probes = tools_task(task), sum(len(probes_at(task, stage)) for stage in range(task.stages))
+        heard = sum(len(step.heard) for stage in range(task.stages) for step in unasked(opened, stage))
+        heard += _exchanges(opened) * (most_made(opened) * most_pieces(opened) + 2 * MOST_PIECES)
+        writes = 2 * heard if policy.write.mode != "none" else 0
+        return self._talk_calls(opened) + len(task.checks) + probes + writes
+
+    def bound_calls(self, task: Task) -> int:
+        """Return those of two talks."""
+        return 2 * self._talk_calls(tools_task(task))
+
+    def _talk_calls(self, task: ToolsTask) -> int:
+        return _exchanges(task) * (most_made(task) + 1 + MOST_CUSTOMER_CALLS)
+
+    def extras(
+        self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
+    ) -> Mapping[str, Any]:
+        """Return the agent, and the rewards of whole episodes."""
+        rewards = {episode.task: episode.reward for episode in episodes if episode.reward is not None}
+        return {"agent": self.agent, "reward": json_number(nan_mean(list(rewards.values()))), "rewards": rewards}
+
+
+class ModelToolsRollout(AssistantRollout[Task]):
+    """One episode under way."""
+
+    def __init__(self, track: ModelToolsTrack, task: Task, policy: MemoryPolicy, cast: Cast) -> None:
+        """Begin with the first stage."""
+        super().__init__(task, policy, cast, track.hints(task))
+        self._track = track
+        self._talk = Talk(tools_task(task), track.templates, self.user)
+
+    async def go_on(self, end: int) -> None:
+        """Talk until ``end`` stages are over."""
+        while len(self.records) < end:
+            self.records.append(await self._stage(len(self.records)))
+        if len(self.records) == self.task.stages:
+            self.reward = self._talk.reward.value
+
+    async def _stage(self, stage: int) -> StageRecord:
+        events: list[Event] = []
+
+        async def observe(kind: EventKind, message: Message) -> None:
+            writes = await self.assistant.memory.observe([message])
+            events.extend(
+                [Event(len(events), kind, (message,)), *(Event(len(events), "write", write=w) for w in writes)]
+            )
+
+        await self._talk.stage(stage, partial(thought, self.assistant, role="reply"), observe)
+        asker, checks = await self.assistant.fork(), checks_at(self.task, stage)
+        known, later = await both(
+            side_by_side(self._is_known(asker, check) for check in checks),
+            side_by_side(self._is_known(asker, check) for check in probes_at(self.task, stage)),
+        )
+        marks = [
+            replace(self._talk.mark(check), recalled=dict.fromkeys(check.needs, is_known))
+            for check, is_known in zip(checks, known, strict=True)
+        ]
+        recalled = {c.needs[0]: known for c, known in zip(probes_at(self.task, stage), later, strict=True)}
+        return StageRecord(tuple(events), tuple(marks), recalled)
+
+    async def _is_known(self, asker: Assistant, check: Check) -> bool:
+        raw = await asker.answer(self._track.query(self.task, check), role="probe", form=SLOT_FORM)
+        return self._track.mark(self.task, check, raw).score == 1
+
+
+def _exchanges(task: ToolsTask) -> int:
+    """Return how often somebody says something to the agent at most."""
+    steps = (step for stage in range(task.stages) for step in unasked(task, stage))
+    return MOST_EXCHANGES * sum(step.kind == "say" and not step.before for step in steps)
+
+
+def _told(task: ToolsTask, stage: int, model: LanguageModel) -> Think:
+    """Return how an agent goes on that sees exactly the facts of a stage; of all where the first has the talk."""
+    checks = checks_at(task, stage) if task.is_scripted else list(task.checks.values())
+    facts = list(dict.fromkeys(task.facts[fact].text for check in checks for fact in check.needs))
+    shown = Message("system", "\n".join(facts))
+
+    async def think(newest: Sequence[Message], query: str, tools: Sequence[Tool]) -> Completion:
+        return await model.complete(Request((shown, *newest), role="upper_bound", tools=tuple(tools)))
+
+    return think

@@ -1,0 +1,232 @@
+"""With an agent that plans by itself, the tools track tells what memory carried by what the agent does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mnemotune.data.task import Task, checks_at
+from mnemotune.data.tools.task import Step, ToolsTask, spoken, tools_task
+from mnemotune.env.episode import Episode, RecordError
+from mnemotune.env.evaluation import Evaluator
+from mnemotune.env.summary import Summary
+from mnemotune.env.tools.model import ModelToolsTrack
+from mnemotune.env.track import Cast
+from mnemotune.policies.files import load_policy
+from mnemotune.policies.lm import Completion, LanguageModel, Refused, Request, ToolCall
+from mnemotune.policies.lm.ledger import Usage
+from mnemotune.policies.lm.lexical import LexicalEmbedder
+from mnemotune.policies.prompts import Templates
+
+UNKNOWN = "unknown"
+
+
+@pytest.fixture(scope="module")
+def track() -> ModelToolsTrack:
+    return ModelToolsTrack(Templates.bundled())
+
+
+@pytest.fixture(scope="module")
+def tasks(track: ModelToolsTrack) -> Sequence[Task]:
+    return track.load("generated:2@5")
+
+
+class Clerk(LanguageModel):
+    """Knows what is to be done, but no value: it takes the right one where that stands in what it sees.
+
+    Plays the customer too, who has nothing to add, and answers probes.
+    """
+
+    name = "clerk"
+
+    def __init__(self, task: ToolsTask) -> None:
+        self.task = task
+        self.shown: list[str] = []
+
+    async def complete(self, request: Request) -> Completion:
+        text = "\n".join(message.text for message in request.messages)
+        self.shown.append(text)
+        if request.role == "user":
+            return Completion("DONE", Usage(1, 1))
+        if request.form is not None:
+            asked = request.messages[-1].content
+            checks = [check for check in self.task.checks.values() if check.text in asked]
+            values = [self._value(self.task.right(check), text) for check in reversed(checks)]
+            return Completion(json.dumps({"value": min(values, key=UNKNOWN.__eq__)}), Usage(1, 1))
+        return self._next(request, text)
+
+    def _next(self, request: Request, text: str) -> Completion:
+        line = next(message.content for message in reversed(request.messages) if message.role == "user")
+        place = next(p for p, s in enumerate(self.task.steps) if s.kind == "say" and s.text in line)
+        steps = []
+        for step in self.task.steps[place + 1 :]:
+            if step.kind == "say" or step.requestor == "user" or step.stage != self.task.steps[place].stage:
+                break
+            steps.append(step)
+        calls = [step for step in steps if step.kind == "call"]
+        done = [call.name for message in request.messages for call in message.tool_calls]
+        after = next((number + 1 for number, step in enumerate(calls) if [step.tool] == done[-1:]), 0)
+        if after < len(calls):
+            filled = calls[after].filled(self._answers(calls[after], text))
+            return Completion("", Usage(1, 1), (ToolCall("call-1", calls[after].tool, json.dumps(filled)),))
+        said = [spoken(step.text, step.filled(self._answers(step, text))) for step in steps if step.kind == "reply"]
+        return Completion(" ".join(said) or "Done.", Usage(1, 1))
+
+    def _answers(self, step: Step, text: str) -> dict[str, str]:
+        rights = {slot.check: self.task.right(self.task.checks[slot.check]) for slot in step.slots}
+        return {check: self._value(right, text) for check, right in rights.items()}
+
+    @staticmethod
+    def _value(right: Any, text: str) -> str:
+        return str(right) if str(right) in text else UNKNOWN
+
+
+def cast(model: LanguageModel, tokens: int | None = None) -> Cast:
+    return Cast(model, model, LexicalEmbedder(), context_tokens=tokens)
+
+
+async def played(track: ModelToolsTrack, task: Task, policy: str, cast: Cast) -> Episode:
+    return await track.begin(task, load_policy(policy), cast).run()
+
+
+@pytest.mark.parametrize("number", range(4))
+async def test_who_plans_well_and_sees_everything_is_rewarded_in_full(
+    track: ModelToolsTrack, tasks: Sequence[Task], number: int
+) -> None:
+    task = tools_task(tasks[number])
+    episode = await played(track, task, "window", cast(Clerk(task)))
+    assert episode.reward == 1
+    assert [mark.check for stage in episode.stages for mark in stage.marks] == list(task.checks)
+    assert all(mark.score == 1 and all(mark.recalled.values()) for stage in episode.stages for mark in stage.marks)
+
+
+async def test_who_sees_little_does_the_wrong_thing_and_is_not_rewarded(
+    track: ModelToolsTrack, tasks: Sequence[Task]
+) -> None:
+    task = tools_task(tasks[0])
+    evaluation = await Evaluator(track, cast(Clerk(task), 60)).evaluate(load_policy("window"), [task])
+    assert evaluation.extras["rewards"] == {task.id: 0.0}
+    assert evaluation.extras["agent"] == "model"
+    assert evaluation.mean("floor") < 0.5 < 0.95 < evaluation.mean("ceiling")
+
+
+async def test_the_window_scores_the_floor(track: ModelToolsTrack, tasks: Sequence[Task]) -> None:
+    task = tools_task(tasks[1])
+    evaluation = await Evaluator(track, cast(Clerk(task), 300)).evaluate(load_policy("window"), [task])
+    assert evaluation.mean("accuracy") == evaluation.mean("floor")
+    assert Summary.of(evaluation, name="window").per_turn is not None
+
+
+async def test_neither_the_agent_nor_its_memory_meets_the_customer_s_hidden_script(
+    track: ModelToolsTrack, tasks: Sequence[Task]
+) -> None:
+    class Watched(Clerk):
+        async def complete(self, request: Request) -> Completion:
+            if request.role != "user":
+                text = "\n".join(message.text for message in request.messages)
+                assert not any(line in text for line in self.task.script)
+            return await super().complete(request)
+
+    for task in tasks[:2]:
+        await Evaluator(track, cast(Watched(tools_task(task)), 500)).evaluate(load_policy("rag"), [task])
+
+
+async def test_the_customer_answers_what_the_agent_asks_and_ends_with_done(
+    track: ModelToolsTrack, tasks: Sequence[Task]
+) -> None:
+    task = tools_task(tasks[0])
+    asked = "Which telephone number do you have?"
+
+    class Asking(Clerk):
+        async def complete(self, request: Request) -> Completion:
+            if request.role == "user":
+                talk = request.messages[0].content
+                assert all(line in talk for line in task.script)
+                return Completion("It is in my first message." if talk.count(asked) == 1 else "DONE", Usage(1, 1))
+            if request.form is None and request.tools:
+                return Completion(asked, Usage(1, 1))
+            return await super().complete(request)
+
+    episode = await played(track, task, "native", cast(Asking(task)))
+    said = [m.content for stage in episode.stages for e in stage.events if e.kind == "say" for m in e.seen]
+    assert "It is in my first message." in said
+    assert said.count("DONE") == 0
+    assert episode.reward == 0
+
+
+async def test_an_episode_takes_no_more_calls_than_it_says(track: ModelToolsTrack, tasks: Sequence[Task]) -> None:
+    class Restless(Clerk):
+        """Calls one tool after another, and its customer never ends."""
+
+        async def complete(self, request: Request) -> Completion:
+            if request.role == "user":
+                return Completion("And now? " * 400, Usage(1, 1))
+            if request.form is None and request.role == "reply" and len(request.messages) % 2:
+                calls = tuple(ToolCall(f"c{n}", "list_slots", '{"week": 15}') for n in range(3))
+                return Completion("", Usage(1, 1), calls)
+            if request.role == "write":
+                return Completion("[]", Usage(1, 1))
+            return Completion("Tell me more. " * 400, Usage(1, 1))
+
+    for task in tasks[:2]:
+        policy = load_policy("awe")
+        episode = await track.begin(task, policy, cast(Restless(tools_task(task)))).run()
+        assert episode.failure is None
+        assert episode.ledger.total.calls <= track.most_calls(task, policy)
+
+
+async def test_arguments_of_any_kind_are_answered_and_not_a_crash(
+    track: ModelToolsTrack, tasks: Sequence[Task]
+) -> None:
+    task = tools_task(tasks[0])
+    tools = ["find_customer", "get_customer", "list_slots", "return_part", "no_such_tool"]
+    odd = ["{}", "[]", '{"phone": {"a": []}}', '{"week": "15"}', '{"customer_id": null}', '{"week": 1e400}', "{" * 9]
+
+    class Odd(Clerk):
+        async def complete(self, request: Request) -> Completion:
+            if request.form is None and request.role == "reply" and len(request.messages) < 12:
+                made = [(name, text) for name in tools for text in odd]
+                return Completion("", Usage(1, 1), tuple(ToolCall(f"c{n}", *each) for n, each in enumerate(made)))
+            return await super().complete(request)
+
+    episode = await played(track, task, "native", cast(Odd(task)))
+    assert episode.failure is None
+
+
+async def test_a_request_that_is_refused_counts_against_the_policy_and_the_customer_s_does_not(
+    track: ModelToolsTrack, tasks: Sequence[Task]
+) -> None:
+    task = tools_task(tasks[0])
+
+    class Refusing(Clerk):
+        def __init__(self, role: str) -> None:
+            super().__init__(task)
+            self.role = role
+
+        async def complete(self, request: Request) -> Completion:
+            if request.role == self.role:
+                raise Refused("too long")
+            return await super().complete(request)
+
+    assert (await played(track, task, "native", cast(Refusing("reply")))).refused
+    lost = await played(track, task, "native", cast(Refusing("user")))
+    assert (lost.failure, lost.refused) == ("too long", False)
+
+
+async def test_recorded_talks_are_not_replayed(track: ModelToolsTrack, tasks: Sequence[Task]) -> None:
+    episode = await played(track, tasks[0], "native", cast(Clerk(tools_task(tasks[0]))))
+    with pytest.raises(RecordError, match="play it anew"):
+        track.begin(tasks[0], load_policy("native"), cast(Clerk(tools_task(tasks[0]))), replay=episode)
+
+
+async def test_a_dialogue_that_the_task_does_not_script_is_played_in_its_first_stage(
+    track: ModelToolsTrack, tasks: Sequence[Task]
+) -> None:
+    task = replace(tools_task(tasks[0]), domain="workshop:5:0")
+    assert task.is_scripted
+    assert not replace(task, domain="tau2:somewhere/retail").is_scripted
+    assert checks_at(task, 0)
