@@ -1,0 +1,1 @@
+"""MemGym's compaction strategies beside the presets, on each track."""
