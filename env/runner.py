@@ -16,6 +16,8 @@ from .track import Cast, Rollout, Track
 
 MOST_UNDER_WAY = 64
 """Tasks that one process plays side by side: enough to keep an endpoint busy, and few enough for its memory."""
+QUESTIONS_A_TASK = 4
+"""Questions that wait for an endpoint at once, for each task that is played: talk goes first, so that they pile up."""
 
 
 class EpisodeRunner(Protocol):
@@ -45,7 +47,7 @@ class Here(EpisodeRunner):
     def __init__(self, track: Track, cast: Cast, *, most: int = MOST_UNDER_WAY) -> None:
         """Play tasks of this track with this cast, ``most`` at once."""
         self.track = track
-        self.cast = cast
+        self.cast = replace(cast, questions=asyncio.Semaphore(QUESTIONS_A_TASK * most))
         self._places = asyncio.Semaphore(most)
         self._stopped: dict[tuple[str, str], Rollout] = {}
         """By policy key and task."""

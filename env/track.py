@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ class Cast:
     """The most that memory puts before the model in one call, in tokens of 4 bytes; None is no limit."""
     reworded: bool = False
     """Whether each check is also asked in other words, as in the sealed test."""
+    questions: asyncio.Semaphore | None = None
+    """Bounds how many questions wait with all that memory puts before them; None: as many as there are."""
 
     async def aclose(self) -> None:
         """Release every model's connections."""
@@ -37,7 +40,8 @@ class Cast:
 
     def assistant_under(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> Assistant:
         """Return an assistant that remembers under a policy within the budget; its calls are metered by the caller."""
-        return Assistant(model, open_memory(policy, model, embedder), context_tokens=self.context_tokens)
+        memory = open_memory(policy, model, embedder)
+        return Assistant(model, memory, context_tokens=self.context_tokens, questions=self.questions)
 
 
 class Rollout(Protocol):

@@ -64,7 +64,7 @@ def _paced(config: Config, workers: int) -> Config:
 
 def under_way_of(config: Config) -> int:
     """Return how many tasks one process plays side by side: enough to keep its endpoint busy."""
-    return max(MOST_UNDER_WAY, 2 * config.endpoint.concurrency)
+    return max(MOST_UNDER_WAY, config.endpoint.concurrency)
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
 
@@ -65,14 +67,17 @@ class Assistant:
         *,
         context_tokens: int | None = None,
         model_name: str | None = None,
+        questions: asyncio.Semaphore | None = None,
     ) -> None:
         """Put a model and a memory together; an ``openai.AsyncOpenAI`` needs a ``model_name``.
 
         ``context_tokens`` is the most that memory puts before the model in one call, in tokens of 4 bytes.
+        ``questions`` bounds how many of them, which nothing waits for, are put at once.
         """
         self.model = as_model(model, model_name)
         self.memory = memory
         self.context_tokens = context_tokens
+        self._questions = questions
         self.uses: Uses = {}
 
     async def fork(self, *, memories: bool = True) -> Assistant:
@@ -119,8 +124,9 @@ class Assistant:
 
         What is remembered stays as it is.
         """
-        context = await self.context(query)
-        use = ContextUse(1, context.tokens, context.tokens, context.left_out, context.cut)
-        self.uses[role] = self.uses.get(role, ContextUse()) + use
-        messages = (*context.render(), *newest)
-        return await self.model.complete(Request(messages, role=role, form=form, tools=tuple(tools)))
+        async with nullcontext() if self._questions is None or role == "reply" else self._questions:
+            context = await self.context(query)
+            use = ContextUse(1, context.tokens, context.tokens, context.left_out, context.cut)
+            self.uses[role] = self.uses.get(role, ContextUse()) + use
+            messages = (*context.render(), *newest)
+            return await self.model.complete(Request(messages, role=role, form=form, tools=tuple(tools)))

@@ -169,10 +169,6 @@ def _is(kind: str, value: Any) -> bool:
     return isinstance(value, str if kind == "string" else int)
 
 
-def _is(kind: str, value: Any) -> bool:
-    return isinstance(value, str if kind == "string" else int)
-
-
 def _merge(database: Json, changes: Mapping[str, Any]) -> None:
     for key, value in changes.items():
         if isinstance(database.get(key), dict):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...data.task import Check, Task, checks_at
+from ...data.task import Check, Task, TaskError, checks_at
+from ...data.tools.load import ACROSS
 from ...data.tools.task import ToolsTask, tools_task
 from ...policies.assistant import Assistant
 from ...policies.files import load_policy
@@ -16,12 +17,12 @@ from ...policies.policy import MemoryPolicy
 from ..agent import MOST_PIECES, Observe, Think, no_memory, thought
 from ..concurrency import both, side_by_side
 from ..episode import Bounds, Episode, Event, EventKind, Mark, RecordError, StageRecord
+from ..reading import probes_at
 from ..rollout import AssistantRollout
 from ..slot import SLOT_FORM
 from ..statistics import nan_mean
 from ..summary import json_number
 from ..track import Cast, Rollout
-from .rollout import probes_at
 from .talk import MOST_CUSTOMER_CALLS, MOST_EXCHANGES, Talk, most_made, most_pieces, unasked
 from .track import ToolsTrack
 
@@ -45,6 +46,12 @@ class ModelToolsTrack(ToolsTrack):
         if replay is not None:
             raise RecordError(f"{self.noun} {task.group}: the model agent acts on what memory gives it: play it anew")
         return ModelToolsRollout(self, task, policy, cast)
+
+    def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
+        """Return the tasks that a source names. Raises TaskError, also where a task has several dialogues."""
+        if source.startswith(ACROSS):
+            raise TaskError(f"{source}: several dialogues of one customer have a planned agent; take tau2:PATH")
+        return super().load(source, groups=groups)
 
     def reworded(self, task: Task, check: Check) -> None:
         """Return nothing: the agent is not asked for an argument."""

@@ -66,7 +66,8 @@ def policies_at(tokens: int) -> dict[str, MemoryPolicy]:
 
 def config_of(track: str, source: str) -> tuple[Track, Config]:
     """Return a track and the config of its usual budget and embedder."""
-    given = {"track": track, "data": source, "splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": WINDOW}
+    splits = {"train": 1, "validation": 2, "test": 2}
+    given: dict[str, object] = {"track": track, "data": source, "splits": splits, "seed_policy": WINDOW}
     usual = track_of(parse_config(json.dumps(given), where=track)).usual
     given["context_tokens"] = usual.context_tokens or DIALOGUE_TOKENS
     given |= {"embedder": usual.embedder} if usual.embedder else {}

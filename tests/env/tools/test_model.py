@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mnemotune.data.task import Task, checks_at
+from mnemotune.data.task import Task, TaskError, checks_at
 from mnemotune.data.tools.task import Step, ToolsTask, spoken, tools_task
 from mnemotune.env.episode import Episode, RecordError
 from mnemotune.env.evaluation import Evaluator
@@ -230,3 +230,8 @@ async def test_a_dialogue_that_the_task_does_not_script_is_played_in_its_first_s
     assert task.is_scripted
     assert not replace(task, domain="tau2:somewhere/retail").is_scripted
     assert checks_at(task, 0)
+
+
+def test_several_dialogues_of_a_customer_are_left_to_the_planned_agent(track: ModelToolsTrack) -> None:
+    with pytest.raises(TaskError, match="have a planned agent; take tau2:PATH"):
+        track.load("tau2-across:somewhere")
