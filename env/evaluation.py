@@ -67,9 +67,9 @@ class Evaluation:
         return mean_over_groups(self.groups, [score.memory_score for score in self.groups])
 
     @property
-    def unscored(self) -> int:
-        """Stages of groups that are unscored, as their ceiling is hardly above their floor."""
-        return sum(score.unscored for score in self.groups)
+    def without_headroom(self) -> Mapping[str, tuple[int, ...]]:
+        """The stages, 0-based, that are unscored as their ceiling is hardly above their floor, by group."""
+        return {score.group: score.without_headroom for score in self.groups if score.without_headroom}
 
     def mean(self, name: str) -> float:
         """Return the mean over groups and stages of ``accuracy``, ``floor``, ``ceiling`` or a kind of failure."""

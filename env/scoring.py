@@ -97,9 +97,10 @@ class GroupScore:
         return nan_mean([stage.accuracy for stage in self.stages])
 
     @property
-    def unscored(self) -> int:
-        """Stages in which something was answered and whose ceiling is hardly above the floor."""
-        return sum(not stage.is_scored and not math.isnan(stage.headroom) for stage in self.stages)
+    def without_headroom(self) -> tuple[int, ...]:
+        """The stages, 0-based, in which something was answered and whose ceiling is hardly above the floor."""
+        flat = (not stage.is_scored and not math.isnan(stage.headroom) for stage in self.stages)
+        return tuple(number for number, is_flat in enumerate(flat) if is_flat)
 
 
 def mean_over_stages(scores: Sequence[float], *, guarded: bool) -> float:

@@ -75,8 +75,8 @@ class Summary:
     """Memory score of each group that was not lost."""
     reworded_by_group: Mapping[str, Figure] = field(default_factory=dict)
     """The same when each check is asked in other words; empty where nothing was asked so."""
-    unscored: int = 0
-    """Stages of groups whose ceiling is hardly above the floor, so that they have no memory score."""
+    without_headroom: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The stages, 0-based, whose ceiling is hardly above the floor, so that they have no memory score, by group."""
     unparsable: int = 0
     """Answers that could not be read, and count as wrong."""
     failed_writes: int = 0
@@ -115,7 +115,7 @@ class Summary:
             unparsable=sum(
                 stage.unparsable for group in (*evaluation.groups, *evaluation.reworded) for stage in group.stages
             ),
-            unscored=evaluation.unscored,
+            without_headroom=evaluation.without_headroom,
             failed_writes=failed_writes,
             failed_rewrites=failed_rewrites,
             spend=_as_counted(evaluation),
@@ -144,6 +144,11 @@ class Summary:
         return {group: reason for group, reason in self.failures.items() if group not in self.by_group}
 
     @property
+    def unscored(self) -> int:
+        """How many stages have no memory score."""
+        return sum(map(len, self.without_headroom.values()))
+
+    @property
     def groups(self) -> int:
         """Groups that were not lost."""
         return len(self.by_group)
@@ -152,7 +157,8 @@ class Summary:
         """Return plain JSON values: NaN is null, figures have six digits."""
         values: dict[str, Any] = _SUMMARY.dump_python(self, mode="json", exclude={"memory_score"})
         cost, reworded = self.spend.total.cost_usd, json_number(self.reworded.mean)
-        return values | score_json(self.memory_score) | {"groups": self.groups, "reworded": reworded, "cost_usd": cost}
+        counts = {"groups": self.groups, "unscored": self.unscored}
+        return values | score_json(self.memory_score) | counts | {"reworded": reworded, "cost_usd": cost}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Summary:

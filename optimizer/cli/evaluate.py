@@ -129,7 +129,7 @@ def _remarks(rows: Mapping[str, Summary], policy: str, *, model: str, track: Tra
             f"the ceiling, {summary.ceiling:.3f}, is not above the floor, {summary.floor:.3f}: "
             "the model fails even when it is given exactly what it needs"
         )
-    yield from unscored_note({summary.policy: summary}, stage_noun=track.stage_noun)
+    yield from unscored_note({summary.policy: summary}, track)
     for unread, what in (
         (summary.unparsable, "answers could not be read, and count as wrong"),
         (summary.failed_writes, "writes could not be read, and left the memory as it was"),

@@ -124,7 +124,7 @@ def show(outcome: Outcome) -> None:
             say(console, f"evolved - {label}: {with_interval(gain)}, paired by {noun}{also}")
     if outcome.study.trials and outcome.study.best.number == 0:
         say(console, "No candidate was accepted: the best policy is the seed policy.", style="yellow")
-    say(console, *unscored_note(outcome.test.rows, stage_noun=outcome.track.stage_noun), style="yellow")
+    say(console, *unscored_note(outcome.test.rows, outcome.track), style="yellow")
     say(console, *reply_notes(outcome.replies), style="yellow")
     say(console, *bound_notes(outcome.at_bounds, context_tokens=outcome.config.context_tokens), style="yellow")
     if outcome.test.problem:

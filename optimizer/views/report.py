@@ -120,7 +120,7 @@ def render_report(outcome: Outcome) -> str:
         screening=screened(trials),
         proposers=_proposers(trials),
         numbers=[] if policy is None else _compare_numbers(config.seed_policy, policy),
-        unscored=unscored_note(test.rows, stage_noun=track.stage_noun),
+        unscored=unscored_note(test.rows, track),
         bounds=bound_notes(outcome.at_bounds, context_tokens=config.context_tokens),
         prompts=[] if policy is None else _compare_prompts(config.seed_policy, policy, config.templates),
         best_policy="" if policy is None else dump_policy(policy),

@@ -27,6 +27,8 @@ Rows = Mapping[str, Summary]
 """Evaluations by the name to show."""
 LONGEST_NAME = 20
 """Characters of a name that leave the figures their room in 80 columns."""
+MOST_NAMED = 12
+"""Groups that a note names."""
 OPTIONAL_WIDTH = 6
 """Characters that each optional column takes from the names."""
 
@@ -115,14 +117,17 @@ def over_window(rows: Rows) -> dict[str, Estimate]:
     }
 
 
-def unscored_note(rows: Rows, *, stage_noun: str) -> list[str]:
-    """Say how many stages have no memory score, where there are any."""
-    unscored = max((row.unscored for row in rows.values()), default=0)
-    if not unscored:
+def unscored_note(rows: Rows, track: Track) -> list[str]:
+    """Say which stages have no memory score, where there are any."""
+    flat = max((row.without_headroom for row in rows.values()), key=len, default={})
+    if not flat:
         return []
+    total = sum(map(len, flat.values()))
+    named = [f"{group} ({', '.join(str(stage + 1) for stage in stages)})" for group, stages in flat.items()]
+    more = f" and {len(named) - MOST_NAMED:,} {track.noun}s more" if len(named) > MOST_NAMED else ""
     return [
-        f"{unscored:,} {stage_noun}s have no memory score: their ceiling is less than {LEAST_HEADROOM} above their"
-        " floor, so that memory cannot show there"
+        f"{total:,} {track.stage_noun}s have no memory score: their ceiling is less than {LEAST_HEADROOM} above their"
+        f" floor, so that memory cannot show there: {', '.join(named[:MOST_NAMED])}{more}"
     ]
 
 

@@ -188,7 +188,7 @@ def test_groups_without_a_score_have_no_say_in_the_interval() -> None:
     flat = group_score("cem", (0.25, 0.25, 0.25), (0.9, 0.25, 0.29))
     evaluation = Evaluation(NATIVE, (*scored, flat))
     assert evaluation.memory_score == Evaluation(NATIVE, scored).memory_score
-    assert evaluation.unscored == 2
+    assert evaluation.without_headroom == {"cem": (0, 1)}
 
 
 def test_an_unguarded_group_without_a_score_makes_the_whole_unknown() -> None:
@@ -248,7 +248,7 @@ async def test_unscored_periods_and_users_are_not_zero(
     assert evaluation.by_group == pytest.approx({"ann": 1.0, "ben": NAN}, nan_ok=True)
     assert (len(evaluation.groups), evaluation.memory_score.mean, evaluation.mean("accuracy")) == (2, 1.0, 1.0)
     assert evaluation.stage_means("memory_score") == pytest.approx([1.0, NAN, NAN], nan_ok=True)
-    assert evaluation.unscored == 3, "Ben's; nothing was asked of Ann that could be scored"
+    assert evaluation.without_headroom == {"ben": (0, 1, 2)}, "nothing was asked of Ann that could be scored"
     alone = await evaluator(make_cast(make_model())).evaluate(NATIVE, [ann])
     for name in ("accuracy", "memory_score", "write", "read", "utilisation"):
         assert math.isnan(alone.stage_means(name)[1])

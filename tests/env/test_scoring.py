@@ -129,7 +129,7 @@ def test_an_unscored_stage_is_left_out_and_counted_and_unguarded_makes_the_group
     """Of three stages the second has no headroom; nothing was asked in the third, which is nobody's fault."""
     stages = (stage_score(0.5, 0.25, 0.75), stage_score(0.9, 0.25, 0.25), stage_score(NAN, NAN, NAN))
     group = GroupScore("ann", stages)
-    assert (group.memory_score, group.unscored) == (0.5, 1)
+    assert (group.memory_score, group.without_headroom) == (0.5, (1,))
     assert group.accuracy == pytest.approx(0.7)
     assert math.isnan(GroupScore("ann", stages, guarded=False).memory_score)
     assert GroupScore("ann", stages[:1], guarded=False).memory_score == 0.5
@@ -211,7 +211,7 @@ def test_a_stage_without_scored_checks_is_unscored_and_not_zero() -> None:
         assert stage.diagnosis.checks == 0
     assert math.isnan(group.memory_score)
     assert math.isnan(group.accuracy)
-    assert group.unscored == 0
+    assert group.without_headroom == ()
 
 
 def test_a_reply_that_cannot_be_read_is_counted() -> None:

@@ -153,7 +153,7 @@ def test_without_headroom_a_whole_period_is_left_out_of_its_users_score(
     user = scored(scenario, episode, upper_bound(scenario, one_of_four))
     assert math.isnan(user.stages[0].memory_score)
     assert user.memory_score == user.stages[1].memory_score == pytest.approx((0.5 - 0.25) / 0.75)
-    assert (user.accuracy, user.unscored) == (0.5, 1)
+    assert (user.accuracy, user.without_headroom) == (0.5, (0,))
 
 
 # Where memory failed

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from mnemotune.env import Summary
+from mnemotune.env import DialogueTrack, Summary
 from mnemotune.env.cost import TurnCost
+from mnemotune.env.dialogue.protocol import Protocol
 from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.views.table import (
     count,
@@ -77,10 +78,15 @@ def test_scores_of_reworded_checks_have_a_column_where_there_are_any() -> None:
     ]
 
 
-def test_stages_without_a_score_are_counted_aloud() -> None:
-    assert unscored_note({"awi": ROW}, stage_noun="period") == []
-    (note,) = unscored_note({"awi": ROW, "awe": replace(ROW, unscored=3)}, stage_noun="period")
+def test_stages_without_a_score_are_counted_and_named() -> None:
+    track = DialogueTrack(Protocol())
+    assert unscored_note({"awi": ROW}, track) == []
+    (note,) = unscored_note({"awi": ROW, "awe": replace(ROW, without_headroom={"ann": (0, 2), "ben": (1,)})}, track)
     assert note.startswith("3 periods have no memory score")
+    assert note.endswith("cannot show there: ann (1, 3), ben (2)")
+    many = replace(ROW, without_headroom={f"u{number}": (0,) for number in range(20)})
+    (note,) = unscored_note({"awe": many}, track)
+    assert note.endswith("u11 (1) and 8 users more")
 
 
 @pytest.mark.parametrize(
