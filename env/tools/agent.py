@@ -13,9 +13,7 @@ from ...data.tools.row import Requestor
 from ...data.tools.task import Step, ToolsTask, spoken
 from ...data.tools.world import World
 from ...policies.lm import Message
-
-Answers = Mapping[str, str | None]
-"""What slots were answered, by check; None where a reply named no value."""
+from ..planned import Answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ...data.tools.row import Action, Basis, Criteria
 from ...data.tools.task import ToolsTask
 from ...data.tools.world import World
-from .agent import Answers, Call, PlannedAgent
+from ..planned import Answers
+from .agent import Call, PlannedAgent
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,251 @@
+"""A track whose agent follows a plan: the plan says what is done when, and memory answers its slots."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+from ..data.task import Check, Fact, Task
+from ..policies.files import load_policy
+from ..policies.forms import ReplyForm
+from ..policies.lm import Message
+from ..policies.policy import MemoryPolicy
+from ..policies.prompts import Templates
+from ..policies.text import stems
+from .concurrency import side_by_side
+from .episode import HEARD, Episode, Event, EventKind, Mark, RecordError, StageRecord
+from .reading import ObservingTrack, ReadingRollout
+from .slot import SLOT_FORM, read_slot, slot_query, slot_query_reworded
+from .track import Cast, FactPrompt, Rollout
+
+Answers = Mapping[str, str | None]
+"""What slots were answered, by check; None where a reply named no value."""
+
+
+class PlannedSlot(Protocol):
+    """A value of a step that the agent answers from memory."""
+
+    @property
+    def check(self) -> str:
+        """The id of the check."""
+
+
+class PlannedStep(Protocol):
+    """A step of a plan."""
+
+    @property
+    def stage(self) -> int:
+        """0-based."""
+
+    @property
+    def slots(self) -> Sequence[PlannedSlot]:
+        """In the order in which they are asked."""
+
+
+StepT = TypeVar("StepT", bound=PlannedStep)
+StepU = TypeVar("StepU", bound=PlannedStep, contravariant=True)
+Seen = tuple[EventKind, Message]
+"""What memory observes, and what it is to the agent."""
+
+
+class Desk(Protocol[StepU]):
+    """Where an agent works in one episode: databases, a container, a browser."""
+
+    async def do(self, step: StepU, answers: Answers) -> Sequence[Seen]:
+        """Do a step with the answers in its slots, right or wrong; return what memory observes, one after another.
+
+        Raises LanguageModelError's like for what fails and is nobody's mistake.
+        """
+
+    async def reward(self) -> float | None:
+        """Return what the work is worth once all steps are done, in [0, 1]; None where nothing tells."""
+
+    async def aclose(self) -> None:
+        """Release the place; also in the middle of the work."""
+
+
+class PlannedTrack(ObservingTrack[Task], Generic[StepT]):
+    """A track whose planning is held constant; what differs between two policies is what memory carried.
+
+    A wrong answer is used as it is, with what follows from it. The floor pays for its errors in the same way.
+    """
+
+    agent = "planned"
+
+    def __init__(self, templates: Templates) -> None:
+        """Ask with these texts."""
+        self.templates = templates
+
+    @abstractmethod
+    def steps(self, task: Task) -> Sequence[StepT]:
+        """Return the plan, in its order."""
+
+    @abstractmethod
+    def right(self, task: Task, check: Check) -> str:
+        """Return the right answer to a check."""
+
+    @abstractmethod
+    def seen(self, task: Task, step: StepT) -> Sequence[Seen]:
+        """Return what memory observes in a step where every slot is right."""
+
+    @abstractmethod
+    def most_seen(self, task: Task, step: StepT) -> int:
+        """Return how many messages memory observes in a step at most."""
+
+    @abstractmethod
+    async def desk(self, task: Task) -> Desk[StepT]:
+        """Set up a place to work at. Raises LanguageModelError's like where there is none."""
+
+    def is_right(self, task: Task, check: Check, value: str) -> bool:
+        """Tell whether an answer is the right one."""
+        return value == self.right(task, check)
+
+    def begin(
+        self,
+        task: Task,
+        policy: MemoryPolicy,
+        cast: Cast,
+        *,
+        replay: Episode | None = None,
+        after: Rollout | None = None,
+    ) -> Rollout:
+        """Set up an episode. Raises RecordError where ``replay`` is of another task."""
+        if replay is not None and not self.is_of(task, replay):
+            raise RecordError(f"{self.noun} {task.group}, task {task.id}: another {self.noun} is recorded")
+        return PlannedRollout(self, task, policy, cast, replay=replay)
+
+    def is_of(self, task: Task, episode: Episode) -> bool:
+        """Tell whether a recorded episode is of a task."""
+        return episode.task == task.id and len(episode.stages) == task.stages
+
+    def heard(self, task: Task, stage: int) -> Sequence[tuple[Message, ...]]:
+        """Return what memory observes in a stage where every slot is right."""
+        return [(message,) for step in self.at(task, stage) for _, message in self.seen(task, step)]
+
+    def at(self, task: Task, stage: int) -> list[StepT]:
+        """Return the steps of a stage."""
+        return [step for step in self.steps(task) if step.stage == stage]
+
+    def query(self, task: Task, check: Check) -> str:
+        """Return how a slot is asked for."""
+        return slot_query(check.text, self.templates)
+
+    def reworded(self, task: Task, check: Check) -> str | None:
+        """Return how it is asked for in other words."""
+        return slot_query_reworded(check.text, self.templates)
+
+    def form(self, task: Task, check: Check) -> ReplyForm:
+        """Return the form of a slot's answer."""
+        return SLOT_FORM
+
+    def mark(self, task: Task, check: Check, raw: str) -> Mark:
+        """Score an answer: it is the right one, or it is not."""
+        value = read_slot(raw)
+        right = value is not None and self.is_right(task, check, value)
+        return Mark(check.id, raw, float(right), readable=value is not None)
+
+    async def floor(self, task: Task, cast: Cast) -> list[Mark]:
+        """Follow the plan with nothing but the newest observations that fit the budget."""
+        assistant = cast.assistant_under(load_policy("window"), cast.assistant, cast.embedder)
+        marks: list[Mark] = []
+        desk = await self.desk(task)
+        try:
+            for step in self.steps(task):
+                checks = [task.checks[slot.check] for slot in step.slots]
+                shown = [(await assistant.context(self.query(task, check))).render() for check in checks]
+                answered = await side_by_side(
+                    self.asked(task, check, newest, cast.assistant) for check, newest in zip(checks, shown, strict=True)
+                )
+                for _, message in await desk.do(step, answers_of(answered)):
+                    await assistant.memory.observe([message])
+                marks += answered
+        finally:
+            await desk.aclose()
+        return marks
+
+    def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
+        """Return a write of two calls for each message, and a call for each slot and each probe."""
+        messages = sum(self.most_seen(task, step) for step in self.steps(task))
+        return self.question_calls(task) + (2 * messages if policy.write.mode != "none" else 0)
+
+    def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
+        """Describe a wrong answer: what was asked, what had told it, and what it was answered."""
+        check = task.checks[mark.check]
+        told = [f'It was told by: "{task.facts[fact].text}"' for fact in check.needs]
+        answer = read_slot(mark.raw)
+        chosen = "none, the reply could not be read" if answer is None else answer
+        right = self.right(task, check)
+        return "\n".join([f"Question: {check.text}", *told, f"Chosen answer: {chosen}", f"Right answer: {right}"])
+
+    def fact_prompts(self, task: Task, fact: Fact) -> Iterator[FactPrompt]:
+        """Yield each question that needs the fact."""
+        checks = {check.question: check for check in reversed(list(task.checks.values())) if fact.id in check.needs}
+        for check in checks.values():
+            yield FactPrompt(self.query(task, check), partial(self._is_right, task, check), SLOT_FORM)
+
+    def states(self, task: Task, fact: Fact, text: str) -> bool:
+        """Tell whether a line of a text has the value, and a word of what is asked beside it."""
+        check = next(check for check in task.checks.values() if fact.id in check.needs)
+        value, asked = self.right(task, check), set(stems(check.text.replace("_", " ")))
+        lines = (line for line in text.splitlines() if value in line)
+        return any(not asked.isdisjoint(stems(line.replace(value, " ").replace("_", " "))) for line in lines)
+
+
+class PlannedRollout(ReadingRollout[Task], Generic[StepT]):
+    """One episode under way. Off-policy, where there is a ``replay``: memory observes what it observed there."""
+
+    def __init__(
+        self, track: PlannedTrack[StepT], task: Task, policy: MemoryPolicy, cast: Cast, *, replay: Episode | None = None
+    ) -> None:
+        """Begin with the first stage."""
+        super().__init__(track, task, policy, cast)
+        self._planned, self._replay = track, replay
+        self._desk: Desk[StepT] | None = None
+
+    async def go_on(self, end: int) -> None:
+        """Follow the plan until ``end`` stages are over."""
+        if self._desk is None:
+            self._desk = await self._planned.desk(self.task)
+        for stage in range(len(self.records), end):
+            self.records.append(await self._followed(stage, self._desk))
+        if len(self.records) == self.task.stages:
+            self.reward = await self._desk.reward()
+
+    async def aclose(self) -> None:
+        """Release the memory and the desk."""
+        await super().aclose()
+        if self._desk is not None:
+            await self._desk.aclose()
+
+    async def _followed(self, stage: int, desk: Desk[StepT]) -> StageRecord:
+        events, marks, reworded = list[Event](), list[Mark](), list[Mark]()
+        recorded = self._recorded(stage)
+        for number, step in enumerate(self._planned.at(self.task, stage)):
+            first, again = await self._answers(self.assistant, [self.task.checks[slot.check] for slot in step.slots])
+            marks += first
+            reworded += again
+            seen = await desk.do(step, answers_of(first))
+            for kind, message in seen if recorded is None else recorded[number]:
+                writes = await self.assistant.memory.observe([message])
+                events.append(Event(number, kind, (message,)))
+                events += [Event(number, "write", write=write) for write in writes]
+        recalled = await self._recalled(await self.assistant.fork(), stage)
+        return StageRecord(tuple(events), tuple(marks), recalled, reworded=tuple(reworded))
+
+    def _recorded(self, stage: int) -> Mapping[int, list[Seen]] | None:
+        """Return what memory observed in each step of a recorded stage; None where there is no record."""
+        if self._replay is None:
+            return None
+        observed: defaultdict[int, list[Seen]] = defaultdict(list)
+        for event in self._replay.stages[stage].events:
+            if event.kind in HEARD:
+                observed[event.step] += [(event.kind, message) for message in event.seen]
+        return observed
+
+
+def answers_of(marks: Sequence[Mark]) -> dict[str, str | None]:
+    """Return what slots were answered, by check."""
+    return {mark.check: read_slot(mark.raw) for mark in marks}
