@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from ..data.chunks import chunks
 from ..policies.assistant import Assistant
-from ..policies.lm import CallRole, Completion, Message, Tool, ToolCall
+from ..policies.lm import CallRole, Completion, Message, Request, Tool, ToolCall
+from ..policies.lm.base import Wrapper
 from .episode import EventKind
 
 Agent = Literal["planned", "model"]
@@ -88,9 +89,18 @@ def arguments_of(call: ToolCall) -> dict[str, Any] | None:
     """Return the arguments of a call; None where they are no JSON object."""
     try:
         arguments = json.loads(call.arguments or "{}")
+        return _sendable(arguments) if isinstance(arguments, dict) else None
     except (ValueError, RecursionError):
         return None
-    return arguments if isinstance(arguments, dict) else None
+
+
+def _sendable(value: Any) -> Any:
+    """Return JSON values without half characters."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_sendable(part) for part in value]
+    return {_sendable(key): _sendable(part) for key, part in value.items()} if isinstance(value, dict) else value
 
 
 def tool_of(schema: Mapping[str, Any]) -> Tool:
@@ -104,6 +114,14 @@ async def thought(
 ) -> Completion:
     """Go on as an assistant does with what its memory brings back."""
     return await assistant.complete(newest, query, role=role, tools=tools)
+
+
+class AsBound(Wrapper):
+    """A language model whose calls are billed as those of a floor or a ceiling, with the room that they have anyway."""
+
+    async def complete(self, request: Request) -> Completion:
+        """Ask the inner model."""
+        return await self.model.complete(replace(request, role="upper_bound"))
 
 
 async def no_memory(kind: EventKind, message: Message) -> None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from ..data.task import Task, grouped
-from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Metered
+from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Metered, MeteredEmbedder
+from ..policies.lm.ledger import merged
 from ..policies.policy import MemoryPolicy
 from .concurrency import side_by_side
 from .episode import Bounds, Episode, RecordError, folded
@@ -82,14 +83,18 @@ class Here(EpisodeRunner):
 
     async def bounds(self, task: Task) -> tuple[Bounds | LanguageModelError, Ledger]:
         """Find a task's bounds."""
-        model = Metered(self.cast.assistant)
+        model, user = Metered(self.cast.assistant), Metered(self.cast.user)
+        embedder = MeteredEmbedder(self.cast.embedder)
+        cast = replace(self.cast, assistant=model, user=user, embedder=embedder)
+        found: Bounds | LanguageModelError
         async with self._places:
             try:
-                return await self.track.bounds(task, replace(self.cast, assistant=model)), model.ledger
+                found = await self.track.bounds(task, cast)
             except EndpointDown:
                 raise
             except LanguageModelError as error:
-                return error, model.ledger
+                found = error
+        return found, merged([model.ledger, user.ledger, embedder.ledger])
 
     async def leave(self, policy: MemoryPolicy) -> None:
         """End a policy's episodes that have stopped."""

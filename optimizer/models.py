@@ -154,6 +154,8 @@ def notes(config: Config) -> list[str]:
     unknown, remark = "not known, and so is every cost (set endpoint.prices)", embedder_remark(config)
     prices = prices_of(config).items()
     lines = [f"price of {name}: {unknown if price is None else price.summary}" for name, price in prices]
+    if track_of(config).agent == MODEL:
+        lines.append("calls are foretold with an agent that calls no tools: one that plans by itself may take more")
     return lines if remark is None else [*lines, remark]
 
 
@@ -167,10 +169,10 @@ def pinned(track: Track, source: str) -> str:
 
 def track_of(config: Config) -> Track:
     """Return the track that a config names. Raises ConfigError when there is none."""
-    name, _, agent = config.track.partition(":")
+    name, colon, agent = config.track.partition(":")
     options = {"rounds": (config.rounds.init, config.rounds.update), "compat": config.compat, **config.track_options}
     try:
-        track = TRACKS.get(name)(config.templates, options | ({"agent": agent} if agent else {}))
+        track = TRACKS.get(name)(config.templates, options | ({"agent": agent} if colon else {}))
     except (UnknownPartError, ValueError) as error:
         raise ConfigError(f"track: {error}") from None
     if track.agent == MODEL and model_named(config.model).stand_in:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import Any
 
 from ..task import TaskError
-from .task import ToolsTask, value_at
+from .task import Path, ToolsTask, value_at
 from .workshop.database import domain_of
 from .world import Domain, ToolError
 
@@ -36,15 +38,27 @@ def _of_steps(task: ToolsTask, domain: Domain) -> Iterator[str]:
         tools = domain.tools if step.requestor == "assistant" else domain.user_tools
         if step.kind == "call" and step.tool not in tools:
             yield f"{where}.tool: there is no tool {step.tool!r} of the {step.requestor}"
+        if step.slots and (step.kind == "say" or step.before):
+            yield f"{where}.slots: nobody answers for what is said, or was before"
         for slot in step.slots:
             if slot.check not in task.checks:
                 yield f"{where}.slots: there is no check {slot.check!r}"
             elif task.checks[slot.check].stage != step.stage:
                 yield f"{where}.slots: check {slot.check!r} is of another stage"
-            try:
-                value_at(step.arguments, slot.path)
-            except (KeyError, IndexError, TypeError):
-                yield f"{where}.slots: nothing stands at {'.'.join(map(str, slot.path))} of the arguments"
+            if not _stands_at(step.arguments, slot.path):
+                yield f"{where}.slots: nothing stands at {'.'.join(map(str, slot.path)) or 'no place'} of the arguments"
+
+
+def _stands_at(arguments: Mapping[str, Any], path: Path) -> bool:
+    """Tell whether a path leads to a value in an object or a list."""
+    try:
+        return (
+            bool(path)
+            and isinstance(value_at(arguments, path[:-1]), dict | list)
+            and value_at(arguments, path) is not None
+        )
+    except (KeyError, IndexError, TypeError):
+        return False
 
 
 def _of_facts(task: ToolsTask) -> Iterator[str]:
@@ -63,12 +77,14 @@ def _of_facts(task: ToolsTask) -> Iterator[str]:
 def _of_checks(task: ToolsTask) -> Iterator[str]:
     if not task.checks:
         yield "checks: there has to be 1 or more"
-    asked = {slot.check for step in task.steps for slot in step.slots}
+    asked = Counter(slot.check for step in task.steps for slot in step.slots)
     for name, check in task.checks.items():
         if check.id != name:
             yield f"checks.{name}.id: is {check.id!r}"
         if name not in asked:
             yield f"checks.{name}: no slot of a step asks it"
+        if asked[name] > 1:
+            yield f"checks.{name}: {asked[name]} slots ask it; each has a check of its own"
         if not 0 <= check.chance <= 1:
             yield f"checks.{name}.chance: {check.chance} is not in [0, 1]"
         missing = [need for need in check.needs if need not in task.facts]

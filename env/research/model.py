@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from ...policies.files import load_policy
 from ...policies.lm import CallRole, Message, Tool
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import render
-from ..agent import MOST_PIECES, ModelAgent, thought
+from ..agent import MOST_PIECES, AsBound, ModelAgent, thought
 from ..episode import Episode, Event, EventKind, Mark, RecordError
 from ..reading import ReadingRollout
 from ..slot import read_slot
@@ -50,8 +51,12 @@ class ModelResearchTrack(ResearchTrack):
 
     async def floor(self, task: Task, cast: Cast) -> list[Mark]:
         """Return the marks of the same agent that has nothing but the newest messages that fit the budget."""
-        rollout = ModelResearchRollout(self, research_of(task), load_policy("window"), cast)
-        await rollout.go_on(task.stages)
+        bare = replace(cast, assistant=AsBound(cast.assistant), reworded=False)
+        rollout = ModelResearchRollout(self, research_of(task), load_policy("window"), bare)
+        try:
+            await rollout.go_on(task.stages)
+        finally:
+            await rollout.aclose()
         return [mark for record in rollout.records for mark in record.marks]
 
     def bound_calls(self, task: Task) -> int:
@@ -67,13 +72,14 @@ class ModelResearchTrack(ResearchTrack):
             found = MOST_SEARCHES * sum(sizes[: _most_found(turn.documents)])
             pieces += found + sum(len(research.documents[place].pieces) for place in turn.notices)
         writes = 2 * (pieces + research.stages * MOST_PIECES) if policy.write.mode != "none" else 0
-        return writes + len(research.checks) + research.stages * (MOST_SEARCHES + 1)
+        return writes + self.question_calls(task) + research.stages * (MOST_SEARCHES + 1)
 
     def extras(
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Return the share of chains whose every check was answered rightly, and the tokens that were read."""
-        complete = [episode for episode in episodes if episode.failure is None]
+        sizes = {task.id: task.stages for task in tasks}
+        complete = [e for e in episodes if e.failure is None and len(e.stages) == sizes[e.task]]
         if not complete:
             return {}
         right = [all(mark.score == 1 for record in e.stages for mark in record.marks) for e in complete]
@@ -103,8 +109,8 @@ class ModelResearchRollout(ReadingRollout[Task]):
 
         async def observe(kind: EventKind, message: Message) -> None:
             writes = await self.assistant.memory.observe([message])
-            events.extend([Event(len(events), kind, (message,))])
-            events.extend(Event(len(events), "write", write=write) for write in writes)
+            step = len(events)
+            events.extend([Event(step, kind, (message,)), *(Event(step, "write", write=write) for write in writes)])
 
         for place in turn.notices:
             for piece in self._research.documents[place].pieces:

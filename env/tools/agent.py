@@ -13,7 +13,11 @@ from ...data.tools.row import Requestor
 from ...data.tools.task import Step, ToolsTask, spoken
 from ...data.tools.world import World
 from ...policies.lm import Message
+from ..episode import EventKind
 from ..planned import Answers
+
+KINDS: Mapping[str, EventKind] = {"say": "say", "call": "observe", "reply": "act"}
+"""What a step is to who observes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from ...policies.assistant import Assistant
 from ...policies.files import load_policy
 from ...policies.lm import CallRole, Completion, LanguageModel, Message, Request, Tool
 from ...policies.policy import MemoryPolicy
-from ..agent import MOST_PIECES, Observe, Think, no_memory, thought
+from ..agent import MOST_PIECES, AsBound, Observe, Think, no_memory, thought
 from ..concurrency import both, side_by_side
 from ..episode import Bounds, Episode, Event, EventKind, Mark, RecordError, StageRecord
 from ..reading import probes_at
 from ..rollout import AssistantRollout
-from ..slot import SLOT_FORM
+from ..slot import SLOT_FORM, read_slot
 from ..statistics import nan_mean
 from ..summary import json_number
 from ..track import Cast, Rollout
@@ -58,17 +58,16 @@ class ModelToolsTrack(ToolsTrack):
 
     async def bounds(self, task: Task, cast: Cast) -> Bounds:
         """Play the task with the newest messages that fit the budget, and with exactly the facts of each stage."""
-        window = cast.assistant_under(load_policy("window"), cast.assistant, cast.embedder)
+        model = AsBound(cast.assistant)
+        window = cast.assistant_under(load_policy("window"), model, cast.embedder)
 
         async def observe(kind: EventKind, message: Message) -> None:
             await window.memory.observe([message])
 
         opened = tools_task(task)
         floor, ceiling = await both(
-            self._marks(opened, cast, [partial(thought, window, role="upper_bound")] * task.stages, observe),
-            self._marks(
-                opened, cast, [_told(opened, stage, cast.assistant) for stage in range(task.stages)], no_memory
-            ),
+            self._marks(opened, cast, [partial(thought, window, role="reply")] * task.stages, observe),
+            self._marks(opened, cast, [_told(opened, stage, model) for stage in range(task.stages)], no_memory),
         )
         return Bounds(floor, ceiling)
 
@@ -79,6 +78,13 @@ class ModelToolsTrack(ToolsTrack):
             await talk.stage(stage, think, observe)
             marks |= {check.id: talk.mark(check) for check in checks_at(task, stage)}
         return marks
+
+    def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
+        """Describe an argument that was not used as it should, which need not be a wrong answer."""
+        *lines, _, right = super().tell(task, episode, stage, mark).split("\n")
+        used = read_slot(mark.raw)
+        what = "The agent has used nothing there" if used is None else f"The agent has used: {used}"
+        return "\n".join([*lines, what, right])
 
     def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
         """Return the calls of the talk, a call for each check and probe, and a write of two for each message."""
@@ -159,6 +165,6 @@ def _told(task: ToolsTask, stage: int, model: LanguageModel) -> Think:
     shown = Message("system", "\n".join(facts))
 
     async def think(newest: Sequence[Message], query: str, tools: Sequence[Tool]) -> Completion:
-        return await model.complete(Request((shown, *newest), role="upper_bound", tools=tuple(tools)))
+        return await model.complete(Request((shown, *newest), role="reply", tools=tuple(tools)))
 
     return think

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from ...policies.lm import LanguageModel, LanguageModelError, Message, Refused, 
 from ...policies.prompts import Templates, render
 from ..agent import MOST_PIECES, NO_OBJECT, ModelAgent, Observe, Think, arguments_of, sendable, tool_of
 from ..episode import Mark
-from .agent import Call, PlannedAgent
+from .agent import KINDS, Call, PlannedAgent
 from .reward import Reward, rewarded
 
 MOST_EXCHANGES = 4
@@ -53,8 +54,9 @@ class Talk:
                 await self._exchange(step.text, agent)
             else:
                 for message in self._played.do(step, {}):
-                    self._said += [f"Agent: {message.content}"] if step.kind == "reply" else []
-                    await observe("observe" if step.kind == "call" else "say", message)
+                    who = {"say": "You", "reply": "Agent"}.get(step.kind)
+                    self._said += [f"{who}: {message.content}"] if who else []
+                    await observe(KINDS[step.kind], message)
 
     async def _exchange(self, line: str, agent: ModelAgent) -> None:
         most = most_made(self._task)
@@ -62,10 +64,9 @@ class Talk:
             self._said.append(f"You: {line}")
             prompt = render(self._templates.agent, policy=self._played.world.policy, message=line)
             reply = await agent.turn(prompt, line, heard=chunks(line), most=most)
-            if reply is None:
-                return
-            self._played.replies.append(reply)
-            self._said.append(f"Agent: {reply}")
+            if reply is not None:
+                self._played.replies.append(reply)
+                self._said.append(f"Agent: {reply}")
             answer = await self._answer() if left else ""
             if not answer:
                 return
@@ -103,15 +104,19 @@ class Talk:
     def mark(self, check: Check) -> Mark:
         """Tell whether the value that a check asks for has been used where the plan uses it: in a call, or a reply.
 
-        What counts is the check's stage; where the task does not say all that the customer says, the whole talk.
+        What counts is the check's stage; where the task does not say all that the customer says, the whole talk. What
+        the customer calls is not the agent's, and has no score.
         """
         step, slot = self._task.place_of(check)
+        if step.requestor == "user":
+            return Mark(check.id, "", math.nan)
         right = value_at(step.arguments, slot.path)
         calls, replies = self._played.calls[self._calls :], self._played.replies[self._replies :]
         if step.kind == "reply":
             used = [right] if any(str(right) in reply for reply in replies) else []
         else:
-            used = [_used(call, slot.path, right) for call in calls if call.name == step.tool]
+            made = [call for call in calls if call.requestor == "assistant" and call.name == step.tool]
+            used = [_used(call, slot.path, right) for call in made]
         given = right if right in used else next(reversed(used), None)
         return Mark(check.id, as_json({"value": given}), float(right in used))
 
@@ -127,14 +132,16 @@ def _used(call: Call, path: Sequence[str | int], right: Any) -> Any:
 
 def unasked(task: ToolsTask, stage: int) -> list[Step]:
     """Return what the customer does in a stage unasked, and what was before the agent."""
-    theirs = [step for step in task.at(stage) if step.before or step.kind == "say" or step.requestor == "user"]
-    return [step for step in theirs if step.before or task.is_scripted or (step.stage == 0 and step.kind == "say")]
+    if task.is_scripted:
+        return [step for step in task.at(stage) if step.before or step.kind == "say" or step.requestor == "user"]
+    opening = next(step for step in task.steps if step.kind == "say" and not step.before)
+    return [step for step in task.at(stage) if step.before or step is opening]
 
 
 def most_made(task: ToolsTask) -> int:
     """Return how many calls an agent makes at most before it replies."""
     planned = sum(step.kind == "call" and step.requestor == "assistant" for step in task.steps)
-    return 2 * max(1, planned // task.stages) + 2 if task.is_scripted else 2 * planned
+    return 2 * max(1, planned // task.stages if task.is_scripted else planned) + 2
 
 
 def most_pieces(task: ToolsTask) -> int:

@@ -8,15 +8,13 @@ from typing import Any
 from ...data.task import Check, Task
 from ...data.tools.load import load_tools
 from ...data.tools.task import Step, like, tools_task
-from ..episode import Bounds, Episode, EventKind
+from ..episode import HEARD, Bounds, Episode
 from ..planned import Answers, Desk, PlannedTrack, Seen, answers_of
 from ..statistics import nan_mean
 from ..summary import json_number
 from ..track import Usual
-from .agent import PlannedAgent, gold_messages, most_heard
+from .agent import KINDS, PlannedAgent, gold_messages, most_heard
 from .reward import Reward, gold_hashes, idle_reward, reward_of
-
-KINDS: Mapping[str, EventKind] = {"say": "say", "call": "observe", "reply": "act"}
 
 
 class ToolsDesk(Desk[Step]):
@@ -73,8 +71,16 @@ class ToolsTrack(PlannedTrack[Step]):
         return ToolsDesk(PlannedAgent(tools_task(task)))
 
     def is_of(self, task: Task, episode: Episode) -> bool:
-        """Tell whether a recorded episode is of a task: its customer says the same."""
-        return len(episode.stages) == task.stages and [*_said(episode)] == [*self._spoken(task)]
+        """Tell whether a recorded episode is of a task: its customer says the same, and its steps are the plan's."""
+        if len(episode.stages) != task.stages or [*_said(episode)] != [*self._spoken(task)]:
+            return False
+        plan = [[KINDS[step.kind] for step in self.at(task, stage)] for stage in range(task.stages)]
+        return all(
+            event.step < len(kinds) and kinds[event.step] == event.kind
+            for kinds, record in zip(plan, episode.stages, strict=True)
+            for event in record.events
+            if event.kind in HEARD
+        )
 
     def extras(
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]

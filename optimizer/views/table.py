@@ -123,7 +123,7 @@ def unscored_note(rows: Rows, track: Track) -> list[str]:
     if not flat:
         return []
     total = sum(map(len, flat.values()))
-    named = [f"{group} ({', '.join(str(stage + 1) for stage in stages)})" for group, stages in flat.items()]
+    named = [f"{group} ({', '.join(map(str, stages))})" for group, stages in flat.items()]
     more = f" and {len(named) - MOST_NAMED:,} {track.noun}s more" if len(named) > MOST_NAMED else ""
     return [
         f"{total:,} {track.stage_noun}s have no memory score: their ceiling is less than {LEAST_HEADROOM} above their"

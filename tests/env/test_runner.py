@@ -13,8 +13,7 @@ from mnemotune.policies.lm import Completion, LanguageModel, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.prompts import Templates
-
-from ..support.toy import LettersTrack
+from toy import LettersTrack
 
 
 class Slow(LanguageModel):

@@ -41,11 +41,22 @@ class EnvAssertion(EnvFunctionCall):
     "domains/__init__.py": "",
     "domains/shop/__init__.py": "",
     "domains/shop/environment.py": """
+import inspect
 import json
 from types import SimpleNamespace
 from tau2.utils.utils import DATA_DIR
 
-class Shop:
+class Kit:
+    def get_tools(self):
+        names = [name for name in vars(type(self)) if name[0] != "_" and not name.startswith("is_")]
+        return {name: SimpleNamespace(openai_schema=schema(name, getattr(self, name))) for name in names}
+
+def schema(name, function):
+    taken = list(inspect.signature(function).parameters)
+    parameters = {"type": "object", "properties": {n: {"type": "string"} for n in taken}, "required": taken}
+    return {"type": "function", "function": {"name": name, "description": name, "parameters": parameters}}
+
+class Shop(Kit):
     def __init__(self, db):
         self.db = SimpleNamespace(**db)
     def get_user(self, user_id):
@@ -60,7 +71,7 @@ class Shop:
     def is_returned(self, order_id, item_id):
         return item_id in self.get_order(order_id)["returned"]
 
-class Phone:
+class Phone(Kit):
     def __init__(self):
         self.db = SimpleNamespace(light=False)
     def turn_light(self):
@@ -68,6 +79,7 @@ class Phone:
         return f"The light is {self.db.light}"
 
 class Environment:
+    policy = "Be kind."
     def __init__(self, tools, user_tools):
         self.tools, self.user_tools = tools, user_tools
     def set_state(self, initialization_data, initialization_actions, message_history):

@@ -64,6 +64,12 @@ def _action(name: str, **arguments: Any) -> Json:
     return {"env_type": "assistant", "func_name": name, "arguments": arguments}
 
 
+def _asking(task: Json) -> Json:
+    """Return the first step with a slot."""
+    step: Json = next(step for step in task["steps"] if step.get("slots"))
+    return step
+
+
 BREAKS: dict[str, tuple[Callable[[Json], object], str]] = {
     "no step": (lambda task: task["steps"].clear(), "steps: there has to be 1 or more"),
     "no stage": (lambda task: task.update(stages=0), "stages: 0; the last step is of stage 3, from 0"),
@@ -125,6 +131,22 @@ BREAKS: dict[str, tuple[Callable[[Json], object], str]] = {
     "a message without a role": (
         _begins(message_history=[{"content": "Hello."}]),
         r"row\.initial_state\.message_history\.0\.role: Field required",
+    ),
+    "a slot at no place": (
+        lambda task: _asking(task)["slots"][0].update(path=[]),
+        r"slots: nothing stands at no place",
+    ),
+    "a slot within a text": (
+        lambda task: _asking(task)["slots"][0].update(path=["customer_id", 0]),
+        r"slots: nothing stands at customer_id\.0",
+    ),
+    "a check that is asked twice": (
+        lambda task: _asking(task).update(slots=_asking(task)["slots"] * 2),
+        r"checks\..*: 2 slots ask it; each has a check of its own",
+    ),
+    "a slot of what was before": (
+        lambda task: _asking(task).update(before=True),
+        r"slots: nobody answers for what is said",
     ),
     "rows of later calls": (lambda task: task.update(later=[task["row"]]), "later: only calls of a checkout"),
     "an unknown assertion": (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from weak_model import url as url
 
 from mnemotune.data import Scenario, load_scenarios
 from mnemotune.env import Cast
@@ -17,8 +18,6 @@ from mnemotune.env.dialogue.rollout import rollout
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.lm.openai import OpenAIModel
-
-from ...support.weak_model import url as url
 
 MOST_TOKENS = {"reply": 60, "user": 60, "answer": 128, "probe": 160, "write": 200}
 """It rambles until it is cut."""

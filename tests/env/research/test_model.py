@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from mnemotune.env.episode import Episode, RecordError, StageRecord
 from mnemotune.env.evaluation import Evaluator
 from mnemotune.env.research.model import MOST_SEARCHES, SEARCH, ModelResearchTrack
 from mnemotune.env.research.track import ResearchTrack
+from mnemotune.env.runner import Here
 from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, Request, ToolCall
@@ -92,6 +94,23 @@ async def test_a_turn_has_few_searches_and_no_more_calls_than_are_said(make_chai
     assert sum("That is all." in title for record in episode.stages for title in titles(record)) == 0
     assert episode.ledger.by_role["reply"].calls == task.stages * (MOST_SEARCHES + 1)
     assert episode.ledger.total.calls <= ModelResearchTrack().most_calls(task, policy)
+
+
+async def test_the_floor_is_billed_as_a_bound_and_takes_no_more_calls_than_are_said(make_chain: MakeChain) -> None:
+    task, track = make_chain(), ModelResearchTrack()
+    several = replace(cast(Reader(task, searches=99)), reworded=True)
+    _, ledger = await Here(track, several).bounds(task)
+    assert set(ledger.by_role) == {"upper_bound"}
+    assert 0 < ledger.total.calls <= track.bound_calls(task)
+
+
+async def test_what_is_told_before_it_is_asked_is_probed_and_counted(make_chain: MakeChain) -> None:
+    chain = make_chain()
+    early = replace(chain.hops[1], claims=(replace(chain.hops[1].claims[0], turn=0, document=0),))
+    task = replace(chain, hops=(chain.hops[0], early))
+    episode = await play(task, Reader(task, searches=99))
+    calls = ModelResearchTrack().most_calls(task, load_policy("window"))
+    assert episode.ledger.total.calls <= calls
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("find", "{}"), ("search", "{}"), ("search", '{"query": 3}')])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,11 +19,15 @@ from mnemotune.data.tools.load import load_tools
 from mnemotune.data.tools.task import ToolsTask, tools_task
 from mnemotune.env.evaluation import Evaluator
 from mnemotune.env.tools.agent import PlannedAgent
+from mnemotune.env.tools.model import ModelToolsTrack
 from mnemotune.env.tools.reward import gold_answers, idle_reward, reward_of, rewarded
+from mnemotune.env.tools.talk import Talk
 from mnemotune.env.tools.track import ToolsTrack
 from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
+from mnemotune.policies.lm import Completion, LanguageModel, Request, ToolCall
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.ledger import Usage
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.prompts import Templates
 
@@ -288,3 +294,49 @@ def test_a_package_that_the_source_needs_is_named(checkout: Path) -> None:
     file.write_text("import no_such_package", encoding="utf-8")
     with pytest.raises(TaskError, match="needs no_such_package; run: pip install addict"):
         tasks_of(checkout)
+
+
+class Talkers(LanguageModel):
+    """Plays the customer, who turns the light on when told so, and the agent, who asks first and then looks."""
+
+    name = "talkers"
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    async def complete(self, request: Request) -> Completion:
+        text = "\n".join(message.text for message in request.messages)
+        done = [call.name for message in request.messages for call in message.tool_calls]
+        if request.form is not None:
+            return said('{"value": "#W200"}')
+        if request.role == "user":
+            if "Agent: Well" in text:
+                return said("DONE")
+            return said("It is on.") if done else said("", ToolCall("1", "turn_light", "{}"))
+        self.shown.append(text)
+        if "It is on." not in text:
+            return said("Turn your light on, please.")
+        return said("Well.") if done else said("", ToolCall("1", "get_order", '{"order_id": "#W200"}'))
+
+
+def said(text: str, *calls: ToolCall) -> Completion:
+    return Completion(text, Usage(1, 1), calls)
+
+
+async def test_an_agent_that_plans_hears_of_the_customer_s_tools_from_the_customer_alone(checkout: Path) -> None:
+    track = ModelToolsTrack(Templates.bundled())
+    task = next(task for task in track.load(f"tau2:{checkout}/shop") if task.id == "shop/begun")
+    model = Talkers()
+    cast = Cast(model, model, LexicalEmbedder())
+    episode = await track.begin(task, load_policy("window"), cast).run()
+    assert (episode.failure, episode.reward) == (None, 1.0)
+    assert not any("I have done turn light" in text for text in model.shown)
+    assert "Be kind." in model.shown[0]
+    assert [mark.score for stage in episode.stages for mark in stage.marks] == [1]
+
+
+def test_what_the_customer_s_own_tools_are_called_with_is_no_argument_of_the_agent_s(checkout: Path) -> None:
+    task = tasks_of(checkout)["shop/back"]
+    theirs = replace(task, steps=tuple(replace(step, requestor="user") for step in task.steps))
+    talk = Talk(theirs, Templates.bundled(), EmbeddedModel())
+    assert all(math.isnan(talk.mark(check).score) for check in theirs.checks.values())

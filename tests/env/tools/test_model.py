@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mnemotune.data.task import Task, TaskError, checks_at
+from mnemotune.data.task import Task, TaskError
 from mnemotune.data.tools.task import Step, ToolsTask, spoken, tools_task
-from mnemotune.env.episode import Episode, RecordError
+from mnemotune.env.episode import Episode, RecordError, write_episodes
 from mnemotune.env.evaluation import Evaluator
+from mnemotune.env.runner import Here
 from mnemotune.env.summary import Summary
 from mnemotune.env.tools.model import ModelToolsTrack
+from mnemotune.env.tools.track import ToolsTrack
 from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, Refused, Request, ToolCall
+from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.ledger import Usage
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.prompts import Templates
@@ -114,9 +117,19 @@ async def test_who_sees_little_does_the_wrong_thing_and_is_not_rewarded(
     assert evaluation.mean("floor") < 0.5 < 0.95 < evaluation.mean("ceiling")
 
 
-async def test_the_window_scores_the_floor(track: ModelToolsTrack, tasks: Sequence[Task]) -> None:
-    task = tools_task(tasks[1])
-    evaluation = await Evaluator(track, cast(Clerk(task), 300)).evaluate(load_policy("window"), [task])
+async def test_the_window_scores_the_floor_which_has_the_same_room_to_think(
+    track: ModelToolsTrack, tasks: Sequence[Task]
+) -> None:
+    task, room = tools_task(tasks[1]), dict[str, set[int]]()
+
+    class Measured(Clerk):
+        async def complete(self, request: Request) -> Completion:
+            if request.tools:
+                room.setdefault(request.role, set()).add(request.max_tokens)
+            return await super().complete(request)
+
+    evaluation = await Evaluator(track, cast(Measured(task), 300)).evaluate(load_policy("window"), [task])
+    assert room["upper_bound"] == room["reply"]
     assert evaluation.mean("accuracy") == evaluation.mean("floor")
     assert Summary.of(evaluation, name="window").per_turn is not None
 
@@ -165,7 +178,7 @@ async def test_an_episode_takes_no_more_calls_than_it_says(track: ModelToolsTrac
         async def complete(self, request: Request) -> Completion:
             if request.role == "user":
                 return Completion("And now? " * 400, Usage(1, 1))
-            if request.form is None and request.role == "reply" and len(request.messages) % 2:
+            if request.form is None and request.role in {"reply", "upper_bound"} and len(request.messages) % 2:
                 calls = tuple(ToolCall(f"c{n}", "list_slots", '{"week": 15}') for n in range(3))
                 return Completion("", Usage(1, 1), calls)
             if request.role == "write":
@@ -174,17 +187,29 @@ async def test_an_episode_takes_no_more_calls_than_it_says(track: ModelToolsTrac
 
     for task in tasks[:2]:
         policy = load_policy("awe")
+        _, ledger = await Here(track, cast(Restless(tools_task(task)))).bounds(task)
+        assert 0 < ledger.total.calls <= track.bound_calls(task)
+        assert ledger.by_role["user"].calls
         episode = await track.begin(task, policy, cast(Restless(tools_task(task)))).run()
         assert episode.failure is None
         assert episode.ledger.total.calls <= track.most_calls(task, policy)
 
 
 async def test_arguments_of_any_kind_are_answered_and_not_a_crash(
-    track: ModelToolsTrack, tasks: Sequence[Task]
+    track: ModelToolsTrack, tasks: Sequence[Task], tmp_path: Path
 ) -> None:
     task = tools_task(tasks[0])
-    tools = ["find_customer", "get_customer", "list_slots", "return_part", "no_such_tool"]
-    odd = ["{}", "[]", '{"phone": {"a": []}}', '{"week": "15"}', '{"customer_id": null}', '{"week": 1e400}', "{" * 9]
+    tools = ["find_customer", "get_customer", "list_slots", "redirect_order", "no_such_tool"]
+    odd = [
+        '{"street": "\\ud83d", "order_id": "\\ud800", "customer_id": "\\ud800"}',
+        "{}",
+        "[]",
+        '{"phone": {"a": []}}',
+        '{"week": "15"}',
+        '{"customer_id": null}',
+        '{"week": 1e400}',
+        "{" * 9,
+    ]
 
     class Odd(Clerk):
         async def complete(self, request: Request) -> Completion:
@@ -195,6 +220,7 @@ async def test_arguments_of_any_kind_are_answered_and_not_a_crash(
 
     episode = await played(track, task, "native", cast(Odd(task)))
     assert episode.failure is None
+    write_episodes(tmp_path, [episode])
 
 
 async def test_a_request_that_is_refused_counts_against_the_policy_and_the_customer_s_does_not(
@@ -217,19 +243,16 @@ async def test_a_request_that_is_refused_counts_against_the_policy_and_the_custo
     assert (lost.failure, lost.refused) == ("too long", False)
 
 
+async def test_a_recorded_talk_is_no_record_of_the_plan(track: ModelToolsTrack, tasks: Sequence[Task]) -> None:
+    episode = await played(track, tasks[0], "native", cast(Clerk(tools_task(tasks[0]))))
+    with pytest.raises(RecordError, match="another customer is recorded"):
+        ToolsTrack(Templates.bundled()).begin(tasks[0], load_policy("native"), cast(EmbeddedModel()), replay=episode)
+
+
 async def test_recorded_talks_are_not_replayed(track: ModelToolsTrack, tasks: Sequence[Task]) -> None:
     episode = await played(track, tasks[0], "native", cast(Clerk(tools_task(tasks[0]))))
     with pytest.raises(RecordError, match="play it anew"):
         track.begin(tasks[0], load_policy("native"), cast(Clerk(tools_task(tasks[0]))), replay=episode)
-
-
-async def test_a_dialogue_that_the_task_does_not_script_is_played_in_its_first_stage(
-    track: ModelToolsTrack, tasks: Sequence[Task]
-) -> None:
-    task = replace(tools_task(tasks[0]), domain="workshop:5:0")
-    assert task.is_scripted
-    assert not replace(task, domain="tau2:somewhere/retail").is_scripted
-    assert checks_at(task, 0)
 
 
 def test_several_dialogues_of_a_customer_are_left_to_the_planned_agent(track: ModelToolsTrack) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from weak_model import url as url
 
 from mnemotune.env.research.model import ModelResearchTrack
 from mnemotune.env.tools.model import ModelToolsTrack
@@ -13,8 +14,6 @@ from mnemotune.policies import load_policy
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.lm.openai import OpenAIModel
 from mnemotune.policies.prompts import Templates
-
-from ...support.weak_model import url as url
 
 MOST_TOKENS = {"reply": 60, "user": 60, "answer": 60, "probe": 60, "write": 100, "upper_bound": 60}
 """It rambles until it is cut."""
