@@ -23,7 +23,7 @@ from ..slot import SLOT_FORM, read_slot
 from ..statistics import nan_mean
 from ..summary import json_number
 from ..track import Cast, Rollout
-from .talk import MOST_CUSTOMER_CALLS, MOST_EXCHANGES, Talk, most_made, most_pieces, unasked
+from .talk import MOST_CUSTOMER_CALLS, Talk, most_exchanges, most_made, most_pieces, unasked
 from .track import ToolsTrack
 
 
@@ -155,7 +155,7 @@ class ModelToolsRollout(AssistantRollout[Task]):
 def _exchanges(task: ToolsTask) -> int:
     """Return how often somebody says something to the agent at most."""
     steps = (step for stage in range(task.stages) for step in unasked(task, stage))
-    return MOST_EXCHANGES * sum(step.kind == "say" and not step.before for step in steps)
+    return most_exchanges(task) * sum(step.kind == "say" and not step.before for step in steps)
 
 
 def _told(task: ToolsTask, stage: int, model: LanguageModel) -> Think:

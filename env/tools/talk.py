@@ -17,8 +17,10 @@ from ..episode import Mark
 from .agent import KINDS, Call, PlannedAgent
 from .reward import Reward, rewarded
 
-MOST_EXCHANGES = 4
-"""Of one thing that the customer says: the agent replies, and the customer answers what it asks."""
+MOST_ON_A_LINE = 3
+"""Exchanges on one thing that the customer says unasked: the agent replies, and the customer answers what it asks."""
+MOST_IN_A_TALK = 10
+"""Exchanges of a dialogue that the customer only begins."""
 MOST_CUSTOMER_CALLS = 4
 """Tools that the customer calls before an answer."""
 DONE = "DONE"
@@ -60,7 +62,7 @@ class Talk:
 
     async def _exchange(self, line: str, agent: ModelAgent) -> None:
         most = most_made(self._task)
-        for left in reversed(range(MOST_EXCHANGES)):
+        for left in reversed(range(most_exchanges(self._task))):
             self._said.append(f"You: {line}")
             prompt = render(self._templates.agent, policy=self._played.world.policy, message=line)
             reply = await agent.turn(prompt, line, heard=chunks(line), most=most)
@@ -136,6 +138,11 @@ def unasked(task: ToolsTask, stage: int) -> list[Step]:
         return [step for step in task.at(stage) if step.before or step.kind == "say" or step.requestor == "user"]
     opening = next(step for step in task.steps if step.kind == "say" and not step.before)
     return [step for step in task.at(stage) if step.before or step is opening]
+
+
+def most_exchanges(task: ToolsTask) -> int:
+    """Return how often the agent replies at most to what the customer says unasked."""
+    return MOST_ON_A_LINE if task.is_scripted else MOST_IN_A_TALK
 
 
 def most_made(task: ToolsTask) -> int:
