@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from ..data.chunks import chunks
+from ..data.task import Task
 from ..policies.assistant import Assistant
 from ..policies.lm import CallRole, Completion, Message, Request, Tool, ToolCall
 from ..policies.lm.base import Wrapper
-from .episode import EventKind
+from ..policies.text import whole
+from .episode import Episode, EventKind, RecordError
 
 Agent = Literal["planned", "model"]
 """Who acts: a plan that is given, whose arguments memory answers; or a language model that plans and calls tools."""
@@ -56,7 +58,7 @@ class ModelAgent:
             for kind, message in pending:
                 await self.observe(kind, message)
             if not completion.tool_calls:
-                reply = sendable(completion.text)
+                reply = whole(completion.text).strip()
                 for text in chunks(reply)[:MOST_PIECES]:
                     await self.observe("act", Message("assistant", text))
                 return reply
@@ -68,7 +70,7 @@ class ModelAgent:
 
     def _called(self, completion: Completion, most: int) -> tuple[list[Message], list[str]]:
         """Make the calls, ``most`` of them; return them with their results, and what memory observes of these."""
-        newest, observed = [Message("assistant", sendable(completion.text), completion.tool_calls)], list[str]()
+        newest, observed = [Message("assistant", whole(completion.text).strip(), completion.tool_calls)], list[str]()
         for number, call in enumerate(completion.tool_calls):
             results = self._results(call) if number < most else [TOO_MANY]
             observed += results if number < most else []
@@ -80,27 +82,22 @@ class ModelAgent:
         return [NO_OBJECT] if arguments is None else self.act(call.name, arguments)
 
 
-def sendable(text: str) -> str:
-    """Return a text without half characters, which can be neither sent nor stored."""
-    return text.encode("utf-8", "replace").decode().strip()
-
-
 def arguments_of(call: ToolCall) -> dict[str, Any] | None:
     """Return the arguments of a call; None where they are no JSON object."""
     try:
         arguments = json.loads(call.arguments or "{}")
-        return _sendable(arguments) if isinstance(arguments, dict) else None
+        return _whole(arguments) if isinstance(arguments, dict) else None
     except (ValueError, RecursionError):
         return None
 
 
-def _sendable(value: Any) -> Any:
+def _whole(value: Any) -> Any:
     """Return JSON values without half characters."""
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return whole(value)
     if isinstance(value, list):
-        return [_sendable(part) for part in value]
-    return {_sendable(key): _sendable(part) for key, part in value.items()} if isinstance(value, dict) else value
+        return [_whole(part) for part in value]
+    return {_whole(key): _whole(part) for key, part in value.items()} if isinstance(value, dict) else value
 
 
 def tool_of(schema: Mapping[str, Any]) -> Tool:
@@ -122,6 +119,12 @@ class AsBound(Wrapper):
     async def complete(self, request: Request) -> Completion:
         """Ask the inner model."""
         return await self.model.complete(replace(request, role="upper_bound"))
+
+
+def refuse_replay(replay: Episode | None, *, task: Task) -> None:
+    """Raise RecordError where there is a recorded episode: what such an agent does depends on what memory gives it."""
+    if replay is not None:
+        raise RecordError(f"{task.id}: an agent that plans by itself acts on what memory gives it: play it anew")
 
 
 async def no_memory(kind: EventKind, message: Message) -> None:

@@ -86,15 +86,15 @@ class Here(EpisodeRunner):
         model, user = Metered(self.cast.assistant), Metered(self.cast.user)
         embedder = MeteredEmbedder(self.cast.embedder)
         cast = replace(self.cast, assistant=model, user=user, embedder=embedder)
-        found: Bounds | LanguageModelError
+        bounds: Bounds | LanguageModelError
         async with self._places:
             try:
-                found = await self.track.bounds(task, cast)
+                bounds = await self.track.bounds(task, cast)
             except EndpointDown:
                 raise
             except LanguageModelError as error:
-                found = error
-        return found, merged([model.ledger, user.ledger, embedder.ledger])
+                bounds = error
+        return bounds, merged([model.ledger, user.ledger, embedder.ledger])
 
     async def leave(self, policy: MemoryPolicy) -> None:
         """End a policy's episodes that have stopped."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..policies.forms import TEXT, ReplyForm, record
 from ..policies.prompts import Templates, render
 from ..policies.replies import ReplyError, read_json_object
+from ..policies.text import whole
 
 SLOT_FORM = ReplyForm.of("value", record(value=TEXT))
 
@@ -27,5 +28,4 @@ def read_slot(raw: str) -> str | None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    whole = str(value).encode("utf-8", "replace").decode()  # half a surrogate pair cannot be sent or stored
-    return whole.strip() or None
+    return whole(str(value)).strip() or None

@@ -72,7 +72,7 @@ class Assistant:
         """Put a model and a memory together; an ``openai.AsyncOpenAI`` needs a ``model_name``.
 
         ``context_tokens`` is the most that memory puts before the model in one call, in tokens of 4 bytes.
-        ``questions`` bounds how many of them, which nothing waits for, are put at once.
+        At most so many ``questions`` wait for the model at once, each with its context; a reply never waits for them.
         """
         self.model = as_model(model, model_name)
         self.memory = memory

@@ -35,6 +35,11 @@ def stem(word: str) -> str:
     return str(_STEMMER.stemWord(word))
 
 
+def whole(text: str) -> str:
+    """Return a text with ``?`` for half characters, which can be neither sent nor stored."""
+    return text.encode("utf-8", "replace").decode()
+
+
 @lru_cache(maxsize=1 << 15)
 def stems(text: str) -> tuple[str, ...]:
     """Return the stems of a text's content words, in order; snake_case counts as words."""

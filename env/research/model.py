@@ -14,8 +14,8 @@ from ...policies.files import load_policy
 from ...policies.lm import CallRole, Message, Tool
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import render
-from ..agent import MOST_PIECES, AsBound, ModelAgent, thought
-from ..episode import Episode, Event, EventKind, Mark, RecordError
+from ..agent import MOST_PIECES, AsBound, ModelAgent, refuse_replay, thought
+from ..episode import Episode, Event, EventKind, Mark
 from ..reading import ReadingRollout
 from ..slot import read_slot
 from ..statistics import nan_mean
@@ -45,8 +45,7 @@ class ModelResearchTrack(ResearchTrack):
         after: Rollout | None = None,
     ) -> ModelResearchRollout:
         """Set up an episode. Raises RecordError where there is a ``replay``."""
-        if replay is not None:
-            raise RecordError(f"{self.noun} {task.group}: the model agent acts on what memory gives it: play it anew")
+        refuse_replay(replay, task=task)
         return ModelResearchRollout(self, research_of(task), policy, cast)
 
     async def floor(self, task: Task, cast: Cast) -> list[Mark]:

@@ -14,16 +14,16 @@ from ...policies.assistant import Assistant
 from ...policies.files import load_policy
 from ...policies.lm import CallRole, Completion, LanguageModel, Message, Request, Tool
 from ...policies.policy import MemoryPolicy
-from ..agent import MOST_PIECES, AsBound, Observe, Think, no_memory, thought
+from ..agent import MOST_PIECES, AsBound, Observe, Think, no_memory, refuse_replay, thought
 from ..concurrency import both, side_by_side
-from ..episode import Bounds, Episode, Event, EventKind, Mark, RecordError, StageRecord
+from ..episode import Bounds, Episode, Event, EventKind, Mark, StageRecord
 from ..reading import probes_at
 from ..rollout import AssistantRollout
 from ..slot import SLOT_FORM, read_slot
 from ..statistics import nan_mean
 from ..summary import json_number
 from ..track import Cast, Rollout
-from .talk import MOST_CUSTOMER_CALLS, Talk, most_exchanges, most_made, most_pieces, unasked
+from .talk import MOST_CUSTOMER_CALLS, Talk, calls_a_reply, most_exchanges, most_pieces, unasked
 from .track import ToolsTrack
 
 
@@ -43,8 +43,7 @@ class ModelToolsTrack(ToolsTrack):
         after: Rollout | None = None,
     ) -> ModelToolsRollout:
         """Set up an episode. Raises RecordError where there is a ``replay``."""
-        if replay is not None:
-            raise RecordError(f"{self.noun} {task.group}: the model agent acts on what memory gives it: play it anew")
+        refuse_replay(replay, task=task)
         return ModelToolsRollout(self, task, policy, cast)
 
     def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
@@ -67,7 +66,7 @@ class ModelToolsTrack(ToolsTrack):
         opened = tools_task(task)
         floor, ceiling = await both(
             self._marks(opened, cast, [partial(thought, window, role="reply")] * task.stages, observe),
-            self._marks(opened, cast, [_told(opened, stage, model) for stage in range(task.stages)], no_memory),
+            self._marks(opened, cast, [_with_facts(opened, stage, model) for stage in range(task.stages)], no_memory),
         )
         return Bounds(floor, ceiling)
 
@@ -90,7 +89,7 @@ class ModelToolsTrack(ToolsTrack):
         """Return the calls of the talk, a call for each check and probe, and a write of two for each message."""
         opened, probes = tools_task(task), sum(len(probes_at(task, stage)) for stage in range(task.stages))
         heard = sum(len(step.heard) for stage in range(task.stages) for step in unasked(opened, stage))
-        heard += _exchanges(opened) * (most_made(opened) * most_pieces(opened) + 2 * MOST_PIECES)
+        heard += _exchanges(opened) * (calls_a_reply(opened) * most_pieces(opened) + 2 * MOST_PIECES)
         writes = 2 * heard if policy.write.mode != "none" else 0
         return self._talk_calls(opened) + len(task.checks) + probes + writes
 
@@ -99,7 +98,7 @@ class ModelToolsTrack(ToolsTrack):
         return 2 * self._talk_calls(tools_task(task))
 
     def _talk_calls(self, task: ToolsTask) -> int:
-        return _exchanges(task) * (most_made(task) + 1 + MOST_CUSTOMER_CALLS)
+        return _exchanges(task) * (calls_a_reply(task) + 1 + MOST_CUSTOMER_CALLS)
 
     def extras(
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
@@ -158,7 +157,7 @@ def _exchanges(task: ToolsTask) -> int:
     return most_exchanges(task) * sum(step.kind == "say" and not step.before for step in steps)
 
 
-def _told(task: ToolsTask, stage: int, model: LanguageModel) -> Think:
+def _with_facts(task: ToolsTask, stage: int, model: LanguageModel) -> Think:
     """Return how an agent goes on that sees exactly the facts of a stage; of all where the first has the talk."""
     checks = checks_at(task, stage) if task.is_scripted else list(task.checks.values())
     facts = list(dict.fromkeys(task.facts[fact].text for check in checks for fact in check.needs))

@@ -12,7 +12,8 @@ from ...data.tools.observation import as_json, observed
 from ...data.tools.task import Step, ToolsTask, like, value_at
 from ...policies.lm import LanguageModel, LanguageModelError, Message, Refused, Request
 from ...policies.prompts import Templates, render
-from ..agent import MOST_PIECES, NO_OBJECT, ModelAgent, Observe, Think, arguments_of, sendable, tool_of
+from ...policies.text import whole
+from ..agent import MOST_PIECES, NO_OBJECT, ModelAgent, Observe, Think, arguments_of, tool_of
 from ..episode import Mark
 from .agent import KINDS, Call, PlannedAgent
 from .reward import Reward, rewarded
@@ -61,7 +62,7 @@ class Talk:
                     await observe(KINDS[step.kind], message)
 
     async def _exchange(self, line: str, agent: ModelAgent) -> None:
-        most = most_made(self._task)
+        most = calls_a_reply(self._task)
         for left in reversed(range(most_exchanges(self._task))):
             self._said.append(f"You: {line}")
             prompt = render(self._templates.agent, policy=self._played.world.policy, message=line)
@@ -90,9 +91,9 @@ class Talk:
             except Refused as error:  # what the customer cannot say is no fault of the policy's
                 raise LanguageModelError(str(error)) from error
             if not completion.tool_calls:
-                said = sendable(completion.text)
+                said = whole(completion.text).strip()
                 return "" if said.startswith(DONE) else said
-            done.append(Message("assistant", sendable(completion.text), completion.tool_calls))
+            done.append(Message("assistant", whole(completion.text).strip(), completion.tool_calls))
             for call in completion.tool_calls:
                 arguments = arguments_of(call)
                 if arguments is None:
@@ -117,8 +118,8 @@ class Talk:
         if step.kind == "reply":
             used = [right] if any(str(right) in reply for reply in replies) else []
         else:
-            made = [call for call in calls if call.requestor == "assistant" and call.name == step.tool]
-            used = [_used(call, slot.path, right) for call in made]
+            own = [call for call in calls if call.requestor == "assistant" and call.name == step.tool]
+            used = [_used(call, slot.path, right) for call in own]
         given = right if right in used else next(reversed(used), None)
         return Mark(check.id, as_json({"value": given}), float(right in used))
 
@@ -145,7 +146,7 @@ def most_exchanges(task: ToolsTask) -> int:
     return MOST_ON_A_LINE if task.is_scripted else MOST_IN_A_TALK
 
 
-def most_made(task: ToolsTask) -> int:
+def calls_a_reply(task: ToolsTask) -> int:
     """Return how many calls an agent makes at most before it replies."""
     planned = sum(step.kind == "call" and step.requestor == "assistant" for step in task.steps)
     return 2 * max(1, planned // task.stages if task.is_scripted else planned) + 2
