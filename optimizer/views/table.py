@@ -125,9 +125,10 @@ def unscored_note(rows: Rows, track: Track) -> list[str]:
     total = sum(map(len, flat.values()))
     named = [f"{group} ({', '.join(map(str, stages))})" for group, stages in flat.items()]
     more = f" and {len(named) - MOST_NAMED:,} {track.noun}s more" if len(named) > MOST_NAMED else ""
+    where = f"By {track.noun}, with the {track.stage_noun}s from 0: {', '.join(named[:MOST_NAMED])}{more}"
     return [
         f"{total:,} {track.stage_noun}s have no memory score: their ceiling is less than {LEAST_HEADROOM} above their"
-        f" floor, so that memory cannot show there: {', '.join(named[:MOST_NAMED])}{more}"
+        f" floor, so that memory cannot show there. {where}"
     ]
 
 
