@@ -24,7 +24,7 @@ Think = Callable[[Sequence[Message], str, Sequence[Tool]], Awaitable[Completion]
 """Goes on from the newest messages with tools at hand; the text is what memory looks for."""
 Observe = Callable[[EventKind, Message], Awaitable[None]]
 """Lets memory take in a message."""
-Act = Callable[[str, Mapping[str, Any]], Sequence[str]]
+Act = Callable[[str, Mapping[str, Any]], Awaitable[Sequence[str]]]
 """Calls a tool by its name; returns what it gives back, each text of which memory observes by itself."""
 
 NO_OBJECT = "Error: the arguments are no JSON object"
@@ -64,22 +64,22 @@ class ModelAgent:
                 return reply
             if most <= 0:
                 return None
-            newest, results = self._called(completion, most)
+            newest, results = await self._called(completion, most)
             pending = [("observe", Message("user", text)) for text in results]
             most -= len(completion.tool_calls)
 
-    def _called(self, completion: Completion, most: int) -> tuple[list[Message], list[str]]:
+    async def _called(self, completion: Completion, most: int) -> tuple[list[Message], list[str]]:
         """Make the calls, ``most`` of them; return them with their results, and what memory observes of these."""
         newest, observed = [Message("assistant", whole(completion.text).strip(), completion.tool_calls)], list[str]()
         for number, call in enumerate(completion.tool_calls):
-            results = self._results(call) if number < most else [TOO_MANY]
+            results = await self._results(call) if number < most else [TOO_MANY]
             observed += results if number < most else []
             newest.append(Message("tool", "\n".join(results), tool_call_id=call.id))
         return newest, observed
 
-    def _results(self, call: ToolCall) -> Sequence[str]:
+    async def _results(self, call: ToolCall) -> Sequence[str]:
         arguments = arguments_of(call)
-        return [NO_OBJECT] if arguments is None else self.act(call.name, arguments)
+        return [NO_OBJECT] if arguments is None else await self.act(call.name, arguments)
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..data.folded import FoldedMap
 from ..data.task import Task, checks_at, grouped
-from ..policies.lm import CallRole, LanguageModelError, Ledger
+from ..policies.lm import CallRole, Ledger
 from ..policies.lm.chain import NO_CALLS, Chain, chain
 from ..policies.lm.ledger import merged
 from ..policies.policy import MemoryPolicy
@@ -171,14 +171,14 @@ class Evaluator:
         """End a policy's episodes that are under way."""
         await self.runner.leave(policy)
 
-    async def _find_bounds(self, tasks: Sequence[Task]) -> tuple[dict[str, LanguageModelError], Ledger]:
+    async def _find_bounds(self, tasks: Sequence[Task]) -> tuple[Mapping[str, Exception], Ledger]:
         """Find the bounds that are not known yet; return why some could not be found, and what it took."""
         async with self._finding:
             new = [task for task in tasks if task.id not in self._bounds]
             every = await side_by_side(self.runner.bounds(task) for task in new)
             by_task = {task.id: bounds for task, (bounds, _) in zip(new, every, strict=True)}
             self._bounds.update({task: found for task, found in by_task.items() if isinstance(found, Bounds)})
-            problems = {task: error for task, error in by_task.items() if isinstance(error, LanguageModelError)}
+            problems = {task: error for task, error in by_task.items() if not isinstance(error, Bounds)}
             return problems, merged([ledger for _, ledger in every])
 
 

@@ -17,6 +17,7 @@ from ..policies.prompts import Templates
 from ..policies.text import stems
 from .concurrency import side_by_side
 from .episode import HEARD, Episode, Event, EventKind, Mark, RecordError, StageRecord
+from .outside import Outside
 from .reading import ObservingTrack, ReadingRollout
 from .slot import SLOT_FORM, read_slot, slot_query, slot_query_reworded
 from .track import Cast, FactPrompt, Rollout
@@ -57,7 +58,7 @@ class Desk(Protocol[StepU]):
     async def do(self, step: StepU, answers: Answers) -> Sequence[Seen]:
         """Do a step with the answers in its slots, right or wrong; return what memory observes, one after another.
 
-        Raises LanguageModelError's like for what fails and is nobody's mistake.
+        Raises OutsideFault for what fails and is nobody's mistake, and OutsideSilent.
         """
 
     async def reward(self) -> float | None:
@@ -88,16 +89,12 @@ class PlannedTrack(ObservingTrack[Task], Generic[StepT]):
         """Return the right answer to a check."""
 
     @abstractmethod
-    def seen(self, task: Task, step: StepT) -> Sequence[Seen]:
-        """Return what memory observes in a step where every slot is right."""
-
-    @abstractmethod
     def most_seen(self, task: Task, step: StepT) -> int:
         """Return how many messages memory observes in a step at most."""
 
     @abstractmethod
-    async def desk(self, task: Task) -> Desk[StepT]:
-        """Set up a place to work at. Raises LanguageModelError's like where there is none."""
+    def desk(self, task: Task, outside: Outside) -> Desk[StepT]:
+        """Return a place to work at, which opens what it needs once a step is done."""
 
     def is_right(self, task: Task, check: Check, value: str) -> bool:
         """Tell whether an answer is the right one."""
@@ -122,8 +119,8 @@ class PlannedTrack(ObservingTrack[Task], Generic[StepT]):
         return episode.task == task.id and len(episode.stages) == task.stages
 
     def heard(self, task: Task, stage: int) -> Sequence[tuple[Message, ...]]:
-        """Return what memory observes in a stage where every slot is right."""
-        return [(message,) for step in self.at(task, stage) for _, message in self.seen(task, step)]
+        """Return nothing: what memory observes is known once a step is done."""
+        return ()
 
     def at(self, task: Task, stage: int) -> list[StepT]:
         """Return the steps of a stage."""
@@ -151,7 +148,7 @@ class PlannedTrack(ObservingTrack[Task], Generic[StepT]):
         """Follow the plan with nothing but the newest observations that fit the budget."""
         assistant = cast.assistant_under(load_policy("window"), cast.assistant, cast.embedder)
         marks: list[Mark] = []
-        desk = await self.desk(task)
+        desk = self.desk(task, cast.outside)
         try:
             for step in self.steps(task):
                 checks = [task.checks[slot.check] for slot in step.slots]
@@ -203,31 +200,28 @@ class PlannedRollout(ReadingRollout[Task], Generic[StepT]):
         """Begin with the first stage."""
         super().__init__(track, task, policy, cast)
         self._planned, self._replay = track, replay
-        self._desk: Desk[StepT] | None = None
+        self._desk = track.desk(task, cast.outside)
 
     async def go_on(self, end: int) -> None:
         """Follow the plan until ``end`` stages are over."""
-        if self._desk is None:
-            self._desk = await self._planned.desk(self.task)
         for stage in range(len(self.records), end):
-            self.records.append(await self._followed(stage, self._desk))
+            self.records.append(await self._followed(stage))
         if len(self.records) == self.task.stages:
             self.reward = await self._desk.reward()
 
     async def aclose(self) -> None:
         """Release the memory and the desk."""
         await super().aclose()
-        if self._desk is not None:
-            await self._desk.aclose()
+        await self._desk.aclose()
 
-    async def _followed(self, stage: int, desk: Desk[StepT]) -> StageRecord:
+    async def _followed(self, stage: int) -> StageRecord:
         events, marks, reworded = list[Event](), list[Mark](), list[Mark]()
         recorded = self._recorded(stage)
         for number, step in enumerate(self._planned.at(self.task, stage)):
             first, again = await self._answers(self.assistant, [self.task.checks[slot.check] for slot in step.slots])
             marks += first
             reworded += again
-            seen = await desk.do(step, answers_of(first))
+            seen = await self._desk.do(step, answers_of(first))
             for kind, message in seen if recorded is None else recorded[number]:
                 writes = await self.assistant.memory.observe([message])
                 events.append(Event(number, kind, (message,)))

@@ -12,6 +12,7 @@ from ..policies.lm import EndpointDown, LanguageModelError, Metered, MeteredEmbe
 from ..policies.lm.ledger import merged
 from ..policies.policy import MemoryPolicy
 from .episode import Episode, StageRecord
+from .outside import OutsideFault
 from .track import Cast
 
 TaskT = TypeVar("TaskT", bound=Task)
@@ -28,7 +29,7 @@ class AssistantRollout(ABC, Generic[TaskT]):
         self.assistant = cast.assistant_under(policy.with_hints(hints), self.model, self.embedder)
         self.records: list[StageRecord] = []
         self.reward: float | None = None
-        self._failure: LanguageModelError | None = None
+        self._failure: LanguageModelError | OutsideFault | None = None
 
     async def run(self, stages: int | None = None) -> Episode:
         """Go on until this many stages are over, as ``Rollout`` has it."""
@@ -53,12 +54,12 @@ class AssistantRollout(ABC, Generic[TaskT]):
 
     @contextmanager
     def noting_failure(self) -> Iterator[None]:
-        """Note a call that fails for good as what ended the episode; what ends everything is raised."""
+        """Note a call or a place that fails for good as what ended the episode; what ends everything is raised."""
         try:
             yield
         except EndpointDown:
             raise
-        except LanguageModelError as error:
+        except (LanguageModelError, OutsideFault) as error:
             self._failure = error
 
     async def aclose(self) -> None:

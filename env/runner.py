@@ -13,6 +13,7 @@ from ..policies.lm.ledger import merged
 from ..policies.policy import MemoryPolicy
 from .concurrency import side_by_side
 from .episode import Bounds, Episode, RecordError, folded
+from .outside import OutsideFault
 from .track import Cast, Rollout, Track
 
 MOST_UNDER_WAY = 64
@@ -35,7 +36,7 @@ class EpisodeRunner(Protocol):
     ) -> list[Episode]:
         """Play the policy in every task as ``Evaluator.evaluate`` has it; return the episodes in the tasks' order."""
 
-    async def bounds(self, task: Task) -> tuple[Bounds | LanguageModelError, Ledger]:
+    async def bounds(self, task: Task) -> tuple[Bounds | LanguageModelError | OutsideFault, Ledger]:
         """Find a task's bounds, or why there are none, and what that took. Raises BudgetExhausted and EndpointDown."""
 
     async def leave(self, policy: MemoryPolicy) -> None:
@@ -81,18 +82,18 @@ class Here(EpisodeRunner):
 
         return await side_by_side(map(run, tasks))
 
-    async def bounds(self, task: Task) -> tuple[Bounds | LanguageModelError, Ledger]:
+    async def bounds(self, task: Task) -> tuple[Bounds | LanguageModelError | OutsideFault, Ledger]:
         """Find a task's bounds."""
         model, user = Metered(self.cast.assistant), Metered(self.cast.user)
         embedder = MeteredEmbedder(self.cast.embedder)
         cast = replace(self.cast, assistant=model, user=user, embedder=embedder)
-        bounds: Bounds | LanguageModelError
+        bounds: Bounds | LanguageModelError | OutsideFault
         async with self._places:
             try:
                 bounds = await self.track.bounds(task, cast)
             except EndpointDown:
                 raise
-            except LanguageModelError as error:
+            except (LanguageModelError, OutsideFault) as error:
                 bounds = error
         return bounds, merged([model.ledger, user.ledger, embedder.ledger])
 

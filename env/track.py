@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from ..policies.lm import CallRole, Embedder, LanguageModel
 from ..policies.memory import open_memory
 from ..policies.policy import MemoryPolicy
 from .episode import Bounds, Episode, Mark
+from .outside import Outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,14 @@ class Cast:
     """The most that memory puts before the model in one call, in tokens of 4 bytes; None is no limit."""
     reworded: bool = False
     """Whether each check is also asked in other words, as in the sealed test."""
+    outside: Outside = field(default_factory=Outside)
+    """Where tracks act that play in containers or browsers."""
     questions: asyncio.Semaphore | None = None
     """Bounds how many questions wait with all that memory puts before them; None: as many as there are."""
 
     async def aclose(self) -> None:
-        """Release every model's connections."""
+        """Release every model's connections, and close what is outside."""
+        await self.outside.aclose()
         for model in {id(model): model for model in (self.assistant, self.user)}.values():
             await model.aclose()
         await self.embedder.aclose()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ..data.dialogue import load
 from ..data.registry import UnknownPartError
 from ..env import Cast, DialogueTrack, Track
 from ..env.agent import MODEL
+from ..env.outside import Outside
 from ..env.tracks import TRACKS
 from ..policies.lm import Budget, Completion, LanguageModel, Metered, MeteredEmbedder, Request
 from ..policies.lm.address import url_of
@@ -87,8 +89,14 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
             by_name = {name: Repeated(model, repeat) for name, model in by_name.items()}
         if cache is not None and config.provided_embedder.remote:
             embedder = config.provided_embedder.make(reach, cache)
-        cast = Cast(by_name[names["assistant"]], by_name[names["user"]], embedder, config.context_tokens)
+        assistant, user = by_name[names["assistant"]], by_name[names["user"]]
+        record = None if folder is None else partial(_open_record, folder, config.storage)
+        cast = Cast(assistant, user, embedder, config.context_tokens, outside=Outside(record))
         yield Models(cast, by_name[names["proposer"]], config.per_core)
+
+
+def _open_record(folder: Path, storage: Storage | None) -> Cache:
+    return ResponseCache(folder / "seen.db") if storage is None else _open_cache(folder, storage)
 
 
 def _open_cache(folder: Path, storage: Storage | None) -> Cache:

@@ -121,7 +121,7 @@ class ModelResearchRollout(ReadingRollout[Task]):
         await agent.turn(prompt, self._research.question, most=MOST_SEARCHES)
         return events
 
-    def _search(self, stage: int, name: str, arguments: Mapping[str, Any]) -> Sequence[str]:
+    async def _search(self, stage: int, name: str, arguments: Mapping[str, Any]) -> Sequence[str]:
         query = arguments.get("query")
         if name != SEARCH.name or not isinstance(query, str):
             return [f"Error: there is {SEARCH.name}(query) alone"]

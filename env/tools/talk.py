@@ -75,7 +75,7 @@ class Talk:
                 return
             line = answer
 
-    def _act(self, name: str, arguments: Mapping[str, Any]) -> Sequence[str]:
+    async def _act(self, name: str, arguments: Mapping[str, Any]) -> Sequence[str]:
         self._played.calls.append(Call(name, arguments))
         result = self._played.world.call(name, arguments)
         return observed(name, arguments, result)[: most_pieces(self._task)]

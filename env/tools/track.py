@@ -8,7 +8,9 @@ from typing import Any
 from ...data.task import Check, Task
 from ...data.tools.load import load_tools
 from ...data.tools.task import Step, like, tools_task
+from ...policies.lm import Message
 from ..episode import HEARD, Bounds, Episode
+from ..outside import Outside
 from ..planned import Answers, Desk, PlannedTrack, Seen, answers_of
 from ..statistics import nan_mean
 from ..summary import json_number
@@ -58,15 +60,15 @@ class ToolsTrack(PlannedTrack[Step]):
         right = tools_task(task).right(check)
         return bool(like(value, right) == right)
 
-    def seen(self, task: Task, step: Step) -> Sequence[Seen]:
-        """Return what memory observes in a step where every slot is right."""
-        return [(KINDS[step.kind], message) for message in gold_messages(step)]
+    def heard(self, task: Task, stage: int) -> Sequence[tuple[Message, ...]]:
+        """Return what memory observes in a stage where every slot is right."""
+        return [(message,) for step in self.at(task, stage) for message in gold_messages(step)]
 
     def most_seen(self, task: Task, step: Step) -> int:
         """Return how many messages memory observes in a step at most."""
         return most_heard(tools_task(task), step)
 
-    async def desk(self, task: Task) -> Desk[Step]:
+    def desk(self, task: Task, outside: Outside) -> Desk[Step]:
         """Open the task's databases."""
         return ToolsDesk(PlannedAgent(tools_task(task)))
 

@@ -18,6 +18,7 @@ from ...policies.lm.tab import Amount, Lender, Report
 from ...policies.policy import MemoryPolicy
 from ..concurrency import side_by_side
 from ..episode import Bounds, Episode
+from ..outside import OutsideFault
 from ..runner import EpisodeRunner
 from ..track import Track
 from .peer import ConnectionLost, Handler, Peer
@@ -178,10 +179,10 @@ class Dealt(EpisodeRunner):
         by_task = {episode.task: episode for part in parts for episode in part}
         return [by_task[task.id] for task in tasks]
 
-    async def bounds(self, task: Task) -> tuple[Bounds | LanguageModelError, Ledger]:
+    async def bounds(self, task: Task) -> tuple[Bounds | LanguageModelError | OutsideFault, Ledger]:
         """Find a task's bounds."""
         _, found = await self._call(None, "bounds", task)
-        bounds: tuple[Bounds | LanguageModelError, Ledger] = found
+        bounds: tuple[Bounds | LanguageModelError | OutsideFault, Ledger] = found
         return bounds
 
     async def leave(self, policy: MemoryPolicy) -> None:

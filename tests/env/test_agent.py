@@ -42,7 +42,7 @@ class Recorder:
     async def _observe(self, kind: EventKind, message: Message) -> None:
         self.observed.append((kind, message.content))
 
-    def _act(self, name: str, arguments: Mapping[str, Any]) -> Sequence[str]:
+    async def _act(self, name: str, arguments: Mapping[str, Any]) -> Sequence[str]:
         self.done.append((name, arguments))
         return [f"{name} gave this", f"{name} gave that"]
 
