@@ -142,11 +142,11 @@ class _Depot:
         key = f"shelf of {goods} goods in aisle {aisle}"
         return self.story.learn(row["shelf"], key, question, f"{goods} goods", f"aisle {aisle}", row["shelf"])
 
-    def shown(self, number: str, name: str, label: str, what: str) -> Known:
-        """Return what the page of a parcel shows; ``what`` is how the parcel is called in the question."""
+    def shown(self, number: str, name: str, label: str) -> Known:
+        """Return what the page of a parcel shows."""
         value = self.parcel(number)[name]
-        question = f"What is the {label.lower()} {number}?"
-        return self.story.learn(value, f"{label.lower()} {what}", question, f"{label} {number}", value)
+        what = f"{label.lower()} {number}"
+        return self.story.learn(value, what, f"What is the {what}?", f"{label} {number}", value)
 
     def parcel(self, number: str) -> Json:
         """Return a parcel as it has to be."""
@@ -174,7 +174,7 @@ class _Depot:
         self.story.click("button", "Hand over parcel")
         receipt = self.story.after["receipts"].pop(0)
         self.parcel(number.value).update(status="handed over", code=code.value, receipt=receipt)
-        return self.shown(number.value, "receipt", "Receipt of", number.value)
+        return self.shown(number.value, "receipt", "Receipt of")
 
     def dispatch(self, number: Known, district: str, van: Known, seal: Known) -> Known:
         """Send out a parcel; return the trip."""
@@ -286,16 +286,14 @@ def loading(story: Story) -> WebTask:
     story.open("Shelves")
     story.next_stage()
     depot.find(p1)
-    seal1 = depot.shown(p1.value, "seal", "Seal of", p1.value)
+    seal1 = depot.shown(p1.value, "seal", "Seal of")
     story.next_stage()
     story.act("goto", "", "#/shelves")
     trip = depot.dispatch(p1, district, van, seal1)
     story.next_stage()
     depot.fetch()
     notice = next(one for one in story.after["messages"] if one["about"] == van_key)
-    van = story.learn(
-        notice["text"].rstrip(".").split()[-1], van_key, van_question, notice["from"], notice["text"]
-    )
+    van = story.learn(notice["text"].rstrip(".").split()[-1], van_key, van_question, notice["from"], notice["text"])
     story.next_stage()
     depot.pick(p2)
     story.select("Reason", reason)
@@ -303,18 +301,18 @@ def loading(story: Story) -> WebTask:
     story.click("button", "Send parcel back")
     label = story.after["labels"].pop(0)
     depot.parcel(p2.value).update(status="sent back", reason=reason, fee=fee.value, label=label)
-    sent_back = depot.shown(p2.value, "label", "Label for sending back", p2.value)
+    sent_back = depot.shown(p2.value, "label", "Label for sending back")
     story.next_stage()
     depot.find(p3, press=True)
-    seal3 = depot.shown(p3.value, "seal", "Seal of", p3.value)
+    seal3 = depot.shown(p3.value, "seal", "Seal of")
     story.act("back")
     story.next_stage()
     story.open("Shelves", "Tariff")
     depot.dispatch(p3, district, van, seal3)
     story.next_stage()
-    story.open("Day sheet")
-    depot.enter("Trip", trip)
+    story.open("Parcels", "Day sheet")  # the page of the dispatches shows the first trip again
     depot.enter("Label", sent_back)
+    depot.enter("Trip", trip)
     story.wishes += [
         f"Look up the van for the district {district}, and the arrivals of {first['recipient']} from {first['sender']}, "
         f"of {second['recipient']} from {second['sender']}, and of {third['recipient']} from {third['sender']}.",
@@ -324,7 +322,7 @@ def loading(story: Story) -> WebTask:
         f"Send back the parcel for {second['recipient']}, reason: {reason}, with that fee as the handling fee.",
         f"Read the seal of the parcel for {third['recipient']}, and dispatch it to the district {district} "
         "with the van that holds by then.",
-        "Enter the trip of the first parcel and the label of the parcel sent back in the day sheet, in this order.",
+        "Enter the label of the parcel that was sent back and the trip of the first parcel in the day sheet, in this order.",
     ]
     return story.finish(APP, f"Work at the ramp of the {state['name']}:")
 

@@ -43,7 +43,7 @@ _KINDS = {
     ".woff2": "font/woff2",
 }
 """What is served: no other file, so no source and no verifier."""
-_POLICY = "default-src 'self' 'unsafe-inline' data: blob:; form-action 'none'; frame-ancestors 'none'"
+_POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; form-action 'none'; frame-ancestors 'none'"
 
 
 def app_names() -> list[str]:
@@ -173,6 +173,11 @@ class _Server(ThreadingHTTPServer):
     """A browser that listens would hold the closing up."""
     request_queue_size = 64
     app: AppServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a browser that has gone."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

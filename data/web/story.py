@@ -62,21 +62,25 @@ class Story:
         """Click an element; its name has a {slot} for each known value."""
         self._do("click", f'{role} "{name}"', "", known)
 
-    def type(self, name: str, value: str | Known) -> None:
-        """Type into a text field."""
-        self._fill("type", f'textbox "{name}"', value)
+    def type(self, name: str, known: Known) -> None:
+        """Type a known value into a text field."""
+        self.fill("type", name, "{value}", value=known)
 
     def select(self, name: str, value: str | Known) -> None:
         """Select an option."""
-        self._fill("select", f'combobox "{name}"', value)
+        if isinstance(value, Known):
+            self.fill("select", name, "{value}", value=value)
+        else:
+            self.fill("select", name, value)
 
     def act(self, action: Action, target: str = "", value: str = "") -> None:
         """Do anything else."""
         self._do(action, target, value, {})
 
-    def write(self, name: str, text: str, **known: Known) -> None:
-        """Type a text that has a {slot} for each known value."""
-        self._do("type", f'textbox "{name}"', text, known)
+    def fill(self, action: Action, name: str, text: str, **known: Known) -> None:
+        """Type or select a text that has a {slot} for each known value."""
+        role = "textbox" if action == "type" else "combobox"
+        self._do(action, f'{role} "{name}"', text, known)
 
     def learn(self, value: str, key: str, question: str, *cells: str) -> Known:
         """Note a value that the page shows now, in a row of these cells; it replaces the key's earlier value.
@@ -121,12 +125,6 @@ class Story:
             facts,
             dict(self._checks),
         )
-
-    def _fill(self, action: Action, target: str, value: str | Known) -> None:
-        if isinstance(value, Known):
-            self._do(action, target, "{value}", {"value": value})
-        else:
-            self._do(action, target, value, {})
 
     def _do(self, action: Action, target: str, value: str, known: Mapping[str, Known]) -> None:
         slots = []
