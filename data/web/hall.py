@@ -1,0 +1,364 @@
+"""The community hall: its data, and what is to be done there."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from itertools import product
+
+from .names import Names
+from .story import Json, Known, Story
+from .task import WebTask
+
+APP = "hall"
+PAGE = 10
+"""Rows of a page of bookings, as the app has it."""
+DAYS = 28
+TIMES = ("morning", "afternoon", "evening")
+LAYOUTS = ("rows", "circle", "long table", "empty")
+PARTS = ("door", "cupboard", "stage", "cellar")
+MONTHS = ("March", "April", "June", "July", "September", "October", "November")
+KINDS = (
+    "Choir",
+    "Theatre",
+    "Chess Club",
+    "Dance Circle",
+    "Book Club",
+    "Orchestra",
+    "Quilters",
+    "Gardeners",
+    "Debaters",
+)
+RULES = (
+    "A room is booked from the page of its day.",
+    "A booking that is moved gets a new number, and the old one is void.",
+    "Keys are handed out at the key desk; the key board says where each belongs.",
+    "A newer message takes the place of an older one about the same.",
+    "An invoice names the booking as it is at that time.",
+)
+_CHAT = (
+    "The piano in the {} wing will be tuned next week.",
+    "Somebody has lost a glove near the {} stairs.",
+    "The coffee machine was a gift of the {} family.",
+    "Please water the plants in the {} corridor.",
+    "The window of the {} corner does not close well.",
+)
+
+
+def draw_state(rng: random.Random) -> Json:
+    """Return the data of a hall, as it is before any task."""
+    names = Names(rng)
+    rooms = [f"{name} Room" for name in names.names(5)]
+    groups = [f"{names.name()} {kind}" for kind in KINDS]
+    month, contacts, caretaker = rng.choice(MONTHS), names.people(len(groups)), names.person()
+    booked, alarms, phones, members = names.prefix(), names.prefix(), names.prefix(), names.prefix()
+    taken = rng.sample([*product(range(1, DAYS + 1), rooms, TIMES[:2])], 26)
+    bookings = [
+        _booking(names.code(booked), day, room, time, groups[place % len(groups)], rng.choice(LAYOUTS))
+        for place, (day, room, time) in enumerate(taken)
+    ]
+    day, other = rng.sample(range(1, DAYS + 1), 2)
+    wanting, calling = rng.sample(range(len(groups)), 2)
+    room, alarmed = rng.choice(rooms), bookings[wanting]["room"]
+    texts = [
+        (contacts[wanting], *_wish(groups[wanting], room, month, day)),
+        *((caretaker, *_alarm(one, names.code(alarms))) for one in rooms),
+        *((names.person(), text, text) for text in (t.format(names.name()) for t in rng.sample(_CHAT, 4))),
+    ]
+    rng.shuffle(texts)
+    news = [
+        (contacts[wanting], *_wish(groups[wanting], room, month, other)),
+        (caretaker, *_alarm(alarmed, names.code(alarms))),
+        (contacts[calling], *_telephone(groups[calling], names.code(phones))),
+    ]
+    numbers = rng.sample(range(100, 1000), len(texts) + len(news))
+    messages = [_message(number, *text) for number, text in zip(numbers, [*texts, *news], strict=True)]
+    return {
+        "app": APP,
+        "name": f"{names.name()} Hall",
+        "month": month,
+        "week": rng.randrange(9, 40),
+        "caretaker": caretaker,
+        "rules": list(RULES),
+        "rooms": rooms,
+        "times": list(TIMES),
+        "groups": [
+            {"name": name, "contact": contact, "member": names.code(members), "phone": names.code(phones)}
+            for name, contact in zip(groups, contacts, strict=True)
+        ],
+        "bookings": sorted(bookings, key=lambda one: str(one["number"])),
+        "messages": messages[: len(texts)],
+        "incoming": [{**message, "sets": []} for message in messages[len(texts) :]],
+        "replies": [],
+        "prices": [
+            {"room": one, "kind": kind, "price": names.amount()} for one in rooms for kind in (*TIMES, "cancellation")
+        ],
+        "keys": [{"room": one, "part": part, "key": key} for one, part, key in _keys(rooms, names)],
+        "handouts": [],
+        "invoices": [],
+        "numbers": names.codes(booked, 8),
+        "setups": names.codes(names.prefix(), 8),
+        "credits": names.codes(names.prefix(), 8),
+        "bills": names.codes(names.prefix(), 8),
+    }
+
+
+def _booking(number: str, day: int, room: str, time: str, group: str, layout: str) -> Json:
+    fresh = {"status": "booked", "alarm": "", "setup": "", "fee": "", "credit": "", "member": ""}
+    return {"number": number, "day": day, "room": room, "time": time, "group": group, "layout": layout} | fresh
+
+
+def _keys(rooms: list[str], names: Names) -> list[tuple[str, str, str]]:
+    prefix = names.prefix()
+    return [(room, part, names.code(prefix, 4)) for room in rooms for part in PARTS]
+
+
+def _message(number: int, sender: str, about: str, text: str) -> Json:
+    return {"number": number, "from": sender, "about": about, "text": text}
+
+
+def _wish(group: str, room: str, month: str, day: int) -> tuple[str, str]:
+    return f"wish of the {group}", f"The {group} wants the {room} in the evening on {month} {day}."
+
+
+def _alarm(room: str, code: str) -> tuple[str, str]:
+    return f"alarm code of the {room}", f"The alarm code of the {room} is {code}."
+
+
+def _telephone(group: str, phone: str) -> tuple[str, str]:
+    return f"telephone of the {group}", f"The new telephone of the {group} is {phone}."
+
+
+@dataclass(slots=True)
+class _Hall:
+    """A story in the hall."""
+
+    story: Story
+
+    def message(self, about: str) -> Json:
+        """Open the newest message about something, and return it."""
+        message = next(one for one in self.story.after["messages"] if one["about"] == about)
+        self.story.open("Messages", f"Message {message['number']}")
+        found: Json = message
+        return found
+
+    def read(self, about: str, question: str) -> Known:
+        """Return the value at the end of the newest message about something."""
+        text = self.message(about)["text"]
+        return self.story.learn(text.rstrip(".").split()[-1], about, question, "Message", text)
+
+    def fetch(self) -> None:
+        """Fetch the new messages."""
+        self.story.open("Messages")
+        self.story.click("button", "Fetch new messages")
+        self.story.take_in()
+
+    def member(self, name: str) -> Known:
+        """Return a group's member number, on the page of groups."""
+        group = next(one for one in self.story.state["groups"] if one["name"] == name)
+        question = f"What is the member number of the {name}?"
+        return self.story.learn(
+            group["member"], f"member number of {name}", question, group["contact"], name, group["member"]
+        )
+
+    def price(self, room: str, kind: str) -> Known:
+        """Return a price."""
+        price = next(one["price"] for one in self.story.state["prices"] if (one["room"], one["kind"]) == (room, kind))
+        question = f"What is the price of the {room} for {kind}?"
+        return self.story.learn(price, f"price of the {room} for {kind}", question, room, kind, price)
+
+    def key(self, room: str, part: str) -> Known:
+        """Return a key of the board."""
+        key = next(one["key"] for one in self.story.state["keys"] if (one["room"], one["part"]) == (room, part))
+        question = f"Which key belongs to the {part} of the {room}?"
+        return self.story.learn(key, f"key of the {room}, {part}", question, room, part, key)
+
+    def booked(self, number: str) -> Known:
+        """Return the number of a booking, on its page."""
+        one = self.booking(number)
+        group, room, time = one["group"], one["room"], one["time"]
+        question = f"What is the booking number of the {group} in the {room} in the {time}?"
+        return self.story.learn(
+            number, f"booking number of the {group} in the {room}", question, group, room, time, number
+        )
+
+    def own(self, number: str) -> Known:
+        """Return the number of a booking, on the page of its group."""
+        one = self.booking(number)
+        day, room, time = f"{self.story.state['month']} {one['day']}", one["room"], one["time"]
+        question = f"What is the number of the booking on {day} in the {room} in the {time}?"
+        return self.story.learn(number, f"booking of {day}, {room}, {time}", question, day, room, time, number)
+
+    def booking(self, number: str) -> Json:
+        """Return a booking as it has to be."""
+        bookings: list[Json] = self.story.after["bookings"]
+        return next(one for one in bookings if one["number"] == number)
+
+    def shown(self, number: str, name: str, label: str) -> Known:
+        """Return what the page of a booking shows."""
+        value = self.booking(number)[name]
+        what = f"{label.lower()} {number}"
+        return self.story.learn(value, what, f"What is the {what}?", f"{label} {number}", value)
+
+    def pick(self, number: Known) -> None:
+        """Open a booking of the list, on the page where it stands."""
+        numbers = [one["number"] for one in self.story.after["bookings"]]
+        self.story.open("Bookings", *["Next page"] * (numbers.index(number.value) // PAGE))
+        self.story.click("link", "Booking {booking}", booking=number)
+
+    def set_up(self, number: Known, layout: str, alarm: Known) -> None:
+        """Set up the room of the booking whose page is open."""
+        self.story.select("Layout", layout)
+        self.story.type("Alarm code", alarm)
+        self.story.click("button", "Save setup")
+        setup = self.story.after["setups"].pop(0)
+        self.booking(number.value).update(layout=layout, alarm=alarm.value, setup=setup)
+
+    def reply(self, about: str, text: str, **known: Known) -> None:
+        """Answer the newest message about something."""
+        number = self.message(about)["number"]
+        self.story.fill("type", "Reply", text, **known)
+        self.story.click("button", "Send reply")
+        said = text.format(**{name: one.value for name, one in known.items()})
+        self.story.after["replies"].append({"to": number, "text": said})
+
+
+def booking(story: Story) -> WebTask:
+    """Return a task with a new booking: it is made, invoiced, moved to another day, and gets its key."""
+    hall, rng, state, after = _Hall(story), story.rng, story.state, story.after
+    about = state["incoming"][0]["about"]
+    group = about.removeprefix("wish of the ")
+    wish = next(one["text"] for one in state["messages"] if one["about"] == about)
+    room = wish.partition(" wants the ")[2].partition(" in the ")[0]
+    time, month, layout, part = TIMES[2], state["month"], rng.choice(LAYOUTS), rng.choice(PARTS)
+    question = f"On which day of {month} does the {group} want the {room}?"
+    day = hall.read(about, question)
+    story.next_stage()
+    story.open("Groups")
+    member = hall.member(group)
+    story.open("Prices")
+    amount = hall.price(room, time)
+    story.next_stage()
+    story.open("Key board")
+    key = hall.key(room, part)
+    story.open("Bookings")
+    story.act("scroll", "", "down")
+    story.next_stage()
+    story.open("Calendar")
+    story.click("link", f"{month} {{day}}", day=day)
+    story.open(f"Book {room} {time}")
+    story.select("Group", group)
+    story.type("Member number", member)
+    story.select("Layout", layout)
+    story.click("button", "Book room")
+    number = after["numbers"].pop(0)
+    made = _booking(number, int(day.value), room, time, group, layout)
+    after["bookings"].append(made | {"member": member.value})
+    booked = hall.booked(number)
+    story.next_stage()
+    hall.fetch()
+    day = hall.read(about, question)
+    story.next_stage()
+    story.open("Invoices")
+    story.type("Booking number", booked)
+    story.type("Amount", amount)
+    story.click("button", "Write invoice")
+    bill = after["bills"].pop(0)
+    after["invoices"].append({"booking": number, "amount": amount.value, "number": bill})
+    what = f"invoice of booking {number}"
+    invoice = story.learn(bill, what, f"What is the number of the {what}?", amount.value, number, bill)
+    story.next_stage()
+    hall.pick(booked)
+    story.fill("select", "New day", f"{month} {{day}}", day=day)
+    story.click("button", "Move booking")
+    moved = after["numbers"].pop(0)
+    hall.booking(number).update(day=int(day.value), number=moved)
+    booked = hall.booked(moved)
+    story.next_stage()
+    hall.reply(about, "Your invoice is {invoice}.", invoice=invoice)
+    story.next_stage()
+    story.open("Key desk")
+    story.type("Booking number", booked)
+    story.select("Key", key)
+    story.click("button", "Hand out key")
+    after["handouts"].append({"booking": moved, "key": key.value})
+    story.wishes += [
+        f"Read the message with the {about}.",
+        f"Look up the member number of the {group}, the price of the {room} for {time}, "
+        f"and the key for the {part} of the {room}.",
+        f"Book the {room} for the {group} in the {time} of the day that they want, layout: {layout}.",
+        f"Fetch the new messages, and read the one with the {about} again.",
+        "Write an invoice for the booking with that price as the amount.",
+        f"Move the booking to the day that the {group} wants by then.",
+        f'Reply to the message with the {about}: "Your invoice is NUMBER." with the number of the invoice.',
+        f"Hand out the key for the {part} of the {room} for the booking under its new number.",
+    ]
+    return story.finish(APP, f"Work in the office of the {state['name']}:")
+
+
+def rearranging(story: Story) -> WebTask:
+    """Return a task with old bookings: two are set up, the alarm code changes between them, a third is cancelled."""
+    hall, rng, state, after = _Hall(story), story.rng, story.state, story.after
+    alarm_about, phone_about = (state["incoming"][place]["about"] for place in (1, 2))
+    room, calling = alarm_about.removeprefix("alarm code of the "), phone_about.removeprefix("telephone of the ")
+    owners = sorted({one["group"] for one in state["bookings"]} - {calling})
+    first, second = (
+        rng.choice([one for one in state["bookings"] if one["group"] == name]) for name in rng.sample(owners, 2)
+    )
+    third = rng.choice([one for one in state["bookings"] if one["group"] == calling])
+    layouts = [rng.choice([layout for layout in LAYOUTS if layout != one["layout"]]) for one in (first, second)]
+    story.open("Groups", first["group"])
+    number1 = hall.own(first["number"])
+    story.open("Groups", second["group"])
+    number2 = hall.own(second["number"])
+    story.next_stage()
+    alarm_question = f"What is the alarm code of the {room}?"
+    alarm = hall.read(alarm_about, alarm_question)
+    story.next_stage()
+    story.open("Prices")
+    fee = hall.price(third["room"], "cancellation")
+    story.open("Groups", calling)
+    number3 = hall.own(third["number"])
+    story.next_stage()
+    hall.pick(number1)
+    hall.set_up(number1, layouts[0], alarm)
+    setup = hall.shown(first["number"], "setup", "Setup number of")
+    story.next_stage()
+    hall.fetch()
+    alarm = hall.read(alarm_about, alarm_question)
+    phone = hall.read(phone_about, f"What is the new telephone of the {calling}?")
+    story.next_stage()
+    hall.pick(number3)
+    story.type("Cancellation fee", fee)
+    story.click("button", "Cancel booking")
+    note = after["credits"].pop(0)
+    hall.booking(third["number"]).update(status="cancelled", fee=fee.value, credit=note)
+    credit = hall.shown(third["number"], "credit", "Credit note of")
+    story.next_stage()
+    hall.pick(number2)
+    hall.set_up(number2, layouts[1], alarm)
+    story.next_stage()
+    story.open("Groups", calling)
+    story.type("Telephone", phone)
+    story.click("button", "Save telephone")
+    next(one for one in after["groups"] if one["name"] == calling)["phone"] = phone.value
+    story.next_stage()
+    hall.reply(
+        phone_about, "Your credit note is {credit}; the first room has setup {setup}.", credit=credit, setup=setup
+    )
+    month = state["month"]
+    story.wishes += [
+        f"Look up the booking of the {first['group']} on {month} {first['day']} in the {first['room']} in the "
+        f"{first['time']}, and that of the {second['group']} on {month} {second['day']} in the {second['room']} in the "
+        f"{second['time']}.",
+        f"Read the message with the {alarm_about}, and look up the cancellation price of the {third['room']}.",
+        f"Look up the booking of the {calling} on {month} {third['day']} in the {third['room']} in the {third['time']}.",
+        f"Set up the first booking: layout {layouts[0]}, with the {alarm_about}.",
+        f"Fetch the new messages; read those with the {alarm_about} and the {phone_about}.",
+        f"Cancel the booking of the {calling} for that cancellation price.",
+        f"Set up the second booking: layout {layouts[1]}, with the {alarm_about} as it is by then.",
+        f"Save the new {phone_about} on the page of the group.",
+        f'Reply to the message with the {phone_about}: "Your credit note is NUMBER; the first room has setup NUMBER." '
+        "with the credit note of the cancelled booking and the setup number of the first booking.",
+    ]
+    return story.finish(APP, f"Work in the office of the {state['name']}:")
