@@ -31,6 +31,10 @@ class EpisodeLabels:
     """Writes whose reply could not be read."""
     calls: int = 0
     """Calls of the labels."""
+    controls: int = 0
+    """Steps that were carried out once more with the memory as it was; none where facts alone are read."""
+    controls_safe: int = 0
+    """Those of them in which the same was observed."""
 
 
 @dataclass(frozen=True, slots=True)
