@@ -13,7 +13,7 @@ from ..planned import Answers, Desk, Seen
 from .action import ENDS, Action
 from .browser import Chromium
 from .outline import Outline
-from .page import WebPage
+from .page import Verdict, WebPage
 from .servers import digest_of
 
 FORM = 1
@@ -29,18 +29,14 @@ class WebDesk(Desk[Step]):
         self._course: Course | None = None
         self._before: Outline | None = None
         self._is_read = False
-        self._reward: float | None = None
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the task was declared done, or given up."""
-        return self._reward is not None
+        self.verdict: Verdict | None = None
+        """Of a task that was declared done, or given up."""
 
     async def do(self, step: Step, answers: Answers) -> Sequence[Seen]:
         """Do a step with the answers in its slots; before the first one, memory observes the instruction."""
-        name, target, value = step.filled(answers)
+        _, target, value = step.filled(answers)
         read = [] if self._is_read else self.instruction()
-        _, seen = await self.act(Action(name, target, value))
+        _, seen = await self.act(Action(step.action, target, value))
         return [*read, *seen]
 
     def instruction(self) -> list[Seen]:
@@ -53,7 +49,7 @@ class WebDesk(Desk[Step]):
         acted: Seen = ("act", Message("assistant", chunks(action.line)[0]))
         seen = await (await self._opened()).act(action.as_json)
         if action.name in ENDS:
-            self._reward = float(json.loads(seen)["reward"])
+            self.verdict = Verdict.read(seen)
             return None, [acted]
         outline, before = Outline.read(seen), self._before
         self._before = outline
@@ -61,12 +57,12 @@ class WebDesk(Desk[Step]):
 
     async def reward(self) -> float | None:
         """Return what the verifier said; 0 where the task was never declared done."""
-        return self._reward or 0.0
+        return 0.0 if self.verdict is None else self.verdict.reward
 
     def fork(self, outside: Outside) -> WebDesk:
         """Return a desk of its own that has the same steps behind it."""
         desk = WebDesk(self._task, outside)
-        desk._before, desk._is_read, desk._reward = self._before, self._is_read, self._reward
+        desk._before, desk._is_read, desk.verdict = self._before, self._is_read, self.verdict
         desk._course = None if self._course is None else self._course.fork(outside)
         return desk
 

@@ -52,4 +52,7 @@ def verify(file: str, url: str) -> None:
 
 if __name__ == "__main__":
     end_with_standard_input()
-    {"serve": serve, "verify": verify}[sys.argv[1]](*sys.argv[2:])
+    if sys.argv[1] == "serve":
+        serve(sys.argv[2])
+    else:
+        verify(*sys.argv[2:])

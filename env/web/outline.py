@@ -54,9 +54,7 @@ class Outline(Values):
     def read(cls, text: str) -> Self:
         """Return the outline that ``recorded`` stands for."""
         values = json.loads(text)
-        return cls(
-            values["title"], values["path"], tuple(values["lines"]), tuple(values["notes"]), int(values["more"])
-        )
+        return cls(values["title"], values["path"], tuple(values["lines"]), tuple(values["notes"]), int(values["more"]))
 
     @property
     def recorded(self) -> str:

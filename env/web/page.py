@@ -6,8 +6,10 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
+from ...data.values import Values
 from ...data.web.task import WebTask
 from ..outside import Outside, OutsideFault, OutsideSilent, Place
 from .action import ENDS, Action
@@ -45,7 +47,29 @@ _POINT = """(element) => {
   return over;
 }"""
 _BACK = "async () => navigation.canGoBack && (await navigation.back().committed.catch(() => null), true)"
+_OPTIONS = """(element) =>
+  [...(element.options ?? [])].map(({ label, text }) => (label || text).replace(/\\s+/g, " ").trim())"""
 _IS_OFF = 'element => element.matches(":disabled") || element.getAttribute("aria-disabled") === "true"'
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Values):
+    """What a task is worth in the end."""
+
+    reward: float
+    """1 where the verifier is content, else 0."""
+    why: str
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return the verdict that ``recorded`` stands for."""
+        values = json.loads(text)
+        return cls(float(values["reward"]), str(values["why"]))
+
+    @property
+    def recorded(self) -> str:
+        """The verdict as JSON."""
+        return json.dumps({"reward": self.reward, "why": self.why}, ensure_ascii=False)
 
 
 class WebPage(Place):
@@ -67,8 +91,8 @@ class WebPage(Place):
         chromium = await outside.shared("web browser", Chromium.start)
         if version is not None and (now := await chromium.version()) != version:
             raise OutsideSilent(
-                f"what was seen so far was seen with version {version} of the browser, and this is {now}: set {CHROMIUM} "
-                "to the former's file, or begin anew in another folder"
+                f"what was seen so far was seen with version {version} of the browser, and this is {now}: "
+                f"set {CHROMIUM} to the former's file, or begin anew in another folder"
             )
         async with AsyncExitStack() as closing:
             server = await closing.enter_async_context(servers.lease(task))
@@ -189,9 +213,7 @@ class WebPage(Place):
         return ()
 
     async def _selected(self, element: ElementHandle, action: Action) -> Sequence[str]:
-        texts = await element.evaluate(
-            "element => [...element.options ?? []].map(({ label, text }) => (label || text).replace(/\\s+/g, ' ').trim())"
-        )
+        texts = await element.evaluate(_OPTIONS)
         if action.value not in texts:
             return [f"{action.target} has no option {action.value!r}."]
         await element.select_option(index=texts.index(action.value), force=True)
@@ -239,7 +261,7 @@ class WebPage(Place):
         """End the episode; a task that was given up is not looked at."""
         await self._quiet()
         solved, why = await self._server.verdict(self._task) if action.name == "done" else (False, "given up")
-        return json.dumps({"reward": float(solved), "why": why}, ensure_ascii=False)
+        return Verdict(float(solved), why).recorded
 
     async def _refuse(self, dialog: Dialog) -> None:
         self._notes.append(f"A dialog said {' '.join(dialog.message.split())!r} and was refused.")

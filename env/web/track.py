@@ -20,7 +20,7 @@ from .outline import MOST_PIECES
 
 
 class WebTrack(PlannedTrack[Step]):
-    """An agent follows a plan in a browser; what it types and clicks is answered from memory. After WebArena-Infinity."""
+    """An agent follows a plan in a browser; what it types and clicks memory gives back. After WebArena-Infinity."""
 
     name, noun, stage_noun = "web", "desk", "stage"
     usual = Usual(data="desks", context_tokens=500, embedder="lexical:1024")
