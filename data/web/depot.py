@@ -1,103 +1,16 @@
-"""The parcel depot: its data, and what is to be done there."""
+"""What is to be done in the parcel depot."""
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 
-from .names import Names
-from .story import Json, Known, Story
+from .depot_data import REASONS
+from .story import Json, Known, Story, sentence_case
 from .task import WebTask
 
 APP = "depot"
 PAGE = 10
 """Rows of a page of parcels or arrivals, as the app has it."""
-SIZES = ("small", "medium", "large")
-GOODS = ("fragile", "heavy", "chilled", "bulky")
-WARES = ("Books", "Tools", "Seeds", "Glass", "Paper", "Cloth")
-REASONS = ("refused", "address unknown", "not collected", "damaged")
-RULES = (
-    "Names of recipients stand on the list of arrivals and nowhere else.",
-    "A parcel that is handed over gets a receipt.",
-    "A seal is read off the parcel before it leaves.",
-    "Newer notices replace older ones.",
-    "Every number goes into the day sheet by hand.",
-)
-_CHAT = (
-    "The heater at the {} gate makes a noise again.",
-    "Somebody left a bicycle beside the {} door.",
-    "Please sweep the {} ramp before noon.",
-    "The lamp above the {} table has been mended.",
-    "There is cake in the kitchen, {} baked it.",
-    "The scale in the {} corner is slow this week.",
-)
-
-
-def draw_state(rng: random.Random) -> Json:
-    """Return the data of a depot, as it is before any task."""
-    names = Names(rng)
-    prefix = names.prefix()
-    districts, drivers = names.names(9), names.people(9)
-    recipients, senders = names.people(11), [f"{names.name()} {ware}" for ware in WARES]
-    pairs = [(recipient, sender) for recipient in recipients for sender in rng.sample(senders, 3)]
-    rng.shuffle(pairs)
-    arrivals = [
-        {"recipient": recipient, "sender": sender, "number": names.code(prefix)} for recipient, sender in pairs[:30]
-    ]
-    numbers = sorted(arrival["number"] for arrival in arrivals)
-    seals, shelves, notice = names.prefix(), names.prefix(), names.people(4)
-    codes, vans = names.prefix(), names.prefix()
-    messages = [_code_notice(rng.choice(notice), person, names.code(codes)) for person in recipients]
-    chat = [text.format(names.name()) for text in rng.sample(_CHAT, 3)]
-    messages += [{"from": rng.choice(notice), "about": text, "text": text} for text in chat]
-    rng.shuffle(messages)
-    rounds = [
-        {"driver": driver, "district": district, "van": names.code(vans, 4)}
-        for driver, district in zip(drivers, districts, strict=True)
-    ]
-    again = rng.choice([one for one in recipients if sum(one == arrival["recipient"] for arrival in arrivals) > 1])
-    place, van = rng.randrange(len(rounds)), names.code(vans, 4)
-    other = _van_notice(rng.choice(notice), rounds[place]["district"], van)
-    incoming = [
-        {**_code_notice(rng.choice(notice), again, names.code(codes)), "sets": []},
-        {**other, "sets": [{"at": ["rounds", place, "van"], "is": van}]},
-    ]
-    return {
-        "app": APP,
-        "name": f"{names.name()} Depot",
-        "chief": names.person(),
-        "rules": list(RULES),
-        "arrivals": arrivals,
-        "parcels": [
-            {
-                "number": number,
-                "size": rng.choice(SIZES),
-                "status": "stored",
-                "shelf": names.code(shelves, 4),
-                "seal": names.code(seals),
-                "fee": "",
-                "code": "",
-                "receipt": "",
-                "reason": "",
-                "label": "",
-            }
-            for number in numbers
-        ],
-        "messages": messages,
-        "incoming": incoming,
-        "fees": [
-            {"size": size, "district": district, "fee": names.amount()} for district in districts[:5] for size in SIZES
-        ],
-        "shelves": [
-            {"goods": goods, "aisle": aisle, "shelf": names.code(shelves, 4)} for aisle in (1, 2, 3) for goods in GOODS
-        ],
-        "rounds": rounds,
-        "dispatches": [],
-        "sheet": [],
-        "receipts": names.codes(names.prefix(), 8),
-        "trips": names.codes(names.prefix(), 8),
-        "labels": names.codes(names.prefix(), 8),
-    }
 
 
 @dataclass(slots=True)
@@ -182,15 +95,15 @@ class _Depot:
         story.open("Dispatch")
         story.type("Parcel number", number)
         story.select("District", district)
-        story.type("Van", van)
+        story.type("Vehicle", van)
         story.type("Seal", seal)
         story.click("button", "Dispatch parcel")
         self.parcel(number.value)["status"] = "dispatched"
         trip = story.after["trips"].pop(0)
         sent = {"number": number.value, "district": district, "van": van.value, "seal": seal.value, "trip": trip}
         story.after["dispatches"].append(sent)
-        question = f"What is the trip of parcel {number.value}?"
-        return story.learn(trip, f"trip of {number.value}", question, district, van.value, number.value, trip)
+        what = f"trip of {number.value}"
+        return story.learn(trip, what, f"What is the {what}?", district, van.value, sentence_case(what), trip)
 
     def fetch(self) -> None:
         """Fetch the new notices."""
@@ -204,16 +117,6 @@ class _Depot:
         self.story.type("Number", number)
         self.story.click("button", "Add entry")
         self.story.after["sheet"].append({"what": what, "number": number.value})
-
-
-def _code_notice(sender: str, person: str, code: str) -> Json:
-    about = f"collection code of {person}"
-    return {"from": sender, "about": about, "text": f"The {about} is {code}."}
-
-
-def _van_notice(sender: str, district: str, van: str) -> Json:
-    about = f"van of {district}"
-    return {"from": sender, "about": about, "text": f"The van for the district {district} is {van}."}
 
 
 def counter(story: Story) -> WebTask:
@@ -243,6 +146,7 @@ def counter(story: Story) -> WebTask:
     depot.fetch()
     code = depot.code(person)
     story.next_stage()
+    story.open("Tariff")
     depot.find(p2, press=True)
     receipt2 = depot.hand_over(p2, code)
     story.next_stage()
@@ -277,7 +181,7 @@ def loading(story: Story) -> WebTask:
     fee_row = rng.choice(state["fees"])
     district, reason = round_["district"], rng.choice(REASONS)
     story.open("Rounds")
-    van_question = f"What is the van for the district {district}?"
+    van_question = f"Which van goes to {district}?"
     van = story.learn(round_["van"], van_key, van_question, round_["driver"], district, round_["van"])
     p1, p2, p3 = depot.arrivals([first, second, third])
     story.next_stage()
@@ -289,6 +193,7 @@ def loading(story: Story) -> WebTask:
     seal1 = depot.shown(p1.value, "seal", "Seal of")
     story.next_stage()
     story.act("goto", "", "#/shelves")
+    story.open("Notices")
     trip = depot.dispatch(p1, district, van, seal1)
     story.next_stage()
     depot.fetch()
@@ -310,19 +215,20 @@ def loading(story: Story) -> WebTask:
     story.open("Shelves", "Tariff")
     depot.dispatch(p3, district, van, seal3)
     story.next_stage()
-    story.open("Parcels", "Day sheet")  # the page of the dispatches shows the first trip again
+    story.open("Parcels", "Notices", "Day sheet")  # the page of the dispatches shows the first trip again
     depot.enter("Label", sent_back)
     depot.enter("Trip", trip)
     story.wishes += [
-        f"Look up the van for the district {district}, and the arrivals of {first['recipient']} from {first['sender']}, "
+        f"Look up the van that goes to {district}.",
+        f"Look up the arrivals of {first['recipient']} from {first['sender']}, "
         f"of {second['recipient']} from {second['sender']}, and of {third['recipient']} from {third['sender']}.",
         f"Look up the fee for a {fee_row['size']} parcel to {fee_row['district']}.",
-        f"Read the seal of the parcel for {first['recipient']}, and dispatch it to the district {district} with that van.",
+        f"Read the seal of the parcel for {first['recipient']}, and dispatch it to {district} with that van.",
         "Fetch the new notices.",
         f"Send back the parcel for {second['recipient']}, reason: {reason}, with that fee as the handling fee.",
-        f"Read the seal of the parcel for {third['recipient']}, and dispatch it to the district {district} "
+        f"Read the seal of the parcel for {third['recipient']}, and dispatch it to {district} "
         "with the van that holds by then.",
-        "Enter the label of the parcel that was sent back and the trip of the first parcel in the day sheet, in this order.",
+        "Enter in the day sheet, in this order: the label of the parcel that was sent back, the trip of the first one.",
     ]
     return story.finish(APP, f"Work at the ramp of the {state['name']}:")
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import depot, hall
+from .depot_data import draw_state as draw_depot
+from .hall_data import draw_state as draw_hall
 from .story import Json, Story
 from .task import WebTask
 
@@ -21,8 +23,8 @@ class App:
 
 
 APPS: Mapping[str, App] = {
-    depot.APP: App(depot.draw_state, {"counter": depot.counter, "loading": depot.loading}),
-    hall.APP: App(hall.draw_state, {"booking": hall.booking, "rearranging": hall.rearranging}),
+    depot.APP: App(draw_depot, {"counter": depot.counter, "loading": depot.loading}),
+    hall.APP: App(draw_hall, {"booking": hall.booking, "rearranging": hall.rearranging}),
 }
 
 

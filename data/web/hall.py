@@ -1,132 +1,16 @@
-"""The community hall: its data, and what is to be done there."""
+"""What is to be done in the community hall."""
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
-from itertools import product
 
-from .names import Names
-from .story import Json, Known, Story
+from .hall_data import LAYOUTS, PARTS, TIMES, new_booking
+from .story import Json, Known, Story, sentence_case
 from .task import WebTask
 
 APP = "hall"
 PAGE = 10
 """Rows of a page of bookings, as the app has it."""
-DAYS = 28
-TIMES = ("morning", "afternoon", "evening")
-LAYOUTS = ("rows", "circle", "long table", "empty")
-PARTS = ("door", "cupboard", "stage", "cellar")
-MONTHS = ("March", "April", "June", "July", "September", "October", "November")
-KINDS = (
-    "Choir",
-    "Theatre",
-    "Chess Club",
-    "Dance Circle",
-    "Book Club",
-    "Orchestra",
-    "Quilters",
-    "Gardeners",
-    "Debaters",
-)
-RULES = (
-    "A room is booked from the page of its day.",
-    "A booking that is moved gets a new number, and the old one is void.",
-    "Keys are handed out at the key desk; the key board says where each belongs.",
-    "A newer message takes the place of an older one about the same.",
-    "An invoice names the booking as it is at that time.",
-)
-_CHAT = (
-    "The piano in the {} wing will be tuned next week.",
-    "Somebody has lost a glove near the {} stairs.",
-    "The coffee machine was a gift of the {} family.",
-    "Please water the plants in the {} corridor.",
-    "The window of the {} corner does not close well.",
-)
-
-
-def draw_state(rng: random.Random) -> Json:
-    """Return the data of a hall, as it is before any task."""
-    names = Names(rng)
-    rooms = [f"{name} Room" for name in names.names(5)]
-    groups = [f"{names.name()} {kind}" for kind in KINDS]
-    month, contacts, caretaker = rng.choice(MONTHS), names.people(len(groups)), names.person()
-    booked, alarms, phones, members = names.prefix(), names.prefix(), names.prefix(), names.prefix()
-    taken = rng.sample([*product(range(1, DAYS + 1), rooms, TIMES[:2])], 26)
-    bookings = [
-        _booking(names.code(booked), day, room, time, groups[place % len(groups)], rng.choice(LAYOUTS))
-        for place, (day, room, time) in enumerate(taken)
-    ]
-    day, other = rng.sample(range(1, DAYS + 1), 2)
-    wanting, calling = rng.sample(range(len(groups)), 2)
-    room, alarmed = rng.choice(rooms), bookings[wanting]["room"]
-    texts = [
-        (contacts[wanting], *_wish(groups[wanting], room, month, day)),
-        *((caretaker, *_alarm(one, names.code(alarms))) for one in rooms),
-        *((names.person(), text, text) for text in (t.format(names.name()) for t in rng.sample(_CHAT, 4))),
-    ]
-    rng.shuffle(texts)
-    news = [
-        (contacts[wanting], *_wish(groups[wanting], room, month, other)),
-        (caretaker, *_alarm(alarmed, names.code(alarms))),
-        (contacts[calling], *_telephone(groups[calling], names.code(phones))),
-    ]
-    numbers = rng.sample(range(100, 1000), len(texts) + len(news))
-    messages = [_message(number, *text) for number, text in zip(numbers, [*texts, *news], strict=True)]
-    return {
-        "app": APP,
-        "name": f"{names.name()} Hall",
-        "month": month,
-        "week": rng.randrange(9, 40),
-        "caretaker": caretaker,
-        "rules": list(RULES),
-        "rooms": rooms,
-        "times": list(TIMES),
-        "groups": [
-            {"name": name, "contact": contact, "member": names.code(members), "phone": names.code(phones)}
-            for name, contact in zip(groups, contacts, strict=True)
-        ],
-        "bookings": sorted(bookings, key=lambda one: str(one["number"])),
-        "messages": messages[: len(texts)],
-        "incoming": [{**message, "sets": []} for message in messages[len(texts) :]],
-        "replies": [],
-        "prices": [
-            {"room": one, "kind": kind, "price": names.amount()} for one in rooms for kind in (*TIMES, "cancellation")
-        ],
-        "keys": [{"room": one, "part": part, "key": key} for one, part, key in _keys(rooms, names)],
-        "handouts": [],
-        "invoices": [],
-        "numbers": names.codes(booked, 8),
-        "setups": names.codes(names.prefix(), 8),
-        "credits": names.codes(names.prefix(), 8),
-        "bills": names.codes(names.prefix(), 8),
-    }
-
-
-def _booking(number: str, day: int, room: str, time: str, group: str, layout: str) -> Json:
-    fresh = {"status": "booked", "alarm": "", "setup": "", "fee": "", "credit": "", "member": ""}
-    return {"number": number, "day": day, "room": room, "time": time, "group": group, "layout": layout} | fresh
-
-
-def _keys(rooms: list[str], names: Names) -> list[tuple[str, str, str]]:
-    prefix = names.prefix()
-    return [(room, part, names.code(prefix, 4)) for room in rooms for part in PARTS]
-
-
-def _message(number: int, sender: str, about: str, text: str) -> Json:
-    return {"number": number, "from": sender, "about": about, "text": text}
-
-
-def _wish(group: str, room: str, month: str, day: int) -> tuple[str, str]:
-    return f"wish of the {group}", f"The {group} wants the {room} in the evening on {month} {day}."
-
-
-def _alarm(room: str, code: str) -> tuple[str, str]:
-    return f"alarm code of the {room}", f"The alarm code of the {room} is {code}."
-
-
-def _telephone(group: str, phone: str) -> tuple[str, str]:
-    return f"telephone of the {group}", f"The new telephone of the {group} is {phone}."
 
 
 @dataclass(slots=True)
@@ -157,9 +41,8 @@ class _Hall:
         """Return a group's member number, on the page of groups."""
         group = next(one for one in self.story.state["groups"] if one["name"] == name)
         question = f"What is the member number of the {name}?"
-        return self.story.learn(
-            group["member"], f"member number of {name}", question, group["contact"], name, group["member"]
-        )
+        cells = group["contact"], name, f"Member {group['member']}"
+        return self.story.learn(group["member"], f"member number of {name}", question, *cells)
 
     def price(self, room: str, kind: str) -> Known:
         """Return a price."""
@@ -176,11 +59,8 @@ class _Hall:
     def booked(self, number: str) -> Known:
         """Return the number of a booking, on its page."""
         one = self.booking(number)
-        group, room, time = one["group"], one["room"], one["time"]
-        question = f"What is the booking number of the {group} in the {room} in the {time}?"
-        return self.story.learn(
-            number, f"booking number of the {group} in the {room}", question, group, room, time, number
-        )
+        what = f"booking number of the {one['group']} for the {one['room']}"
+        return self.story.learn(number, what, f"What is the {what}?", sentence_case(what), number)
 
     def own(self, number: str) -> Known:
         """Return the number of a booking, on the page of its group."""
@@ -202,7 +82,7 @@ class _Hall:
 
     def pick(self, number: Known) -> None:
         """Open a booking of the list, on the page where it stands."""
-        numbers = [one["number"] for one in self.story.after["bookings"]]
+        numbers = sorted(one["number"] for one in self.story.after["bookings"])
         self.story.open("Bookings", *["Next page"] * (numbers.index(number.value) // PAGE))
         self.story.click("link", "Booking {booking}", booking=number)
 
@@ -252,7 +132,7 @@ def booking(story: Story) -> WebTask:
     story.select("Layout", layout)
     story.click("button", "Book room")
     number = after["numbers"].pop(0)
-    made = _booking(number, int(day.value), room, time, group, layout)
+    made = new_booking(number, int(day.value), room, time, group, layout)
     after["bookings"].append(made | {"member": member.value})
     booked = hall.booked(number)
     story.next_stage()
@@ -265,8 +145,8 @@ def booking(story: Story) -> WebTask:
     story.click("button", "Write invoice")
     bill = after["bills"].pop(0)
     after["invoices"].append({"booking": number, "amount": amount.value, "number": bill})
-    what = f"invoice of booking {number}"
-    invoice = story.learn(bill, what, f"What is the number of the {what}?", amount.value, number, bill)
+    what = f"invoice of {number}"
+    invoice = story.learn(bill, what, f"What is the {what}?", amount.value, sentence_case(what), bill)
     story.next_stage()
     hall.pick(booked)
     story.fill("select", "New day", f"{month} {{day}}", day=day)
@@ -352,7 +232,8 @@ def rearranging(story: Story) -> WebTask:
         f"{first['time']}, and that of the {second['group']} on {month} {second['day']} in the {second['room']} in the "
         f"{second['time']}.",
         f"Read the message with the {alarm_about}, and look up the cancellation price of the {third['room']}.",
-        f"Look up the booking of the {calling} on {month} {third['day']} in the {third['room']} in the {third['time']}.",
+        f"Look up the booking of the {calling} on {month} {third['day']} in the {third['room']} "
+        f"in the {third['time']}.",
         f"Set up the first booking: layout {layouts[0]}, with the {alarm_about}.",
         f"Fetch the new messages; read those with the {alarm_about} and the {phone_about}.",
         f"Cancel the booking of the {calling} for that cancellation price.",

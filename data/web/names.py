@@ -53,8 +53,8 @@ class Names:
         return self._new(lambda: "".join(self.rng.sample(LETTERS, 2)))
 
     def _word(self) -> str:
-        rng = self.rng
-        return f"{rng.choice(_ONSETS)}{rng.choice(_VOWELS)}{rng.choice(LETTERS).lower()}{rng.choice('aeiou')}{rng.choice(_CODAS)}".capitalize()
+        parts = (_ONSETS, _VOWELS, LETTERS.lower(), "aeiou", _CODAS)
+        return "".join(map(self.rng.choice, parts)).capitalize()
 
     def _new(self, draw: Callable[[], str]) -> str:
         while (drawn := draw()) in self._drawn:

@@ -146,3 +146,8 @@ class Story:
 def row_line(*cells: str) -> str:
     """Return how a table's row stands in the outline of a page."""
     return f'row "{" ".join(cells)}"'
+
+
+def sentence_case(text: str) -> str:
+    """Return a text that begins with a capital."""
+    return text[:1].upper() + text[1:]

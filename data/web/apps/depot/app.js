@@ -110,14 +110,14 @@ function shelves(state) {
 
 function rounds(state) {
   const rows = state.rounds.map(({ driver, district, van }) => [driver, district, van]);
-  return { title: "Rounds", body: table("Rounds of today", ["Driver", "District", "Van"], rows) };
+  return { title: "Rounds", body: table("Rounds of today", ["Driver", "District", "Vehicle"], rows) };
 }
 
 function dispatch(state) {
   const fields = [
     { name: "number", label: "Parcel number" },
     { name: "district", label: "District", options: state.rounds.map(({ district }) => district) },
-    { name: "van", label: "Van" },
+    { name: "van", label: "Vehicle" },
     { name: "seal", label: "Seal" },
   ];
   const send = form("Send out", fields, "Dispatch parcel", (values) =>
@@ -129,8 +129,8 @@ function dispatch(state) {
       return "The parcel was dispatched.";
     }),
   );
-  const rows = state.dispatches.map(({ district, van, number, trip }) => [district, van, number, trip]);
-  return { title: "Dispatch", body: [send, table("Dispatched today", ["District", "Van", "Parcel", "Trip"], rows)] };
+  const rows = state.dispatches.map(({ district, van, number, trip }) => [district, van, `Trip of ${number}`, trip]);
+  return { title: "Dispatch", body: [send, table("Dispatched today", ["District", "Vehicle", "What", "Number"], rows)] };
 }
 
 function sheet(state) {

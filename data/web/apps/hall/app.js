@@ -8,6 +8,7 @@ const LAYOUTS = ["rows", "circle", "long table", "empty"];
 
 const find = (state, number) => state.bookings.find((booking) => booking.number === number);
 const dayOf = (state, day) => `${state.month} ${day}`;
+const byNumber = (one, other) => (one.number < other.number ? -1 : 1);
 const isActive = ({ status }) => status === "booked";
 
 function known(state, number) {
@@ -73,7 +74,7 @@ function book(state, day, room, time) {
 }
 
 function bookings(state, page) {
-  const rows = state.bookings.map((one) => [link(`Booking ${one.number}`, `booking/${one.number}`), one.layout, one.status]);
+  const rows = [...state.bookings].sort(byNumber).map((one) => [link(`Booking ${one.number}`, `booking/${one.number}`), one.layout, one.status]);
   const columns = ["Booking", "Layout", "Status"];
   return { title: "Bookings", body: paged("Bookings", columns, rows, { page, size: PAGE, route: "bookings" }) };
 }
@@ -90,7 +91,7 @@ function booking(state, number) {
     ["Cancellation fee", now.fee],
     [`Credit note of ${number}`, now.credit],
   ].filter(([, value]) => value);
-  const confirmed = table("Confirmation", ["Group", "Room", "Time", "Number"], [[now.group, now.room, now.time, number]]);
+  const confirmed = table("Confirmation", ["What", "Number"], [[`Booking number of the ${now.group} for the ${now.room}`, number]]);
   const shown = [confirmed, facts("Details", rows)];
   return { title: `Booking ${number}`, body: isActive(now) ? [...shown, ...managing(state, number)] : shown };
 }
@@ -126,8 +127,8 @@ function managing(state, number) {
 }
 
 function groups(state) {
-  const rows = state.groups.map(({ contact, name, member }) => [contact, link(name, `group/${name}`), member]);
-  return { title: "Groups", body: table("Groups", ["Contact", "Group", "Member number"], rows) };
+  const rows = state.groups.map(({ contact, name, member }) => [contact, link(name, `group/${name}`), `Member ${member}`]);
+  return { title: "Groups", body: table("Groups", ["Contact", "Group", "Membership"], rows) };
 }
 
 function group(state, name) {
@@ -151,9 +152,13 @@ function group(state, name) {
 }
 
 function messages(state) {
-  const rows = state.messages.map(({ number, from, about }) => [link(`Message ${number}`, `message/${number}`), from, about]);
+  const rows = state.messages.map(({ number, from, subject }) => [
+    link(`Message ${number}`, `message/${number}`),
+    from,
+    subject,
+  ]);
   const fetchAll = button("Fetch new messages", () => change((next) => `New messages: ${fetchIncoming(next)}.`));
-  return { title: "Messages", body: [fetchAll, table("Messages, the newest first", ["Message", "From", "About"], rows)] };
+  return { title: "Messages", body: [fetchAll, table("Messages, the newest first", ["Message", "From", "Subject"], rows)] };
 }
 
 function message(state, number) {
@@ -161,7 +166,7 @@ function message(state, number) {
   if (!now) return { title: "No such message", body: table("", [], [], `There is no message ${number}.`) };
   const shown = facts(`Message ${number}`, [
     ["From", now.from],
-    ["About", now.about],
+    ["Subject", now.subject],
     ["Message", now.text],
   ]);
   const answer = form("Answer", [{ name: "text", label: "Reply", area: true }], "Send reply", ({ text }) =>
@@ -211,8 +216,8 @@ function invoices(state) {
       return "The invoice was written.";
     }),
   );
-  const rows = state.invoices.map(({ amount, booking, number }) => [amount, booking, number]);
-  return { title: "Invoices", body: [write, table("Written", ["Amount", "Booking", "Invoice"], rows)] };
+  const rows = state.invoices.map(({ amount, booking, number }) => [amount, `Invoice of ${booking}`, number]);
+  return { title: "Invoices", body: [write, table("Written", ["Amount", "What", "Number"], rows)] };
 }
 
 run([
