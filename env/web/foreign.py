@@ -28,16 +28,20 @@ def end_with_standard_input() -> None:
 
 def serve(server: str) -> None:
     """Run a server's file until this process ends; where it listens is printed as the first line."""
-    bind = socketserver.TCPServer.server_bind
+    bind, activate = socketserver.TCPServer.server_bind, socketserver.TCPServer.server_activate
 
     def bound(self: socketserver.TCPServer) -> None:
         self.server_address = ("127.0.0.1", 0)
         bind(self)
+
+    def activated(self: socketserver.TCPServer) -> None:
+        activate(self)
         sys.stdout.write(f"{self.socket.getsockname()[1]}\n")
         sys.stdout.flush()
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - what it logs nobody reads
 
-    setattr(socketserver.TCPServer, "server_bind", bound)  # noqa: B010 - mypy lets no method be replaced otherwise
+    for name, method in (("server_bind", bound), ("server_activate", activated)):
+        setattr(socketserver.TCPServer, name, method)
     os.chdir(os.path.dirname(os.path.abspath(server)))
     sys.argv = [server, "--port", "0"]
     runpy.run_path(server, run_name="__main__")

@@ -54,6 +54,7 @@ class Servers:
     def __init__(self) -> None:
         """Start none yet."""
         self._idle: list[tuple[str, Server]] = []
+        self._is_closed = False
 
     @classmethod
     async def start(cls) -> Servers:
@@ -83,11 +84,12 @@ class Servers:
     async def give_back(self, task: WebTask, server: Server) -> None:
         """Keep a server for the next task of its app."""
         self._idle.append((task.app, server))
-        while len(self._idle) > MOST_IDLE:
+        while len(self._idle) > (0 if self._is_closed else MOST_IDLE):
             await self._idle.pop(0)[1].aclose()
 
     async def aclose(self) -> None:
-        """Stop all servers that are given back."""
+        """Stop all servers, those that are lent once they are given back."""
+        self._is_closed = True
         while self._idle:
             await self._idle.pop()[1].aclose()
 
@@ -239,6 +241,13 @@ async def _foreign(*arguments: str) -> asyncio.subprocess.Process:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError):
-        process.kill()
-    await process.wait()
+    """End a process by the end of its standard input, which it listens to."""
+    assert process.stdin is not None  # noqa: S101 - it is a pipe
+    process.stdin.close()
+    try:
+        async with asyncio.timeout(START_S):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
