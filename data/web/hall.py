@@ -147,8 +147,8 @@ def booking(story: Story) -> WebTask:
     after["invoices"].append({"booking": number, "amount": amount.value, "number": bill})
     what = f"invoice of {number}"
     invoice = story.learn(bill, what, f"What is the {what}?", amount.value, sentence_case(what), bill)
-    story.next_stage()
     hall.pick(booked)
+    story.next_stage()
     story.fill("select", "New day", f"{month} {{day}}", day=day)
     story.click("button", "Move booking")
     moved = after["numbers"].pop(0)
@@ -181,10 +181,10 @@ def rearranging(story: Story) -> WebTask:
     hall, rng, state, after = _Hall(story), story.rng, story.state, story.after
     alarm_about, phone_about = (state["incoming"][place]["about"] for place in (1, 2))
     room, calling = alarm_about.removeprefix("alarm code of the "), phone_about.removeprefix("telephone of the ")
-    owners = sorted({one["group"] for one in state["bookings"]} - {calling})
-    first, second = (
-        rng.choice([one for one in state["bookings"] if one["group"] == name]) for name in rng.sample(owners, 2)
-    )
+    there = [one for one in state["bookings"] if one["room"] == room and one["group"] != calling]
+    rng.shuffle(there)
+    first = there[0]
+    second = next(one for one in there if one["group"] != first["group"])
     third = rng.choice([one for one in state["bookings"] if one["group"] == calling])
     layouts = [rng.choice([layout for layout in LAYOUTS if layout != one["layout"]]) for one in (first, second)]
     story.open("Groups", first["group"])

@@ -54,7 +54,8 @@ def draw_state(rng: random.Random) -> Json:
     ]
     day, other = rng.sample(range(1, DAYS + 1), 2)
     wanting, calling = rng.sample(range(len(groups)), 2)
-    room, alarmed = rng.choice(rooms), bookings[wanting]["room"]
+    room = rng.choice(rooms)
+    alarmed = max(rooms, key=[one["room"] for one in bookings].count)
     texts = [
         (contacts[wanting], *_wish(groups[wanting], room, month, day)),
         *((caretaker, *_alarm(one, names.code(alarms))) for one in rooms),

@@ -63,7 +63,7 @@ class AppServer:
             folder = apps / app if isinstance(app, str) and app in app_names() else Path(app)
             self._folders = {"": folder.resolve(), SHARED: (apps / SHARED).resolve()}
         if not (folder / "index.html").is_file():
-            raise FileNotFoundError(f"{app}: no such app, nor a folder with index.html; there are {app_names()}")
+            raise FileNotFoundError(f"{app}: no such app, nor a folder with index.html; there are {', '.join(app_names())}")
         self._lock = threading.Lock()
         self._listeners: list[queue.SimpleQueue[str]] = []
         self._initial = self._state = None if state is None else _text(state)

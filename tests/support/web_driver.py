@@ -8,6 +8,7 @@ import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from mnemotune.data.web.task import Step, WebTask
 HOW = "no Chromium: apt-get install chromium, or MNEMOTUNE_CHROMIUM=PATH; and pip install playwright"
 TARGET = re.compile(r'(\w+) "(.*)"')
 ROW = re.compile(r"- (?:'row \"|row \")(.*?)\"'?:?$")
+INSIDE = re.compile(r"- '?(?:cell|rowheader|columnheader|rowgroup|list|listitem|/url)\b")
+"""What says again what its row has said, or nothing."""
 MOST_MS = 3000
 
 
@@ -72,11 +75,17 @@ class Driver:
         assert found is not None, target
         return self.page.get_by_role(found[1], name=found[2], exact=True)
 
-    async def follow(self, task: WebTask, **wrong: str) -> None:
-        """Follow a plan with the right answers, but for those of the checks in ``wrong``."""
+    async def follow(self, task: WebTask, wrong: Mapping[str, str] = MappingProxyType({})) -> list[list[str]]:
+        """Follow a plan with the right answers, but for those ``wrong`` ones; return what was shown after each step.
+
+        The page on which it begins comes first.
+        """
         await self.begin(task.state)
+        shown = [lines_of(self.outlines[-1])]
         for step in task.steps:
-            await self.do(step, {slot.check: step.right[slot.name] for slot in step.slots} | wrong)
+            await self.do(step, {slot.check: step.right[slot.name] for slot in step.slots} | dict(wrong))
+            shown.append(lines_of(self.outlines[-1]))
+        return shown
 
     async def _look(self) -> None:
         await self.page.wait_for_function("document.body.getAttribute('aria-busy') === 'false'")
@@ -99,6 +108,7 @@ async def browsing(app: str | Path) -> AsyncIterator[Driver]:
                 await browser.close()
 
 
-def rows_in(outline: str) -> set[str]:
-    """Return the lines of an outline's rows, as facts have them."""
-    return {f'row "{found[1]}"' for line in outline.splitlines() if (found := ROW.match(line.strip()))}
+def lines_of(outline: str) -> list[str]:
+    """Return an outline's lines without what stands in its rows, each row as facts have it."""
+    lines = [line.strip() for line in outline.splitlines()]
+    return [f'row "{row[1]}"' if (row := ROW.match(line)) else line for line in lines if not INSIDE.match(line)]

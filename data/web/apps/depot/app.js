@@ -152,7 +152,7 @@ run([
   { path: "", name: "Desk", show: desk },
   { path: "arrivals", name: "Arrivals", show: arrivals },
   { path: "parcels", name: "Parcels", show: parcels },
-  { path: "parcel", show: parcel },
+  { path: "parcel", under: "parcels", show: parcel },
   { path: "notices", name: "Notices", show: notices },
   { path: "tariff", name: "Tariff", show: tariff },
   { path: "shelves", name: "Shelves", show: shelves },

@@ -138,7 +138,7 @@ function show() {
   const { title, body } = page.show(state, ...parts.slice(1));
   const items = pages
     .filter(({ name }) => name)
-    .map(({ name, path }) => el("li", {}, link(name, path, { "aria-current": path === page.path ? "page" : null })));
+    .map(({ name, path }) => el("li", {}, link(name, path, { "aria-current": path === (page.under ?? page.path) ? "page" : null })));
   document.title = `${title} - ${state.name}`;
   document.body.replaceChildren(
     el("header", {}, el("p", { class: "brand" }, state.name), el("nav", { "aria-label": "Main" }, el("ul", {}, items))),
@@ -159,7 +159,8 @@ async function load() {
   busy(false);
 }
 
-/** Run an app: `list` has its pages, {path, name, show(state, ...parts) -> {title, body}}; without a name, not in the menu. */
+/** Run an app: `list` has its pages, {path, name, show(state, ...parts) -> {title, body}}; without a name,
+ * it is not in the menu, but `under` another one. */
 export function run(list) {
   pages = list;
   addEventListener("hashchange", () => state && (show(), scrollTo(0, 0)));
