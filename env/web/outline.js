@@ -14,6 +14,7 @@
   const found = [];
   const lines = [];
   let line = [];
+  let isInRow = false;
 
   const squeeze = (text) => text.replace(/\s+/gu, " ").trim();
   const cut = (text, most = MOST_NAME) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
@@ -145,9 +146,12 @@
     [...element.querySelectorAll("*")].some((inner) => isThere(inner) && (ROLES.has(roleOf(inner)) || isClickable(inner)));
 
   const token = (element, role, name, of = element) => {
+    const isField = FIELDS.has(role) || TICKED.has(role) || role === "combobox" || role === "listbox";
+    if (isField && !isInRow) flush();
     found.push({ element, role, name, line: lines.length });
     const called = name ? ` "${name}"` : "";
     line.push(` [${found.length}] ${role}${called}${valueOf(of, role)}${statesOf(of, role)} `);
+    if (isField && !isInRow) flush();
   };
 
   // true where nothing of it is left to show
@@ -199,9 +203,11 @@
       for (const cell of cells) {
         const before = line;
         line = [];
+        isInRow = true;
         if (!interactCell(cell)) for (const part of insideOf(cell)) walk(part, true);
         const text = squeeze(line.join(""));
         line = before;
+        isInRow = false;
         if (isHeadRow) {
           const title = squeeze(wordsOf(cell));
           for (let wide = 0; wide < (cell.colSpan ?? 1); wide++) columns.push(title);

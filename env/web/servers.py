@@ -95,11 +95,17 @@ class Servers:
 
 
 async def _started(app: str) -> Server:
-    return OwnServer(AppServer(app)) if app in app_names() else await ForeignServer.start(Path(app))
+    if _is_foreign(app):
+        return await ForeignServer.start(Path(app))
+    return OwnServer(AppServer(app))
+
+
+def _is_foreign(app: str) -> bool:
+    return app not in app_names() and (Path(app) / "server.py").is_file()
 
 
 class OwnServer(Server):
-    """The server of an app that ships, in threads of this process."""
+    """The server of an app that ships, or of a folder without one, in threads of this process."""
 
     def __init__(self, server: AppServer) -> None:
         """Serve with this one."""

@@ -22,12 +22,12 @@ from .outline import MOST_PIECES
 class WebTrack(PlannedTrack[Step]):
     """An agent follows a plan in a browser; what it types and clicks memory gives back. After WebArena-Infinity."""
 
-    name, noun, stage_noun = "web", "desk", "stage"
+    name, noun, stage_noun = "web", "instance", "stage"
     usual = Usual(data="desks", context_tokens=500, embedder="lexical:1024")
 
     def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
         """Return the tasks that a source names, as ``load_web`` has it. Raises TaskError."""
-        return load_web(source, groups=groups)
+        return load_web(source, instances=groups)
 
     def steps(self, task: Task) -> Sequence[Step]:
         """Return the plan."""
