@@ -216,8 +216,10 @@ def _files_digest(app: str, verify: str) -> str:
             for file in sorted(apps.joinpath(folder).iterdir(), key=lambda file: file.name)
             if file.is_file()
         ]
-    else:
+    elif _is_foreign(app):
         texts = [*_app_files(app), (verify, (Path(app) / verify).read_bytes())]
+    else:
+        texts = [(file.name, file.read_bytes()) for file in sorted(Path(app).rglob("*")) if file.is_file()]
     whole = hashlib.sha256()
     for name, text in texts:
         whole.update(f"{name} {len(text)}\n".encode() + text)

@@ -19,10 +19,12 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_
 LINES = st.lists(TEXTS.filter(bool), max_size=60)
 
 EVERYTHING = """
-<header><p>The shop</p><nav><ul><li><a href="#/a" aria-current="page">Home</a></li><li><a href="#/b">Orders</a></li></ul></nav></header>
+<header><p>The shop</p><nav><ul><li><a href="#/a" aria-current="page">Home</a></li>
+<li><a href="#/b">Orders</a></li></ul></nav></header>
 <h1>Orders <small>of today</small></h1>
 <p>There are <b>two</b> orders,<br>and <a href="#/old">older ones</a> too.</p>
-<p hidden>hidden</p><p style="display: none">gone</p><p aria-hidden="true">decoration</p><p style="visibility: hidden">dark</p>
+<p hidden>hidden</p><p style="display: none">gone</p><p aria-hidden="true">decoration</p>
+<p style="visibility: hidden">dark</p>
 <div role="status">Saved.</div><div role="alert"></div>
 <table><caption>Open orders</caption>
 <tr><th>Order</th><th>Weight in kg</th><th></th></tr>
@@ -31,8 +33,10 @@ EVERYTHING = """
 <form><label for="name">Name</label><input id="name" value="Ada"><label>Note <textarea>be  quick</textarea></label>
 <label for="size">Size</label><select id="size"><option>small</option><option selected>large</option></select>
 <label><input type="checkbox" checked> Fragile</label><label><input type="radio" name="r"> Van</label>
-<input type="password" aria-label="Key" value="abc"><input type="search" placeholder="Search"><input type="hidden" value="h">
-<input type="number" aria-label="Count" value="3"><input type="submit" value="Send"><input type="text" readonly title="Fixed"></form>
+<input type="password" aria-label="Key" value="abc"><input type="search" placeholder="Search">
+<input type="hidden" value="h">
+<input type="number" aria-label="Count" value="3"><input type="submit" value="Send">
+<input type="text" readonly title="Fixed"></form>
 <div style="cursor: pointer">Whole card</div><div onclick="1">Card with <button>Star</button></div>
 <button aria-label="Close"><svg><path/></svg></button><img src="data:," alt="A map">
 <details><summary>More</summary><p>inside</p></details>
