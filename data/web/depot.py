@@ -181,8 +181,8 @@ def loading(story: Story) -> WebTask:
     fee_row = rng.choice(state["fees"])
     district, reason = round_["district"], rng.choice(REASONS)
     story.open("Rounds")
-    van_question = f"Which van goes to {district}?"
-    van = story.learn(round_["van"], van_key, van_question, round_["driver"], district, round_["van"])
+    van_question = f"What is the van that goes to {district}?"
+    van = story.learn(round_["van"], van_key, van_question, round_["driver"], district, f"Van {round_['van']}")
     p1, p2, p3 = depot.arrivals([first, second, third])
     story.next_stage()
     story.open("Tariff")
