@@ -27,7 +27,7 @@ class _Depot:
         for page in range(max(places) + 1):
             if page:
                 story.open("Next page")
-            for arrival in (one for one, place in zip(wanted, places, strict=True) if place == page):
+            for arrival in (row for row, place in zip(wanted, places, strict=True) if place == page):
                 recipient, sender, number = arrival["recipient"], arrival["sender"], arrival["number"]
                 what = f"{recipient} from {sender}"
                 question = f"What is the number of the parcel for {what}?"
@@ -37,7 +37,7 @@ class _Depot:
     def code(self, person: str) -> Known:
         """Return a recipient's collection code, in the notice that is the newest."""
         key, question = f"collection code of {person}", f"What is the collection code of {person}?"
-        notice = next(one for one in self.story.after["messages"] if one["about"] == key)
+        notice = next(row for row in self.story.after["messages"] if row["about"] == key)
         value = notice["text"].rstrip(".").split()[-1]
         return self.story.learn(value, key, question, notice["from"], notice["text"])
 
@@ -177,12 +177,12 @@ def loading(story: Story) -> WebTask:
     depot, rng, state = _Depot(story), story.rng, story.state
     first, second, third = _three(story, same_person=False)
     van_key = state["incoming"][1]["about"]
-    round_ = next(one for one in state["rounds"] if van_key == f"van of {one['district']}")
+    round_ = next(row for row in state["rounds"] if van_key == f"van of {row['district']}")
     fee_row = rng.choice(state["fees"])
     district, reason = round_["district"], rng.choice(REASONS)
     story.open("Rounds")
-    van_question = f"Which van goes to {district}?"
-    van = story.learn(round_["van"], van_key, van_question, round_["driver"], district, round_["van"])
+    van_question = f"What is the van that goes to {district}?"
+    van = story.learn(round_["van"], van_key, van_question, round_["driver"], district, f"Van {round_['van']}")
     p1, p2, p3 = depot.arrivals([first, second, third])
     story.next_stage()
     story.open("Tariff")
@@ -197,7 +197,7 @@ def loading(story: Story) -> WebTask:
     trip = depot.dispatch(p1, district, van, seal1)
     story.next_stage()
     depot.fetch()
-    notice = next(one for one in story.after["messages"] if one["about"] == van_key)
+    notice = next(row for row in story.after["messages"] if row["about"] == van_key)
     van = story.learn(notice["text"].rstrip(".").split()[-1], van_key, van_question, notice["from"], notice["text"])
     story.next_stage()
     depot.pick(p2)

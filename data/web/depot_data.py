@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 from .names import Names
 from .story import Json
@@ -40,21 +41,22 @@ def draw_state(rng: random.Random) -> Json:
         {"recipient": recipient, "sender": sender, "number": names.code(prefix)} for recipient, sender in pairs[:30]
     ]
     numbers = sorted(arrival["number"] for arrival in arrivals)
-    seals, shelves, notice = names.prefix(), names.prefix(), names.people(4)
+    seals, shelves, writers = names.prefix(), names.prefix(), names.people(4)
     codes, vans = names.prefix(), names.prefix()
-    messages = [_code_notice(rng.choice(notice), person, names.code(codes)) for person in recipients]
+    messages = [_code_notice(rng.choice(writers), person, names.code(codes)) for person in recipients]
     chat = [text.format(names.name()) for text in rng.sample(_CHAT, 3)]
-    messages += [{"from": rng.choice(notice), "about": text, "text": text} for text in chat]
+    messages += [{"from": rng.choice(writers), "about": text, "text": text} for text in chat]
     rng.shuffle(messages)
     rounds = [
         {"driver": driver, "district": district, "van": names.code(vans, 4)}
         for driver, district in zip(drivers, districts, strict=True)
     ]
-    again = rng.choice([one for one in recipients if sum(one == arrival["recipient"] for arrival in arrivals) > 1])
+    counts = Counter(arrival["recipient"] for arrival in arrivals)
+    person = rng.choice([person for person in recipients if counts[person] > 1])
     place, van = rng.randrange(len(rounds)), names.code(vans, 4)
-    other = _van_notice(rng.choice(notice), rounds[place]["district"], van)
+    other = _van_notice(rng.choice(writers), rounds[place]["district"], van)
     incoming = [
-        {**_code_notice(rng.choice(notice), again, names.code(codes)), "sets": []},
+        {**_code_notice(rng.choice(writers), person, names.code(codes)), "sets": []},
         {**other, "sets": [{"at": ["rounds", place, "van"], "is": van}]},
     ]
     return {

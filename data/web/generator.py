@@ -39,6 +39,6 @@ def tasks_of_instance(app: str, number: int, seed: int) -> Iterator[WebTask]:
     """Yield the tasks of one instance, all of which begin with the same state."""
     group = f"{app}-{seed}-{number}"
     state: Mapping[str, Any] = APPS[app].draw_state(random.Random(f"web:{group}"))
-    for kind, tell in APPS[app].stories.items():
+    for kind, make in APPS[app].stories.items():
         name = f"{group}-{kind}"
-        yield tell(Story(name, group, state, random.Random(f"web:{name}")))
+        yield make(Story(name, group, state, random.Random(f"web:{name}")))

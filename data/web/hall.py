@@ -21,10 +21,10 @@ class _Hall:
 
     def message(self, about: str) -> Json:
         """Open the newest message about something, and return it."""
-        message = next(one for one in self.story.after["messages"] if one["about"] == about)
+        messages: list[Json] = self.story.after["messages"]
+        message = next(row for row in messages if row["about"] == about)
         self.story.open("Messages", f"Message {message['number']}")
-        found: Json = message
-        return found
+        return message
 
     def read(self, about: str, question: str) -> Known:
         """Return the value at the end of the newest message about something."""
@@ -39,40 +39,40 @@ class _Hall:
 
     def member(self, name: str) -> Known:
         """Return a group's member number, on the page of groups."""
-        group = next(one for one in self.story.state["groups"] if one["name"] == name)
+        group = next(row for row in self.story.state["groups"] if row["name"] == name)
         question = f"What is the member number of the {name}?"
         cells = group["contact"], name, f"Member {group['member']}"
         return self.story.learn(group["member"], f"member number of {name}", question, *cells)
 
     def price(self, room: str, kind: str) -> Known:
         """Return a price."""
-        price = next(one["price"] for one in self.story.state["prices"] if (one["room"], one["kind"]) == (room, kind))
+        price = next(row["price"] for row in self.story.state["prices"] if (row["room"], row["kind"]) == (room, kind))
         question = f"What is the price of the {room} for {kind}?"
         return self.story.learn(price, f"price of the {room} for {kind}", question, room, kind, price)
 
     def key(self, room: str, part: str) -> Known:
         """Return a key of the board."""
-        key = next(one["key"] for one in self.story.state["keys"] if (one["room"], one["part"]) == (room, part))
+        key = next(row["key"] for row in self.story.state["keys"] if (row["room"], row["part"]) == (room, part))
         question = f"Which key belongs to the {part} of the {room}?"
         return self.story.learn(key, f"key of the {room}, {part}", question, room, part, key)
 
     def booked(self, number: str) -> Known:
         """Return the number of a booking, on its page."""
-        one = self.booking(number)
-        what = f"booking number of the {one['group']} for the {one['room']}"
+        row = self.booking(number)
+        what = f"booking number of the {row['group']} for the {row['room']}"
         return self.story.learn(number, what, f"What is the {what}?", sentence_case(what), number)
 
     def own(self, number: str) -> Known:
         """Return the number of a booking, on the page of its group."""
-        one = self.booking(number)
-        day, room, time = f"{self.story.state['month']} {one['day']}", one["room"], one["time"]
+        row = self.booking(number)
+        day, room, time = f"{self.story.state['month']} {row['day']}", row["room"], row["time"]
         question = f"What is the number of the booking on {day} in the {room} in the {time}?"
         return self.story.learn(number, f"booking of {day}, {room}, {time}", question, day, room, time, number)
 
     def booking(self, number: str) -> Json:
         """Return a booking as it has to be."""
         bookings: list[Json] = self.story.after["bookings"]
-        return next(one for one in bookings if one["number"] == number)
+        return next(row for row in bookings if row["number"] == number)
 
     def shown(self, number: str, name: str, label: str) -> Known:
         """Return what the page of a booking shows."""
@@ -82,7 +82,7 @@ class _Hall:
 
     def pick(self, number: Known) -> None:
         """Open a booking of the list, on the page where it stands."""
-        numbers = sorted(one["number"] for one in self.story.after["bookings"])
+        numbers = sorted(row["number"] for row in self.story.after["bookings"])
         self.story.open("Bookings", *["Next page"] * (numbers.index(number.value) // PAGE))
         self.story.click("link", "Booking {booking}", booking=number)
 
@@ -99,7 +99,7 @@ class _Hall:
         number = self.message(about)["number"]
         self.story.fill("type", "Reply", text, **known)
         self.story.click("button", "Send reply")
-        said = text.format(**{name: one.value for name, one in known.items()})
+        said = text.format(**{name: value.value for name, value in known.items()})
         self.story.after["replies"].append({"to": number, "text": said})
 
 
@@ -108,7 +108,7 @@ def booking(story: Story) -> WebTask:
     hall, rng, state, after = _Hall(story), story.rng, story.state, story.after
     about = state["incoming"][0]["about"]
     group = about.removeprefix("wish of the ")
-    wish = next(one["text"] for one in state["messages"] if one["about"] == about)
+    wish = next(row["text"] for row in state["messages"] if row["about"] == about)
     room = wish.partition(" wants the ")[2].partition(" in the ")[0]
     time, month, layout, part = TIMES[2], state["month"], rng.choice(LAYOUTS), rng.choice(PARTS)
     question = f"On which day of {month} does the {group} want the {room}?"
@@ -132,8 +132,8 @@ def booking(story: Story) -> WebTask:
     story.select("Layout", layout)
     story.click("button", "Book room")
     number = after["numbers"].pop(0)
-    made = new_booking(number, int(day.value), room, time, group, layout)
-    after["bookings"].append(made | {"member": member.value})
+    fresh = new_booking(number, int(day.value), room, time, group, layout)
+    after["bookings"].append(fresh | {"member": member.value})
     booked = hall.booked(number)
     story.next_stage()
     hall.fetch()
@@ -181,12 +181,12 @@ def rearranging(story: Story) -> WebTask:
     hall, rng, state, after = _Hall(story), story.rng, story.state, story.after
     alarm_about, phone_about = (state["incoming"][place]["about"] for place in (1, 2))
     room, calling = alarm_about.removeprefix("alarm code of the "), phone_about.removeprefix("telephone of the ")
-    there = [one for one in state["bookings"] if one["room"] == room and one["group"] != calling]
+    there = [row for row in state["bookings"] if row["room"] == room and row["group"] != calling]
     rng.shuffle(there)
     first = there[0]
-    second = next(one for one in there if one["group"] != first["group"])
-    third = rng.choice([one for one in state["bookings"] if one["group"] == calling])
-    layouts = [rng.choice([layout for layout in LAYOUTS if layout != one["layout"]]) for one in (first, second)]
+    second = next(row for row in there if row["group"] != first["group"])
+    third = rng.choice([row for row in state["bookings"] if row["group"] == calling])
+    layouts = [rng.choice([layout for layout in LAYOUTS if layout != row["layout"]]) for row in (first, second)]
     story.open("Groups", first["group"])
     number1 = hall.own(first["number"])
     story.open("Groups", second["group"])
@@ -221,7 +221,7 @@ def rearranging(story: Story) -> WebTask:
     story.open("Groups", calling)
     story.type("Telephone", phone)
     story.click("button", "Save telephone")
-    next(one for one in after["groups"] if one["name"] == calling)["phone"] = phone.value
+    next(row for row in after["groups"] if row["name"] == calling)["phone"] = phone.value
     story.next_stage()
     hall.reply(
         phone_about, "Your credit note is {credit}; the first room has setup {setup}.", credit=credit, setup=setup

@@ -52,18 +52,18 @@ def draw_state(rng: random.Random) -> Json:
         new_booking(names.code(booked), day, room, time, groups[place % len(groups)], rng.choice(LAYOUTS))
         for place, (day, room, time) in enumerate(taken)
     ]
-    day, other = rng.sample(range(1, DAYS + 1), 2)
+    day, later = rng.sample(range(1, DAYS + 1), 2)
     wanting, calling = rng.sample(range(len(groups)), 2)
     room = rng.choice(rooms)
-    alarmed = max(rooms, key=[one["room"] for one in bookings].count)
+    alarmed = max(rooms, key=[booking["room"] for booking in bookings].count)
     texts = [
         (contacts[wanting], *_wish(groups[wanting], room, month, day)),
-        *((caretaker, *_alarm(one, names.code(alarms))) for one in rooms),
+        *((caretaker, *_alarm(name, names.code(alarms))) for name in rooms),
         *((names.person(), "House", text, text) for text in (t.format(names.name()) for t in rng.sample(_CHAT, 4))),
     ]
     rng.shuffle(texts)
     news = [
-        (contacts[wanting], *_wish(groups[wanting], room, month, other)),
+        (contacts[wanting], *_wish(groups[wanting], room, month, later)),
         (caretaker, *_alarm(alarmed, names.code(alarms))),
         (contacts[calling], *_telephone(groups[calling], names.code(phones))),
     ]
@@ -82,14 +82,14 @@ def draw_state(rng: random.Random) -> Json:
             {"name": name, "contact": contact, "member": names.code(members), "phone": names.code(phones)}
             for name, contact in zip(groups, contacts, strict=True)
         ],
-        "bookings": sorted(bookings, key=lambda one: str(one["number"])),
+        "bookings": sorted(bookings, key=lambda booking: str(booking["number"])),
         "messages": messages[: len(texts)],
         "incoming": [{**message, "sets": []} for message in messages[len(texts) :]],
         "replies": [],
         "prices": [
-            {"room": one, "kind": kind, "price": names.amount()} for one in rooms for kind in (*TIMES, "cancellation")
+            {"room": name, "kind": kind, "price": names.amount()} for name in rooms for kind in (*TIMES, "cancellation")
         ],
-        "keys": [{"room": one, "part": part, "key": key} for one, part, key in _keys(rooms, names)],
+        "keys": [{"room": name, "part": part, "key": key} for name, part, key in _keys(rooms, names)],
         "handouts": [],
         "invoices": [],
         "numbers": names.codes(booked, 8),

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import as_file
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -59,11 +58,12 @@ class AppServer:
 
         Without a state, the first that a browser puts is the initial one. Raises FileNotFoundError, OSError.
         """
-        with as_file(resource("data", "web", "apps")) as apps:
-            folder = apps / app if isinstance(app, str) and app in app_names() else Path(app)
-            self._folders = {"": folder.resolve(), SHARED: (apps / SHARED).resolve()}
+        apps = Path(str(resource("data", "web", "apps")))
+        folder = apps / app if app in app_names() else Path(app)
+        self._folders = {"": folder.resolve(), SHARED: (apps / SHARED).resolve()}
         if not (folder / "index.html").is_file():
-            raise FileNotFoundError(f"{app}: no such app, nor a folder with index.html; there are {', '.join(app_names())}")
+            known = ", ".join(app_names())
+            raise FileNotFoundError(f"{app}: no such app, nor a folder with index.html; there are {known}")
         self._lock = threading.Lock()
         self._listeners: list[queue.SimpleQueue[str]] = []
         self._initial = self._state = None if state is None else _text(state)

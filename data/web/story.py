@@ -98,14 +98,14 @@ class Story:
         """Do to the state what an app does when it fetches messages: newer ones take the place of older ones."""
         state = self.after
         for message in state["incoming"]:
-            others = [one for one in state["messages"] if one["about"] != message["about"]]
+            others = [other for other in state["messages"] if other["about"] != message["about"]]
             state["messages"] = [{name: value for name, value in message.items() if name != "sets"}, *others]
-            for one in message["sets"]:
-                *path, last = one["at"]
+            for change in message["sets"]:
+                *path, last = change["at"]
                 place = state
                 for key in path:
                     place = place[key]
-                place[last] = one["is"]
+                place[last] = change["is"]
         state["incoming"] = []
 
     def finish(self, app: str, instruction: str) -> WebTask:
@@ -126,14 +126,14 @@ class Story:
             dict(self._checks),
         )
 
-    def _do(self, action: Action, target: str, value: str, known: Mapping[str, Known]) -> None:
+    def _do(self, action: Action, target: str, value: str, needed: Mapping[str, Known]) -> None:
         slots = []
-        for name, one in known.items():
+        for name, known in needed.items():
             check = f"{len(self._steps)}.{name}"
-            key = self._facts[one.fact].key
-            self._checks[check] = Check(check, key, self.stage, (one.fact,), 0.0, one.question)
+            key = self._facts[known.fact].key
+            self._checks[check] = Check(check, key, self.stage, (known.fact,), 0.0, known.question)
             slots.append(Slot(name, check))
-        right = {name: one.value for name, one in known.items()}
+        right = {name: known.value for name, known in needed.items()}
         self._steps.append(Step(self.stage, action, target, value, right, tuple(slots)))
 
     def _until(self, name: str) -> int | None:

@@ -86,5 +86,5 @@ def _changes(before: Any, after: Any, at: Place = ()) -> Iterator[tuple[Place, A
         yield at, after
 
 
-def _differences(wanted: Any, found: Any) -> list[Place]:
-    return [at for at, _ in _changes(wanted, found)]
+def _differences(wanted: Any, state: Any) -> list[Place]:
+    return [at for at, _ in _changes(wanted, state)]

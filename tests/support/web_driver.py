@@ -88,24 +88,34 @@ class Driver:
         return shown
 
     async def _look(self) -> None:
+        await self.page.evaluate("new Promise((done) => setTimeout(done))")
         await self.page.wait_for_function("document.body.getAttribute('aria-busy') === 'false'")
         self.outlines.append(await self.page.locator("body").aria_snapshot())
 
 
 @asynccontextmanager
-async def browsing(app: str | Path) -> AsyncIterator[Driver]:
-    """Serve an app and open it in a Chromium; skip the test where there is none."""
+async def launched() -> AsyncIterator[Any]:
+    """Start a Chromium; skip the test where there is none."""
     api = pytest.importorskip("playwright.async_api", reason=HOW)
     if (where := chromium()) is None:
         pytest.skip(HOW)
+    async with api.async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def browsing(browser: Any, app: str | Path) -> AsyncIterator[Driver]:
+    """Serve an app and open a page for it."""
     with AppServer(app) as server:
-        async with api.async_playwright() as playwright:
-            browser = await playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
-            try:
-                page = await browser.new_page()
-                yield Driver(page, server)
-            finally:
-                await browser.close()
+        context = await browser.new_context()
+        try:
+            yield Driver(await context.new_page(), server)
+        finally:
+            await context.close()
 
 
 def lines_of(outline: str) -> list[str]:

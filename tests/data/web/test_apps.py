@@ -6,17 +6,21 @@ Of each kind of story one task is played; all 72 under the marker ``slow``.
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from mnemotune.data.web.generator import APPS
 from mnemotune.data.web.load import load_web
 from mnemotune.data.web.server import app_names
 from mnemotune.data.web.task import Step, WebTask, web_task
 from mnemotune.data.web.verifier import state_hash, verify, verify_at
-from web_driver import Driver, browsing
+from web_driver import Driver, browsing, launched
 
+in_one_loop = pytest.mark.asyncio(loop_scope="module")
+"""The browser is started once."""
 WINDOW = 2000
 """Characters of the newest observations that fit 500 tokens."""
 DESKS = {task.id: web_task(task) for task in load_web("desks")}
@@ -27,24 +31,32 @@ ROUTES = {
 }
 
 
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def browser() -> AsyncIterator[Any]:
+    async with launched() as browser:
+        yield browser
+
+
 def test_every_app_that_ships_has_stories() -> None:
     assert sorted(APPS) == app_names() == sorted(ROUTES)
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH)
-async def test_a_plan_is_followed_and_the_task_is_done(name: str) -> None:
-    await _play(DESKS[name])
+@in_one_loop
+async def test_a_plan_is_followed_and_the_task_is_done(browser: Any, name: str) -> None:
+    await _play(browser, DESKS[name])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in DESKS if name not in ONE_OF_EACH])
-async def test_every_plan_is_followed_and_the_task_is_done(name: str) -> None:
-    await _play(DESKS[name])
+@in_one_loop
+async def test_every_plan_is_followed_and_the_task_is_done(browser: Any, name: str) -> None:
+    await _play(browser, DESKS[name])
 
 
-async def _play(task: WebTask) -> None:
+async def _play(browser: Any, task: WebTask) -> None:
     """Follow a plan with the right answers, reset, then follow it with a wrong one."""
-    async with browsing(task.app) as driver:
+    async with browsing(browser, task.app) as driver:
         await driver.begin(task.state)
         assert not verify_at(task, driver.server.url)[0]
         shown = await driver.follow(task)
@@ -93,9 +105,10 @@ def _shape(value: str) -> str:
 
 
 @pytest.mark.parametrize("app", app_names())
-async def test_every_page_of_an_app_has_a_heading_and_nothing_fails(app: str) -> None:
+@in_one_loop
+async def test_every_page_of_an_app_has_a_heading_and_nothing_fails(browser: Any, app: str) -> None:
     problems: list[str] = []
-    async with browsing(app) as driver:
+    async with browsing(browser, app) as driver:
         driver.page.on("pageerror", lambda error: problems.append(str(error)))
         driver.page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
         driver.page.on("requestfailed", lambda request: problems.append(request.url))
@@ -116,8 +129,9 @@ async def _open(driver: Driver, app: str, route: str) -> dict[str, Any]:
     return state
 
 
-async def test_what_cannot_be_done_is_said_and_changes_nothing() -> None:
-    async with browsing("depot") as driver:
+@in_one_loop
+async def test_what_cannot_be_done_is_said_and_changes_nothing(browser: Any) -> None:
+    async with browsing(browser, "depot") as driver:
         state = await _open(driver, "depot", "parcels")
         await driver.do(Step(0, "type", 'textbox "Parcel number"', "X-1"), {})
         await driver.do(Step(0, "click", 'button "Find parcel"'), {})
@@ -128,8 +142,9 @@ async def test_what_cannot_be_done_is_said_and_changes_nothing() -> None:
         assert driver.server.state == state
 
 
-async def test_what_was_typed_is_shown_as_text_and_never_as_markup() -> None:
-    async with browsing("depot") as driver:
+@in_one_loop
+async def test_what_was_typed_is_shown_as_text_and_never_as_markup(browser: Any) -> None:
+    async with browsing(browser, "depot") as driver:
         await _open(driver, "depot", "sheet")
         await driver.do(Step(0, "select", 'combobox "Entry"', "Trip"), {})
         await driver.do(Step(0, "type", 'textbox "Number"', "<img src=x onerror=alert(1)>"), {})
@@ -138,8 +153,9 @@ async def test_what_was_typed_is_shown_as_text_and_never_as_markup() -> None:
         assert await driver.page.locator("img").count() == 0
 
 
-async def test_a_reset_shows_the_first_page_with_the_first_state_again() -> None:
-    async with browsing("hall") as driver:
+@in_one_loop
+async def test_a_reset_shows_the_first_page_with_the_first_state_again(browser: Any) -> None:
+    async with browsing(browser, "hall") as driver:
         state = await _open(driver, "hall", "messages")
         first = driver.outlines[0]
         await driver.do(Step(0, "click", 'button "Fetch new messages"'), {})
@@ -151,8 +167,9 @@ async def test_a_reset_shows_the_first_page_with_the_first_state_again() -> None
         assert verify("[]", state, driver.server.state)[0]
 
 
-async def test_a_newer_message_takes_the_place_of_the_older_one() -> None:
-    async with browsing("depot") as driver:
+@in_one_loop
+async def test_a_newer_message_takes_the_place_of_the_older_one(browser: Any) -> None:
+    async with browsing(browser, "depot") as driver:
         state = await _open(driver, "depot", "notices")
         new = state["incoming"][0]
         (old,) = [one for one in state["messages"] if one["about"] == new["about"]]

@@ -19,7 +19,7 @@ from mnemotune.data.web.load import load_web
 from mnemotune.data.web.server import AppServer
 from mnemotune.data.web.task import web_task
 from mnemotune.data.web.verifier import verify_at
-from web_driver import browsing
+from web_driver import browsing, launched
 
 ROWS: list[dict[str, Any]] = [
     {"id": "task_1", "difficulty": "easy", "instruction": "Turn on the lamp.", "verify": "real-tasks/task_1.py"}
@@ -139,7 +139,7 @@ def test_all_tasks_of_the_checkout_are_read() -> None:
 @checkout
 async def test_an_app_of_the_checkout_runs_on_our_server_and_is_verified() -> None:
     task = web_task(load_web(f"webarena-infinity:{WHERE}/gmail")[0])
-    async with browsing(task.app) as driver:
+    async with launched() as browser, browsing(browser, task.app) as driver:
         async with driver.page.expect_response("**/api/state"):
             await driver.page.goto(driver.server.url)
         state = driver.server.state

@@ -109,7 +109,7 @@ function shelves(state) {
 }
 
 function rounds(state) {
-  const rows = state.rounds.map(({ driver, district, van }) => [driver, district, van]);
+  const rows = state.rounds.map(({ driver, district, van }) => [driver, district, `Van ${van}`]);
   return { title: "Rounds", body: table("Rounds of today", ["Driver", "District", "Vehicle"], rows) };
 }
 

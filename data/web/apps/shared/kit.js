@@ -4,6 +4,8 @@
 let state = null;
 let pages = [];
 let said = "";
+let waiting = 0;
+let last = Promise.resolve();
 
 /** Return an element; a function among the attributes is a listener. */
 export function el(tag, attributes = {}, ...children) {
@@ -83,12 +85,28 @@ export function say(text) {
   if (status) status.textContent = text;
 }
 
-export const go = (route) => {
-  location.hash = `#/${route}`;
-};
+/** Open a page at once: an event would come later, when somebody may have looked already. */
+export function go(route) {
+  if (here() !== route) history.pushState(null, "", `#/${route}`);
+  show();
+  scrollTo(0, 0);
+}
 
-/** Change the state: `mutate` gets a copy and returns what to tell the user, or throws a text that says why not. */
-export async function change(mutate, route = null) {
+/**
+ * Change the state: `mutate` gets a copy and returns what to tell the user, or throws a text that says why not.
+ * Changes wait for each other; the body is busy until the last one is saved.
+ */
+export function change(mutate, route = null) {
+  waiting += 1;
+  busy();
+  const done = last.then(() => save(mutate, route)).finally(() => {
+    waiting -= 1;
+    busy();
+  });
+  last = done.catch(() => {}); // what failed is no reason to leave out what comes after it
+}
+
+async function save(mutate, route) {
   const next = structuredClone(state);
   let text;
   try {
@@ -98,21 +116,18 @@ export async function change(mutate, route = null) {
     say(problem);
     return;
   }
-  busy(true);
   try {
     const headers = { "Content-Type": "application/json" };
     const answer = await fetch("/api/state", { method: "PUT", headers, body: JSON.stringify(next) });
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     state = next;
     said = text;
-    if (route !== null && location.hash !== `#/${route}`) {
-      history.pushState(null, "", `#/${route}`);
-    }
   } catch (error) {
     said = `Not saved: ${error.message}.`;
+    route = null;
   }
-  show();
-  busy(false);
+  if (route === null) show();
+  else go(route);
 }
 
 /** Take in what has come in since: a newer message takes the place of the older one about the same, and may change data. */
@@ -129,11 +144,19 @@ export function fetchIncoming(next) {
   return count;
 }
 
-const busy = (is) => document.body.setAttribute("aria-busy", String(is));
+const busy = () => document.body.setAttribute("aria-busy", String(waiting > 0));
+
+function here() {
+  const route = location.hash.replace(/^#\/?/, "");
+  try {
+    return decodeURIComponent(route);
+  } catch {
+    return route; // somebody has typed a percent sign
+  }
+}
 
 function show() {
-  const route = decodeURIComponent(location.hash.replace(/^#\/?/, ""));
-  const parts = route.split("/");
+  const parts = here().split("/");
   const page = pages.find(({ path }) => path === parts[0]) ?? pages[0];
   const { title, body } = page.show(state, ...parts.slice(1));
   const items = pages
@@ -148,7 +171,8 @@ function show() {
 }
 
 async function load() {
-  busy(true);
+  waiting += 1;
+  busy();
   const answer = await fetch("/api/state");
   if (answer.ok) {
     state = await answer.json();
@@ -156,15 +180,21 @@ async function load() {
   } else {
     document.body.replaceChildren(el("main", {}, el("h1", {}, "No data yet"), el("p", {}, "Put a state first.")));
   }
-  busy(false);
+  waiting -= 1;
+  busy();
 }
 
 /** Run an app: `list` has its pages, {path, name, show(state, ...parts) -> {title, body}}; without a name,
  * it is not in the menu, but `under` another one. */
 export function run(list) {
   pages = list;
-  addEventListener("hashchange", () => state && (show(), scrollTo(0, 0)));
-  addEventListener("popstate", () => state && show());
+  addEventListener("hashchange", () => state && show());
+  document.addEventListener("click", (event) => {
+    const to = event.target.closest?.("a[href^='#/']")?.getAttribute("href");
+    if (!to || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    go(to.slice(2));
+  });
   new EventSource("/api/events").addEventListener("message", ({ data }) => {
     if (data === "reset") {
       said = "";
