@@ -116,13 +116,18 @@ class OwnServer(Server):
         """Its address."""
         return self._server.url
 
+    @property
+    def state(self) -> Any:
+        """The state as it is now."""
+        return self._server.state
+
     async def begin(self, task: WebTask) -> None:
         """Set the state."""
         self._server.begin(task.state)
 
     async def verdict(self, task: WebTask) -> tuple[bool, str]:
         """Look at the state."""
-        return verify(task.verify, task.state, self._server.state)
+        return verify(task.verify, task.state, self.state)
 
     async def aclose(self) -> None:
         """Stop serving."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -61,11 +61,10 @@ class AttentiveModel(LanguageModel):
 
     name = "attentive"
 
-    def __init__(self, tasks: Sequence[WebTask]) -> None:
+    def __init__(self, task: WebTask) -> None:
         self.right: dict[str, list[str]] = {}
-        for task in tasks:
-            for check in task.checks.values():
-                self.right.setdefault(check.text, []).insert(0, task.right(check))
+        for check in task.checks.values():
+            self.right.setdefault(check.text, []).insert(0, task.right(check))
 
     async def complete(self, request: Request) -> Completion:
         *shown, asked = request.messages

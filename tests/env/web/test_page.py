@@ -30,7 +30,7 @@ SMALL = """
 <button onclick="confirm('Delete all?') || tell('kept')">Delete</button><button>Twice</button><button>Twice</button>
 <div style="position: relative; height: 40px"><button style="position: absolute">Below</button>
 <div style="position: absolute; inset: 0; background: white">Curtain</div></div>
-<button onclick="fetch('/api/state', {method: 'PUT', body: '{&quot;done&quot;: true}'}).then(() => tell('kept'))">Finish</button>
+<button onclick="fetch('/api/state', {method: 'PUT', body: '{&quot;done&quot;: true}'})">Finish</button>
 <button onclick="setTimeout(() => tell('later'), 900)">Wait</button>
 <button onclick="drawn.textContent = [Math.random(), crypto.randomUUID(), new Date()].join(' ')">Draw</button>
 <button onclick="document.body.insertAdjacentHTML('beforeend', '<p>' + Date.now() + '</p>')">Clock</button>
