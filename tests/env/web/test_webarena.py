@@ -16,7 +16,12 @@ from typing import Any
 
 import pytest
 
+from browsing import needs_browser
 from mnemotune.data.web.task import WebTask
+from mnemotune.env.outside import Outside
+from mnemotune.env.web.action import Action
+from mnemotune.env.web.outline import Outline
+from mnemotune.env.web.page import Verdict, WebPage
 from mnemotune.env.web.servers import ForeignServer, Servers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -102,3 +107,23 @@ async def test_what_the_checkout_s_own_solvers_do_our_servers_keep_and_its_verif
         await servers.aclose()
     print(f"\n{app.name} {kind}: {len(every) - len(failed)} of {len(every)}", failed or "")  # noqa: T201
     assert sorted(failed) == AS_SHIPPED.get((app.name, kind), [])
+
+
+@needs_browser
+@pytest.mark.parametrize("app", apps(), ids=lambda app: app.name)
+async def test_an_app_of_a_checkout_opens_in_our_browser_and_shows_the_same_each_time(app: Path) -> None:
+    task = next(tasks(app, "function"))
+    outside, shown = Outside(), list[list[Outline]]()
+    try:
+        for _ in range(2):
+            page = await WebPage.open(outside, task)
+            outlines = [Outline.read(await page.act(Action.read(line).as_json)) for line in ("goto", "click [3]")]
+            verdict = Verdict.read(await page.act(Action("done").as_json))
+            await page.aclose()
+            shown.append(outlines)
+            assert verdict.reward == 0
+    finally:
+        await outside.aclose()
+    assert shown[0] == shown[1]
+    assert shown[0][0].lines
+    print(f"\n{app.name}: {len(shown[0][0].text)} characters, {len(shown[0][0].pieces(None))} pieces")  # noqa: T201
