@@ -26,6 +26,8 @@ ADVICE = (
 )
 BEGIN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 """What every page's clock shows at first."""
+MOST_ACTING = 4
+"""Pages of a process in which something is done at the same time."""
 SCREEN: Mapping[str, int] = {"width": 1280, "height": 900}
 _STILL = "*, *::before, *::after { animation-duration: 1ms !important; transition-duration: 1ms !important; "
 _STILL += "animation-delay: 0s !important; transition-delay: 0s !important; scroll-behavior: auto !important }"
@@ -45,6 +47,8 @@ class Chromium:
         self._playwright, self._executable = playwright, executable
         self._browser: Browser | None = None
         self._starting = asyncio.Lock()
+        self.turns = asyncio.Semaphore(MOST_ACTING)
+        """Whoever acts has one, so that no action waits for many others while its time runs."""
 
     @classmethod
     async def start(cls) -> Chromium:

@@ -20,7 +20,7 @@ from .servers import Server, Servers
 if TYPE_CHECKING:
     from playwright.async_api import Dialog, ElementHandle, Page
 
-ACT_S = 30.0
+ACT_S = 60.0
 """Of one action, until the page is quiet again."""
 CLOCK_MS = 1_000
 """What the page's clock goes on by in an action; nothing waits so long for real."""
@@ -75,9 +75,12 @@ class Verdict(Values):
 class WebPage(Place):
     """A page with a session and a server of its own. What it shows depends on nothing but the task and the actions."""
 
-    def __init__(self, task: WebTask, server: Server, page: Page, closing: AsyncExitStack) -> None:
+    def __init__(
+        self, task: WebTask, server: Server, page: Page, *, turns: asyncio.Semaphore, closing: AsyncExitStack
+    ) -> None:
         """Act in a page that is still empty; ``closing`` ends all that it needs."""
-        self._task, self._server, self._page, self._closing = task, server, page, closing
+        self._task, self._server, self._page = task, server, page
+        self._turns, self._closing = turns, closing
         self._is_open = False
         self._notes: list[str] = []
         page.on("dialog", self._refuse)
@@ -102,7 +105,7 @@ class WebPage(Place):
                 page = await context.new_page()
             except Error as error:
                 raise OutsideFault(f"{task.id}: {_reason(error)}") from None
-            return cls(task, server, page, closing.pop_all())
+            return cls(task, server, page, turns=chromium.turns, closing=closing.pop_all())
         raise AssertionError  # pragma: no cover - the stack swallows nothing
 
     async def act(self, action: str) -> str:
@@ -111,7 +114,7 @@ class WebPage(Place):
 
         wanted = Action.read(action)
         try:
-            async with asyncio.timeout(ACT_S):
+            async with self._turns, asyncio.timeout(ACT_S):
                 if not self._is_open and wanted.name != "goto":
                     await self._goto("")
                     await self._settled()
