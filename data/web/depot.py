@@ -155,7 +155,7 @@ def counter(story: Story) -> WebTask:
     story.click("button", "Move parcel")
     depot.parcel(p3.value)["shelf"] = shelf.value
     story.next_stage()
-    story.open("Day sheet")
+    story.open("Rounds", "Day sheet")
     depot.enter("Receipt", receipt1)
     depot.enter("Receipt", receipt2)
     story.wishes += [

@@ -6,6 +6,7 @@ Of each kind of story one task is played; all 72 under the marker ``slow``.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -79,10 +80,14 @@ def _check_facts(task: WebTask, shown: list[list[str]]) -> None:
     for place, step in enumerate(task.steps):
         for slot in step.slots:
             (fact,) = (task.facts[need] for need in task.checks[slot.check].needs)
-            # what a field was filled with is shown by the next click; only whole pages are counted here
-            pages = [shown[0], *(shown[n + 1] for n in range(place) if task.steps[n].action not in ("type", "select"))]
-            last = max(n for n, lines in enumerate(pages) if fact.text in lines)
-            assert sum(len("\n".join(lines)) for lines in pages[last + 1 :]) > WINDOW, (slot, fact)
+            last = max(n for n, lines in enumerate(shown[: place + 1]) if fact.text in lines)
+            pages = zip(shown[last:place], shown[last + 1 : place + 1], strict=True)
+            assert sum(_news(before, after) for before, after in pages) > WINDOW, (slot, fact)
+
+
+def _news(before: list[str], after: list[str]) -> int:
+    """Return how many characters a page has in lines that were not there before."""
+    return sum((len(line) + 1) * count for line, count in (Counter(after) - Counter(before)).items())
 
 
 def _wrong_answer(task: WebTask, shown: list[list[str]]) -> tuple[str, str]:
