@@ -165,7 +165,8 @@ def protocol_of(settings: Config) -> Protocol:
 
 
 def test_a_track_s_name_may_say_who_acts_there() -> None:
-    named = {name: track_of(config(f"track={name}", "model=openai:large")) for name in ("tools", "tools:model", "web:model")}
+    names = ("tools", "tools:model", "web:model")
+    named = {name: track_of(config(f"track={name}", "model=openai:large")) for name in names}
     assert {name: (track.name, track.agent) for name, track in named.items()} == {
         "tools": ("tools", "planned"),
         "tools:model": ("tools", "model"),
