@@ -1,0 +1,1 @@
+"""The bugs, one function each."""
