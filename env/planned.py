@@ -61,6 +61,9 @@ class Desk(Protocol[StepU]):
         Raises OutsideFault for what fails and is nobody's mistake, and OutsideSilent.
         """
 
+    def fork(self, outside: Outside) -> Desk[StepU]:
+        """Return a desk of its own that has the same steps behind it; where it needs a place, ``outside`` has it."""
+
     async def reward(self) -> float | None:
         """Return what the work is worth once all steps are done, in [0, 1]; None where nothing tells."""
 

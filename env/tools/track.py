@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from ...data.task import Check, Task
@@ -29,6 +30,10 @@ class ToolsDesk(Desk[Step]):
     async def do(self, step: Step, answers: Answers) -> Sequence[Seen]:
         """Do a step."""
         return [(KINDS[step.kind], message) for message in self._agent.do(step, answers)]
+
+    def fork(self, outside: Outside) -> ToolsDesk:
+        """Copy the databases."""
+        return ToolsDesk(deepcopy(self._agent))
 
     async def reward(self) -> None:
         """Leave it to the figures of an evaluation, which have it for the bounds too."""

@@ -29,8 +29,23 @@ from ...policies.files import WINDOW, load_policy
 from ...policies.policy import MemoryPolicy
 from ..command import run
 
-SOURCES = {"tools": "workshop", "research": "generated:60@7", "codeqa": "generated:50@7", "dialogue": "generated:40@7"}
-"""The data of each track; nothing that ships was searched on them."""
+SOURCES = {
+    "tools": "workshop",
+    "research": "generated:60@7",
+    "swe": "repairs",
+    "codeqa": "generated:50@7",
+    "web": "desks",
+    "dialogue": "generated:10@7",
+}
+"""The data of each track."""
+PUBLISHED = {
+    "tools": "summary, 58.7% - 50.0% = +8.7 points, 288 tasks of tau2-bench",
+    "research": "A-Mem, .518 - .009 = +.509, chains of 5 and 6 hops",
+    "swe": "summary, 42.8% - 42.8% = 0.0 points, 1,041 tasks of SWE-Gym",
+    "codeqa": "A-Mem, .75 - .20 = +.55, 2,131 questions, 500,000 tokens",
+    "web": "structured summary, 38.6% - 34.3% = +4.3 points, 140 tasks of WebArena-Infinity",
+}
+"""The best strategy of each track on MemGym's leaderboard of 2026-05-18: its score less the one without memory."""
 DIALOGUE_TOKENS = 1000
 PRESETS = (WINDOW, "rag", "awe", "awi")
 STRATEGIES = (
@@ -64,11 +79,12 @@ def policies_at(tokens: int) -> dict[str, MemoryPolicy]:
     return {**{name: load_policy(name) for name in PRESETS}, **published, **again}
 
 
-def config_of(track: str, source: str) -> tuple[Track, Config]:
-    """Return a track and the config of its usual budget and embedder."""
+def config_of(track: str, source: str | None = None) -> tuple[Track, Config]:
+    """Return a track and the config of its usual budget and embedder; None is its usual source."""
     splits = {"train": 1, "validation": 2, "test": 2}
-    given: dict[str, object] = {"track": track, "data": source, "splits": splits, "seed_policy": WINDOW}
+    given: dict[str, object] = {"track": track, "splits": splits, "seed_policy": WINDOW, "data": source or track}
     usual = track_of(parse_config(json.dumps(given), where=track)).usual
+    given["data"] = source or usual.data or track
     given["context_tokens"] = usual.context_tokens or DIALOGUE_TOKENS
     given |= {"embedder": usual.embedder} if usual.embedder else {}
     config = parse_config(json.dumps(given), where=track)
@@ -103,13 +119,23 @@ def row(name: str, summary: Summary) -> Sequence[str]:
     ]
 
 
+def summed_up(summaries: Mapping[str, Summary]) -> Sequence[str]:
+    """Return floor and ceiling of a track, and the best of the presets and of the strategies."""
+    cells = [f"{summaries[WINDOW].floor:.3f}", f"{summaries[WINDOW].ceiling:.3f}"]
+    strategies = [name for name in summaries if name not in PRESETS]
+    for names in (PRESETS, strategies):
+        best = max(names, key=lambda name: summaries[name].memory_score.mean)
+        cells.append(f"{best}, {with_interval(summaries[best].memory_score)}")
+    return cells
+
+
 def main(
     out: Annotated[Path, typer.Argument(help="The JSON file to write.")],
     sources: Annotated[list[str] | None, typer.Argument(help="TRACK=SOURCE, of these tracks alone.")] = None,
 ) -> None:
     """Score presets and strategies on each track, the best first."""
     chosen = dict(given.split("=", 1) for given in sources) if sources else SOURCES
-    figures: dict[str, object] = {}
+    figures, overview = dict[str, object](), list[Sequence[str]]()
     for name, source in chosen.items():
         track, config = config_of(name, source)
         tokens = config.context_tokens or DIALOGUE_TOKENS
@@ -121,6 +147,10 @@ def main(
         columns = ("policy", "memory score", "accuracy", *FAILURE_KINDS, "tokens shown", "memory's own")
         print("\n".join(markdown_lines(columns, [row(*each) for each in best])), flush=True)
         figures[name] = {policy: summary.as_json() for policy, summary in summaries.items()}
+        overview.append((name, *summed_up(summaries), PUBLISHED.get(name, "")))
+    print("\n## The tracks beside each other\n")
+    columns = ("track", "floor", "ceiling", "best preset", "best of MemGym's strategies", "MemGym: best less no memory")
+    print("\n".join(markdown_lines(columns, overview)))
     out.write_text(json.dumps(figures), encoding="utf-8")
 
 

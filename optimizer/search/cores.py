@@ -31,14 +31,27 @@ def collect_on(
     *,
     seed: int,
     writes: int | None = None,
+    foreign: Mapping[str, Sequence[str]] | None = None,
     done: Callable[[Sequence[CollectedEpisode]], None] = lambda _: None,
 ) -> list[CollectedEpisode]:
     """Collect like ``collect``, task by task, in their order; ``policies`` are each task's, by key.
 
-    ``done`` hears of each task that is finished.
+    Where given, ``foreign`` are the lines that damages may add, by group. ``done`` hears of each task that is finished.
     """
     episodes = list[CollectedEpisode]()
-    work = [partial(collect, track, task, policies[task.id], cast, seed=seed, writes=writes) for task in tasks]
+    work = [
+        partial(
+            collect,
+            track,
+            task,
+            policies[task.id],
+            cast,
+            seed=seed,
+            writes=writes,
+            foreign=None if foreign is None else foreign[task.group],
+        )
+        for task in tasks
+    ]
     with _executor(processes) as executor:
         running = [executor.submit(_finish, each) for each in work]
         try:

@@ -13,9 +13,11 @@ from ....policies.policy import MemoryPolicy
 from ...concurrency import side_by_side
 from ...episode import Episode
 from ...evaluation import Evaluator
+from ...outside import Outside, OutsideFault
 from ...track import Cast, Track
 from ..rows.retrievals import RetrievalLog, retrieval_log
 from ..rows.row import Row
+from .execution import execute
 from .labels import EpisodeLabels, Labeller
 from .reading import FactReader
 from .retrievals import RecordedReplies, retrieve
@@ -52,13 +54,17 @@ async def collect(
     *,
     seed: int,
     writes: int | None = None,
+    foreign: Sequence[str] | None = None,
 ) -> list[CollectedEpisode]:
     """Run every policy in one task and label its writes, at most ``writes`` an episode; in the policies' order.
 
-    The seed draws the writes. A policy that writes nothing has no rows. A failed episode is data; raises EndpointDown
+    The facts that a write lost make its label. Where ``foreign`` lines are given, which a damage may add, it is what
+    happens when the plan's next step is carried out with a damaged memory, as ``execute`` has it. The seed draws the
+    writes and the damages. A policy that writes nothing has no rows. A failed episode is data; raises EndpointDown
     when no call gets through.
     """
     evaluator, labeller = Evaluator(track, cast), Labeller(task, FactReader(track, task, cast.assistant))
+    forks = Outside()
 
     async def collected(policy: MemoryPolicy) -> CollectedEpisode:
         evaluation = await evaluator.evaluate(policy, [task])
@@ -70,15 +76,23 @@ async def collect(
             rng = random.Random(f"writes:{seed}:{task.id}:{policy.key}")
             try:
                 retrievals = await _retrievals(track, task, policy, episode, score, cast)
-                labels = await labeller.label(episode, policy, most=writes, rng=rng)
+                if foreign is None:
+                    labels = await labeller.label(episode, policy, most=writes, rng=rng)
+                else:
+                    labels = await execute(
+                        track, task, policy, cast, forks=forks, foreign=foreign, rng=rng, most=writes
+                    )
             except EndpointDown:
                 raise
-            except LanguageModelError as error:
+            except (LanguageModelError, OutsideFault) as error:
                 failure = f"labels: {error}"
         return CollectedEpisode(task.id, policy.key, score, labels, calls, retrievals, failure)
 
     first, *others = policies.values()
-    return [await collected(first), *await side_by_side(collected(policy) for policy in others)]
+    try:
+        return [await collected(first), *await side_by_side(collected(policy) for policy in others)]
+    finally:
+        await forks.aclose()
 
 
 async def _retrievals(

@@ -31,6 +31,10 @@ class EpisodeLabels:
     """Writes whose reply could not be read."""
     calls: int = 0
     """Calls of the labels."""
+    controls: int = 0
+    """Steps that were carried out once more with the memory as it was; none where facts alone are read."""
+    controls_safe: int = 0
+    """Those of them in which the same was observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ class Labeller:
         self._task, self._reader = task, reader
         self._lock = asyncio.Lock()
         self._facts_by_source = facts_by_source(task)
+        self._stated = [fact for fact in task.facts.values() if not fact.sources]
         needs = (task.facts[fact].key for check in reversed(list(task.checks.values())) for fact in check.needs)
         self._needed = list(dict.fromkeys(needs))
 
@@ -161,7 +166,11 @@ class Labeller:
         return {fact.key: fact for message in messages for fact in self._facts_of(message)}
 
     def _facts_of(self, message: Message) -> Sequence[Fact]:
-        return () if message.role == "assistant" else self._facts_by_source.get(message.content, ())
+        """Return the facts that a message tells: it is known to, or its words alone show that."""
+        if message.role == "assistant":
+            return ()
+        known = self._facts_by_source.get(message.content, ())
+        return [*known, *(fact for fact in self._stated if self._reader.states(fact, message.content))]
 
     async def _labels(self, write: _Write) -> list[FactLabel] | None:
         """Return the labels of the facts at stake; None where the write is undecided."""

@@ -36,6 +36,10 @@ class FactReader:
         self._known: dict[_Place, Known] = {}
         self._locks: defaultdict[_Place, asyncio.Lock] = defaultdict(asyncio.Lock)
 
+    def states(self, fact: Fact, text: str) -> bool | None:
+        """Tell whether a text states a fact, where its words alone show that."""
+        return self._track.states(self._task, fact, text)
+
     async def from_lines(self, fact: Fact, lines: Sequence[str]) -> Known:
         """Tell whether the model reads a fact from lines of memory, oldest first."""
         if not lines:
@@ -48,7 +52,7 @@ class FactReader:
         place = state_of(fact), tuple(messages)
         async with self._locks[place]:
             if place not in self._known:
-                stated = self._track.states(self._task, fact, "\n".join(message.text for message in messages))
+                stated = self.states(fact, "\n".join(message.text for message in messages))
                 if stated is not None:
                     self._known[place] = "yes" if stated else "no"
                     return self._known[place]

@@ -54,8 +54,21 @@ def quality_on_rows(p_safe: Floats, rows: Sequence[Row], *, threshold: float = C
         "length ratio": length_ratio(events),
         "lexical overlap": lexical_overlap(events),
         "logistic regression": logistic_regression(events, harmful, groups),
+        **_of_executions(kept, harmful),
     }
     return _quality(p_safe, harmful, groups, rivals, threshold)
+
+
+def _of_executions(rows: Sequence[Row], harmful: Labels) -> Mapping[str, Floats]:
+    """Return what needs no memory where steps were carried out: the actions, and the name of the damage."""
+    executions = [row.execution for row in rows if row.execution is not None]
+    if len(executions) < len(rows):
+        return {}
+    equal = [each.recorded == each.proposed for each in executions]
+    return {
+        "equal actions": np.array(equal, dtype=float),
+        "perturbation": _by_name([each.perturbation for each in executions], harmful),
+    }
 
 
 def harmful_rows(rows: Sequence[Row | MemGymRow]) -> Labels:

@@ -64,6 +64,19 @@ class FactLabel(Record):
         return {"key": info, "topic": str(info).split("_")[0]} | {k: v for k, v in values.items() if k != "info"}
 
 
+class Execution(Record):
+    """What the plan's next step showed with a memory that was damaged. No reward model sees any of it."""
+
+    perturbation: str
+    """How memory was damaged."""
+    recorded: str
+    """What the step's slots were answered with the memory that was whole, a line each."""
+    proposed: str
+    """What they were answered with the memory that was damaged."""
+    same: bool
+    """Whether the same was observed with both."""
+
+
 class Row(Record):
     """One write of one policy, and what became of the facts at stake."""
 
@@ -84,10 +97,14 @@ class Row(Record):
     """Memories after the write."""
     facts: list[FactLabel]
     """Empty where nothing was at stake."""
+    execution: Execution | None = None
+    """None where the label rests on facts alone."""
 
     @property
     def label(self) -> Label:
-        """HARMFUL where a fact is lost for certain."""
+        """HARMFUL where something else was observed in the next step, or, without one, a fact is lost for certain."""
+        if self.execution is not None:
+            return "SAFE" if self.execution.same else "HARMFUL"
         return "HARMFUL" if any(fact.lost for fact in self.facts) else "SAFE"
 
     @property

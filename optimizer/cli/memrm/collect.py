@@ -13,6 +13,7 @@ from .... import __version__
 from ....data.json_files import write_json
 from ....env.memrm.collection.collect import CollectedEpisode, collect
 from ....env.memrm.collection.datacard import data_card
+from ....env.memrm.collection.execution import foreign_lines
 from ....env.memrm.rows.retrievals import retrievals_file
 from ....env.memrm.rows.row import write_rows
 from ....env.memrm.rows.splits import data_card_file, hold_out
@@ -43,6 +44,10 @@ def collect_command(
         int | None, typer.Option("--writes", min=1, help="Most writes of an episode to label; all by default.")
     ] = None,
     each: Annotated[int | None, typer.Option("--each", min=1, help="Policies for each task; all by default.")] = None,
+    executions: Annotated[
+        bool,
+        typer.Option("--executions", help="Damage memories and carry the plan's next step out instead."),
+    ] = False,
     track: options.Track = None,
     model: options.Model = None,
     config: options.Config = None,
@@ -63,6 +68,7 @@ def collect_command(
     out.parent.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     hands = dealt(members, [task.id for task in tasks], each=each, seed=seed)
+    foreign = foreign_lines(tasks) if executions else None
     policies = {task: {member.policy.key: member.policy for member in hand} for task, hand in hands.items()}
     count = sum(map(len, hands.values()))
     # a remote model's replies are kept, so that the same command goes on where it was stopped
@@ -74,13 +80,18 @@ def collect_command(
 
         processes = processes_to_collect(per_core=models.per_core, tasks=len(tasks), episodes=count)
         if processes > 1:
-            episodes = collect_on(processes, kind, models.cast, policies, tasks, seed=seed, writes=writes, done=done)
+            episodes = collect_on(
+                processes, kind, models.cast, policies, tasks, seed=seed, writes=writes, foreign=foreign, done=done
+            )
         else:
 
             async def collect_here() -> list[CollectedEpisode]:
                 collected: list[CollectedEpisode] = []
                 for task in tasks:
-                    collected += await collect(kind, task, policies[task.id], models.cast, seed=seed, writes=writes)
+                    lines = None if foreign is None else foreign[task.group]
+                    collected += await collect(
+                        kind, task, policies[task.id], models.cast, seed=seed, writes=writes, foreign=lines
+                    )
                     done(collected)
                 return collected
 
@@ -96,7 +107,7 @@ def collect_command(
     write_rows(retrievals_file(out), (episode.retrievals for episode in episodes if episode.retrievals is not None))
     given = {
         "track": kind.name, "data": data, "users": users, "policies": all_names, "seed": seed, "writes": writes,
-        "each": each, "model": settings.model, "version": __version__,
+        "each": each, "model": settings.model, "executions": executions, "version": __version__,
     }  # fmt: skip
     kinds = {m.policy.key: (m.name, " ".join(filter(None, [m.origin, m.prompt])), m.policy) for m in members}
     card = data_card(episodes, kinds, splits, settings=given, digest=digest)
