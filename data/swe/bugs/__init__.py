@@ -1,1 +1,6 @@
-"""The bugs, one function each."""
+"""The bugs."""
+
+from ..bug import Bug
+from .counting import BOXES, PAGES
+
+BUGS: tuple[Bug, ...] = (PAGES, BOXES)
