@@ -10,9 +10,9 @@ from functools import cache
 
 from ..resources import resource
 from ..task import Check, Fact
+from .clues import Clue
 from .filler import events, mixed_in, paragraphs
 from .parts.edit import changed, swapped
-from .clues import Clue
 from .task import Slot, Step, SweTask
 from .variant import Edit, Variant
 

@@ -48,7 +48,7 @@ class Stack:
 STACKS = (
     Stack("stack of {test}, {place} call: function={function} file={file}", "outermost", "innermost"),
     Stack("{test} has called ({place}) file={file} function={function}", "earliest", "deepest"),
-    Stack("calls of {test}: {place} entry; function={function}; file={file}", "upper", "lowest"),
+    Stack("among the calls of {test} the {place} is function={function} in file={file}", "upper", "lowest"),
     Stack("{test} went down to the {place} frame function={function} file={file}", "entry", "final"),
 )
 _OF_STACK = (

@@ -75,7 +75,8 @@ from . import <<base>>, <<core>>
 @<<base>>.traced
 def <<entry>>(<<part>>, *values):
     """[[Serve|Help]] [[a caller|a customer|whoever asks]] of a <<part>>."""
-    <<base>>.note("[[desk <<D>> is open|the desk takes a number|a caller at <<D>>]], [[counter <<E>> waits|<<E>> looks on]]")
+    <<base>>.note("[[desk <<D>> is open|the desk takes a number|a caller at <<D>>]]")
+    <<base>>.note("[[counter <<E>> waits|<<E>> looks on|<<E>> has time]]")
     <<middle>>(len(values))
     [[answer:answer|result|reply]] = <<core>>.<<fn>>(<<part>>, *values)
     <<base>>.note("[[served|done]], says <<F>>[[ to <<G>>|, and yawns|]]")

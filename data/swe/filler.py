@@ -27,14 +27,14 @@ _SENTENCES = (
     "It [[takes|took]] [[patience|strength|luck]] to open the <<A>> cupboard without the <<B>> trick.",
 )
 _EVENTS = (
-    "{number} <<A>> [[greets|calls|passes]] <<B>> and goes on",
-    "{number} queue <<A>> is [[empty|calm|asleep]] while <<B>> waits",
-    "{number} <<A>> hands a [[parcel|token|list]] to <<B>>",
-    "{number} nothing new from <<A>>, <<B>> is [[idle|bored|resting]]",
-    "{number} <<A>> [[opens|closes|wipes]] the window of <<B>>",
-    "{number} tidy up: <<A>> before <<B>>",
-    "{number} heartbeat <<A>> to <<B>> is [[fine|steady|faint]]",
-    "{number} <<A>> [[repeats|forgets|drops]] a question of <<B>>",
+    "<<A>> [[greets|calls|passes]] <<B>> and goes on",
+    "queue <<A>> is [[empty|calm|asleep]] while <<B>> waits",
+    "<<A>> hands a [[parcel|token|list]] to <<B>>",
+    "nothing new from <<A>>, <<B>> is [[idle|bored|resting]]",
+    "<<A>> [[opens|closes|wipes]] the window of <<B>>",
+    "tidy up: <<A>> before <<B>>",
+    "heartbeat <<A>> to <<B>> is [[fine|steady|faint]]",
+    "<<A>> [[repeats|forgets|drops]] a question of <<B>>",
 )
 _HEADINGS = ("About", "Around", "On", "Concerning", "From the days of", "Small things near")
 
@@ -52,10 +52,9 @@ def paragraphs(draw: Draw, tokens: int) -> list[str]:
 
 def events(draw: Draw, tokens: int) -> list[str]:
     """Return lines of a log of about so many tokens together."""
-    lines, size, number = list[str](), 0, draw.rng.randint(1_000, 9_000)
+    lines, size = list[str](), 0
     while size < tokens * 4:
-        number += draw.rng.randint(1, 20)
-        lines.append(_filled(draw, draw.one_of(*_EVENTS)).format(number=number))
+        lines.append(_filled(draw, draw.one_of(*_EVENTS)))
         size = len("\n".join(lines))
     return lines
 
