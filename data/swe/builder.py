@@ -20,6 +20,12 @@ RUNNER, EDITOR = "run_tests.py", "tools/edit.py"
 TEST_COMMAND = f"python {RUNNER}"
 NOTES_TOKENS, LOG_TOKENS = 700, 620
 """Of a part of the notes, and of a part of the log, that a command shows."""
+OUTDATED = (
+    "[[Also|Besides]], the settings are old: what {who} reports last in the log [[holds|is right]].",
+    "[[And|Then]] {who} has other settings now, [[see|which stand in]] the log; [[the latest|its last report]] holds.",
+    "The log [[has|knows]] newer settings of {who}, [[and they never came in|which are not in yet]].",
+)
+"""What the issue says of the service, whose value a log tells."""
 CLOSING = (
     "[[Please|Kindly]] look [[through|into]] the [[notes|papers]] and the log; the tests show it too.",
     "The [[tests fail|run of the tests fails]] as well, and [[the log|the notes]] may [[help|tell more]].",
@@ -106,8 +112,10 @@ class _Builder:
     def issue(self, clues: Sequence[Clue]) -> str:
         """Return the problem statement."""
         told = " ".join(clue.line for clue in clues)
-        closing = self._draw.line(self._draw.one_of(*CLOSING))
-        return "\n\n".join(part for part in (f"# {self._variant.title}", self._variant.intro, told, closing) if part)
+        draw = self._draw
+        outdated = draw.line(draw.one_of(*OUTDATED)).format(who=draw.names["service"])
+        closing = draw.line(draw.one_of(*CLOSING))
+        return "\n\n".join([f"# {self._variant.title}", self._variant.intro, told, outdated, closing])
 
     def noted(self, clues: Sequence[Clue]) -> list[str]:
         """Return the lines of a part of the notes."""
@@ -181,5 +189,5 @@ def _part(name: str) -> str:
 def _with(text: str, **constants: str) -> str:
     """Return a module with other values of its constants."""
     for name, value in constants.items():
-        text = re.sub(rf'^{name} = ".*"$', lambda match, n=name, v=value: f'{n} = "{v}"', text, count=1, flags=re.M)
+        text = re.sub(rf'^{name} = ".*"$', f'{name} = "{value}"', text, count=1, flags=re.MULTILINE)
     return text

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, ROOT)
+sys.path[:0] = [ROOT, os.path.join(ROOT, "tests")]
 sys.dont_write_bytecode = True
 PACKAGE = "package"
 BASE = "base"
@@ -53,7 +53,7 @@ def main(names: list[str]) -> int:
     """Run tests; return the exit code."""
     try:
         base: Any = importlib.import_module(f"{PACKAGE}.{BASE}")
-        cases = importlib.import_module(f"tests.{CASES}")
+        cases = importlib.import_module(CASES)
     except Exception as error:  # noqa: BLE001 - a module that is broken is a failure of every test
         sys.stdout.write(f"FAIL: the tests cannot be read: {type(error).__name__}\n")
         return 1
