@@ -65,6 +65,13 @@ _VALUES = (
     ("In the letter from {who}, the {key} {what} is {value}.", "In the letter from {who}, what is the {key} {what}?"),
     ("{who} is right to insist that the {key} {what} is {value}.", "Which {key} {what} does {who} insist on?"),
 )
+_AGAIN = (
+    "{who} has written again: the {key} {what} is {value}.",
+    "Since then {who} has changed the {key} {what} to {value}.",
+    "{who} did not stay with that, and now the {key} {what} is {value}.",
+)
+_NOW = ("What is the {key} {what} for {who}?", "Which {key} {what} has {who} now?")
+"""What is asked where a customer's value has changed."""
 _SECTIONS = (
     ("The settings for {who} are kept in the section {value}.", "In which section are the settings for {who} kept?"),
     ("Whatever {who} needs is set in the section {value}.", "Which section sets what {who} needs?"),
@@ -90,11 +97,19 @@ _LATEST = (
 )
 
 
-def value_clue(draw: Draw, key: str, what: str, *, who: Sequence[str], values: Sequence[object]) -> Clue:
-    """Return a customer's value, which a sentence tells; of several, the first is the one that is asked for."""
+def value_clue(
+    draw: Draw, key: str, what: str, *, who: Sequence[str], values: Sequence[object], old: object | None = None
+) -> Clue:
+    """Return a customer's value, which a sentence tells; of several, the first is the one that is asked for.
+
+    Where there is an ``old`` value, the sentence says that it has changed.
+    """
     form, question = draw.one_of(*_VALUES)
+    before = "" if old is None else form.format(who=who[0], key=key, what=what, value=old)
+    if before:
+        form, question = draw.one_of(*_AGAIN), draw.one_of(*_NOW)
     lines = [form.format(who=w, key=key, what=what, value=v) for w, v in zip(who, values, strict=True)]
-    return _said(draw, "value", values[0], question.format(who=who[0], key=key, what=what), lines)
+    return _said(draw, "value", values[0], question.format(who=who[0], key=key, what=what), lines, old=before)
 
 
 def section_clue(draw: Draw, *, who: Sequence[str], codes: Sequence[str]) -> Clue:
@@ -111,8 +126,8 @@ def helper_clue(draw: Draw, *, names: Sequence[str], what: Sequence[str]) -> Clu
     return _said(draw, "helper", names[0], question.format(what=what[0]), lines)
 
 
-def _said(draw: Draw, name: str, value: object, question: str, lines: Sequence[str]) -> Clue:
-    return Clue(name, str(value), question, "said", lines[0], tuple(draw.mixed(lines)))
+def _said(draw: Draw, name: str, value: object, question: str, lines: Sequence[str], *, old: str = "") -> Clue:
+    return Clue(name, str(value), question, "said", lines[0], tuple(draw.mixed(lines)), old)
 
 
 def report_clue(draw: Draw, key: str, *, who: Sequence[str], values: Sequence[object], old: Sequence[object]) -> Clue:

@@ -15,6 +15,8 @@ CUSTOMERS, SERVICES = 9, 14
 """Things of one kind that the notes, the settings and the logs speak of; the first is the bug's."""
 SET_SERVICES = 4
 """Services that have settings."""
+RENEWED = 0.5
+"""Share of the variants in which the notes tell another value than the issue, because it has changed."""
 _VERBS = ("reckon", "settle", "derive", "gather", "lay_out", "measure", "arrange", "work_out", "resolve", "compose")
 
 
@@ -65,7 +67,7 @@ def variant_of(bug: Bug, seed: str) -> Variant:
     paths = _paths(draw)
     stack = draw.one_of(*STACKS)
     who, codes, services = draw.proper(CUSTOMERS), draw.codes(CUSTOMERS), draw.words(SERVICES)
-    first, second = bug.first.drawn(draw, 2 * CUSTOMERS), bug.second.drawn(draw, 2 * SERVICES + SET_SERVICES)
+    first, second = bug.first.drawn(draw, 2 * CUSTOMERS + 1), bug.second.drawn(draw, 2 * SERVICES + SET_SERVICES)
     names = ("fn", "entry", "middle", "extra", "helper", *(name for name in bug.helpers if name != "helper"))
     for name in names:
         draw.set(**{name: f"{draw.one_of(*_VERBS)}_{draw.word()}"})
@@ -77,10 +79,11 @@ def variant_of(bug: Bug, seed: str) -> Variant:
     cases: Any = bug.cases
     modules, fails = modules_of(draw, bug, cases(draw, first[0], second[0]))
     key1, key2 = draw.names["k1"], draw.names["k2"]
-    sections = {code: {key1: value} for code, value in zip(codes, first[CUSTOMERS:], strict=True)}
+    sections = {code: {key1: value} for code, value in zip(codes, first[CUSTOMERS:-1], strict=True)}
     served = zip(services[:SET_SERVICES], second[2 * SERVICES :], strict=True)
     settings = sections | {service: {key2: value} for service, value in served}
-    value = value_clue(draw, key1, draw.names["what"], who=who, values=first[:CUSTOMERS])
+    old = first[-1] if draw.rng.random() < RENEWED else None
+    value = value_clue(draw, key1, draw.names["what"], who=who, values=first[:CUSTOMERS], old=old)
     section = section_clue(draw, who=who, codes=codes)
     report = report_clue(draw, key2, who=services, values=second[:SERVICES], old=second[SERVICES : 2 * SERVICES])
     place = {"file": paths["core"], "function": draw.names["fn"]}

@@ -18,7 +18,7 @@ ESCAPE = Bug(
         "[[Names may have quotes|Some names have quotes in them]], and [[the table|the export]] then has a "
         "field too many."
     ),
-    first=Setting("[[width|breadth|columns]]", 110, 480),
+    first=Setting("[[width|breadth|span]]", 110, 480),
     what="of [[the table|its table]]",
     second=Setting("[[row|serial|counter]]", 500, 990),
     code='''
