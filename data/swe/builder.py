@@ -20,7 +20,8 @@ def build(variant: Variant, *, name: str, group: str) -> SweTask:
     files = layout.files
     steps, facts = layout.evidence()
     checks = dict[str, Check]()
-    for edit, stage in zip(variant.draw.mixed(variant.edits), layout.edit_stages(steps[-1].stage + 1), strict=True):
+    for edit in variant.draw.mixed(variant.edits):
+        stage = steps[-1].stage + 1
         for clue in edit.clues:
             checks[clue.name] = Check(clue.name, clue.name, stage, (clue.name,), 0.0, clue.question)
         steps.append(_step(edit, stage))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .bug import Bug
 from .bugs import BUGS
 from .builder import build
 from .task import SweTask
@@ -15,7 +16,10 @@ SHIPPED = 4
 
 def each_task(variants: int, seed: int) -> Iterator[SweTask]:
     """Yield so many variants of every bug."""
-    for bug in BUGS:
-        for number in range(variants):
-            name = f"{bug.name}-{number + 1}" if seed == 0 else f"{bug.name}-{seed}-{number + 1}"
-            yield build(variant_of(bug, f"swe:{bug.name}:{seed}:{number}"), name=name, group=bug.name)
+    return (task_of(bug, number=number, seed=seed) for bug in BUGS for number in range(variants))
+
+
+def task_of(bug: Bug, *, number: int, seed: int) -> SweTask:
+    """Return a variant of a bug."""
+    name = f"{bug.name}-{number + 1}" if seed == 0 else f"{bug.name}-{seed}-{number + 1}"
+    return build(variant_of(bug, f"swe:{bug.name}:{seed}:{number}"), name=name, group=bug.name)

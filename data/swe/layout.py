@@ -64,10 +64,6 @@ class Layout:
             told[what] = stage
         return steps, self._facts(told)
 
-    def edit_stages(self, begin: int) -> tuple[int, ...]:
-        """Return the stages of the edits, from ``begin`` on: each in its own, or the last two together."""
-        return self._draw.one_of((begin, begin + 1, begin + 2), (begin, begin + 1, begin + 1))
-
     def between(self, stage: int) -> list[Step]:
         """Return what is shown after an edit, now and then."""
         command = self._shown_notes(2)

@@ -223,9 +223,9 @@ CLAMP = Bug(
     intro=(
         "[[A value below the least becomes the least|Low values are lifted]], [[a large one is cut|high ones are cut]]."
     ),
-    first=Setting("[[floor|bottom|least]]", 110, 480),
+    first=Setting("[[floor|bottom|lowest]]", 110, 480),
     what="of the [[range|scale]]",
-    second=Setting("[[roof|top|most]]", 500, 990),
+    second=Setting("[[roof|top|ceiling]]", 500, 990),
     code='''
 @traced
 def <<fn>>(<<part>>, [[value:value|wish|reading]]):
