@@ -68,6 +68,8 @@ class SweTask(Values):
     """Tests that fail before the repair and pass after it."""
     pass_to_pass: tuple[str, ...]
     """Tests that pass before and after."""
+    test_patch: str = ""
+    """A unified diff that brings the tests along; empty where the repository has them."""
     image: str = ""
     """The name of a published image; empty for the base that is made on the machine."""
     steps: tuple[Step, ...] = ()
