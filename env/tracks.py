@@ -13,6 +13,7 @@ from .dialogue.protocol import Protocol
 from .dialogue.track import DialogueTrack
 from .research.model import ModelResearchTrack
 from .research.track import ResearchTrack
+from .swe.track import SweTrack
 from .tools.model import ModelToolsTrack
 from .tools.track import ToolsTrack
 from .track import Track
@@ -37,6 +38,11 @@ def _research(templates: Templates, options: Mapping[str, Any]) -> Track:
     return ModelResearchTrack(templates) if options.get("agent") == MODEL else ResearchTrack(templates)
 
 
+def _swe(templates: Templates, options: Mapping[str, Any]) -> Track:
+    _check_options("swe track", options, agents=AGENTS)
+    return SweTrack(templates)
+
+
 def _tools(templates: Templates, options: Mapping[str, Any]) -> Track:
     _check_options("tools track", options, agents=AGENTS)
     return ModelToolsTrack(templates) if options.get("agent") == MODEL else ToolsTrack(templates)
@@ -55,6 +61,7 @@ SHIPPED: Mapping[str, MakeTrack] = {
     "codeqa": _codeqa,
     "dialogue": _dialogue,
     "research": _research,
+    "swe": _swe,
     "tools": _tools,
 }
 TRACKS: Registry[MakeTrack] = Registry("track", "mnemotune.tracks", SHIPPED)

@@ -11,7 +11,7 @@ MOST_TOKENS = 1_500
 """Of a command's output; of more, the beginning and the end are kept."""
 MOST_HEAD_TOKENS = 40
 """Of the command before each piece."""
-MOST_PIECES = 16
+MOST_PIECES = 12
 """Of a command."""
 KILLED = 137
 """The exit status of what was ended by the engine, or by the system for its memory."""
