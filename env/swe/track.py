@@ -25,7 +25,7 @@ class SweTrack(PlannedTrack[Step]):
     usual = Usual(data="repairs", context_tokens=500, embedder="lexical:1024")
 
     def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
-        """Return the tasks that a source names, as ``load_swe`` has it. Raises TaskError, also for one without a plan."""
+        """Return the tasks that a source names, as ``load_swe`` has it. Raises TaskError, also without a plan."""
         tasks = load_swe(source, groups=groups)
         if bare := next((task.id for task in tasks if not task.checks), None):
             raise TaskError(f"{source}: task {bare} has no plan: take an agent that plans by itself, --track swe:model")
