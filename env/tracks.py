@@ -13,6 +13,7 @@ from .dialogue.protocol import Protocol
 from .dialogue.track import DialogueTrack
 from .research.model import ModelResearchTrack
 from .research.track import ResearchTrack
+from .swe.model import ModelSweTrack
 from .swe.track import SweTrack
 from .tools.model import ModelToolsTrack
 from .tools.track import ToolsTrack
@@ -40,7 +41,7 @@ def _research(templates: Templates, options: Mapping[str, Any]) -> Track:
 
 def _swe(templates: Templates, options: Mapping[str, Any]) -> Track:
     _check_options("swe track", options, agents=AGENTS)
-    return SweTrack(templates)
+    return ModelSweTrack(templates) if options.get("agent") == MODEL else SweTrack(templates)
 
 
 def _tools(templates: Templates, options: Mapping[str, Any]) -> Track:

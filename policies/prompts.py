@@ -117,6 +117,8 @@ class Templates(TextSet):
     """How a model is asked to play the customer; ``DONE`` ends what it has to say."""
     searcher: Annotated[str, TextSlots(("query",))]
     """How an agent that plans by itself is asked to search for an answer."""
+    engineer: Annotated[str, TextSlots(("problem",))]
+    """How an agent that plans by itself is asked to repair a program."""
     reply_context: Annotated[str, TextSlots(("memories",))]
     reply_external: Annotated[str, TextSlots(("memories",))]
     reply_summary: Annotated[str, TextSlots(("memories",))]
