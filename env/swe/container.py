@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...data.values import Values
 from ..outside import OutsideFault, Place
-from .base import ENVIRONMENT, MADE, USER_ID, WORKPLACE
+from .base import MADE, USER_ID, WORKPLACE
 from .observation import seen
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ def first_process(image: Image, limits: Limits) -> dict[str, Any]:
     """Return what a container runs as long as it lives, as the engine's API has it."""
     life = ["python3", "-ISc", LIFE] if image.made else ["sh", "-c", LIFE_OF_OTHERS, "sh"]
     process = {"WorkingDir": image.folder, "Entrypoint": life, "Cmd": [str(limits.life_seconds)]}
-    own = {"User": f"{USER_ID}:{USER_ID}", "Env": [f"{name}={value}" for name, value in ENVIRONMENT.items()]}
-    return process | own if image.made else process
+    return process | {"User": f"{USER_ID}:{USER_ID}"} if image.made else process
 
 
 class Container(Place):

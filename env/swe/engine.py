@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from filelock import FileLock
 
 from ..outside import MOST_OPEN, OutsideFault, OutsideSilent
-from .base import WORKPLACE, base_digest, write_base
+from .base import ENVIRONMENT, WORKPLACE, base_digest, write_base
 from .container import Container, Image, Limits, first_process, settings, unpacking
 from .owner import is_gone, owner
 
@@ -167,7 +167,8 @@ class Engine:
             with tempfile.NamedTemporaryFile(suffix=".tar") as file:
                 write_base(file)
                 file.flush()
-                changes = [f"LABEL {REPOSITORY}={tag}", f"WORKDIR {WORKPLACE}"]
+                variables = [f"ENV {key}={value}" for key, value in ENVIRONMENT.items()]
+                changes = [*variables, f"LABEL {REPOSITORY}={tag}", f"WORKDIR {WORKPLACE}"]
                 said = self._api.import_image(file.name, repository, tag, changes=changes)
             if not self._is_here(name):
                 raise OutsideFault(f"the base of containers could not be imported: {str(said)[-300:]}")
