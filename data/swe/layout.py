@@ -89,7 +89,7 @@ class Layout:
 
     def _issue(self) -> str:
         draw = self._draw
-        told = " ".join([*(clue.old for clue in self._renewed), *(clue.line for clue in self._in_issue)])
+        told = "\n".join([*(clue.old for clue in self._renewed), *(clue.line for clue in self._in_issue)])
         outdated = draw.line(draw.one_of(*OUTDATED)).format(who=draw.names["service"])
         closing = draw.line(draw.one_of(*CLOSING))
         return "\n\n".join([f"# {self._variant.title}", self._variant.intro, told, outdated, closing])
