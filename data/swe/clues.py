@@ -57,32 +57,29 @@ _OF_STACK = (
     "Name the {what} that {test} reaches in its {place} call.",
 )
 _VALUES = (
-    (
-        "By the contract with {who}, the {key} {what} is {value}.",
-        "What is the {key} {what} by the contract with {who}?",
-    ),
-    ("As {who} has ordered, the {key} {what} has to be {value}.", "Which {key} {what} has {who} ordered?"),
-    ("In the letter from {who}, the {key} {what} is {value}.", "In the letter from {who}, what is the {key} {what}?"),
-    ("{who} is right to insist that the {key} {what} is {value}.", "Which {key} {what} does {who} insist on?"),
+    ("The {key} {what} by the contract with {who}: {value}", "What is the {key} {what} by the contract with {who}?"),
+    ("{key} {what} that {who} has ordered: {value}", "Which {key} {what} has {who} ordered?"),
+    ("Letter on the {key} {what} from {who}: {value}", "In the letter from {who}, what is the {key} {what}?"),
+    ("Agreed {key} {what} for {who}: {value}", "Which {key} {what} is agreed for {who}?"),
 )
 _AGAIN = (
-    "{who} has written again: the {key} {what} is {value}.",
-    "Since then {who} has changed the {key} {what} to {value}.",
-    "{who} did not stay with that, and now the {key} {what} is {value}.",
+    "Corrected {key} {what} for {who}: {value}",
+    "From now on the {key} {what} for {who}: {value}",
+    "Changed since the issue is the {key} {what} for {who}: {value}",
 )
-_NOW = ("What is the {key} {what} for {who}?", "Which {key} {what} has {who} now?")
+_NOW = ("What is the {key} {what} for {who} now?", "Which {key} {what} holds for {who}?")
 """What is asked where a customer's value has changed."""
 _SECTIONS = (
-    ("The settings for {who} are kept in the section {value}.", "In which section are the settings for {who} kept?"),
-    ("Whatever {who} needs is set in the section {value}.", "Which section sets what {who} needs?"),
-    ("{who} has moved, and its settings went to section {value}.", "To which section did the settings of {who} go?"),
-    ("Whoever serves {who} reads the section {value}.", "Which section does whoever serves {who} read?"),
+    ("Section with the settings for {who}: {value}", "In which section are the settings for {who}?"),
+    ("Section that serves {who}: {value}", "Which section serves {who}?"),
+    ("The settings of {who} have moved to the section {value}.", "To which section have the settings of {who} moved?"),
+    ("Section of the settings that {who} reads: {value}", "From which section does {who} read its settings?"),
 )
 _HELPERS = (
-    ("To {what}, the function to call is {value}.", "Which function is to be called to {what}?"),
-    ("The function that can {what} is {value}.", "Which function can {what}?"),
-    ("Whoever has to {what} calls the function {value}.", "Which function does one call who has to {what}?"),
-    ("We {what} with the function {value}.", "With which function do we {what}?"),
+    ("Function to {what}: {value}", "Which function is there to {what}?"),
+    ("Whoever has to {what} calls: {value}", "What does one call who has to {what}?"),
+    ("How we {what}: {value}", "With which function do we {what}?"),
+    ("To be called to {what}: {value}", "Which function is called to {what}?"),
 )
 _LOGGED = (
     "{number} {entity} reports {key}={value} since={other}",

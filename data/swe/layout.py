@@ -46,6 +46,7 @@ class Layout:
         self._logged = [clue for clue in variant.clues if clue.source == "log"]
         self.problem = self._issue()
         self._notes = [self._noted(self._in_notes), self._noted([]), self._noted([])]
+        self._unshown = [2]
         self._log = self._log_parts()
         self.files = self._files()
 
@@ -65,9 +66,10 @@ class Layout:
         return steps, self._facts(told)
 
     def between(self, stage: int) -> list[Step]:
-        """Return what is shown after an edit, now and then."""
-        command = self._shown_notes(2)
-        return [Step(stage, command)] if self._draw.rng.random() < SHOWN_BETWEEN else []
+        """Return what is shown after an edit: now and then, and once, the last part of the notes."""
+        if not self._unshown or self._draw.rng.random() >= SHOWN_BETWEEN:
+            return []
+        return [Step(stage, self._shown_notes(self._unshown.pop()))]
 
     def _shown_notes(self, part: int) -> str:
         begin = sum(map(len, self._notes[:part]))
@@ -89,7 +91,7 @@ class Layout:
 
     def _issue(self) -> str:
         draw = self._draw
-        told = " ".join([*(clue.old for clue in self._renewed), *(clue.line for clue in self._in_issue)])
+        told = "\n".join([*(clue.old for clue in self._renewed), *(clue.line for clue in self._in_issue)])
         outdated = draw.line(draw.one_of(*OUTDATED)).format(who=draw.names["service"])
         closing = draw.line(draw.one_of(*CLOSING))
         return "\n\n".join([f"# {self._variant.title}", self._variant.intro, told, outdated, closing])

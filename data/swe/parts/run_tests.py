@@ -42,7 +42,7 @@ def run(name: str, test: Any, calls: list[tuple[str, str]]) -> bool:
     except Exception as error:  # noqa: BLE001 - whatever a test raises is its failure
         said = str(error) if isinstance(error, Wrong) else f"expected no error, but got {type(error).__name__}"
         where = calls[-1][1] if calls else "the test itself"
-        sys.stdout.write(f"FAIL {name}: {said} (in {where})\n")
+        sys.stdout.write(f"FAIL {name}: {said} (in {where}).\n")
         tell_stack(name, calls)
         return False
     sys.stdout.write(f"PASS {name}\n")

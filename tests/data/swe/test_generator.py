@@ -55,6 +55,8 @@ def test_every_variant_holds_together(drawn: tuple[int, int, int]) -> None:
     assert 6 <= task.stages <= 9
     assert len(task.checks) >= 5
     assert len({check.stage for check in task.checks.values()}) >= 3
+    commands = [step.command for step in task.steps if step.command != task.test_command]
+    assert len({*commands}) == len(commands)
     needed = {need for check in task.checks.values() for need in check.needs}
     assert all(task.facts[need].until is None for need in needed)
     assert any(fact.until is not None for fact in task.facts.values())
