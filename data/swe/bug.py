@@ -8,12 +8,10 @@ from types import MappingProxyType
 
 from .words import Draw
 
-Value = int | str
 Cases = Sequence[tuple[str, object]]
 """What is called, ``@(ARGUMENTS)`` for a call of the function, and what has to come out."""
 CasesOf = Callable[[Draw, int, int], Cases]
 """The cases of the two settings' right values."""
-CasesOfTexts = Callable[[Draw, str, str], Cases]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +20,13 @@ class Setting:
 
     key: str
     """Its name, a template."""
-    least: int = 0
-    most: int = 0
-    """What it is drawn from; a made-up name where both are 0."""
+    least: int
+    most: int
     fits: Callable[[int], bool] = lambda _: True
     """Whether a number will do as the right one."""
 
-    def drawn(self, draw: Draw, count: int) -> list[Value]:
+    def drawn(self, draw: Draw, count: int) -> list[int]:
         """Return distinct values, of which the first fits."""
-        if not self.most:
-            return list(draw.codes(count))
         first = draw.number(self.least, self.most)
         while not self.fits(first):
             first = draw.number(self.least, self.most)
@@ -61,7 +56,7 @@ class Bug:
     """What is wrong in the function; it stands there once."""
     new: str
     """What is right."""
-    cases: CasesOf | CasesOfTexts
+    cases: CasesOf
     """Tests that fail until all is repaired."""
     helpers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """What each function beside the other does, by its name in the code; the first, ``helper``, is the right one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from .bug import Bug
 from .clues import STACKS, Clue, Stack, helper_clue, report_clue, section_clue, value_clue
@@ -61,46 +60,83 @@ class Variant:
         return [clue for edit in self.edits for clue in edit.clues]
 
 
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What several texts of a variant speak of; of each, the first is the bug's."""
+
+    customers: list[str]
+    sections: list[str]
+    """Of the settings, one for each customer."""
+    services: list[str]
+    firsts: list[int]
+    """Values of the customers: the right ones, those in the settings, and the one that held before."""
+    seconds: list[int]
+    """Values of the services: the right ones, those that were reported before, and those in the settings."""
+
+
 def variant_of(bug: Bug, seed: str) -> Variant:
     """Draw a variant of a bug."""
     draw = Draw(seed)
     paths = _paths(draw)
     stack = draw.one_of(*STACKS)
-    who, codes, services = draw.proper(CUSTOMERS), draw.codes(CUSTOMERS), draw.words(SERVICES)
-    first, second = bug.first.drawn(draw, 2 * CUSTOMERS + 1), bug.second.drawn(draw, 2 * SERVICES + SET_SERVICES)
-    names = ("fn", "entry", "middle", "extra", "helper", *(name for name in bug.helpers if name != "helper"))
-    for name in names:
+    names = _Names(
+        customers=draw.proper(CUSTOMERS),
+        sections=draw.codes(CUSTOMERS),
+        services=draw.words(SERVICES),
+        firsts=bug.first.drawn(draw, 2 * CUSTOMERS + 1),
+        seconds=bug.second.drawn(draw, 2 * SERVICES + SET_SERVICES),
+    )
+    _name(draw, bug, names)
+    modules, fails = modules_of(draw, bug, bug.cases(draw, names.firsts[0], names.seconds[0]))
+    settings = _settings(draw, names)
+    place = {"file": paths["core"], "function": draw.names["fn"]}
+    swap = (stack.clue(draw, "file", fails[0], **place), stack.clue(draw, "function", fails[0], **place))
+    value, section, report = _told(draw, names)
+    edits = (
+        Edit(("swap", *swap, draw.line(bug.old), _new(draw, bug))),
+        Edit(("set", paths["settings"], section, draw.names["k1"], value)),
+        Edit(("set", paths["settings"], names.services[0], draw.names["k2"], report)),
+    )
+    title, intro, passes = draw.line(bug.title), draw.line(bug.intro), (draw.names["t4"], draw.names["t5"])
+    return Variant(draw, stack, title, intro, paths, modules, settings, edits, fails, passes)
+
+
+def _name(draw: Draw, bug: Bug, names: _Names) -> None:
+    """Keep the names that the templates use."""
+    for name in ("fn", "entry", "middle", "extra", *dict.fromkeys(("helper", *bug.helpers))):
         draw.set(**{name: f"{draw.one_of(*_VERBS)}_{draw.word()}"})
-    draw.set(section=codes[0], service=services[0], part=draw.one_of("part", "section", "shelf", "book"))
+    draw.set(section=names.sections[0], service=names.services[0], part=draw.one_of("part", "section", "shelf", "book"))
     draw.set(k1=draw.line(bug.first.key), k2=draw.line(bug.second.key))
     draw.set(what=draw.line(bug.what))
     for number in range(1, 6):
         draw.set(**{f"t{number}": f"test_{draw.word()}_{draw.word()}"})
-    cases: Any = bug.cases
-    modules, fails = modules_of(draw, bug, cases(draw, first[0], second[0]))
+
+
+def _settings(draw: Draw, names: _Names) -> dict[str, dict[str, int]]:
+    """Return the settings with the bug, in any order."""
+    own = zip(names.sections, names.firsts[CUSTOMERS:-1], strict=True)
+    served = zip(names.services[:SET_SERVICES], names.seconds[2 * SERVICES :], strict=True)
     key1, key2 = draw.names["k1"], draw.names["k2"]
-    sections = {code: {key1: value} for code, value in zip(codes, first[CUSTOMERS:-1], strict=True)}
-    served = zip(services[:SET_SERVICES], second[2 * SERVICES :], strict=True)
-    settings = sections | {service: {key2: value} for service, value in served}
-    old = first[-1] if draw.rng.random() < RENEWED else None
-    value = value_clue(draw, key1, draw.names["what"], who=who, values=first[:CUSTOMERS], old=old)
-    section = section_clue(draw, who=who, codes=codes)
-    report = report_clue(draw, key2, who=services, values=second[:SERVICES], old=second[SERVICES : 2 * SERVICES])
-    place = {"file": paths["core"], "function": draw.names["fn"]}
-    swap = (stack.clue(draw, "file", fails[0], **place), stack.clue(draw, "function", fails[0], **place))
-    new: str | Clue = draw.line(bug.new)
-    if bug.helpers:
-        helpers = [draw.names[name] for name in bug.helpers]
-        new = helper_clue(draw, names=helpers, what=[draw.line(what) for what in bug.helpers.values()])
-    edits = (
-        Edit(("swap", *swap, draw.line(bug.old), new)),
-        Edit(("set", paths["settings"], section, key1, value)),
-        Edit(("set", paths["settings"], services[0], key2, report)),
-    )
-    title, intro = draw.line(bug.title), draw.line(bug.intro)
-    order = dict(draw.mixed(list(settings.items())))
-    passes = (draw.names["t4"], draw.names["t5"])
-    return Variant(draw, stack, title, intro, paths, modules, order, edits, fails, passes)
+    settings: list[tuple[str, dict[str, int]]] = [(section, {key1: value}) for section, value in own]
+    return dict(draw.mixed([*settings, *((service, {key2: value}) for service, value in served)]))
+
+
+def _told(draw: Draw, names: _Names) -> tuple[Clue, Clue, Clue]:
+    """Return the customer's value, the customer's section, and the service's value."""
+    old = names.firsts[-1] if draw.rng.random() < RENEWED else None
+    what, who = draw.names["what"], names.customers
+    value = value_clue(draw, draw.names["k1"], what, who=who, values=names.firsts[:CUSTOMERS], old=old)
+    section = section_clue(draw, who=who, codes=names.sections)
+    now, before = names.seconds[:SERVICES], names.seconds[SERVICES : 2 * SERVICES]
+    return value, section, report_clue(draw, draw.names["k2"], who=names.services, values=now, old=before)
+
+
+def _new(draw: Draw, bug: Bug) -> str | Clue:
+    """Return what is right in the function: a text, or the function to call, which has to be remembered."""
+    if not bug.helpers:
+        return draw.line(bug.new)
+    names = [draw.names[name] for name in bug.helpers]
+    return helper_clue(draw, names=names, what=[draw.line(what) for what in bug.helpers.values()])
 
 
 def _paths(draw: Draw) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,14 +18,14 @@ SECONDS = 60
 class Bench:
     """A folder with a task's repository."""
 
-    def __init__(self, task: SweTask, folder: Path) -> None:
-        """Write the repository into a new folder, and a ``python`` that is this one, isolated."""
+    def __init__(self, task: SweTask, folder: Path, *, python: str = sys.executable) -> None:
+        """Write the repository into a new folder, and a ``python`` that is the given one, isolated."""
         self.task, self.root = task, folder / "repository"
         self.tools = folder / "bin"
         self.tools.mkdir(parents=True)
-        python = self.tools / "python"
-        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I "$@"\n', encoding="utf-8")
-        python.chmod(0o755)
+        program = self.tools / "python"
+        program.write_text(f'#!/bin/sh\nexec "{shutil.which(python)}" -I "$@"\n', encoding="utf-8")
+        program.chmod(0o755)
         for path, text in task.files.items():
             file = self.root / path
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -122,3 +122,13 @@ def test_named_tests_run_alone_with_the_same_result(tmp_path: Path, bug: str) ->
         assert f"FAIL {name}: expected " in bench.run(f"{task.test_command} {name}")
     passing = bench.run(f"{task.test_command} {' '.join(task.pass_to_pass)}")
     assert re.findall(r"^(\w+) (\w+)$", passing, re.MULTILINE) == [("PASS", name) for name in task.pass_to_pass]
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
+def test_another_version_of_python_writes_the_same(tmp_path: Path, version: str) -> None:
+    for bug in ("pages", "encoding", "floats", "ties"):
+        task = task_named(bug)
+        other = Bench(task, tmp_path / version / bug, python=f"python{version}")
+        if f"Python {version}" not in other.run("python --version"):
+            pytest.skip(f"install Python {version} as python{version} to compare what it writes")
+        assert other.run(task.test_command) == Bench(task, tmp_path / bug).run(task.test_command)
