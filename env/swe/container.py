@@ -9,12 +9,14 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...data.values import Values
 from ..outside import OutsideFault, Place
 from .base import MADE, USER_ID, WORKPLACE
 from .observation import seen
+from .shell import Shell
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -23,7 +25,7 @@ VERSION = 1
 """Of what a command gives to see: another way of it has another number, and another record."""
 MOST_ARGUMENT = 100_000
 """Bytes of one argument of a program; Linux takes 131,072."""
-GRACE_SECONDS = 15
+GRACE_SECONDS = 30
 """After a command's own time; then its container is ended."""
 
 
@@ -55,17 +57,6 @@ class Image(Values):
     """Whether it is the base that is made on the machine; else its own user writes wherever that user may."""
 
 
-# Runs $1 for $2 seconds; $3 bytes of its output are passed on. What it has started ends with it, and what does not let
-# go of the output is ended after $4 seconds.
-COMMAND = """exec 3>&1 2>/dev/null
-{ sleep "$4"; kill -s KILL -- -1; } </dev/null >/dev/null 3>&- &
-status=$( {
-  { timeout -s KILL "$2" sh -c "$1" </dev/null 2>&1 3>&- 4>&- &
-    wait $!; echo $? >&4; kill -s KILL -- -$!; } | head -c "$3" >&3
-} 4>&1 )
-kill -s KILL -- -1
-exit "$status"
-"""
 # The first process: it waits for the end of its life. What is left to it is forgotten at once, so that none of the
 # processes that a container may have is taken up by one that has ended.
 LIFE = "import signal, sys, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN); time.sleep(int(sys.argv[1]))"
@@ -113,22 +104,33 @@ def first_process(image: Image, limits: Limits) -> dict[str, Any]:
     return process | {"User": f"{USER_ID}:{USER_ID}"} if image.made else process
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A container that the engine has started, and a shell in it."""
+
+    id: str
+    shell: Shell
+
+
 class Container(Place):
     """One container that runs. Its commands are run one after another."""
 
-    def __init__(self, engine: Engine, id: str, limits: Limits) -> None:  # noqa: A002 - the engine's word
-        """``id`` is the engine's."""
-        self._engine, self.id, self._limits = engine, id, limits
+    def __init__(self, engine: Engine, opened: Opened, limits: Limits) -> None:
+        """Run commands in what the engine has opened."""
+        self._engine, self._opened, self._limits = engine, opened, limits
+
+    @property
+    def id(self) -> str:
+        """The engine's name for it."""
+        return self._opened.id
 
     async def act(self, action: str) -> str:
         """Run a shell command; return its output as ``seen`` has it. Raises OutsideFault and OutsideSilent."""
         if len(action.encode("utf-8", "surrogatepass")) > MOST_ARGUMENT:
             return seen(action, b"sh: argument list too long", status=126, most=MOST_ARGUMENT, now=datetime.now(UTC))
         limits = self._limits
-        numbers = (limits.seconds, limits.output_bytes + 1, limits.seconds + 2)
-        words = ["sh", "-c", COMMAND, "sh", action.encode("utf-8", "replace").decode(), *map(str, numbers)]
-        most = limits.output_bytes + 1
-        running = asyncio.ensure_future(self._engine.call(self._engine.run, self.id, words, most))
+        run = partial(self._opened.shell.run, action, seconds=limits.seconds, most=limits.output_bytes + 1)
+        running = asyncio.ensure_future(self._engine.call(run))
         try:
             done, _ = await asyncio.wait({running}, timeout=limits.seconds + GRACE_SECONDS)
         finally:
@@ -141,4 +143,4 @@ class Container(Place):
 
     async def aclose(self) -> None:
         """End the container, with whatever runs in it, and remove it."""
-        await self._engine.remove(self.id)
+        await self._engine.remove(self._opened)

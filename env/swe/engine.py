@@ -17,8 +17,9 @@ from filelock import FileLock
 
 from ..outside import MOST_OPEN, OutsideFault, OutsideSilent
 from .base import ENVIRONMENT, WORKPLACE, base_digest, write_base
-from .container import Container, Image, Limits, first_process, settings, unpacking
+from .container import Container, Image, Limits, Opened, first_process, settings, unpacking
 from .owner import is_gone, owner
+from .shell import Shell
 
 T = TypeVar("T")
 REPOSITORY = "mnemotune-base"
@@ -77,10 +78,10 @@ class Engine:
             starting.add_done_callback(self._drop)
             raise
 
-    async def remove(self, id: str) -> None:  # noqa: A002 - the engine's word
+    async def remove(self, opened: Opened) -> None:
         """End and remove a container, if it is there; where the engine is silent, the next start does it."""
-        with suppress(OutsideFault, OutsideSilent):
-            await self.call(self._remove, id)
+        with suppress(OutsideFault, OutsideSilent, RuntimeError):  # RuntimeError: closed, which has removed it
+            await self.call(self._close, opened)
 
     async def aclose(self) -> None:
         """End and remove every container that was opened here. Closing twice does no harm."""
@@ -89,20 +90,6 @@ class Engine:
             await asyncio.to_thread(_explained, self._sweep)
         self._client.close()
 
-    def run(self, id: str, words: list[str], most: int) -> tuple[bytes, int]:  # noqa: A002 - the engine's word
-        """Run a program in a container; return ``most`` bytes of its output, and its exit status."""
-        run = self._api.exec_create(id, words)["Id"]
-        output = bytearray()
-        stream = self._api.exec_start(run, stream=True)
-        try:
-            for piece in stream:
-                output += piece
-                if len(output) > most:
-                    break
-        finally:
-            stream.close()
-        return bytes(output[:most]), int(self._api.exec_inspect(run)["ExitCode"] or 0)
-
     def reap(self) -> None:
         """Remove the containers whose owners are gone, and bases that lost their name."""
         for container in self._api.containers(all=True, filters={"label": OWNER}):
@@ -110,7 +97,7 @@ class Engine:
                 self._remove(container["Id"])
         self._api.prune_images(filters={"dangling": True, "label": REPOSITORY})
 
-    def _start(self, image: Image, files: Mapping[str, str], limits: Limits) -> str:
+    def _start(self, image: Image, files: Mapping[str, str], limits: Limits) -> Opened:
         labels = {OWNER: owner(), ENGINE: self._name}
         config = {
             "Image": image.name,
@@ -122,21 +109,24 @@ class Engine:
         try:
             self._api.start(container)
             if files:
-                output, status = self.run(container, unpacking(files), 10_000)
-                if status:
-                    raise OutsideFault(
-                        f"the files could not be put into a container: {output.decode(errors='replace')}"
-                    )
+                made = self._api.exec_create(container, unpacking(files))["Id"]
+                said = self._api.exec_start(made)
+                if self._api.exec_inspect(made)["ExitCode"]:
+                    raise OutsideFault(f"files could not be put into a container: {said.decode(errors='replace')}")
+            return Opened(container, Shell(self._api, container))
         except BaseException:
             self._remove(container)
             raise
-        return container
 
-    def _drop(self, starting: asyncio.Future[str]) -> None:
+    def _drop(self, starting: asyncio.Future[Opened]) -> None:
         """Remove a container that nobody waits for any more."""
         if not starting.cancelled() and starting.exception() is None:
             with suppress(RuntimeError):  # closed meanwhile: that removes it
-                self._threads.submit(_explained, self._remove, starting.result())
+                self._threads.submit(_explained, self._close, starting.result())
+
+    def _close(self, opened: Opened) -> None:
+        self._remove(opened.id)
+        opened.shell.close()
 
     def _remove(self, container: str) -> None:
         import docker.errors
