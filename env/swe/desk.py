@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -42,7 +43,7 @@ async def _opened(outside: Outside, image: Image, task: SweTask, limits: Limits)
     return await engine.open(image, task.files, limits)
 
 
-def test_run(task: SweTask) -> str:
+def run_of_tests(task: SweTask) -> str:
     """Return the command that runs every test that counts, with the tests as they were before anybody changed them."""
     names = shlex.join([*task.fail_to_pass, *task.pass_to_pass])
     return f"{_with_tests(task)}{task.test_command} {names}"
@@ -50,7 +51,9 @@ def test_run(task: SweTask) -> str:
 
 def _with_tests(task: SweTask) -> str:
     if task.test_patch:
-        return f"printf %s {shlex.quote(task.test_patch)} | git apply - && "
+        changed = dict.fromkeys(re.findall(r"^[+-]{3} [ab]/(.+?)\t?$", task.test_patch, re.MULTILINE))
+        reset = f'for f in {shlex.join(changed)}; do git checkout -q HEAD -- "$f" 2>/dev/null || rm -f "$f"; done'
+        return f"{reset}; printf %s {shlex.quote(task.test_patch)} | git apply - && "
     named = shlex.split(task.test_command)
     kept = {path: text for path, text in task.files.items() if path in named or _is_test(PurePosixPath(path))}
     return f"{shlex.join(unpacking(kept))} && " if kept else ""
@@ -62,7 +65,7 @@ def _is_test(path: PurePosixPath) -> bool:
 
 async def rewarded(task: SweTask, course: Course) -> float:
     """Return 1 where all tests that count pass as the repository stands now, else 0."""
-    return float(is_well(await course.act(test_run(task))))
+    return float(is_well(await course.act(run_of_tests(task))))
 
 
 class SweDesk(Desk[Step]):

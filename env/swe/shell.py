@@ -11,8 +11,9 @@ from .observation import KILLED
 
 # Reads, on a line: what to end with, seconds, bytes, seconds again, and a command. Runs the command for so many seconds
 # at most; so many bytes of its output are passed on. What it has started ends with it, and what does not let go of the
-# output is ended, this shell included, after the second number of seconds.
+# output is ended, this shell included, after the second number of seconds. Published images have their Python in conda.
 SERVE = r"""exec 2>/dev/null 3>&1
+[ ! -d /opt/miniconda3/envs/testbed/bin ] || export PATH="/opt/miniconda3/envs/testbed/bin:$PATH"
 while read -r end seconds bytes last command; do
   command=$(printf %b. "$command")
   command=${command%.}

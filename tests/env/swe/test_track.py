@@ -19,7 +19,7 @@ from mnemotune.env.conformance import TrackConformance
 from mnemotune.env.evaluation import Evaluator
 from mnemotune.env.outside import Outside
 from mnemotune.env.planned import Answers
-from mnemotune.env.swe.desk import SweDesk, course_of, rewarded
+from mnemotune.env.swe.desk import SweDesk, course_of, rewarded, run_of_tests
 from mnemotune.env.swe.track import SweTrack
 from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
@@ -189,6 +189,29 @@ async def test_tests_are_as_they_were_when_it_comes_to_the_reward(
     await course.act("rm -rf tests; printf 'import sys\\nsys.exit(0)\\n' > run_tests.py")
     assert await rewarded(task, course) == 0
     await course.aclose()
+
+
+def test_tests_that_a_row_brings_replace_what_an_agent_has_made_of_them(task: SweTask, tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+        done = subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    git("init", "-q")
+    (tmp_path / "test old.txt").write_text("old\n")
+    git("add", "-A")
+    git("commit", "-q", "-m", "before")
+    (tmp_path / "test old.txt").write_text("new\n")
+    (tmp_path / "test_more.txt").write_text("more\n")
+    git("add", "-A")
+    row = replace(task, test_patch=git("diff", "--cached"), test_command="cat", fail_to_pass=("test_more.txt",))
+    git("reset", "-q", "--hard")
+    for text in ("weakened\n", "old\n"):
+        (tmp_path / "test old.txt").write_text(text)
+        (tmp_path / "test_more.txt").write_text(text)
+        command = run_of_tests(replace(row, pass_to_pass=("test old.txt",)))
+        done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stdout == "more\nnew\n"
 
 
 class Knowing(LanguageModel):
