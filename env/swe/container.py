@@ -6,11 +6,11 @@ import asyncio
 import base64
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
 from ...data.values import Values
 from ..outside import OutsideFault, Place
@@ -18,9 +18,7 @@ from .base import MADE, USER_ID, WORKPLACE
 from .observation import seen
 from .shell import Shell
 
-if TYPE_CHECKING:
-    from .engine import Engine
-
+T = TypeVar("T")
 VERSION = 1
 """Of what a command gives to see: another way of it has another number, and another record."""
 MOST_ARGUMENT = 100_000
@@ -33,8 +31,8 @@ GRACE_SECONDS = 30
 class Limits(Values):
     """What a container may take."""
 
-    seconds: int = 30
-    """Of one command."""
+    seconds: int = 60
+    """Of one command: far more than it needs, as a machine with much to do is slow."""
     output_bytes: int = 1_000_000
     """Of one command; it reads no more than that."""
     memory_mib: int = 256
@@ -112,12 +110,22 @@ class Opened:
     shell: Shell
 
 
+class Keeper(Protocol):
+    """What has opened a container."""
+
+    async def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call something that waits for the engine. Raises OutsideFault and OutsideSilent."""
+
+    async def remove(self, opened: Opened) -> None:
+        """End and remove a container, if it is there."""
+
+
 class Container(Place):
     """One container that runs. Its commands are run one after another."""
 
-    def __init__(self, engine: Engine, opened: Opened, limits: Limits) -> None:
-        """Run commands in what the engine has opened."""
-        self._engine, self._opened, self._limits = engine, opened, limits
+    def __init__(self, keeper: Keeper, opened: Opened, limits: Limits) -> None:
+        """Run commands in what the keeper has opened."""
+        self._keeper, self._opened, self._limits = keeper, opened, limits
 
     @property
     def id(self) -> str:
@@ -130,7 +138,7 @@ class Container(Place):
             return seen(action, b"sh: argument list too long", status=126, most=MOST_ARGUMENT, now=datetime.now(UTC))
         limits = self._limits
         run = partial(self._opened.shell.run, action, seconds=limits.seconds, most=limits.output_bytes + 1)
-        running = asyncio.ensure_future(self._engine.call(run))
+        running = asyncio.ensure_future(self._keeper.call(run))
         try:
             done, _ = await asyncio.wait({running}, timeout=limits.seconds + GRACE_SECONDS)
         finally:
@@ -143,4 +151,4 @@ class Container(Place):
 
     async def aclose(self) -> None:
         """End the container, with whatever runs in it, and remove it."""
-        await self._engine.remove(self._opened)
+        await self._keeper.remove(self._opened)

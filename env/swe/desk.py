@@ -14,9 +14,9 @@ from pathlib import PurePosixPath
 from ...data.chunks import chunks
 from ...data.swe.task import Step, SweTask
 from ...policies.lm import Message
-from ..outside import Course, Outside, Place
+from ..outside import Course, Outside, OutsideFault, Place
 from ..planned import Answers, Desk, Seen
-from .container import VERSION, Image, Limits, unpacking
+from .container import MOST_ARGUMENT, VERSION, Image, Limits, unpacking
 from .engine import Engine, base_image
 from .observation import is_well, pieces
 
@@ -64,8 +64,14 @@ def _is_test(path: PurePosixPath) -> bool:
 
 
 async def rewarded(task: SweTask, course: Course) -> float:
-    """Return 1 where all tests that count pass as the repository stands now, else 0."""
-    return float(is_well(await course.act(run_of_tests(task))))
+    """Return 1 where all tests that count pass as the repository stands now, else 0.
+
+    Raises OutsideFault and OutsideSilent; OutsideFault also where the tests are too large for a command.
+    """
+    command = run_of_tests(task)
+    if len(command.encode()) > MOST_ARGUMENT:
+        raise OutsideFault(f"task {task.id}: its tests and their names take more than {MOST_ARGUMENT:,} bytes")
+    return float(is_well(await course.act(command)))
 
 
 class SweDesk(Desk[Step]):
