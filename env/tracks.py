@@ -14,6 +14,8 @@ from .dialogue.protocol import Protocol
 from .dialogue.track import DialogueTrack
 from .research.model import ModelResearchTrack
 from .research.track import ResearchTrack
+from .swe.model import ModelSweTrack
+from .swe.track import SweTrack
 from .tools.model import ModelToolsTrack
 from .tools.track import ToolsTrack
 from .track import Track
@@ -39,6 +41,11 @@ def _codeqa(templates: Templates, options: Mapping[str, Any]) -> Track:
 def _research(templates: Templates, options: Mapping[str, Any]) -> Track:
     _check_options("research track", options, agents=AGENTS)
     return ModelResearchTrack(templates) if options.get("agent") == MODEL else ResearchTrack(templates)
+
+
+def _swe(templates: Templates, options: Mapping[str, Any]) -> Track:
+    _check_options("swe track", options, agents=AGENTS)
+    return ModelSweTrack(templates) if options.get("agent") == MODEL else SweTrack(templates)
 
 
 def _tools(templates: Templates, options: Mapping[str, Any]) -> Track:
@@ -72,6 +79,7 @@ SHIPPED: Mapping[str, MakeTrack] = {
     "codeqa": _codeqa,
     "dialogue": _dialogue,
     "research": _research,
+    "swe": _swe,
     "tools": _tools,
     "web": _web,
 }

@@ -117,8 +117,10 @@ class Templates(TextSet):
     """How a model is asked to play the customer; ``DONE`` ends what it has to say."""
     searcher: Annotated[str, TextSlots(("query",))]
     """How an agent that plans by itself is asked to search for an answer."""
-    browsing: Annotated[str, TextSlots(("instruction",))]
+    clerk: Annotated[str, TextSlots(("instruction",))]
     """How an agent that plans by itself is asked to work in a browser."""
+    engineer: Annotated[str, TextSlots(("problem",))]
+    """How an agent that plans by itself is asked to repair a program."""
     reply_context: Annotated[str, TextSlots(("memories",))]
     reply_external: Annotated[str, TextSlots(("memories",))]
     reply_summary: Annotated[str, TextSlots(("memories",))]

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 from sqlalchemy import Engine, event
 
+from engine import docker_engine
 from postgresql import Server, postgresql_server
 
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=25)
@@ -75,3 +76,10 @@ def postgresql() -> Iterator[Server]:
     """A PostgreSQL server; a test that stops it starts it again."""
     with postgresql_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Docker engine, of which DOCKER_HOST has the address; processes of one run share it."""
+    with docker_engine(tmp_path_factory.getbasetemp().parent / "docker") as address:
+        yield address

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from ..folded import FoldedTask
-from ..json_files import each_row
+from ..row_files import SUFFIXES, rows_of
 from ..task import TaskError
-from ..task_files import each_line
 from .generator import Shape, each_dossier
 from .material import folder, installed
 from .rows import task_of
 from .task import ResearchTask
 
-SUFFIXES = (".jsonl", ".json", ".parquet")
 MOST_DOSSIERS = 10_000
 MOST_TOKENS = 2_000_000
 HOPS = range(2, 9)
@@ -104,32 +101,5 @@ def _shape(source: str, options: str) -> Shape:
 
 
 def _read(file: Path) -> Iterator[ResearchTask]:
-    for number, row in enumerate(_rows(file)):
+    for number, row in enumerate(rows_of(file)):
         yield task_of(row, where=f"{file}, row {number}")
-
-
-def _rows(file: Path) -> Iterator[Any]:
-    if file.suffix.lower() == ".parquet":
-        yield from _table(file)
-        return
-    try:
-        with file.open(encoding="utf-8") as text:
-            if file.suffix.lower() == ".jsonl":
-                yield from each_line(text)
-            else:
-                yield from each_row(text)
-    except UnicodeDecodeError as error:
-        raise TaskError(f"{file}: is not UTF-8 text ({error})") from None
-    except (ValueError, RecursionError) as error:
-        raise error if isinstance(error, TaskError) else TaskError(f"{file}: is not JSON: {error}") from None
-
-
-def _table(file: Path) -> Sequence[Any]:
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        rows: list[Any] = pyarrow.parquet.read_table(file).to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
-        raise TaskError(f"{file}: is no parquet file: {error}") from None
-    return rows

@@ -100,7 +100,7 @@ class ModelWebTrack(WebTrack):
 
     def query(self, task: Task, check: Check) -> str:
         """Return what the agent is asked to do."""
-        return render(self.templates.browsing, instruction=web_task(task).instruction)
+        return render(self.templates.clerk, instruction=web_task(task).instruction)
 
     def reworded(self, task: Task, check: Check) -> None:
         """Return nothing: the agent is not asked."""
@@ -159,7 +159,7 @@ class ModelWebRollout(AssistantRollout[Task]):
             made, (outline, seen) = action, await self._desk.act(action)
             await self._observe_all(seen)
         agent = ModelAgent(partial(thought, self.assistant, role="reply"), self._observe, self._act, TOOLS)
-        prompt = render(self._track.templates.browsing, instruction=self._web.instruction)
+        prompt = render(self._track.templates.clerk, instruction=self._web.instruction)
         try:
             await agent.turn(prompt, self._web.instruction, last=_shown(made, outline), most=MOST_ACTIONS)
         except _Ended:

@@ -1,0 +1,1 @@
+"""Repairs of bugs in repositories, by shell commands."""

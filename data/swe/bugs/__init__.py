@@ -1,0 +1,42 @@
+"""The bugs."""
+
+from ..bug import Bug
+from .counting import BOXES, DAYS, LAST, PAGES, RETRIES, RING, THRESHOLD
+from .state import ALIASING, CACHE, CLOSURE, DUPLICATES, FALLBACK, ITERATOR, MUTABLE, TIES, ZERO
+from .sums import CLAMP, DISCOUNT, FLOATS, LEAP, ROUNDING, SWAPPED, TIMEZONE, UNITS
+from .texts import BLANKS, ENCODING, ESCAPE, HEADER, PATHS, REGEX, SORTING, SUFFIX
+
+BUGS: tuple[Bug, ...] = (
+    PAGES,
+    ROUNDING,
+    TIMEZONE,
+    MUTABLE,
+    UNITS,
+    SWAPPED,
+    ESCAPE,
+    CACHE,
+    FALLBACK,
+    ENCODING,
+    TIES,
+    FLOATS,
+    REGEX,
+    DAYS,
+    BOXES,
+    HEADER,
+    RETRIES,
+    PATHS,
+    LEAP,
+    LAST,
+    RING,
+    CLAMP,
+    SORTING,
+    DUPLICATES,
+    DISCOUNT,
+    BLANKS,
+    ALIASING,
+    ZERO,
+    CLOSURE,
+    ITERATOR,
+    SUFFIX,
+    THRESHOLD,
+)

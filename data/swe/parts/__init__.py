@@ -1,0 +1,1 @@
+"""Files that every repository has: they are read as texts, and run in a container."""

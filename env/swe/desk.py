@@ -1,0 +1,110 @@
+"""Where an agent works on a bug: a course of shell commands in a container."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import PurePosixPath
+
+from ...data.chunks import chunks
+from ...data.swe.task import Step, SweTask
+from ...policies.lm import Message
+from ..outside import Course, Outside, OutsideFault, Place
+from ..planned import Answers, Desk, Seen
+from .container import MOST_ARGUMENT, VERSION, Image, Limits, unpacking
+from .engine import Engine, base_image
+from .observation import is_well, pieces
+
+PUBLISHED = Limits(seconds=600, memory_mib=4096, processes=1024, disk_mib=256, cores=2.0)
+"""Of an image from a registry, whose repositories are large."""
+TESTBED = "/testbed"
+"""Where published images have the repository."""
+
+
+def course_of(task: SweTask, outside: Outside, limits: Limits | None = None) -> Course:
+    """Return a course that begins with the repository as it is, keyed by all that its container depends on.
+
+    Raises OutsideSilent where no base can be made on this machine.
+    """
+    image = Image(task.image, TESTBED, made=False) if task.image else base_image()
+    bounds = limits or (PUBLISHED if task.image else Limits())
+    known = [VERSION, asdict(image), asdict(bounds), sorted(task.files.items())]
+    start = hashlib.sha256(json.dumps(known).encode()).hexdigest()
+    return Course(outside, start, partial(_opened, outside, image, task, bounds))
+
+
+async def _opened(outside: Outside, image: Image, task: SweTask, limits: Limits) -> Place:
+    engine = await outside.shared("docker", Engine.start)
+    return await engine.open(image, task.files, limits)
+
+
+def run_of_tests(task: SweTask) -> str:
+    """Return the command that runs every test that counts, with the tests as they were before anybody changed them."""
+    names = shlex.join([*task.fail_to_pass, *task.pass_to_pass])
+    return f"{_with_tests(task)}{task.test_command} {names}"
+
+
+def _with_tests(task: SweTask) -> str:
+    if task.test_patch:
+        changed = dict.fromkeys(re.findall(r"^[+-]{3} [ab]/(.+?)\t?$", task.test_patch, re.MULTILINE))
+        reset = f'for f in {shlex.join(changed)}; do git checkout -q HEAD -- "$f" 2>/dev/null || rm -f "$f"; done'
+        return f"{reset}; printf %s {shlex.quote(task.test_patch)} | git apply - && "
+    named = shlex.split(task.test_command)
+    kept = {path: text for path, text in task.files.items() if path in named or _is_test(PurePosixPath(path))}
+    return f"{shlex.join(unpacking(kept))} && " if kept else ""
+
+
+def _is_test(path: PurePosixPath) -> bool:
+    return "tests" in path.parts[:-1] or path.name.startswith("test_")
+
+
+async def rewarded(task: SweTask, course: Course) -> float:
+    """Return 1 where all tests that count pass as the repository stands now, else 0.
+
+    Raises OutsideFault and OutsideSilent; OutsideFault also where the tests are too large for a command.
+    """
+    command = run_of_tests(task)
+    if len(command.encode()) > MOST_ARGUMENT:
+        raise OutsideFault(f"task {task.id}: its tests and their names take more than {MOST_ARGUMENT:,} bytes")
+    return float(is_well(await course.act(command)))
+
+
+class SweDesk(Desk[Step]):
+    """One container's course. The problem statement is what is observed first."""
+
+    def __init__(self, task: SweTask, course: Course, *, begun: bool = False) -> None:
+        """``begun``: whether the problem statement has been observed."""
+        self._task, self._course, self._begun = task, course, begun
+
+    async def do(self, step: Step, answers: Answers) -> Sequence[Seen]:
+        """Run a step's command."""
+        command = step.filled(answers)
+        seen = pieces(command, await self._course.act(command))
+        stated = () if self._begun else problem(self._task)
+        self._begun = True
+        return [
+            *(("say", Message("user", text)) for text in stated),
+            *(("observe", Message("user", text)) for text in seen),
+        ]
+
+    def fork(self, outside: Outside) -> SweDesk:
+        """Return a desk whose container is brought to the same point."""
+        return SweDesk(self._task, self._course.fork(outside), begun=self._begun)
+
+    async def reward(self) -> float:
+        """Return 1 where all tests that count pass, else 0."""
+        return await rewarded(self._task, self._course)
+
+    async def aclose(self) -> None:
+        """Remove the container, if there is one."""
+        await self._course.aclose()
+
+
+def problem(task: SweTask) -> list[str]:
+    """Return the problem statement in pieces for a memory."""
+    return [text.strip() for text in chunks(task.problem) if text.strip()]

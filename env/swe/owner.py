@@ -1,0 +1,30 @@
+"""Whose a container is: so that what a process has left behind can be told from what another one uses."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def owner(process: int | None = None) -> str:
+    """Return what tells a process, by default this one, from all others of all times; empty where it is gone."""
+    number = os.getpid() if process is None else process
+    with suppress(OSError):
+        began = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+        return f"{_machine()} {number} {began}"
+    return ""
+
+
+def is_gone(label: str) -> bool:
+    """Tell whether the process of an owner's label has ended. False where that cannot be seen from here."""
+    machine, _, process = label.rpartition(" ")[0].rpartition(" ")
+    return machine == _machine() and process.isdecimal() and owner(int(process)) != label
+
+
+def _machine() -> str:
+    """Return what tells this boot of this machine from others; processes see those of the same namespace alone."""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    return ""

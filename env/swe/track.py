@@ -1,0 +1,71 @@
+"""The swe track: an agent follows a plan of shell commands, and memory gives back what it has seen of a bug."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ...data.swe.load import load_swe
+from ...data.swe.task import Step, swe_task
+from ...data.task import Check, Fact, Task, TaskError
+from ..episode import Bounds, Episode
+from ..outside import Outside
+from ..planned import PlannedTrack
+from ..statistics import nan_mean
+from ..summary import json_number
+from ..track import Usual
+from .desk import SweDesk, course_of, problem
+from .observation import MOST_PIECES
+
+
+class SweTrack(PlannedTrack[Step]):
+    """An agent repairs a bug in a container; what the plan's commands need is answered from memory."""
+
+    name, noun, stage_noun = "swe", "bug", "step"
+    usual = Usual(data="repairs", context_tokens=500, embedder="lexical:1024")
+
+    def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
+        """Return the tasks that a source names, as ``load_swe`` has it. Raises TaskError, also without a plan."""
+        tasks = load_swe(source, groups=groups)
+        if bare := next((task.id for task in tasks if not task.checks), None):
+            raise TaskError(f"{source}: task {bare} has no plan: take an agent that plans by itself, --track swe:model")
+        return tasks
+
+    def steps(self, task: Task) -> Sequence[Step]:
+        """Return the plan."""
+        return swe_task(task).steps
+
+    def right(self, task: Task, check: Check) -> str:
+        """Return the right value."""
+        return swe_task(task).right(check)
+
+    def most_seen(self, task: Task, step: Step) -> int:
+        """Return how many messages memory observes in a step at most."""
+        opened = swe_task(task)
+        return MOST_PIECES + (len(problem(opened)) if step is opened.steps[0] else 0)
+
+    def desk(self, task: Task, outside: Outside) -> SweDesk:
+        """Return a desk with a course of its own."""
+        opened = swe_task(task)
+        return SweDesk(opened, course_of(opened, outside))
+
+    def states(self, task: Task, fact: Fact, text: str) -> bool:
+        """Tell whether a line of a text has the value, and a word of what is asked beside it.
+
+        A fact that nothing asks for, as a later one replaces it, has to stand there word for word.
+        """
+        if any(fact.id in check.needs for check in task.checks.values()):
+            return super().states(task, fact, text)
+        return fact.text in text
+
+    def extras(
+        self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
+    ) -> Mapping[str, Any]:
+        """Return the agent, and the rewards of whole episodes."""
+        return rewards_of(self.agent, episodes)
+
+
+def rewards_of(agent: str, episodes: Sequence[Episode]) -> dict[str, Any]:
+    """Return who acts, the mean reward and each task's: 1 where all tests that count pass in the end."""
+    rewards = {episode.task: episode.reward for episode in episodes if episode.reward is not None}
+    return {"agent": agent, "reward": json_number(nan_mean(list(rewards.values()))), "rewards": rewards}
