@@ -39,6 +39,8 @@ from ..memgym.table import config_of
 from .tiny import RECIPE, mnemotune
 
 POLICIES = ("rag", "awe", "llm_summarizing", "adaptive_token_budget", "structured_summary")
+EACH = 2
+"""Policies of each task."""
 FOLDS = 4
 TIMED = 3
 """Tasks whose forks are timed."""
@@ -95,9 +97,8 @@ def main(
     source = config.data
     file = out / "rows.jsonl"
     if not file.is_file():
-        mnemotune(
-            "collect", "--executions", "--track", track, "--data", source, "--policies", *POLICIES, "--out", str(file)
-        )
+        given = ["--track", track, "--data", source, "--each", str(EACH), "--policies", *POLICIES]
+        mnemotune("collect", "--executions", *given, "--out", str(file))
     rows = list(read_rows(file))
     executions = json.loads(data_card_file(file).read_bytes())["executions"]
     print(f"controls: {executions['controls']:,}, SAFE {executions['controls_safe'] / executions['controls']:.3f}\n")
