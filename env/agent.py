@@ -24,11 +24,23 @@ Think = Callable[[Sequence[Message], str, Sequence[Tool]], Awaitable[Completion]
 """Goes on from the newest messages with tools at hand; the text is what memory looks for."""
 Observe = Callable[[EventKind, Message], Awaitable[None]]
 """Lets memory take in a message."""
-Act = Callable[[str, Mapping[str, Any]], Awaitable[Sequence[str]]]
-"""Calls a tool by its name; returns what it gives back, each text of which memory observes by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a tool shows the agent, where memory observes something else of it."""
+
+    shown: str
+    heard: Sequence[tuple[EventKind, Message]]
+
+
+Act = Callable[[str, Mapping[str, Any]], Awaitable[Sequence[str] | Sight]]
+"""Calls a tool by its name; returns what it gives back, each text of which memory observes by itself, or a sight."""
 
 NO_OBJECT = "Error: the arguments are no JSON object"
 TOO_MANY = "Error: not called, for there have been too many calls: reply now"
+MOST_LOOKED_FOR = 4_000
+"""Characters of a result that are part of what memory looks for."""
 MOST_PIECES = 4
 """Messages that memory observes of one text that somebody says."""
 
@@ -45,15 +57,19 @@ class ModelAgent:
     act: Act
     tools: Sequence[Tool]
 
-    async def turn(self, prompt: str, about: str, *, heard: Sequence[str] = (), most: int) -> str | None:
+    async def turn(
+        self, prompt: str, about: str, *, heard: Sequence[str] = (), last: Sequence[Message] = (), most: int
+    ) -> str | None:
         """Return the reply to a prompt; memory looks for what it is ``about``, and observes what is ``heard`` in it.
 
-        None where the agent has made the ``most`` calls that it may make, and not replied.
+        ``last`` has the call that was made before, with its result. None where the agent has made the ``most`` calls
+        that it may make, and not replied.
         """
-        asked, newest = Message("user", prompt), list[Message]()
+        asked, newest = Message("user", prompt), list(last)
         pending: list[tuple[EventKind, Message]] = [("say", Message("user", text)) for text in heard[:MOST_PIECES]]
         while True:
-            query = "\n".join([about, *(message.content for message in newest if message.role == "tool")])
+            tools = [message.content for message in newest if message.role == "tool"]
+            query = "\n".join([about, *(text[:MOST_LOOKED_FOR] for text in tools)])
             completion = await self.think((asked, *newest), query, self.tools)
             for kind, message in pending:
                 await self.observe(kind, message)
@@ -64,22 +80,25 @@ class ModelAgent:
                 return reply
             if most <= 0:
                 return None
-            newest, results = await self._called(completion, most)
-            pending = [("observe", Message("user", text)) for text in results]
+            newest, pending = await self._called(completion, most)
             most -= len(completion.tool_calls)
 
-    async def _called(self, completion: Completion, most: int) -> tuple[list[Message], list[str]]:
+    async def _called(self, completion: Completion, most: int) -> tuple[list[Message], list[tuple[EventKind, Message]]]:
         """Make the calls, ``most`` of them; return them with their results, and what memory observes of these."""
-        newest, observed = [Message("assistant", whole(completion.text).strip(), completion.tool_calls)], list[str]()
+        newest = [Message("assistant", whole(completion.text).strip(), completion.tool_calls)]
+        observed = list[tuple[EventKind, Message]]()
         for number, call in enumerate(completion.tool_calls):
-            results = await self._results(call) if number < most else [TOO_MANY]
-            observed += results if number < most else []
-            newest.append(Message("tool", "\n".join(results), tool_call_id=call.id))
+            sight = await self._sight(call) if number < most else Sight(TOO_MANY, [])
+            observed += sight.heard
+            newest.append(Message("tool", sight.shown, tool_call_id=call.id))
         return newest, observed
 
-    async def _results(self, call: ToolCall) -> Sequence[str]:
+    async def _sight(self, call: ToolCall) -> Sight:
         arguments = arguments_of(call)
-        return [NO_OBJECT] if arguments is None else await self.act(call.name, arguments)
+        results = [NO_OBJECT] if arguments is None else await self.act(call.name, arguments)
+        if isinstance(results, Sight):
+            return results
+        return Sight("\n".join(results), [("observe", Message("user", text)) for text in results])
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any] | None:

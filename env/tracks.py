@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ..data.registry import Registry
@@ -18,6 +19,9 @@ from .swe.track import SweTrack
 from .tools.model import ModelToolsTrack
 from .tools.track import ToolsTrack
 from .track import Track
+from .web.model import ModelWebTrack
+from .web.prefix import Prefix
+from .web.track import WebTrack
 
 MakeTrack = Callable[[Templates, Mapping[str, Any]], Track]
 """Makes a track from the environment's texts and the options of a config. Raises ValueError for an option at fault."""
@@ -49,8 +53,21 @@ def _tools(templates: Templates, options: Mapping[str, Any]) -> Track:
     return ModelToolsTrack(templates) if options.get("agent") == MODEL else ToolsTrack(templates)
 
 
-def _check_options(track: str, options: Mapping[str, Any], *, agents: Sequence[str] = ()) -> None:
-    if unknown := sorted(options.keys() - {"rounds", "compat", "agent"}):  # what every config has, for the dialogue
+def _web(templates: Templates, options: Mapping[str, Any]) -> Track:
+    _check_options("web track", options, agents=AGENTS, others={"prefix", "from"})
+    prefix = Prefix.of(options)
+    if options.get("agent") == MODEL:
+        return ModelWebTrack(templates, prefix=prefix)
+    if prefix is not None:
+        raise ValueError("a planned agent follows its plan from the beginning: prefix goes with web:model")
+    return WebTrack(templates)
+
+
+def _check_options(
+    track: str, options: Mapping[str, Any], *, agents: Sequence[str] = (), others: AbstractSet[str] = frozenset()
+) -> None:
+    # rounds and compat are what every config has, for the dialogue
+    if unknown := sorted(options.keys() - {"rounds", "compat", "agent"} - others):
         raise ValueError(f"the {track} has no option {', '.join(unknown)}")
     agent = options.get("agent")
     if agent is not None and agent not in agents:
@@ -64,5 +81,6 @@ SHIPPED: Mapping[str, MakeTrack] = {
     "research": _research,
     "swe": _swe,
     "tools": _tools,
+    "web": _web,
 }
 TRACKS: Registry[MakeTrack] = Registry("track", "mnemotune.tracks", SHIPPED)

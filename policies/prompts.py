@@ -117,6 +117,8 @@ class Templates(TextSet):
     """How a model is asked to play the customer; ``DONE`` ends what it has to say."""
     searcher: Annotated[str, TextSlots(("query",))]
     """How an agent that plans by itself is asked to search for an answer."""
+    clerk: Annotated[str, TextSlots(("instruction",))]
+    """How an agent that plans by itself is asked to work in a browser."""
     engineer: Annotated[str, TextSlots(("problem",))]
     """How an agent that plans by itself is asked to repair a program."""
     reply_context: Annotated[str, TextSlots(("memories",))]

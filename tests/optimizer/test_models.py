@@ -165,10 +165,12 @@ def protocol_of(settings: Config) -> Protocol:
 
 
 def test_a_track_s_name_may_say_who_acts_there() -> None:
-    named = {name: track_of(config(f"track={name}", "model=openai:large")) for name in ("tools", "tools:model")}
+    names = ("tools", "tools:model", "web:model")
+    named = {name: track_of(config(f"track={name}", "model=openai:large")) for name in names}
     assert {name: (track.name, track.agent) for name, track in named.items()} == {
         "tools": ("tools", "planned"),
         "tools:model": ("tools", "model"),
+        "web:model": ("web", "model"),
     }
 
 
@@ -177,7 +179,8 @@ def test_a_track_s_name_may_say_who_acts_there() -> None:
     [
         ("tools:model", "track: tools:model needs a model that calls tools, which embedded does not"),
         ("tools:robot", "track: the tools track has no agent 'robot'; there are planned, model"),
-        ("web:model", "track: there is no track 'web'"),
+        ("cobweb:model", "track: there is no track 'cobweb'"),
+        ("web:model", "track: web:model needs a model that calls tools, which embedded does not"),
     ],
 )
 def test_who_cannot_act_is_refused(track: str, says: str) -> None:

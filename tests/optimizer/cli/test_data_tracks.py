@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 Cli = Callable[..., Any]
-TRACKS = {"codeqa": "packages", "research": "dossiers", "tools": "customers"}
+EVALUATED = ("codeqa", "research", "tools")
+"""Those that need no browser."""
+TRACKS = {"codeqa": "packages", "research": "dossiers", "tools": "customers", "web": "instances"}
 SOURCE = "generated:2@3"
 
 
@@ -22,6 +24,12 @@ def test_tasks_in_a_file_are_those_that_were_made(cli: Cli, track: str) -> None:
     both = [cli("data", "check", source, "--track", track).succeeded().out for source in ("tasks.jsonl", SOURCE)]
     assert both[0] == both[1]
     assert both[0].splitlines()[-1].endswith(f" tasks of 2 {TRACKS[track]}, no errors")
+
+
+@pytest.mark.parametrize("track", EVALUATED)
+def test_tasks_in_a_file_are_answered_as_those_that_were_made(cli: Cli, track: str) -> None:
+    made = ("--track", track, "--data", SOURCE)
+    cli("data", "generate", *made, "--out", "tasks.jsonl").succeeded()
     first = cli("evaluate", "rag", *made, "--no-window", "--json").succeeded().json
     again = cli("evaluate", "rag", "--track", track, "--data", "tasks.jsonl", "--no-window", "--json").succeeded().json
     assert again["by_group"] == first["by_group"]

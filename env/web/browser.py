@@ -1,0 +1,138 @@
+"""The browser of a process: a Chromium that is installed, driven by Playwright."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...policies.lm.embedded.pool import interrupts_held
+from ..outside import OutsideSilent
+from .outline import script
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, Playwright
+
+CHROMIUM = "MNEMOTUNE_CHROMIUM"
+"""The variable that names the browser's file."""
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ADVICE = (
+    f"install chromium (`apt-get install chromium`, or `playwright install chromium`), or set {CHROMIUM} to its file"
+)
+BEGIN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+"""What every page's clock shows at first."""
+MOST_ACTING = 4
+"""Pages of a process in which something is done at the same time."""
+SCREEN: Mapping[str, int] = {"width": 1280, "height": 900}
+_STILL = "*, *::before, *::after { animation-duration: 1ms !important; transition-duration: 1ms !important; "
+_STILL += "animation-delay: 0s !important; transition-delay: 0s !important; scroll-behavior: auto !important }"
+_STYLE = f"""document.addEventListener("readystatechange", () => {{
+  if (document.readyState !== "interactive") return;
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync({_STILL!r});
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+}})"""
+
+
+class Chromium:
+    """A browser that all pages of a process share; what has crashed is started anew."""
+
+    def __init__(self, playwright: Playwright, executable: str | None) -> None:
+        """Drive the browser of this file, or Playwright's own."""
+        self._playwright, self._executable = playwright, executable
+        self._browser: Browser | None = None
+        self._starting = asyncio.Lock()
+        self.turns = asyncio.Semaphore(MOST_ACTING)
+        """Whoever acts has one, so that no action waits for many others while its time runs."""
+
+    @classmethod
+    async def start(cls) -> Chromium:
+        """Start the driver; the browser starts with the first page. Raises OutsideSilent."""
+        executable = find_chromium()
+        try:
+            from playwright.async_api import async_playwright
+        except ImportError:
+            raise OutsideSilent("the web track drives a browser: pip install 'mnemotune[web]'") from None
+        with interrupts_held():  # Ctrl-C is this process's to hear
+            return cls(await async_playwright().start(), executable)
+
+    async def context(self, origin: str) -> BrowserContext:
+        """Return a new session that reaches nothing but the server at ``origin``. Raises OutsideSilent."""
+        browser = await self._running()
+        context = await browser.new_context(
+            viewport={"width": SCREEN["width"], "height": SCREEN["height"]},
+            locale="en-GB",
+            timezone_id="UTC",
+            color_scheme="light",
+            reduced_motion="reduce",
+            accept_downloads=False,
+            service_workers="block",
+            permissions=[],
+        )
+        await context.add_init_script(script("quiet"))
+        await context.add_init_script(_STYLE)
+        await context.clock.install(time=BEGIN - timedelta(seconds=60))
+        await context.clock.pause_at(BEGIN)
+        await context.route(lambda url: not url.startswith(f"{origin}/"), lambda route: route.abort())
+        await context.route_web_socket(lambda _: True, lambda socket: socket.close())
+        return context
+
+    async def version(self) -> str:
+        """Return the browser's major version. Raises OutsideSilent."""
+        return (await self._running()).version.partition(".")[0]
+
+    async def aclose(self) -> None:
+        """End the browser and its driver."""
+        from playwright.async_api import Error
+
+        with suppress(Error, OSError):
+            if self._browser is not None:
+                await self._browser.close()
+        with suppress(Error, OSError):
+            await self._playwright.stop()
+
+    async def _running(self) -> Browser:
+        from playwright.async_api import Error
+
+        async with self._starting:
+            if self._browser is None or not self._browser.is_connected():
+                try:
+                    self._browser = await self._playwright.chromium.launch(
+                        executable_path=self._executable, args=_arguments(), handle_sigint=False
+                    )
+                except Error as error:
+                    raise OutsideSilent(f"no browser starts: {_first_line(error)}; {ADVICE}") from None
+        return self._browser
+
+
+def find_chromium() -> str | None:
+    """Return the browser's file; None leaves it to Playwright. Raises OutsideSilent where the named file is missing."""
+    if named := os.environ.get(CHROMIUM):
+        if not Path(named).is_file():
+            raise OutsideSilent(f"{CHROMIUM}: there is no file {named}; {ADVICE}")
+        return named
+    return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+def _arguments() -> list[str]:
+    arguments = [
+        # nothing is resolved, and nothing but the loopback interface is reached, whatever asks for it
+        "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+        "--proxy-server=http://127.0.0.1:9",
+        "--proxy-bypass-list=127.0.0.1",
+        "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+        "--disable-component-update",
+        "--font-render-hinting=none",
+        "--disable-lcd-text",
+    ]
+    is_root = getattr(os, "geteuid", lambda: 1)() == 0
+    return [*arguments, "--no-sandbox"] if is_root else arguments
+
+
+def _first_line(error: Any) -> str:
+    return str(error).strip().split("\n")[0][:300]

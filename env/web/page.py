@@ -1,0 +1,282 @@
+"""A page of the browser in which one episode acts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from ...data.values import Values
+from ...data.web.task import WebTask
+from ..outside import Outside, OutsideFault, OutsideSilent, Place
+from .action import ENDS, Action
+from .browser import CHROMIUM, SCREEN, Chromium
+from .outline import Outline, script
+from .servers import Server, Servers
+
+if TYPE_CHECKING:
+    from playwright.async_api import Dialog, ElementHandle, Page
+
+ACT_S = 60.0
+"""Of one action, until the page is quiet again."""
+CLOCK_MS = 1_000
+"""What the page's clock goes on by in an action; nothing waits so long for real."""
+MOST_OPENINGS = 8
+"""New documents that one action can lead to, one after another."""
+
+# Where to click an element, or what lies over it.
+_POINT = """(element) => {
+  element.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
+  const boxes = [...element.getClientRects()].filter(({ width, height }) => width > 1 && height > 1);
+  if (!boxes.length) return null;
+  const { left, top, width, height } = boxes[0];
+  let over = "";
+  for (const [x, y] of [[0.5, 0.5], [0.25, 0.5], [0.75, 0.5], [0.5, 0.25], [0.5, 0.75]]) {
+    const at = [left + width * x, top + height * y];
+    let hit = document.elementFromPoint(...at);
+    while (hit?.shadowRoot?.elementFromPoint(...at) && hit.shadowRoot.elementFromPoint(...at) !== hit)
+      hit = hit.shadowRoot.elementFromPoint(...at);
+    if (hit && (element.contains(hit) || hit.contains(element) && hit.tagName === "LABEL" || hit.control === element ||
+        element.getRootNode().host === hit || element.shadowRoot?.contains(hit)))
+      return at;
+    over = hit ? (hit.innerText ?? "").replace(/\\s+/g, " ").trim().slice(0, 60) : over;
+  }
+  return over;
+}"""
+_BACK = "async () => navigation.canGoBack && (await navigation.back().committed.catch(() => null), true)"
+_OPTIONS = """(element) =>
+  [...(element.options ?? [])].map(({ label, text }) => (label || text).replace(/\\s+/g, " ").trim())"""
+_IS_OFF = 'element => element.matches(":disabled") || element.getAttribute("aria-disabled") === "true"'
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Values):
+    """What a task is worth in the end."""
+
+    reward: float
+    """1 where the verifier is content, else 0."""
+    why: str
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return the verdict that ``recorded`` stands for."""
+        values = json.loads(text)
+        return cls(float(values["reward"]), str(values["why"]))
+
+    @property
+    def recorded(self) -> str:
+        """The verdict as JSON."""
+        return json.dumps({"reward": self.reward, "why": self.why}, ensure_ascii=False)
+
+
+class WebPage(Place):
+    """A page with a session and a server of its own. What it shows depends on nothing but the task and the actions."""
+
+    def __init__(
+        self, task: WebTask, server: Server, page: Page, *, turns: asyncio.Semaphore, closing: AsyncExitStack
+    ) -> None:
+        """Act in a page that is still empty; ``closing`` ends all that it needs."""
+        self._task, self._server, self._page = task, server, page
+        self._turns, self._closing = turns, closing
+        self._is_open = False
+        self._notes: list[str] = []
+        page.on("dialog", self._refuse)
+
+    @classmethod
+    async def open(cls, outside: Outside, task: WebTask, *, version: str | None = None) -> WebPage:
+        """Open a page for a task, in a browser of this major version. Raises OutsideFault and OutsideSilent."""
+        from playwright.async_api import Error
+
+        servers = await outside.shared("web servers", Servers.start)
+        chromium = await outside.shared("web browser", Chromium.start)
+        if version is not None and (now := await chromium.version()) != version:
+            raise OutsideSilent(
+                f"what was seen so far was seen with version {version} of the browser, and this is {now}: "
+                f"set {CHROMIUM} to the former's file, or begin anew in another folder"
+            )
+        async with AsyncExitStack() as closing:
+            server = await closing.enter_async_context(servers.lease(task))
+            try:
+                context = await chromium.context(server.url)
+                closing.push_async_callback(_closed, context)
+                page = await context.new_page()
+            except Error as error:
+                raise OutsideFault(f"{task.id}: {_reason(error)}") from None
+            return cls(task, server, page, turns=chromium.turns, closing=closing.pop_all())
+        raise AssertionError  # pragma: no cover - the stack swallows nothing
+
+    async def act(self, action: str) -> str:
+        """Do an action, given as JSON; return the outline as JSON, or the verdict where it is the last."""
+        from playwright.async_api import Error
+
+        wanted = Action.read(action)
+        try:
+            async with self._turns, asyncio.timeout(ACT_S):
+                if not self._is_open and wanted.name != "goto":
+                    await self._goto("")
+                    await self._settled()
+                self._is_open = True
+                if wanted.name in ENDS:
+                    return await self._verdict(wanted)
+                notes = [*await self._done(wanted)]
+                return await self._outlined(notes)
+        except TimeoutError:
+            raise OutsideFault(f"{self._task.id}: the page is not quiet {ACT_S:g} s after {wanted.line}") from None
+        except Error as error:
+            raise OutsideFault(f"{self._task.id}: {wanted.line}: {_reason(error)}") from None
+
+    async def aclose(self) -> None:
+        """Close the page, and give the server back."""
+        await self._closing.aclose()
+
+    async def _done(self, action: Action) -> Sequence[str]:
+        """Do an action; return what did not go as it should."""
+        match action.name:
+            case "goto":
+                return await self._goto(action.value or action.target)
+            case "back":
+                return await self._back()
+            case "scroll":
+                way = -1 if action.value in {"up", "top"} else 1
+                await self._page.mouse.move(SCREEN["width"] / 2, SCREEN["height"] / 2)
+                await self._page.evaluate(f"scrollBy(0, {way} * innerHeight * .9)")
+                return ()
+            case "key" if not action.target:
+                return await self._pressed(action.value)
+            case _:
+                return await self._with_element(action)
+
+    async def _goto(self, path: str) -> Sequence[str]:
+        from playwright.async_api import Error
+
+        where = path if path.startswith(self._server.url) else f"{self._server.url}/{path.lstrip('/')}"
+        if "://" in path and not path.startswith(f"{self._server.url}/"):
+            return [f"{path} is another server's, and was not opened."]
+        try:
+            await self._page.goto(where, wait_until="load", timeout=ACT_S * 1000)
+        except Error as error:
+            if self._page.is_closed():
+                raise
+            return [f"{path} cannot be opened: {_reason(error).replace(self._server.url, '')}"]
+        return ()
+
+    async def _back(self) -> Sequence[str]:
+        from playwright.async_api import Error
+
+        try:
+            return () if await self._page.evaluate(_BACK) else ["There is no page to go back to."]
+        except Error:  # it was another document
+            return ()
+
+    async def _with_element(self, action: Action) -> Sequence[str]:
+        """Do an action that needs an element; say so where there is none, or more than one."""
+        number = action.number
+        if number is None:
+            role, name = action.role_and_name
+            places = await self._page.evaluate(script("outline"), {"role": role, "name": name})
+            if len(places) != 1:
+                many = f"There are {len(places)} elements" if places else "There is no element"
+                return [f'{many} {role} "{name}".']
+            number = places[0]
+        handle = await self._page.evaluate_handle(script("outline"), {"element": number})
+        element = handle.as_element()
+        if element is None:
+            return [f"There is no element [{number}]."]
+        if await element.evaluate(_IS_OFF):
+            return [f"{action.target} is disabled."]
+        if action.name == "type":
+            return await self._typed(element, action)
+        if action.name == "select":
+            return await self._selected(element, action)
+        if action.name == "key":
+            await element.evaluate("element => element.focus()")
+            return await self._pressed(action.value)
+        return await self._clicked(element, action)
+
+    async def _clicked(self, element: ElementHandle, action: Action) -> Sequence[str]:
+        point = await element.evaluate(_POINT)
+        if isinstance(point, str):
+            return [f"{action.target} cannot be clicked: {point!r} lies over it."]
+        if point is None:  # it has no area, as what only a screen reader shows
+            await element.evaluate("element => element.click()")
+        else:
+            await self._page.mouse.click(*point)
+        return ()
+
+    async def _typed(self, element: ElementHandle, action: Action) -> Sequence[str]:
+        from playwright.async_api import Error
+
+        try:
+            await element.fill(action.value, force=True)
+        except Error:
+            return [f"{action.value!r} cannot be typed into {action.target}."]
+        return ()
+
+    async def _selected(self, element: ElementHandle, action: Action) -> Sequence[str]:
+        texts = await element.evaluate(_OPTIONS)
+        if action.value not in texts:
+            return [f"{action.target} has no option {action.value!r}."]
+        await element.select_option(index=texts.index(action.value), force=True)
+        return ()
+
+    async def _pressed(self, key: str) -> Sequence[str]:
+        from playwright.async_api import Error
+
+        try:
+            await self._page.keyboard.press(key)
+        except Error:
+            return [f"There is no key {key!r}."]
+        return ()
+
+    async def _outlined(self, notes: list[str]) -> str:
+        """Wait until the page is quiet; return what it shows as JSON."""
+        notes += await self._settled()
+        origin = self._server.url
+        seen = await self._page.evaluate(script("outline"), {"origin": origin})
+        notes += self._notes
+        self._notes.clear()
+        return Outline.of(seen, origin=origin, notes=[note.replace(origin, "") for note in notes]).recorded
+
+    async def _settled(self) -> list[str]:
+        """Let the page come to rest, with whatever it does a moment later; return what it has refused."""
+        before = await self._quiet()
+        await self._page.context.clock.run_for(CLOCK_MS)
+        return [*before, *await self._quiet()]
+
+    async def _quiet(self) -> list[str]:
+        """Wait until nothing is under way in the page; return what it has refused."""
+        from playwright.async_api import Error
+
+        for _ in range(MOST_OPENINGS):
+            try:
+                await self._page.wait_for_load_state("load")
+                notes: list[str] = await self._page.evaluate("mnemotuneQuiet()")
+                return notes
+            except Error:  # another document has taken the page's place
+                if self._page.is_closed():
+                    raise
+        raise OutsideFault(f"{self._task.id}: one document after another is opened")
+
+    async def _verdict(self, action: Action) -> str:
+        """End the episode; a task that was given up is not looked at."""
+        await self._quiet()
+        solved, why = await self._server.verdict(self._task) if action.name == "done" else (False, "given up")
+        return Verdict(float(solved), why).recorded
+
+    async def _refuse(self, dialog: Dialog) -> None:
+        self._notes.append(f"A dialog said {' '.join(dialog.message.split())!r} and was refused.")
+        await dialog.dismiss()
+
+
+async def _closed(context: Any) -> None:
+    from playwright.async_api import Error
+
+    with suppress(Error):
+        await context.close()
+
+
+def _reason(error: Any) -> str:
+    return str(error).strip().split("\n")[0].removeprefix("Page.goto: ")[:300]

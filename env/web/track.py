@@ -1,0 +1,59 @@
+"""The web track: a stage is a part of the work at a desk, and a check is a value that a step of the plan needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ...data.chunks import chunks
+from ...data.task import Check, Task
+from ...data.web.load import load_web
+from ...data.web.task import Step, WebTask, web_task
+from ..episode import Bounds, Episode
+from ..outside import Outside
+from ..planned import PlannedTrack
+from ..statistics import nan_mean
+from ..summary import json_number
+from ..track import Usual
+from .desk import WebDesk
+from .outline import MOST_PIECES
+
+
+class WebTrack(PlannedTrack[Step]):
+    """An agent follows a plan in a browser; what it types and clicks memory gives back. After WebArena-Infinity."""
+
+    name, noun, stage_noun = "web", "instance", "stage"
+    usual = Usual(data="desks", context_tokens=800, embedder="lexical:1024")
+
+    def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
+        """Return the tasks that a source names, as ``load_web`` has it. Raises TaskError."""
+        return load_web(source, instances=groups)
+
+    def steps(self, task: Task) -> Sequence[Step]:
+        """Return the plan."""
+        return web_task(task).steps
+
+    def right(self, task: Task, check: Check) -> str:
+        """Return the right value."""
+        return web_task(task).right(check)
+
+    def most_seen(self, task: Task, step: Step) -> int:
+        """Return how many messages memory observes in a step at most."""
+        opened = web_task(task)
+        return 1 + MOST_PIECES + (most_read(opened) if step is opened.steps[0] else 0)
+
+    def desk(self, task: Task, outside: Outside) -> WebDesk:
+        """Sit down before a browser that is not open yet."""
+        return WebDesk(web_task(task), outside)
+
+    def extras(
+        self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
+    ) -> Mapping[str, Any]:
+        """Return the agent, and the rewards of whole episodes."""
+        rewards = {episode.task: episode.reward for episode in episodes if episode.reward is not None}
+        return {"agent": self.agent, "reward": json_number(nan_mean(list(rewards.values()))), "rewards": rewards}
+
+
+def most_read(task: WebTask) -> int:
+    """Return how many messages memory observes of the instruction."""
+    return len(chunks(task.instruction))

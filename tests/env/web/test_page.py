@@ -1,0 +1,198 @@
+"""Acting in a page: 1. the same actions show the same texts each time; 2. what cannot be done is said, and nothing is
+done; 3. nothing but the page's own server is asked for anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from browsing import app_task, needs_browser, seen
+from mnemotune.env.outside import Outside, OutsideFault
+from mnemotune.env.web import page as page_module
+from mnemotune.env.web.action import Action
+from mnemotune.env.web.outline import Outline
+from mnemotune.env.web.page import Verdict, WebPage
+
+pytestmark = needs_browser
+
+SMALL = """
+<h1 id="heading">Start</h1><p role="status" id="said"></p><p id="drawn"></p>
+<a href="#/next">Next</a> <a href="other.html" target="_blank">Other</a>
+<label>Note <input id="note"></label>
+<label>Size <select id="size"><option>small</option><option> large  one </option></select></label>
+<button onclick="tell('saved ' + note.value + ' ' + size.value)">Save</button><button disabled>Locked</button>
+<button onclick="confirm('Delete all?') || tell('kept')">Delete</button><button>Twice</button><button>Twice</button>
+<div style="position: relative; height: 40px"><button style="position: absolute">Below</button>
+<div style="position: absolute; inset: 0; background: white">Curtain</div></div>
+<button onclick="fetch('/api/state', {method: 'PUT', body: '{&quot;done&quot;: true}'})">Finish</button>
+<button onclick="setTimeout(() => tell('later'), 900)">Wait</button>
+<button onclick="drawn.textContent = [Math.random(), crypto.randomUUID(), new Date()].join(' ')">Draw</button>
+<button onclick="document.body.insertAdjacentHTML('beforeend', '<p>' + Date.now() + '</p>')">Clock</button>
+<input type="checkbox" aria-label="Box" style="opacity: 0">
+<label><input type="checkbox" style="display: none" onchange="tell(this.checked)">Styled</label>
+<script>
+  const tell = (text) => (said.textContent = text);
+  const show = () => (heading.textContent = location.hash.slice(2) || "Start");
+  addEventListener("hashchange", show); show();
+  addEventListener("keydown", ({key}) => key === "Escape" && tell("escaped"));
+</script>
+"""
+
+
+@pytest.fixture
+def other_server() -> Iterator[tuple[str, list[str]]]:
+    """A server that nothing should ask for anything, and what it was asked for."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", asked
+    server.shutdown()
+    server.server_close()
+
+
+def said(outline: Outline) -> str:
+    """Return what the page tells the user."""
+    return next((line.removeprefix("status: ") for line in outline.lines if line.startswith("status: ")), "")
+
+
+async def test_elements_are_clicked_typed_into_and_selected_by_number_or_by_name(tmp_path: Path) -> None:
+    outlines = await seen(
+        app_task(tmp_path, SMALL),
+        'type textbox "Note": "fragile \\"glass\\""',
+        'select combobox "Size": "large one"',
+        'click button "Save"',
+        "click [5]",
+        'key: "Escape"',
+        'click checkbox "Styled"',
+        'click checkbox "Box"',
+    )
+    assert 'textbox "Note" = "fragile "glass""' in outlines[0].plain
+    assert [said(outline) for outline in outlines[2:5]] == ['saved fragile "glass" large one'] * 2 + ["escaped"]
+    assert said(outlines[5]) == "true"
+    assert 'checkbox "Styled" (checked)' in outlines[5].plain
+    assert 'checkbox "Box" (checked)' in outlines[6].plain
+
+
+async def test_pages_are_opened_and_left_again(tmp_path: Path) -> None:
+    task = app_task(tmp_path, SMALL)
+    (tmp_path / "other.html").write_text("<title>Another</title><p>Another page", encoding="utf-8")
+    outlines = await seen(
+        task,
+        "goto",
+        'click link "Next"',
+        "back",
+        'click link "Other"',
+        "back",
+        "back",
+        'goto: "#/far"',
+        'scroll: "down"',
+    )
+    paths = ["/", "/#/next", "/", "/other.html", "/", "/", "/#/far", "/#/far"]
+    assert [outline.path for outline in outlines] == paths
+    assert outlines[3].title == "Another"
+    assert outlines[5].notes == ("There is no page to go back to.",)
+    assert "heading: far" in outlines[6].lines
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ('click button "Nowhere"', 'There is no element button "Nowhere".'),
+        ('click button "save"', 'There is no element button "save".'),
+        ("click [99]", "There is no element [99]."),
+        ('click button "Twice"', 'There are 2 elements button "Twice".'),
+        ('click button "Locked"', 'button "Locked" is disabled.'),
+        ('click button "Below"', "button \"Below\" cannot be clicked: 'Curtain' lies over it."),
+        ('select combobox "Size": "huge"', "combobox \"Size\" has no option 'huge'."),
+        ('type button "Save": "x"', "'x' cannot be typed into button \"Save\"."),
+        ('key: "NoSuchKey"', "There is no key 'NoSuchKey'."),
+        ('goto: "http://127.0.0.1:1/"', "http://127.0.0.1:1/ is another server's, and was not opened."),
+        ('click button "Delete"', "A dialog said 'Delete all?' and was refused."),
+    ],
+)
+@pytest.mark.exhaustive("line", "note")
+async def test_what_cannot_be_done_is_said_and_the_page_stays_as_it_is(tmp_path: Path, line: str, note: str) -> None:
+    before, after = await seen(app_task(tmp_path, SMALL), "goto", line)
+    assert after.notes == (note,)
+    assert after.path == before.path
+    assert [text for text in after.lines if text not in before.lines] in ([], ["status: kept"])
+
+
+async def test_the_same_actions_show_the_same_texts_whatever_chance_and_clock_are_used(tmp_path: Path) -> None:
+    task = app_task(tmp_path, SMALL)
+    actions = ('click button "Wait"', 'click button "Draw"', 'click button "Clock"', 'click button "Draw"')
+    first = await seen(task, *actions)
+    assert said(first[0]) == "later"
+    assert first[1].lines != first[3].lines
+    assert await seen(task, *actions) == first
+
+
+async def test_a_verdict_is_given_on_done_alone_and_of_what_the_server_has(tmp_path: Path) -> None:
+    task = app_task(tmp_path, SMALL)
+    outside = Outside()
+    try:
+        for actions, reward in ((["done"], 0.0), (['click button "Finish"', "done"], 1.0), (["fail"], 0.0)):
+            page = await WebPage.open(outside, task)
+            shown = [await page.act(Action.read(line).as_json) for line in actions]
+            await page.aclose()
+            assert Verdict.read(shown[-1]).reward == reward
+    finally:
+        await outside.aclose()
+
+
+async def test_no_request_leaves_for_another_server(tmp_path: Path, other_server: tuple[str, list[str]]) -> None:
+    url, asked = other_server
+    body = f"""<img src="{url}/image" alt="x"><script src="{url}/script"></script><iframe src="{url}/frame"></iframe>
+    <link rel="preload" href="{url}/preload" as="image"><link rel="dns-prefetch" href="https://example.com">
+    <button onclick="fetch('{url}/fetch', {{mode: 'no-cors'}}).catch(() => 0); navigator.sendBeacon('{url}/beacon');
+    window.open('{url}/open'); new WebSocket('{url.replace("http", "ws")}/socket')">Ask</button>
+    <button onclick="location.href = '{url}/location'">Leave</button><a href="{url}/link" target="_blank">Out</a>
+    <form action="{url}/form"><button>Submit</button></form><p>Here</p>"""
+    outlines = await seen(
+        app_task(tmp_path, body),
+        'click button "Ask"',
+        'click button "Leave"',
+        'click link "Out"',
+        'click button "Submit"',
+        f'goto: "{url}/goto"',
+    )
+    assert asked == []
+    assert [(outline.path, "Here" in outline.lines) for outline in outlines] == [("/", True)] * 5
+    assert outlines[2].notes == (f"{url}/link is another server's, and was not opened.",)
+
+
+async def test_a_page_that_never_rests_ends_its_episode_and_not_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_module, "ACT_S", 1.5)
+    busy = app_task(tmp_path / "busy", "<button onclick='for (;;);'>Spin</button>", name="busy")
+    calm = app_task(tmp_path / "calm", SMALL, name="calm")
+    outside = Outside()
+    try:
+        page, other = await WebPage.open(outside, busy), await WebPage.open(outside, calm)
+        with suppress(OutsideFault):  # a slow machine opens no page in so little time
+            await other.act(Action("goto").as_json)
+        with pytest.raises(OutsideFault, match=r"busy: .*Spin"):
+            await page.act(Action("click", 'button "Spin"').as_json)
+        await page.aclose()
+        monkeypatch.setattr(page_module, "ACT_S", 30)
+        assert "Small" in json.loads(await other.act(Action("goto").as_json))["title"]
+        await other.aclose()
+    finally:
+        await outside.aclose()

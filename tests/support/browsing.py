@@ -1,0 +1,86 @@
+"""A browser for tests, small apps, and models that read well or not at all."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from mnemotune.data.web.task import WebTask
+from mnemotune.env.outside import Outside, OutsideSilent
+from mnemotune.env.web.action import Action
+from mnemotune.env.web.browser import ADVICE, find_chromium
+from mnemotune.env.web.outline import Outline
+from mnemotune.env.web.page import WebPage
+from mnemotune.policies.lm import Completion, LanguageModel, Request
+from mnemotune.policies.lm.ledger import Usage
+
+
+def why_no_browser() -> str:
+    """Return what is missing; empty where a browser can be started."""
+    if importlib.util.find_spec("playwright") is None:
+        return "pip install 'mnemotune[web]'"
+    try:
+        own = Path.home() / ".cache" / "ms-playwright"
+        return "" if find_chromium() or any(own.glob("chromium*")) else ADVICE
+    except OutsideSilent as error:
+        return str(error)
+
+
+needs_browser = pytest.mark.skipif(bool(why_no_browser()), reason=f"no browser: {why_no_browser()}")
+
+
+def app_task(folder: Path, body: str, *, state: Mapping[str, object] | None = None, name: str = "small") -> WebTask:
+    """Write an app of one page, and return a task in it that is done once the state has {"done": true}."""
+    folder.mkdir(parents=True, exist_ok=True)
+    page = f"<!doctype html><html><head><title>Small</title></head><body>{body}</body></html>"
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    verify = json.dumps([{"at": ["done"], "is": True}])
+    begin = {"done": False} if state is None else dict(state)
+    return WebTask(name, "group", 1, str(folder), "Do it.", begin, verify, (), {}, {})
+
+
+async def seen(task: WebTask, *lines: str) -> list[Outline]:
+    """Return what a page shows after each action, in a browser of its own."""
+    outside = Outside()
+    try:
+        page = await WebPage.open(outside, task)
+        try:
+            return [Outline.read(await page.act(Action.read(line).as_json)) for line in lines]
+        finally:
+            await page.aclose()
+    finally:
+        await outside.aclose()
+
+
+class AttentiveModel(LanguageModel):
+    """Knows the right answer to each question, and gives it where it stands in what is shown."""
+
+    name = "attentive"
+
+    def __init__(self, task: WebTask) -> None:
+        self.right: dict[str, list[str]] = {}
+        for check in task.checks.values():
+            self.right.setdefault(check.text, []).insert(0, task.right(check))
+
+    async def complete(self, request: Request) -> Completion:
+        *shown, asked = request.messages
+        text = "\n".join(message.content for message in shown)
+        values = next(values for question, values in self.right.items() if question in asked.content)
+        value = next((value for value in values if value in text), "")
+        return Completion(json.dumps({"value": value}), Usage(1, 1))
+
+
+class StubbornModel(LanguageModel):
+    """Answers everything in the same way."""
+
+    name = "stubborn"
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    async def complete(self, request: Request) -> Completion:
+        return Completion(json.dumps({"value": self.value}), Usage(1, 1))
