@@ -39,7 +39,7 @@ from ..memgym.table import config_of
 from .tiny import RECIPE, mnemotune
 
 POLICIES = ("rag", "awe", "llm_summarizing", "adaptive_token_budget", "structured_summary")
-EACH = 2
+EACH = 1
 """Policies of each task."""
 FOLDS = 4
 TIMED = 3
