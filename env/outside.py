@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +17,9 @@ from ..policies.lm.cache import Cache
 
 MOST_OPEN = 16
 """Places of one process that are open side by side."""
+REST_S = 15.0
+"""So long a place stays open for whoever acts there, though others wait: what is closed has to be brought back to where
+it was, action by action. Most models go on sooner, and an episode that has stopped for a while does not."""
 
 
 class OutsideFault(MnemotuneError, RuntimeError):  # noqa: N818 - what happened
@@ -54,9 +59,11 @@ class Outside:
     It can be pickled: a copy opens the same record, and has no place open.
     """
 
-    def __init__(self, record: Callable[[], Cache] | None = None, *, most: int = MOST_OPEN) -> None:
+    def __init__(
+        self, record: Callable[[], Cache] | None = None, *, most: int = MOST_OPEN, rest_s: float = REST_S
+    ) -> None:
         """Keep what is seen in ``record``, which is opened when it is needed; None keeps it in this process."""
-        self._record, self._most = record, most
+        self._record, self._most, self._rest_s = record, most, rest_s
         self._kept: Cache | None = None
         self._seen: dict[str, str] = {}
         self._attempts: dict[str, asyncio.Event] = {}
@@ -64,11 +71,13 @@ class Outside:
         self._shared: dict[str, asyncio.Task[Any]] = {}
         self._open: dict[Course, Place] = {}
         """By who acts there, the one last that acted last."""
+        self._left: dict[Course, float] = {}
+        """When who acted there was done, by the loop's clock."""
         self._busy = set[Course]()
         self._changed = asyncio.Condition()
 
     def __reduce__(self) -> tuple[Callable[..., Outside], tuple[Any, ...]]:
-        return _outside, (self._record, self._most)
+        return _outside, (self._record, self._most, self._rest_s)
 
     def seen(self, key: str) -> str | None:
         """Return what was seen under a key; None where nothing was."""
@@ -109,14 +118,19 @@ class Outside:
     async def enter(self, course: Course, start: Open) -> tuple[Place, bool]:
         """Return the place of a course, and whether it is newly open; it stays open until ``leave`` at least.
 
-        Where too many are open, the one is closed that nobody has acted in for longest; else it waits.
+        Where too many are open, it waits until one is closed, or nobody has acted in one for ``rest_s``: that is closed.
         """
         async with self._changed:
-            await self._changed.wait_for(lambda: course in self._open or len(self._busy) < self._most)
+            while (wait := self._wait(course)) > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait if math.isfinite(wait) else None):
+                        await self._changed.wait()
             self._busy.add(course)
             crowded = course not in self._open and len(self._open.keys() | self._busy) > self._most
             idle = [other for other in self._open if other not in self._busy][: int(crowded)]
             closing = [self._open.pop(other) for other in idle]
+            for other in idle:
+                del self._left[other]
         try:
             for place in closing:
                 await place.aclose()
@@ -132,6 +146,10 @@ class Outside:
     async def leave(self, course: Course, *, close: bool = False) -> None:
         """Let others act; the place may be closed when they need it, or is closed at once."""
         self._busy.discard(course)
+        if close:
+            self._left.pop(course, None)
+        else:
+            self._left[course] = asyncio.get_running_loop().time()
         place = self._open.pop(course, None) if close else None
         try:
             if place is not None:
@@ -152,6 +170,15 @@ class Outside:
             self._kept.close()
             self._kept = None
 
+    def _wait(self, course: Course) -> float:
+        """Return for how many seconds at most a course has to wait until it is looked at again; 0 lets it in."""
+        if course in self._open or len(self._open.keys() | self._busy) < self._most:
+            return 0.0
+        resting = [self._left[other] for other in self._open if other not in self._busy]
+        if not resting:
+            return math.inf
+        return max(0.0, min(resting) + self._rest_s - asyncio.get_running_loop().time())
+
     def _keep(self, key: str, text: str) -> None:
         if self._cache is None:
             self._seen[key] = text
@@ -165,8 +192,8 @@ class Outside:
         return self._kept
 
 
-def _outside(record: Callable[[], Cache] | None, most: int) -> Outside:
-    return Outside(record, most=most)
+def _outside(record: Callable[[], Cache] | None, most: int, rest_s: float) -> Outside:
+    return Outside(record, most=most, rest_s=rest_s)
 
 
 class Course:

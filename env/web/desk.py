@@ -47,9 +47,11 @@ class WebDesk(Desk[Step]):
     async def act(self, action: Action) -> tuple[Outline | None, list[Seen]]:
         """Do an action; return what the page shows then, if it goes on, and what memory observes."""
         acted: Seen = ("act", Message("assistant", chunks(action.line)[0]))
-        seen = await (await self._opened()).act(action.as_json)
+        course = await self._opened()
+        seen = await course.act(action.as_json)
         if action.name in ENDS:
             self.verdict = Verdict.read(seen)
+            await course.aclose()  # others wait for its place
             return None, [acted]
         outline, before = Outline.read(seen), self._before
         self._before = outline

@@ -149,7 +149,7 @@ def test_no_more_places_are_open_than_may_be_and_each_has_its_own_actions(
     moves: list[tuple[int, str]], most: int
 ) -> None:
     async def play() -> None:
-        ground, outside = Ground(), Outside(most=most)
+        ground, outside = Ground(), Outside(most=most, rest_s=0)
         courses = [course(outside, ground, str(number)) for number in range(6)]
 
         async def one(number: int) -> str:
@@ -164,6 +164,32 @@ def test_no_more_places_are_open_than_may_be_and_each_has_its_own_actions(
         assert not ground.open
 
     asyncio.run(play())
+
+
+async def test_who_acts_keeps_the_place_until_it_is_closed_though_others_wait() -> None:
+    ground, outside = Ground(), Outside(most=2)
+
+    async def whole(number: int) -> None:
+        own = course(outside, ground, str(number))
+        for action in "abcd":
+            await own.act(action)
+            await asyncio.sleep(0)
+        await own.aclose()
+
+    await asyncio.gather(*map(whole, range(7)))
+    assert ground.most == 2
+    assert len(ground.tried) == 7 * 4
+
+
+async def test_who_does_not_go_on_for_a_while_gives_the_place_to_those_who_wait() -> None:
+    ground, outside = Ground(), Outside(most=1, rest_s=0.05)
+    resting, other = course(outside, ground, "1"), course(outside, ground, "2")
+    assert await acted(resting, "a") == ["a"]
+    assert await acted(other, "b", "c") == ["b", "b|c"]
+    assert await acted(resting, "d") == ["a|d"]
+    assert (ground.most, ground.tried) == (1, ["a", "b", "c", "a", "d"])
+    await outside.aclose()
+    assert not ground.open
 
 
 class Engine:
