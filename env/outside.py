@@ -118,7 +118,7 @@ class Outside:
     async def enter(self, course: Course, start: Open) -> tuple[Place, bool]:
         """Return the place of a course, and whether it is newly open; it stays open until ``leave`` at least.
 
-        Where too many are open, it waits until one is closed; one where nobody has acted for ``rest_s`` is closed for it.
+        Where too many are open, it waits until one is closed; one that nobody has used for ``rest_s`` is closed for it.
         """
         async with self._changed:
             while (wait := self._wait(course)) > 0:
