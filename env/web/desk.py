@@ -12,7 +12,7 @@ from ..outside import Course, Outside
 from ..planned import Answers, Desk, Seen
 from .action import ENDS, Action
 from .browser import Chromium
-from .outline import Outline
+from .outline import MOST_PIECES, Outline
 from .page import Verdict, WebPage
 from .servers import digest_of
 
@@ -23,9 +23,9 @@ FORM = 1
 class WebDesk(Desk[Step]):
     """A browser before one task."""
 
-    def __init__(self, task: WebTask, outside: Outside) -> None:
-        """Open nothing yet."""
-        self._task, self._outside = task, outside
+    def __init__(self, task: WebTask, outside: Outside, *, most: int = MOST_PIECES) -> None:
+        """Open nothing yet; memory observes an action in ``most`` pieces at most."""
+        self._task, self._outside, self._most = task, outside, most
         self._course: Course | None = None
         self._before: Outline | None = None
         self._is_read = False
@@ -55,7 +55,10 @@ class WebDesk(Desk[Step]):
             return None, [acted]
         outline, before = Outline.read(seen), self._before
         self._before = outline
-        return outline, [acted, *(("observe", Message("user", text)) for text in outline.pieces(before))]
+        return outline, [
+            acted,
+            *(("observe", Message("user", text)) for text in outline.pieces(before, most=self._most)),
+        ]
 
     async def reward(self) -> float | None:
         """Return what the verifier said; 0 where the task was never declared done."""
@@ -63,7 +66,7 @@ class WebDesk(Desk[Step]):
 
     def fork(self, outside: Outside) -> WebDesk:
         """Return a desk of its own that has the same steps behind it."""
-        desk = WebDesk(self._task, outside)
+        desk = WebDesk(self._task, outside, most=self._most)
         desk._before, desk._is_read, desk.verdict = self._before, self._is_read, self.verdict
         desk._course = None if self._course is None else self._course.fork(outside)
         return desk

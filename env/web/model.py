@@ -22,7 +22,7 @@ from ..rollout import AssistantRollout
 from ..track import Cast, FactPrompt, Rollout
 from .action import Action
 from .desk import WebDesk
-from .outline import MOST_PIECES, Outline
+from .outline import MOST_FOREIGN_PIECES, Outline
 from .prefix import Prefix
 from .track import WebTrack, most_read
 
@@ -108,7 +108,7 @@ class ModelWebTrack(WebTrack):
     def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
         """Return a call for each action, and a write of two for each message."""
         before = 0 if self.prefix is None else len(self.prefix.actions(task))
-        messages = most_read(web_task(task)) + (MOST_ACTIONS + before + 2) * (1 + MOST_PIECES)
+        messages = most_read(web_task(task)) + (MOST_ACTIONS + before + 2) * (1 + MOST_FOREIGN_PIECES)
         return MOST_ACTIONS + 1 + (2 * messages if policy.write.mode != "none" else 0)
 
     def bound_calls(self, task: Task) -> int:
@@ -133,7 +133,7 @@ class ModelWebRollout(AssistantRollout[Task]):
         """Begin with the first page."""
         super().__init__(task, policy, cast, track.hints(task))
         self._track, self._web = track, task
-        self._desk = WebDesk(task, cast.outside)
+        self._desk = WebDesk(task, cast.outside, most=MOST_FOREIGN_PIECES)
         self._before = [] if track.prefix is None else track.prefix.actions(task)
         self._events: list[Event] = []
 

@@ -16,8 +16,10 @@ from ...data.values import Values
 
 MOST_CHARACTERS = 20_000
 """Of an outline, as in MemGym."""
-MOST_PIECES = 10
-"""Messages in which memory observes what one action shows."""
+MOST_PIECES = 4
+"""Messages in which memory observes what one action shows; the apps that ship need three."""
+MOST_FOREIGN_PIECES = 10
+"""The same in a checkout's apps, whose pages are longer."""
 _LEAST_ROOM = 60
 """Tokens of a piece that its heading leaves to what is new."""
 _NUMBER = re.compile(r"\[\d+\] ")
@@ -73,10 +75,10 @@ class Outline(Values):
         rest = [f"(and {self.more} more lines)"] if self.more else []
         return "\n".join([*self.notes, self.heading, *self.lines, *rest])
 
-    def pieces(self, before: Outline | None) -> list[str]:
+    def pieces(self, before: Outline | None, *, most: int = MOST_PIECES) -> list[str]:
         """Return what memory observes: notes, and the lines that were not there ``before``, without numbers.
 
-        At most ``MOST_PIECES`` pieces of 200 tokens or fewer; each begins with what page it is, and a line that fits
+        At most ``most`` pieces of 200 tokens or fewer; each begins with what page it is, and a line that fits
         into a piece is not cut.
         """
         heading = _clipped(self.heading, MOST_CHUNK_TOKENS - _LEAST_ROOM)
@@ -90,7 +92,7 @@ class Outline(Values):
         if not new and before is not None and before.heading == self.heading:
             new = ["Nothing has changed."]
         size = MOST_CHUNK_TOKENS - -(-len(f"{heading}:\n".encode()) // BYTES_PER_TOKEN)
-        parts = chunks("\n".join(new), tokens=size)[:MOST_PIECES] or [""]
+        parts = chunks("\n".join(new), tokens=size)[:most] or [""]
         return [f"{heading}:\n{part}".strip() for part in parts]
 
     @property
