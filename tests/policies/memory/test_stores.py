@@ -10,6 +10,8 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -104,6 +106,28 @@ async def test_several_queries_and_what_is_new_are_one_call(make_embedder: MakeE
     assert await index.search(["p", "q"], ["a", "b"], 1) == [[0], [1]]
     assert await index.search(["p", "q"], [], 1) == [[], []]
     assert embedder.asked == [("a", "b", "p", "q")]
+
+
+class Watched(LexicalEmbedder):
+    """Tells whether somebody still holds the vectors that it made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[weakref.ref[Any]] = []
+
+    async def embed(self, texts: Sequence[str], **_: Any) -> Embedding:
+        embedding = await super().embed(texts)
+        vectors = embedding.vectors.copy()
+        self.made.append(weakref.ref(vectors))
+        return Embedding(vectors)
+
+
+async def test_the_vectors_of_queries_are_not_kept_with_those_of_texts() -> None:
+    embedder = Watched()
+    index = VectorIndex(embedder)
+    assert await best(index, "red plums", ["blue plums", "red plums"], 1) == [1]
+    gc.collect()
+    assert [ref() is None for ref in embedder.made] == [True]
 
 
 class SlowVectors(LexicalEmbedder):
