@@ -19,7 +19,7 @@ MOST_OPEN = 16
 """Places of one process that are open side by side."""
 REST_S = 15.0
 """So long a place stays open for whoever acts there, though others wait: what is closed has to be brought back to where
-it was, action by action. Most models go on sooner, and an episode that has stopped for a while does not."""
+it was, action by action. Most models go on sooner; an episode that has stopped for a while says so by ``rest``."""
 
 
 class OutsideFault(MnemotuneError, RuntimeError):  # noqa: N818 - what happened
@@ -127,7 +127,8 @@ class Outside:
                         await self._changed.wait()
             self._busy.add(course)
             crowded = course not in self._open and len(self._open.keys() | self._busy) > self._most
-            idle = [other for other in self._open if other not in self._busy][: int(crowded)]
+            idle = sorted((other for other in self._open if other not in self._busy), key=self._left.__getitem__)
+            idle = idle[: int(crowded)]
             closing = [self._open.pop(other) for other in idle]
             for other in idle:
                 del self._left[other]
@@ -142,6 +143,13 @@ class Outside:
             await self.leave(course, close=True)
             raise
         return place, True
+
+    async def rest(self, course: Course) -> None:
+        """Let the place of a course be closed as soon as others need one."""
+        if course in self._left:
+            self._left[course] = -math.inf
+            async with self._changed:
+                self._changed.notify_all()
 
     async def leave(self, course: Course, *, close: bool = False) -> None:
         """Let others act; the place may be closed when they need it, or is closed at once."""
@@ -221,6 +229,10 @@ class Course:
     def fork(self, outside: Outside | None = None) -> Course:
         """Return a course that has the same actions behind it; ``outside`` is where it goes on."""
         return Course(outside or self._outside, self._start, self._place, done=self._done)
+
+    async def rest(self) -> None:
+        """Let the place be closed as soon as others need one: nothing is done here for a while."""
+        await self._outside.rest(self)
 
     async def aclose(self) -> None:
         """Close the place, where it is open."""

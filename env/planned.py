@@ -61,6 +61,9 @@ class Desk(Protocol[StepU]):
         Raises OutsideFault for what fails and is nobody's mistake, and OutsideSilent.
         """
 
+    async def rest(self) -> None:
+        """Let others have the place, as nothing is done here for a while."""
+
     def fork(self, outside: Outside) -> Desk[StepU]:
         """Return a desk of its own that has the same steps behind it; where it needs a place, ``outside`` has it."""
 
@@ -211,6 +214,7 @@ class PlannedRollout(ReadingRollout[Task], Generic[StepT]):
             self.records.append(await self._followed(stage))
         if len(self.records) == self.task.stages:
             self.reward = await self._desk.reward()
+        await self._desk.rest()
 
     async def aclose(self) -> None:
         """Release the memory and the desk."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Generic, TypeVar
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any, Generic, TypeVar
 
 from ..data.task import Task
 from ..policies.lm import EndpointDown, LanguageModelError, Metered, MeteredEmbedder, Refused
 from ..policies.lm.ledger import merged
 from ..policies.policy import MemoryPolicy
+from .concurrency import side_by_side
 from .episode import Episode, StageRecord
 from .outside import OutsideFault
 from .track import Cast
 
 TaskT = TypeVar("TaskT", bound=Task)
+T = TypeVar("T")
 
 
 class AssistantRollout(ABC, Generic[TaskT]):
@@ -24,6 +26,7 @@ class AssistantRollout(ABC, Generic[TaskT]):
     def __init__(self, task: TaskT, policy: MemoryPolicy, cast: Cast, hints: Mapping[str, str]) -> None:
         """Begin with the first stage."""
         self.task, self.policy, self.reworded = task, policy, cast.reworded
+        self._question_lists = cast.question_lists
         self.model, self.user = Metered(cast.assistant), Metered(cast.user)
         self.embedder = MeteredEmbedder(cast.embedder)
         self.assistant = cast.assistant_under(policy.with_hints(hints), self.model, self.embedder)
@@ -61,6 +64,14 @@ class AssistantRollout(ABC, Generic[TaskT]):
             raise
         except (LanguageModelError, OutsideFault) as error:
             self._failure = error
+
+    async def in_line(self, questions: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """Ask a list of questions side by side, none of which is made before few other lists are under way.
+
+        It is for questions that the task does not wait for: they would pile up.
+        """
+        async with self._question_lists or nullcontext():
+            return await side_by_side(questions)
 
     async def aclose(self) -> None:
         """Release the memory."""

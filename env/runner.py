@@ -19,7 +19,10 @@ from .track import Cast, Rollout, Track
 MOST_UNDER_WAY = 64
 """Tasks that one process plays side by side: enough to keep an endpoint busy, and few enough for its memory."""
 QUESTIONS_A_TASK = 4
-"""Questions that wait for an endpoint at once, for each task that is played: talk goes first, so that they pile up."""
+"""Questions that wait for an endpoint at once, for each task that is played: talk goes first, so that they pile up.
+
+As many lists of questions are under way: each has one at least, so that no place for a question stays empty.
+"""
 
 
 class EpisodeRunner(Protocol):
@@ -49,7 +52,8 @@ class Here(EpisodeRunner):
     def __init__(self, track: Track, cast: Cast, *, most: int = MOST_UNDER_WAY) -> None:
         """Play tasks of this track with this cast, ``most`` at once."""
         self.track = track
-        self.cast = replace(cast, questions=asyncio.Semaphore(QUESTIONS_A_TASK * most))
+        questions, lists = (asyncio.Semaphore(QUESTIONS_A_TASK * most) for _ in range(2))
+        self.cast = replace(cast, questions=questions, question_lists=lists)
         self._places = asyncio.Semaphore(most)
         self._stopped: dict[tuple[str, str], Rollout] = {}
         """By policy key and task."""

@@ -34,6 +34,9 @@ class Cast:
     """Where tracks act that play in containers or browsers."""
     questions: asyncio.Semaphore | None = None
     """Bounds how many questions wait with all that memory puts before them; None: as many as there are."""
+    question_lists: asyncio.Semaphore | None = None
+    """Bounds how many lists of questions are under way at once; those of the other lists are not even put into words.
+    None: all lists."""
 
     async def aclose(self) -> None:
         """Release every model's connections, and close what is outside."""

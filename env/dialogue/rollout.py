@@ -12,7 +12,7 @@ from ...policies.forms import choice_form, number_form
 from ...policies.lm import LanguageModelError, Message, Refused, Request
 from ...policies.memory import MemoryEvent
 from ...policies.policy import MemoryPolicy
-from ..concurrency import Running, both, side_by_side, start
+from ..concurrency import Running, both, start
 from ..concurrency import end as end_all
 from ..episode import Episode, Event, Revision, StageRecord
 from ..rollout import AssistantRollout
@@ -139,15 +139,15 @@ class DialogueRollout(AssistantRollout[Scenario]):
 
     async def _answers(self, period: Period, assistant: Assistant) -> tuple[Answer, ...]:
         questions, template = self.scenario.qas, self.protocol.templates.answer
-        answers = await side_by_side(self._answer(question, period, assistant, template) for question in questions)
+        answers = await self.in_line(self._answer(question, period, assistant, template) for question in questions)
         return tuple(answers) if self.guesses is None else guess_answers(answers, questions, self.guesses)
 
     async def _answers_reworded(self, period: Period, assistant: Assistant) -> tuple[Answer, ...]:
         questions, template = self.scenario.qas if self.reworded else (), self.protocol.templates.answer_reworded
-        return tuple(await side_by_side(self._answer(question, period, assistant, template) for question in questions))
+        return tuple(await self.in_line(self._answer(question, period, assistant, template) for question in questions))
 
     async def _probes(self, period: Period, assistant: Assistant) -> tuple[Probe, ...]:
-        return tuple(await side_by_side(self._probe(question, period, assistant) for question in self.scenario.qas))
+        return tuple(await self.in_line(self._probe(question, period, assistant) for question in self.scenario.qas))
 
     async def _evolve(self, period: Period, exam: _Questioning) -> tuple[Revision, ...]:
         template = self.protocol.templates.answer

@@ -92,6 +92,10 @@ class SweDesk(Desk[Step]):
             *(("observe", Message("user", text)) for text in seen),
         ]
 
+    async def rest(self) -> None:
+        """Let others have the container's place."""
+        await self._course.rest()
+
     def fork(self, outside: Outside) -> SweDesk:
         """Return a desk whose container is brought to the same point."""
         return SweDesk(self._task, self._course.fork(outside), begun=self._begun)

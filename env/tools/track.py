@@ -31,6 +31,9 @@ class ToolsDesk(Desk[Step]):
         """Do a step."""
         return [(KINDS[step.kind], message) for message in self._agent.do(step, answers)]
 
+    async def rest(self) -> None:
+        """Keep the databases: nobody waits for them."""
+
     def fork(self, outside: Outside) -> ToolsDesk:
         """Copy the databases."""
         return ToolsDesk(deepcopy(self._agent))

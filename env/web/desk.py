@@ -64,6 +64,11 @@ class WebDesk(Desk[Step]):
         """Return what the verifier said; 0 where the task was never declared done."""
         return 0.0 if self.verdict is None else self.verdict.reward
 
+    async def rest(self) -> None:
+        """Let others have the page's place."""
+        if self._course is not None:
+            await self._course.rest()
+
     def fork(self, outside: Outside) -> WebDesk:
         """Return a desk of its own that has the same steps behind it."""
         desk = WebDesk(self._task, outside, most=self._most)

@@ -13,6 +13,7 @@ from ..lm.base import Embedder, Message, Vectors
 
 Matrix = NDArray[np.float64]
 
+ROWS_A_BLOCK = 32
 ALIKE = 1e-6
 """Similarities that differ by no more than this are a tie: how a machine rounds never decides what comes back."""
 
@@ -59,14 +60,19 @@ class MemoryState:
 
 
 class VectorIndex:
-    """Finds the most similar texts; each text is embedded once."""
+    """Finds the most similar texts; each text is embedded once.
+
+    Vectors are kept as they came, in blocks of equal size: one array that grows leaves holes in a process's memory.
+    """
 
     def __init__(self, embedder: Embedder) -> None:
         """Start without any vector."""
         self._embedder = embedder
-        self._vectors: dict[str, Vectors] = {}
+        self._rows: dict[str, int] = {}
+        """By text, counted over all blocks."""
+        self._free: list[int] = []
+        self._blocks: list[Vectors] = []
         self._lock = asyncio.Lock()
-        self._last: tuple[tuple[str, ...], Matrix] | None = None
 
     async def search(self, queries: Sequence[str], texts: Sequence[str], top_k: int) -> list[list[int]]:
         """Return, for each query, the positions of the ``top_k`` texts most similar to it, best first.
@@ -75,31 +81,40 @@ class VectorIndex:
         """
         if not texts:
             return [[] for _ in queries]
-        vectors = await self._embed(queries, tuple(texts))
-        matrix = self._matrix(tuple(texts))
-        return [_best(matrix @ vector.astype(np.float64), top_k) for vector in vectors]
+        wanted = (await self._embed(queries, texts)).astype(np.float64)
+        rows = [self._rows[text] for text in texts]
+        similar = np.concatenate([block.astype(np.float64) @ wanted.T for block in self._blocks])[rows]
+        return [_best(column, top_k) for column in similar.T]
 
     def forget(self, texts: Sequence[str]) -> None:
         """Drop the vectors of texts; a text that is searched again is embedded again."""
-        self._last = None
         for text in texts:
-            self._vectors.pop(text, None)
+            row = self._rows.pop(text, None)
+            if row is not None:
+                block, place = divmod(row, ROWS_A_BLOCK)
+                self._blocks[block][place] = 0.0
+                self._free.append(row)
 
-    async def _embed(self, queries: Sequence[str], texts: tuple[str, ...]) -> Vectors:
+    async def _embed(self, queries: Sequence[str], texts: Sequence[str]) -> Vectors:
         """Return the vectors of the queries; those of texts that are new come with them."""
-        if self._last is None or self._last[0] != texts:
+        if any(text not in self._rows for text in texts):
             async with self._lock:  # searches side by side would each embed the same new texts
-                new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+                new = [text for text in dict.fromkeys(texts) if text not in self._rows]
                 if new:
                     vectors = (await self._embedder.embed([*new, *queries])).vectors
-                    self._vectors.update(zip(new, vectors[: len(new)], strict=True))
+                    for text, vector in zip(new, vectors[: len(new)], strict=True):
+                        self._keep(text, vector)
                     return vectors[len(new) :]
         return (await self._embedder.embed(queries)).vectors
 
-    def _matrix(self, texts: tuple[str, ...]) -> Matrix:
-        if self._last is None or self._last[0] != texts:
-            self._last = texts, np.stack([self._vectors[text] for text in texts], dtype=np.float64)
-        return self._last[1]
+    def _keep(self, text: str, vector: Vectors) -> None:
+        if not self._free:
+            first = len(self._blocks) * ROWS_A_BLOCK
+            self._blocks.append(np.zeros((ROWS_A_BLOCK, len(vector)), np.float32))
+            self._free = list(range(first, first + ROWS_A_BLOCK))[::-1]
+        self._rows[text] = row = self._free.pop()
+        block, place = divmod(row, ROWS_A_BLOCK)
+        self._blocks[block][place] = vector
 
 
 def _best(similarity: Matrix, top_k: int) -> list[int]:

@@ -135,6 +135,20 @@ async def test_who_is_ended_in_the_middle_leaves_no_place_and_keeps_nobody_waiti
     assert not ground.open
 
 
+async def test_a_place_that_rests_is_closed_for_another_at_once() -> None:
+    ground, outside = Ground(), Outside(most=1, rest_s=1000)
+    one, other = course(outside, ground, "1"), course(outside, ground, "2")
+    await acted(one, "a")
+    waiting = asyncio.create_task(acted(other, "b"))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await one.rest()
+    assert await waiting == ["b"]
+    await other.rest()
+    assert await acted(one, "c") == ["a|c"]
+    assert ground.most == 1
+
+
 async def test_a_fork_goes_on_from_the_same_point_elsewhere() -> None:
     ground, outside, elsewhere = Ground(), Outside(), Outside()
     trunk = course(outside, ground)

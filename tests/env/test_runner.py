@@ -1,19 +1,28 @@
-"""A process keeps few questions waiting, since each holds all that memory puts before it."""
+"""A process keeps few questions waiting, since each holds its words and all that memory puts before it."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
+from mnemotune.env import DialogueTrack
 from mnemotune.env.runner import QUESTIONS_A_TASK, Here
 from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
-from mnemotune.policies.lm import Completion, LanguageModel, Request
+from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.prompts import Templates
 from toy import LettersTrack
+
+if TYPE_CHECKING:
+    from .conftest import MakeModel, MakeScenario
+
+PERIODS, QUESTIONS = 12, 10
+LISTS = 3
+"""Of questions in a period: as they are, reworded, and probes."""
 
 
 class Slow(LanguageModel):
@@ -42,3 +51,44 @@ async def test_questions_beyond_a_few_for_each_task_wait_without_their_context(m
     assert all(episode.failure is None for episode in episodes)
     assert sum(len(stage.marks) for episode in episodes for stage in episode.stages) == len(tasks) * 21
     assert most < model.most <= QUESTIONS_A_TASK * most
+
+
+@pytest.mark.parametrize("most", [1, 2])
+async def test_questions_that_pile_up_behind_the_talk_are_not_even_put_into_words(
+    most: int, make_scenario: MakeScenario, make_model: MakeModel
+) -> None:
+    at_once = 0
+
+    def delay(request: Request) -> float:
+        nonlocal at_once
+        at_once = max(at_once, len(asyncio.all_tasks()))
+        return 0.01 if request.role in {"answer", "probe"} else 0.0
+
+    lives = [make_scenario(user=user, sessions=(1,) * PERIODS, questions=QUESTIONS) for user in ("ann", "ben")]
+    model = make_model(delay=delay)
+    cast = Cast(model, model, LexicalEmbedder(), reworded=True)
+    episodes = await Here(DialogueTrack(), cast, most=most).run(load_policy("native"), lives)
+    asked = [len(stage.marks) + len(stage.reworded) for episode in episodes for stage in episode.stages]
+    assert asked == [2 * QUESTIONS] * PERIODS * len(lives)
+    under_way, lists = QUESTIONS_A_TASK * most, LISTS * PERIODS * most
+    assert QUESTIONS < at_once <= under_way * QUESTIONS + lists + 2 * len(lives) + 1 < lists * QUESTIONS
+
+
+async def test_an_episode_that_fails_leaves_no_question_in_line(
+    make_scenario: MakeScenario, make_model: MakeModel
+) -> None:
+    model = make_model(answer=lambda _: (_ for _ in ()).throw(LanguageModelError("no answer")))
+    lives = [make_scenario(user=user, sessions=(1,) * PERIODS, questions=QUESTIONS) for user in ("ann", "ben")]
+    cast = Cast(model, model, LexicalEmbedder(), reworded=True)
+    episodes = await Here(DialogueTrack(), cast, most=1).run(load_policy("native"), lives)
+    assert [episode.failure for episode in episodes] == ["no answer"] * 2
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_lists_of_one_question_fill_all_places(make_scenario: MakeScenario, make_model: MakeModel) -> None:
+    model = make_model(delay=lambda request: 0.01 if request.role in {"answer", "probe"} else 0.0)
+    cast = Cast(model, model, LexicalEmbedder())
+    await Here(DialogueTrack(), cast, most=1).run(
+        load_policy("native"), [make_scenario(sessions=(1,) * PERIODS, questions=1)]
+    )
+    assert model.peak["answer"] + model.peak["probe"] >= QUESTIONS_A_TASK

@@ -10,16 +10,21 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import gc
+import math
+import tracemalloc
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.policies.lm import Embedding, Message
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.memory.stores import MemoryState, VectorIndex
+from mnemotune.policies.memory.stores import ROWS_A_BLOCK, MemoryState, VectorIndex
 
 if TYPE_CHECKING:
     from ..conftest import MakeEmbedder
@@ -104,6 +109,61 @@ async def test_several_queries_and_what_is_new_are_one_call(make_embedder: MakeE
     assert await index.search(["p", "q"], ["a", "b"], 1) == [[0], [1]]
     assert await index.search(["p", "q"], [], 1) == [[], []]
     assert embedder.asked == [("a", "b", "p", "q")]
+
+
+async def test_texts_are_found_among_many_also_after_others_were_forgotten(make_embedder: MakeEmbedder) -> None:
+    names = [str(i) for i in range(5 * ROWS_A_BLOCK)]
+    angles = {name: (math.cos(int(name) / 200), math.sin(int(name) / 200)) for name in names}
+    index = VectorIndex(make_embedder(angles))
+    first = names[: 3 * ROWS_A_BLOCK + 5]
+    for name in first:
+        assert await best(index, name, first, 1) == [first.index(name)]
+    index.forget(first[::2])
+    left = [*first[1::2], *names[len(first) :]]
+    for name in names:
+        (found,) = await best(index, name, left, 1)
+        assert abs(int(left[found]) - int(name)) <= 1
+        assert left[found] == name or name not in left
+
+
+async def test_what_is_forgotten_leaves_room_for_what_is_new(make_embedder: MakeEmbedder) -> None:
+    names = [str(i) for i in range(10 * ROWS_A_BLOCK)]
+    index = VectorIndex(make_embedder({name: (1.0, float(name)) for name in names} | {"q": (0.0, 1.0)}))
+    tracemalloc.start()
+    try:
+        for name in names:
+            assert await best(index, "q", [name], 1) == [0]
+            index.forget([name])
+        assert sum(trace.size for trace in _of_vectors(tracemalloc.take_snapshot())) <= ROWS_A_BLOCK * 2 * 4
+    finally:
+        tracemalloc.stop()
+
+
+def _of_vectors(snapshot: tracemalloc.Snapshot) -> Sequence[tracemalloc.Statistic]:
+    numpys = tracemalloc.DomainFilter(inclusive=True, domain=np.lib.tracemalloc_domain)
+    return snapshot.filter_traces([numpys]).statistics("filename")
+
+
+class Watched(LexicalEmbedder):
+    """Tells whether somebody still holds the vectors that it made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[weakref.ref[Any]] = []
+
+    async def embed(self, texts: Sequence[str], **_: Any) -> Embedding:
+        embedding = await super().embed(texts)
+        vectors = embedding.vectors.copy()
+        self.made.append(weakref.ref(vectors))
+        return Embedding(vectors)
+
+
+async def test_the_vectors_of_queries_are_not_kept_with_those_of_texts() -> None:
+    embedder = Watched()
+    index = VectorIndex(embedder)
+    assert await best(index, "red plums", ["blue plums", "red plums"], 1) == [1]
+    gc.collect()
+    assert [ref() is None for ref in embedder.made] == [True]
 
 
 class SlowVectors(LexicalEmbedder):
