@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ....data.task import Fact, Task, facts_by_source
+from ....data.task import Fact, Task
 from ....policies.lm.base import Message
 from ....policies.memory import MemoryEvent
 from ....policies.policy import MemoryPolicy
@@ -109,8 +109,6 @@ class Labeller:
         """Label with what a model reads; it has to be the assistant's."""
         self._task, self._reader = task, reader
         self._lock = asyncio.Lock()
-        self._facts_by_source = facts_by_source(task)
-        self._stated = [fact for fact in task.facts.values() if not fact.sources]
         needs = (task.facts[fact].key for check in reversed(list(task.checks.values())) for fact in check.needs)
         self._needed = list(dict.fromkeys(needs))
 
@@ -166,11 +164,7 @@ class Labeller:
         return {fact.key: fact for message in messages for fact in self._facts_of(message)}
 
     def _facts_of(self, message: Message) -> Sequence[Fact]:
-        """Return the facts that a message tells: it is known to, or its words alone show that."""
-        if message.role == "assistant":
-            return ()
-        known = self._facts_by_source.get(message.content, ())
-        return [*known, *(fact for fact in self._stated if self._reader.states(fact, message.content))]
+        return () if message.role == "assistant" else self._reader.facts_in(message.content)
 
     async def _labels(self, write: _Write) -> list[FactLabel] | None:
         """Return the labels of the facts at stake; None where the write is undecided."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
-from ....data.task import Fact, Task
+from ....data.task import Fact, Task, facts_by_source
 from ....policies.lm.base import LanguageModel, Message, Request
 from ...concurrency import side_by_side
 from ...track import FactPrompt, Track
@@ -26,6 +26,17 @@ def state_of(fact: Fact) -> State:
     return fact.key, fact.text
 
 
+def facts_stated(track: Track, task: Task) -> Callable[[str], Sequence[Fact]]:
+    """Return which facts a message's text tells: it is known to, or, where no source is known, its words show it."""
+    by_source = facts_by_source(task)
+    unsourced = [fact for fact in task.facts.values() if not fact.sources]
+
+    def of(text: str) -> Sequence[Fact]:
+        return [*by_source.get(text, ()), *(fact for fact in unsourced if track.states(task, fact, text))]
+
+    return of
+
+
 class FactReader:
     """Asks a language model for the facts of one task in several prompts, and keeps what it reads."""
 
@@ -33,12 +44,13 @@ class FactReader:
         """Ask with the prompts of a track."""
         self.calls = 0
         self._track, self._task, self._model = track, task, model
+        self._stated = facts_stated(track, task)
         self._known: dict[_Place, Known] = {}
         self._locks: defaultdict[_Place, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def states(self, fact: Fact, text: str) -> bool | None:
-        """Tell whether a text states a fact, where its words alone show that."""
-        return self._track.states(self._task, fact, text)
+    def facts_in(self, text: str) -> Sequence[Fact]:
+        """Return the facts that a message tells, as ``facts_stated`` has it."""
+        return self._stated(text)
 
     async def from_lines(self, fact: Fact, lines: Sequence[str]) -> Known:
         """Tell whether the model reads a fact from lines of memory, oldest first."""
@@ -52,7 +64,7 @@ class FactReader:
         place = state_of(fact), tuple(messages)
         async with self._locks[place]:
             if place not in self._known:
-                stated = self.states(fact, "\n".join(message.text for message in messages))
+                stated = self._track.states(self._task, fact, "\n".join(message.text for message in messages))
                 if stated is not None:
                     self._known[place] = "yes" if stated else "no"
                     return self._known[place]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....data.task import Task, checks_at, facts_by_source
+from ....data.task import Task, checks_at
 from ....policies.lm.base import Completion, LanguageModel, Request
 from ....policies.lm.ledger import Usage
 from ....policies.memory import MemoryEvent
@@ -12,6 +12,7 @@ from ....policies.policy import MemoryPolicy
 from ...episode import Episode
 from ...track import Cast, Track
 from ..rows.retrievals import Retrieval
+from .reading import facts_stated
 
 
 async def retrieve(
@@ -22,12 +23,12 @@ async def retrieve(
     ``model`` writes; of the cast only the embedder is used. Raises what the model raises.
     """
     assistant = cast.assistant_under(policy.with_hints(track.hints(task)), model, cast.embedder)
-    facts, sources = facts_by_source(task), dict[str, tuple[str, ...]]()
+    facts_in, sources = facts_stated(track, task), dict[str, tuple[str, ...]]()
     retrievals = []
     for stage, record in enumerate(replay.stages):
         for messages in record.heard:
             for message in messages:
-                for key in dict.fromkeys(fact.key for fact in facts.get(message.content, ())):
+                for key in dict.fromkeys(fact.key for fact in facts_in(message.content)):
                     sources[key] = (*sources.get(key, ()), message.content)
             await assistant.memory.observe(messages)
         for check in checks_at(task, stage):

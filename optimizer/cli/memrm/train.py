@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from ....env.memrm.forecasting.forecast import FORECAST, fit_forecast, write_forecast
-from ....env.memrm.model.checkpoint import ModelCard
+from ....env.memrm.model.checkpoint import CheckpointError, ModelCard
 from ....env.memrm.model.scoring import load_memrm
 from ....env.memrm.rows.retrievals import retrievals_file
 from ....env.memrm.training.examples import read_examples
@@ -53,8 +53,14 @@ def train_command(
         card = train(settings, examples, out, resume=resume, log=log)
     console.print(f"{out}: temperature {card.temperature:.2f}, window {card.window:,} tokens")
     if examples.retrievals:
-        write_forecast(out, fit_forecast(examples.retrievals, load_memrm(out), seed=settings.seed))
-        console.print(f"{out / FORECAST}: forecasts of right answers, fitted on {len(examples.retrievals):,} episodes")
+        try:
+            write_forecast(out, fit_forecast(examples.retrievals, load_memrm(out), seed=settings.seed))
+        except CheckpointError as error:  # the reward model is whole without it
+            console.print(f"{error}, so that this checkpoint cannot rank policies", style="yellow")
+        else:
+            console.print(
+                f"{out / FORECAST}: forecasts of right answers, fitted on {len(examples.retrievals):,} episodes"
+            )
     else:
         missing = f"{retrievals_file(settings.rows[0])}: not there"
         console.print(f"{missing}, so that this checkpoint has no {FORECAST} and cannot rank policies", style="yellow")
