@@ -42,6 +42,8 @@ POLICIES = ("rag", "awe", "llm_summarizing", "adaptive_token_budget", "structure
 EACH = 1
 """Policies of each task."""
 FOLDS = 4
+WINDOW = 1024
+"""Tokens of a prompt: what commands and pages show is longer than what people say."""
 TIMED = 3
 """Tasks whose forks are timed."""
 LISTED = {"gpt-4.1-mini": "https://api.openai.com/v1", "claude-haiku-4-5": "https://api.anthropic.com/v1"}
@@ -62,7 +64,8 @@ def scored(out: Path, file: Path, rows: Sequence[Row]) -> np.ndarray:
         if not folder.is_dir():
             splits = {"seed": 0, "groups": held, "policies": [], "topics": []}
             card.write_text(json.dumps({"splits": splits}), encoding="utf-8")
-            given = yaml.safe_load(RECIPE.read_text(encoding="utf-8")) | {"splits": str(card), "held_out": 0.1}
+            given = yaml.safe_load(RECIPE.read_text(encoding="utf-8")) | {"splits": str(card)}
+            given |= {"held_out": 0.1, "window": WINDOW}
             recipe.write_text(yaml.safe_dump(given), encoding="utf-8")
             store = f"sqlite:///{out / 'mlflow.db'}"
             mnemotune("train", str(recipe), "--rows", str(file), "--out", str(folder), "--tracking", store)
