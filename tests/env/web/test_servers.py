@@ -134,7 +134,7 @@ def test_what_an_app_consists_of_has_another_hash_once_a_file_or_the_task_has_ch
 
 
 RUN = """
-import asyncio, os, sys
+import asyncio, signal, sys
 from dataclasses import replace
 from mnemotune.data.web.task import WebTask
 from mnemotune.env.outside import Outside
@@ -154,6 +154,7 @@ async def main():
     await page.aclose()
     await outside.aclose()
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background is deaf to it
 asyncio.run(main())
 """
 
@@ -197,7 +198,10 @@ def test_browser_and_servers_end_with_the_run_however_it_ends(tmp_path: Path, fo
     if how == "stays":
         assert len(started) > 3
         os.kill(run.pid, signal.Signals[end])
-    run.wait(timeout=60)
+    try:
+        run.wait(timeout=60)
+    finally:
+        run.kill()
     for _ in range(200):
         if not living(started):
             break
