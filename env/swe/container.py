@@ -58,7 +58,11 @@ class Image(Values):
 # The first process: it waits for the end of its life. What is left to it is forgotten at once, so that none of the
 # processes that a container may have is taken up by one that has ended.
 LIFE = "import signal, sys, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN); time.sleep(int(sys.argv[1]))"
-LIFE_OF_OTHERS = 'end=$(($(date +%s) + $1)); while [ "$(date +%s)" -lt "$end" ]; do sleep 60 & wait; done'
+# The same in a shell. What it starts, a command's end may kill: an empty answer of `date` is none.
+LIFE_OF_OTHERS = """until now=$(date +%s) && [ "$now" ]; do :; done
+end=$((now + $1))
+while [ -z "$now" ] || [ "$now" -lt "$end" ]; do sleep 60 & wait; now=$(date +%s); done
+"""
 UNPACK = f"""import base64, json, os, sys, zlib
 for path, text in json.loads(zlib.decompress(base64.b64decode("".join(sys.argv[1:])))).items():
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)

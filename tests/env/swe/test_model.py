@@ -192,6 +192,7 @@ async def test_a_task_without_a_plan_is_scored_by_its_tests_in_its_own_image(
         evaluation = await Evaluator(track, cast(Writer(command), outside, 500)).evaluate(load_policy("rag"), [task])
         await outside.aclose()
         (episode,) = evaluation.episodes
+        assert episode.failure is None
         assert [mark.score for mark in episode.stages[0].marks] == [score] == [episode.reward]
         bounds = evaluation.bounds[task.id]
         assert (bounds.floor[SOLVED].score, bounds.ceiling[SOLVED].score) == (score, 1)
