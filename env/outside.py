@@ -106,6 +106,8 @@ class Outside:
         """
         if name not in self._shared:
             self._shared[name] = asyncio.ensure_future(start())
+            # a failure is looked at, also where everybody who waited for it has been ended
+            self._shared[name].add_done_callback(lambda done: done.cancelled() or done.exception())
         starting = self._shared[name]
         try:
             started: ClosingT = await asyncio.shield(starting)
