@@ -53,6 +53,12 @@ async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) ->
     return first_result, second_result
 
 
+def unwatched(future: asyncio.Future[T]) -> asyncio.Future[T]:
+    """Return a future whose failure is no news where everybody who waited for it has been ended."""
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return future
+
+
 async def end(running: Iterable[Running[Any]]) -> None:
     """Cancel what is under way and wait until it is gone."""
     tasks = [child.task for child in running]

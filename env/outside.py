@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from ..data.errors import MnemotuneError, TryLater
 from ..policies.lm import Completion, Usage
 from ..policies.lm.cache import Cache
+from .concurrency import unwatched
 
 MOST_OPEN = 16
 """Places of one process that are open side by side."""
@@ -105,9 +106,7 @@ class Outside:
         What could not be started is tried again at the next call.
         """
         if name not in self._shared:
-            self._shared[name] = asyncio.ensure_future(start())
-            # a failure is looked at, also where everybody who waited for it has been ended
-            self._shared[name].add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._shared[name] = unwatched(asyncio.ensure_future(start()))
         starting = self._shared[name]
         try:
             started: ClosingT = await asyncio.shield(starting)

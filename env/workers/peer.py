@@ -9,6 +9,8 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
+from ..concurrency import unwatched
+
 Send = Callable[[bytes], None]
 Handler = Callable[..., Coroutine[Any, Any, Any]]
 
@@ -38,7 +40,7 @@ class Peer:
         """
         if self.lost.is_set():
             raise self._why
-        number, answer = next(self._numbers), asyncio.get_running_loop().create_future()
+        number, answer = next(self._numbers), unwatched(asyncio.get_running_loop().create_future())
         self._tell(pickle.dumps(("call", number, name, given)))
         self._waiting[number] = answer
         try:

@@ -10,12 +10,14 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import gc
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mnemotune.data import Scenario
-from mnemotune.env.concurrency import both, end, side_by_side, start
+from mnemotune.env.concurrency import Running, both, end, side_by_side, start, unwatched
 from mnemotune.policies import load_policy, presets
 from mnemotune.policies.lm.chain import Chain, add_call, chain
 from staged import evaluator, rollout
@@ -145,6 +147,26 @@ def test_ending_what_is_over_does_no_harm(run_virtually: RunVirtually[Any]) -> N
         assert await running[0].result() == "a"
 
     run_virtually(run())
+
+
+@pytest.mark.parametrize("cancelled", [1, 2])
+def test_what_fails_after_all_who_waited_were_ended_is_no_news(cancelled: int) -> None:
+    news: list[Any] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: news.append(context))
+        for future in (unwatched(loop.create_future()), loop.create_future()):
+            for _ in range(cancelled):
+                waiting = asyncio.ensure_future(asyncio.shield(future))
+                await asyncio.sleep(0)
+                await end([Running(waiting, copy_context())])
+            future.set_exception(ValueError("no"))
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+    gc.collect()
+    assert len(news) == 1
 
 
 # The longest chain
