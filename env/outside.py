@@ -69,7 +69,7 @@ class Outside:
         self._seen: dict[str, str] = {}
         self._attempts: dict[str, asyncio.Event] = {}
         """By key, those under way."""
-        self._shared: dict[str, asyncio.Task[Any]] = {}
+        self._shared: dict[str, asyncio.Future[Any]] = {}
         self._open: dict[Course, Place] = {}
         """By who acts there, the one last that acted last."""
         self._left: dict[Course, float] = {}
