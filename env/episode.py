@@ -67,6 +67,9 @@ class Mark(Values):
     """Whether the assistant knows each fact that the check needs, by its id; None where it was not asked."""
     readable: bool = True
     """Whether the reply could be read as an answer."""
+    shown: Mapping[str, bool] = field(default_factory=dict)
+    """Whether memory put evidence of each fact that the check needs before the model, by its id, as ``evidence`` tells;
+    empty where that is not known."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; NaN becomes null."""

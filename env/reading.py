@@ -14,10 +14,11 @@ from ..policies.assistant import Assistant
 from ..policies.files import load_policy
 from ..policies.forms import ReplyForm
 from ..policies.lm import CallRole, LanguageModel, Message, Request
-from ..policies.memory import MemoryEvent
+from ..policies.memory import Context, MemoryEvent
 from ..policies.policy import MemoryPolicy
 from .concurrency import both, side_by_side
 from .episode import Bounds, Episode, Event, Mark, RecordError, StageRecord, read_heard
+from .evidence import evidence
 from .rollout import AssistantRollout, TaskT
 from .scoring import LEAST_HEADROOM
 from .track import Cast, FactPrompt, Rollout, Usual, reworded_role
@@ -246,9 +247,12 @@ class ReadingRollout(AssistantRollout[TaskT]):
         return {fact: each for fact, each in known.items() if each is not None}
 
     async def _answer(self, asker: Assistant, check: Check, text: str, *, role: CallRole = "answer") -> Mark:
-        raw = await asker.answer(text, role=role, form=self._track.form(self.task, check))
-        mark = self._track.mark(self.task, check, raw)
-        return replace(mark, recalled=self._track.recalled(self.task, check, mark))
+        raw, context = await asker.answer_and_context(text, role=role, form=self._track.form(self.task, check))
+        mark, shown = self._track.mark(self.task, check, raw), self._shown(check, context)
+        return replace(mark, recalled=self._track.recalled(self.task, check, mark), shown=shown)
+
+    def _shown(self, check: Check, context: Context) -> dict[str, bool]:
+        return evidence(self.task, check, context, states=partial(self._track.states, self.task))
 
     async def _answer_and_probe(self, asker: Assistant, check: Check, text: str) -> Mark:
         probes = self._track.fact_probes(self.task, check)

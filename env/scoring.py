@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from ..data.task import Check, Task
 from .episode import Bounds, Episode, Mark, StageRecord
+from .evidence import recall
 from .statistics import nan_mean
 
 FailureKind = Literal["write", "read", "utilisation"]
@@ -51,6 +52,8 @@ class StageScore:
     diagnosis: Diagnosis
     unparsable: int
     """Replies that could not be read as an answer."""
+    evidence: float = math.nan
+    """Share of the needed facts whose evidence memory put before the model, mean over checks, in [0, 1]."""
     least_headroom: float | None = LEAST_HEADROOM
     """None scores any headroom but zero, as AMemGym does; then a ceiling below the floor turns the score round."""
 
@@ -95,6 +98,11 @@ class GroupScore:
     def accuracy(self) -> float:
         """Mean over stages."""
         return nan_mean([stage.accuracy for stage in self.stages])
+
+    @property
+    def evidence(self) -> float:
+        """Evidence recall: mean over stages; NaN where it is not known."""
+        return nan_mean([stage.evidence for stage in self.stages])
 
     @property
     def without_headroom(self) -> tuple[int, ...]:
@@ -146,6 +154,7 @@ def _score_stage(
         ceiling=nan_mean([item.ceiling for item in scored]),
         diagnosis=_diagnose(scored),
         unparsable=sum(not item.mark.readable for item in scored),
+        evidence=nan_mean([recall(item.mark.shown) for item in scored]),
         least_headroom=least_headroom,
     )
 
@@ -205,5 +214,5 @@ def by_stage(scores: Sequence[GroupScore], name: str) -> list[float]:
 
 
 def value_of(stage: StageScore, name: str) -> float:
-    """Return a stage's figure: a failure kind, ``accuracy``, ``floor``, ``ceiling`` or ``memory_score``."""
+    """Return a stage's figure: a failure kind, or a field of ``StageScore`` by name."""
     return float(getattr(stage.diagnosis if name in FAILURE_KINDS else stage, name))

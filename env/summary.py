@@ -19,7 +19,7 @@ from .evaluation import Evaluation
 from .scoring import FAILURE_KINDS
 from .statistics import Estimate, estimate
 
-STAGE_FIGURES = ("accuracy", "memory_score", *FAILURE_KINDS)
+STAGE_FIGURES = ("accuracy", "memory_score", "evidence", *FAILURE_KINDS)
 """What is told stage by stage."""
 
 UNSCORED = Estimate(math.nan, math.nan, math.nan, 0)
@@ -75,6 +75,8 @@ class Summary:
     """Memory score of each group that was not lost."""
     reworded_by_group: Mapping[str, Figure] = field(default_factory=dict)
     """The same when each check is asked in other words; empty where nothing was asked so."""
+    evidence_by_group: Mapping[str, Figure] = field(default_factory=dict)
+    """Evidence recall of each group that was not lost, in [0, 1]; NaN where it is not known."""
     without_headroom: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The stages, 0-based, whose ceiling is hardly above the floor, so that they have no memory score, by group."""
     unparsable: int = 0
@@ -112,6 +114,7 @@ class Summary:
             stages={figure: tuple(evaluation.stage_means(figure)) for figure in STAGE_FIGURES},
             by_group=evaluation.by_group,
             reworded_by_group={score.group: score.memory_score for score in evaluation.reworded},
+            evidence_by_group={score.group: score.evidence for score in evaluation.groups},
             unparsable=sum(
                 stage.unparsable for group in (*evaluation.groups, *evaluation.reworded) for stage in group.stages
             ),
@@ -139,6 +142,11 @@ class Summary:
         return estimate(list(self.reworded_by_group.values()))
 
     @property
+    def evidence(self) -> Estimate:
+        """Evidence recall; NaN where it is not known."""
+        return estimate(list(self.evidence_by_group.values()))
+
+    @property
     def lost(self) -> dict[str, str]:
         """Why groups have no score: their episodes failed, and not as the endpoint refused what the policy asks."""
         return {group: reason for group, reason in self.failures.items() if group not in self.by_group}
@@ -158,7 +166,8 @@ class Summary:
         values: dict[str, Any] = _SUMMARY.dump_python(self, mode="json", exclude={"memory_score"})
         cost, reworded = self.spend.total.cost_usd, json_number(self.reworded.mean)
         counts = {"groups": self.groups, "unscored": self.unscored}
-        return values | score_json(self.memory_score) | counts | {"reworded": reworded, "cost_usd": cost}
+        figures = {"evidence_recall": json_number(self.evidence.mean), "reworded": reworded, "cost_usd": cost}
+        return values | score_json(self.memory_score) | counts | figures
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Summary:

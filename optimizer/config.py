@@ -196,7 +196,7 @@ class SearchConfig(Record):
     def _check(self) -> SearchConfig:
         if not self.at_work:
             raise ValueError("proposers: none of them may change anything; allow `prompts` or `numbers`")
-        if self.off_policy and self.aim.counts_cost:
+        if self.off_policy and self.aim.picks:
             raise ValueError(
                 "objective: off_policy, nobody replies, so that what a turn costs is not known; "
                 f"{self.objective} needs `off_policy: false`"

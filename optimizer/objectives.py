@@ -1,7 +1,8 @@
-"""What a search is for, by name: score alone, or score for what it costs."""
+"""What a search is for, by name: score alone, score for what it costs, or what memory shows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,8 +10,22 @@ from ..data.registry import Registry
 from ..env.cost import TurnCost
 from ..policies.lm.prices import Prices
 
-Worth = Callable[[float, TurnCost, Prices | None], float | None]
-"""A policy's worth by its memory score and the cost of a turn; higher is better, None where it is not known."""
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of a policy on the train groups."""
+
+    score: float
+    """Mean memory score."""
+    per_turn: TurnCost
+    evidence: float = math.nan
+    """Evidence recall, in [0, 1]."""
+    prices: Prices | None = None
+    """Of the assistant's model; None where they are not known."""
+
+
+Worth = Callable[[Standing], float | None]
+"""Higher is better; None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +34,8 @@ class Objective:
 
     worth: Worth
     """Ranks the policies that are surely better than the seed policy; their score is above 0."""
-    counts_cost: bool = True
-    """Whether cost counts beside the score; else the leader is the evolved policy."""
+    picks: bool = True
+    """Whether it picks one of them; else the leader is the evolved policy."""
     needs_price: bool = False
     """Whether it needs the price of tokens in dollars."""
 
@@ -30,21 +45,28 @@ def dollars(cost: TurnCost, prices: Prices | None) -> float | None:
     return None if prices is None else prices.cost(cost.input_tokens, cost.output_tokens)
 
 
-def _per(cost_of: Callable[[TurnCost, Prices | None], float | None]) -> Worth:
-    def worth(score: float, turn: TurnCost, prices: Prices | None) -> float | None:
-        cost = cost_of(turn, prices)
-        return score / cost if cost is not None and cost > 0 else None
+def _per(cost_of: Callable[[Standing], float | None]) -> Worth:
+    def worth(standing: Standing) -> float | None:
+        cost = cost_of(standing)
+        return standing.score / cost if cost is not None and cost > 0 else None
 
     return worth
+
+
+def _evidence(standing: Standing) -> float | None:
+    return None if math.isnan(standing.evidence) else standing.evidence
 
 
 OBJECTIVES: Registry[Objective] = Registry(
     "objective",
     "mnemotune.objectives",
     {
-        "score": Objective(lambda score, turn, prices: score, counts_cost=False),
-        "score-per-token": Objective(_per(lambda turn, prices: turn.tokens)),
-        "score-per-call": Objective(_per(lambda turn, prices: turn.calls)),
-        "score-per-dollar": Objective(_per(dollars), needs_price=True),
+        "score": Objective(lambda standing: standing.score, picks=False),
+        "score-per-token": Objective(_per(lambda standing: standing.per_turn.tokens)),
+        "score-per-call": Objective(_per(lambda standing: standing.per_turn.calls)),
+        "score-per-dollar": Objective(
+            _per(lambda standing: dollars(standing.per_turn, standing.prices)), needs_price=True
+        ),
+        "evidence": Objective(_evidence),
     },
 )

@@ -109,7 +109,14 @@ class Assistant:
 
     async def answer(self, prompt: str, *, role: CallRole = "answer", form: ReplyForm | None = None) -> str:
         """Answer a question, in a form where there is one; what is remembered stays as it is."""
-        return (await self.complete([Message("user", prompt)], prompt, role=role, form=form)).text
+        return (await self.answer_and_context(prompt, role=role, form=form))[0]
+
+    async def answer_and_context(
+        self, prompt: str, *, role: CallRole = "answer", form: ReplyForm | None = None
+    ) -> tuple[str, Context]:
+        """Answer a question as ``answer`` does; return also what memory put before the model."""
+        completion, context = await self._complete([Message("user", prompt)], prompt, role=role, form=form)
+        return completion.text, context
 
     async def complete(
         self,
@@ -124,9 +131,21 @@ class Assistant:
 
         What is remembered stays as it is.
         """
+        return (await self._complete(newest, query, role=role, form=form, tools=tools))[0]
+
+    async def _complete(
+        self,
+        newest: Sequence[Message],
+        query: str,
+        *,
+        role: CallRole,
+        form: ReplyForm | None = None,
+        tools: Sequence[Tool] = (),
+    ) -> tuple[Completion, Context]:
         async with nullcontext() if self._questions is None or role == "reply" else self._questions:
             context = await self.context(query)
             use = ContextUse(1, context.tokens, context.tokens, context.left_out, context.cut)
             self.uses[role] = self.uses.get(role, ContextUse()) + use
             messages = (*context.render(), *newest)
-            return await self.model.complete(Request(messages, role=role, form=form, tools=tuple(tools)))
+            request = Request(messages, role=role, form=form, tools=tuple(tools))
+            return await self.model.complete(request), context

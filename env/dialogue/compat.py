@@ -105,4 +105,5 @@ def guess_answers(answers: Sequence[Answer], questions: Sequence[Question], rng:
 def _guess(answer: Answer, question: Question, rng: random.Random) -> Answer:
     if answer.choice is not None:
         return answer
-    return answer_of(answer.raw, rng.randint(1, len(question.answer_choices)) - 1, answer.gold, question, guessed=True)
+    choice = rng.randint(1, len(question.answer_choices)) - 1
+    return replace(answer_of(answer.raw, choice, answer.gold, question, guessed=True), shown=answer.shown)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -27,10 +27,13 @@ class Answer(Values):
     """1 for the right state, 0 for another or an unreadable reply, NaN when unscored."""
     guessed: bool = False
     """Whether the choice is a random one, because the reply could not be read (``compat: guessed_answers``)."""
+    shown: Mapping[str, bool] = field(default_factory=dict)
+    """Whether memory put evidence of each fact that the question needs before the model; empty where not known."""
 
     def mark(self, check: str, recalled: Mapping[str, bool | None]) -> Mark:
         """Return the answer as the mark of a check."""
-        return Mark(check, self.raw, self.score, recalled, readable=self.choice is not None and not self.guessed)
+        readable = self.choice is not None and not self.guessed
+        return Mark(check, self.raw, self.score, recalled, readable=readable, shown=self.shown)
 
 
 UpperBound = tuple[tuple[Answer, ...], ...]

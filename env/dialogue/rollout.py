@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...data.dialogue.scenario import Period, Question, Scenario
+from ...data.dialogue.scenario import Period, Question, Scenario, check_id
 from ...policies.assistant import Assistant
 from ...policies.forms import choice_form, number_form
 from ...policies.lm import LanguageModelError, Message, Refused, Request
@@ -15,6 +15,7 @@ from ...policies.policy import MemoryPolicy
 from ..concurrency import Running, both, start
 from ..concurrency import end as end_all
 from ..episode import Episode, Event, Revision, StageRecord
+from ..evidence import evidence
 from ..rollout import AssistantRollout
 from ..track import Cast
 from .compat import guess_answers
@@ -79,7 +80,7 @@ class DialogueRollout(AssistantRollout[Scenario]):
                 for p in range(len(self.records), end):
                     period = self.scenario.periods[p]
                     talk = self._talk(p, period) if self.replay is None else self._listen(self.replay.stages[p])
-                    exams.append(await self._question(period, await talk))
+                    exams.append(await self._question(p, await talk))
                     if self.policy.evolution is not None and self.protocol.evolves_after(p, self.scenario):
                         exams[-1].revisions = await self._evolve(period, exams[-1])
             for exam in exams:
@@ -127,24 +128,24 @@ class DialogueRollout(AssistantRollout[Scenario]):
             raise LanguageModelError(str(error)) from error
         return completion.text.strip()
 
-    async def _question(self, period: Period, events: tuple[Event, ...]) -> _Questioning:
+    async def _question(self, p: int, events: tuple[Event, ...]) -> _Questioning:
         assistant = await self.assistant.fork()
         return _Questioning(
             events,
             assistant,
-            start(self._answers(period, assistant)),
-            start(self._probes(period, assistant)),
-            start(self._answers_reworded(period, assistant)),
+            start(self._answers(p, assistant)),
+            start(self._probes(self.scenario.periods[p], assistant)),
+            start(self._answers_reworded(p, assistant)),
         )
 
-    async def _answers(self, period: Period, assistant: Assistant) -> tuple[Answer, ...]:
+    async def _answers(self, p: int, assistant: Assistant) -> tuple[Answer, ...]:
         questions, template = self.scenario.qas, self.protocol.templates.answer
-        answers = await self.in_line(self._answer(question, period, assistant, template) for question in questions)
+        answers = await self.in_line(self._answer(p, q, assistant, template) for q in range(len(questions)))
         return tuple(answers) if self.guesses is None else guess_answers(answers, questions, self.guesses)
 
-    async def _answers_reworded(self, period: Period, assistant: Assistant) -> tuple[Answer, ...]:
+    async def _answers_reworded(self, p: int, assistant: Assistant) -> tuple[Answer, ...]:
         questions, template = self.scenario.qas if self.reworded else (), self.protocol.templates.answer_reworded
-        return tuple(await self.in_line(self._answer(question, period, assistant, template) for question in questions))
+        return tuple(await self.in_line(self._answer(p, q, assistant, template) for q in range(len(questions))))
 
     async def _probes(self, period: Period, assistant: Assistant) -> tuple[Probe, ...]:
         return tuple(await self.in_line(self._probe(question, period, assistant) for question in self.scenario.qas))
@@ -159,12 +160,13 @@ class DialogueRollout(AssistantRollout[Scenario]):
         await memory.adopt(policy)
         return revisions
 
-    async def _answer(self, question: Question, period: Period, assistant: Assistant, template: str) -> Answer:
-        compat = self.protocol.compat
-        prompt = answer_prompt(template, question, compat=compat)
-        raw = await assistant.answer(prompt, form=number_form(len(question.answer_choices)))
-        gold = gold_choice(question, period.state, compat=compat)
-        return answer_of(raw, read_answer(raw, question, compat=compat), gold, question)
+    async def _answer(self, p: int, q: int, assistant: Assistant, template: str) -> Answer:
+        compat, question = self.protocol.compat, self.scenario.qas[q]
+        prompt, form = answer_prompt(template, question, compat=compat), number_form(len(question.answer_choices))
+        raw, context = await assistant.answer_and_context(prompt, form=form)
+        gold = gold_choice(question, self.scenario.periods[p].state, compat=compat)
+        shown = evidence(self.scenario, self.scenario.checks[check_id(p, q)], context)
+        return replace(answer_of(raw, read_answer(raw, question, compat=compat), gold, question), shown=shown)
 
     async def _probe(self, question: Question, period: Period, assistant: Assistant) -> Probe:
         prompt = probe_prompt(self.protocol.templates.probe, question, self.scenario)

@@ -22,6 +22,7 @@ from ..agent import MOST_PIECES as MOST_SAID
 from ..agent import AsBound, ModelAgent, Observe, Think, no_memory, refuse_replay, thought
 from ..concurrency import both, side_by_side
 from ..episode import Bounds, Episode, Event, EventKind, Mark, StageRecord
+from ..evidence import evidence
 from ..outside import Outside
 from ..rollout import AssistantRollout
 from ..slot import SLOT_FORM
@@ -190,19 +191,21 @@ class ModelSweRollout(AssistantRollout[Task]):
 
         await self._work.play(partial(thought, self.assistant, role="reply"), observe)
         asker, checks = await self.assistant.fork(), list(self.task.checks.values())
-        known = await side_by_side(self._recalled(asker, check) for check in checks)
+        probed = await side_by_side(self._probed(asker, check) for check in checks)
         marks = [
-            replace(await self._work.mark(check), recalled=recalled)
-            for check, recalled in zip(checks, known, strict=True)
+            replace(await self._work.mark(check), recalled=recalled, shown=shown)
+            for check, (recalled, shown) in zip(checks, probed, strict=True)
         ]
         return StageRecord(tuple(events), tuple(marks), {})
 
-    async def _recalled(self, asker: Assistant, check: Check) -> dict[str, bool | None]:
-        """Return which facts memory gives back that a check needs."""
+    async def _probed(self, asker: Assistant, check: Check) -> tuple[dict[str, bool | None], dict[str, bool]]:
+        """Return which facts that a check needs the agent knows, and of which it was shown evidence."""
         if not check.needs:
-            return {}
-        raw = await asker.answer(self._track.query(self.task, check), role="probe", form=SLOT_FORM)
-        return dict.fromkeys(check.needs, self._track.mark(self.task, check, raw).score == 1)
+            return {}, {}
+        query = self._track.query(self.task, check)
+        raw, context = await asker.answer_and_context(query, role="probe", form=SLOT_FORM)
+        shown = evidence(self.task, check, context, states=partial(self._track.states, self.task))
+        return dict.fromkeys(check.needs, self._track.mark(self.task, check, raw).score == 1), shown
 
 
 def whole(task: SweTask) -> SweTask:

@@ -17,6 +17,7 @@ from ...policies.policy import MemoryPolicy
 from ..agent import MOST_PIECES, AsBound, Observe, Think, no_memory, refuse_replay, thought
 from ..concurrency import both, side_by_side
 from ..episode import Bounds, Episode, Event, EventKind, Mark, StageRecord
+from ..evidence import evidence
 from ..reading import probes_at
 from ..rollout import AssistantRollout
 from ..slot import SLOT_FORM, read_slot
@@ -136,19 +137,22 @@ class ModelToolsRollout(AssistantRollout[Task]):
         await self._talk.stage(stage, partial(thought, self.assistant, role="reply"), observe)
         asker, checks = await self.assistant.fork(), checks_at(self.task, stage)
         known, later = await both(
-            side_by_side(self._is_known(asker, check) for check in checks),
-            side_by_side(self._is_known(asker, check) for check in probes_at(self.task, stage)),
+            side_by_side(self._probed(asker, check) for check in checks),
+            side_by_side(self._probed(asker, check) for check in probes_at(self.task, stage)),
         )
         marks = [
-            replace(self._talk.mark(check), recalled=dict.fromkeys(check.needs, is_known))
-            for check, is_known in zip(checks, known, strict=True)
+            replace(self._talk.mark(check), recalled=dict.fromkeys(check.needs, is_known), shown=shown)
+            for check, (is_known, shown) in zip(checks, known, strict=True)
         ]
-        recalled = {c.needs[0]: known for c, known in zip(probes_at(self.task, stage), later, strict=True)}
+        recalled = {c.needs[0]: known for c, (known, _) in zip(probes_at(self.task, stage), later, strict=True)}
         return StageRecord(tuple(events), tuple(marks), recalled)
 
-    async def _is_known(self, asker: Assistant, check: Check) -> bool:
-        raw = await asker.answer(self._track.query(self.task, check), role="probe", form=SLOT_FORM)
-        return self._track.mark(self.task, check, raw).score == 1
+    async def _probed(self, asker: Assistant, check: Check) -> tuple[bool, dict[str, bool]]:
+        """Tell whether the agent knows what a check asks for, and of which facts it was shown evidence."""
+        query = self._track.query(self.task, check)
+        raw, context = await asker.answer_and_context(query, role="probe", form=SLOT_FORM)
+        shown = evidence(self.task, check, context, states=partial(self._track.states, self.task))
+        return self._track.mark(self.task, check, raw).score == 1, shown
 
 
 def _exchanges(task: ToolsTask) -> int:

@@ -44,7 +44,7 @@ class Allowance:
         judged = [*tasks_of(splits.train), *looked]
         start = times * _calls(track, judged, config.seed_policy)
         look = times * most_test_calls(looked, [], track, finalist_writes=lowest, reworded=False)
-        if config.search.aim.counts_cost:  # where its pick is refused, the leader is looked at too
+        if config.search.aim.picks:  # where its pick is refused, the leader is looked at too
             look = 2 * look - sum(track.bound_calls(task) for task in looked)
         heard = 0 if config.search.screening is None else config.search.screening.users
         recorded = judged if config.search.off_policy else tasks_of(splits.train[:heard])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...env.cost import TurnCost
 from ...env.statistics import paired_test
 from ...policies.lm.prices import Prices
-from ..objectives import Objective
+from ..objectives import Objective, Standing
 from ..study import Trial, leader, raced
 
 SURE = 0.05
@@ -35,6 +35,11 @@ class Placed:
     def score(self) -> float:
         """Mean memory score over the train users."""
         return self.trial.score
+
+    def standing(self, prices: Prices | None) -> Standing:
+        """Return what an objective goes by."""
+        evidence = math.nan if self.trial.summary is None else self.trial.summary.evidence.mean
+        return Standing(self.score, self.per_turn, evidence, prices)
 
     def beats(self, other: Placed) -> bool:
         """Tell whether it is no worse in both and better in one."""
@@ -68,7 +73,7 @@ def pick(trials: Sequence[Trial], objective: Objective, prices: Prices | None) -
     seed = trials[0]
     floor = max(0.0, seed.score + KEPT * (leader(trials).score - seed.score))
     able = [p for p in placed(trials) if p.score > 0 and p.score >= floor and _surely_better(p.trial, trials)]
-    worth = [(objective.worth(place.score, place.per_turn, prices), place.trial) for place in able]
+    worth = [(objective.worth(place.standing(prices)), place.trial) for place in able]
     known = [(value, -trial.number, trial) for value, trial in worth if value is not None]
     return max(known, key=lambda row: row[:2])[2] if known else None
 

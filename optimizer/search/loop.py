@@ -78,7 +78,7 @@ class Loop:
 
         Where the objective is not the score alone, its pick comes first; the leader is looked at if the pick is bad.
         """
-        if self.search.aim.counts_cost and await self._settle():
+        if self.search.aim.picks and await self._settle():
             return
         first = leader(self.study.trials)
         twins = [trial for trial in self.study.trials if trial.policy == first.policy]

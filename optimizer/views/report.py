@@ -139,6 +139,7 @@ def score_rows(rows: Rows, price: Prices | None) -> list[tuple[str, ...]]:
             with_interval(over),
             number(row.reworded.mean),
             number(row.accuracy),
+            number(row.evidence.mean),
             *(number(row.shares[share]) for share in ("write", "read", "utilisation")),
             *(_turn_cells(row, price) if _has_turns(rows) else ()),
         )

@@ -29,6 +29,9 @@ LONGEST_NAME = 20
 """Characters of a name that leave the figures their room in 80 columns."""
 MOST_NAMED = 12
 """Groups that a note names."""
+OPTIONAL = ("over\nwindow", "re-\nworded", "evi-\ndence")
+"""Columns that are shown where they are known, the first of them first."""
+MOST_OPTIONAL = 2
 OPTIONAL_WIDTH = 6
 """Characters that each optional column takes from the names."""
 
@@ -71,9 +74,9 @@ def markdown_lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Ite
 def score_table(rows: Rows, *, title: str) -> Table:
     """Return a table of evaluations for a terminal of 80 columns.
 
-    The columns are the memory score with its 95% interval; how far it is over the window's, and what it is when checks
-    are reworded, where these are known; accuracy and the three failure shares, which sum to 1; what a turn costs in
-    use, where there are turns.
+    The columns are the memory score with its 95% interval; the first two that are known of how far it is over the
+    window's, what it is when checks are reworded, and evidence recall; accuracy and the three failure shares, which sum
+    to 1; what a turn costs in use, where there are turns.
     """
     columns = {
         "policy": list(rows),
@@ -81,16 +84,18 @@ def score_table(rows: Rows, *, title: str) -> Table:
         "over\nwindow": [signed(gain.mean) for gain in over_window(rows).values()],
         "re-\nworded": [number(row.reworded.mean) for row in rows.values()],
         "accu-\nracy": [number(row.accuracy) for row in rows.values()],
+        "evi-\ndence": [number(row.evidence.mean) for row in rows.values()],
         "write": [number(row.shares["write"]) for row in rows.values()],
         "read": [number(row.shares["read"]) for row in rows.values()],
         "util.": [number(row.shares["utilisation"]) for row in rows.values()],
         "calls\n/turn": [cost_cells(row.per_turn)[0] for row in rows.values()],
         "tok.\n/turn": [cost_cells(row.per_turn)[1] for row in rows.values()],
     }
-    optional = {"over\nwindow", "re-\nworded"}
-    turns = {"calls\n/turn", "tok.\n/turn"}
-    shown = {head: column for head, column in columns.items() if head not in optional | turns or set(column) != {"-"}}
-    longest = LONGEST_NAME - OPTIONAL_WIDTH * len(optional & shown.keys())
+    unknown = {head for head, column in columns.items() if set(column) == {"-"}}
+    optional = [head for head in OPTIONAL if head not in unknown]
+    left_out = {*optional[MOST_OPTIONAL:], *(unknown & {*OPTIONAL, "calls\n/turn", "tok.\n/turn"})}
+    shown = {head: column for head, column in columns.items() if head not in left_out}
+    longest = LONGEST_NAME - OPTIONAL_WIDTH * len(optional[:MOST_OPTIONAL])
     shown["policy"] = [short(name, longest) for name in rows]
     cells = zip(*shown.values(), strict=True)
     look = {"title": title, "padding": 0, "show_edge": False}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
 from mnemotune.env.statistics import paired_test
-from mnemotune.optimizer.objectives import OBJECTIVES, dollars
+from mnemotune.optimizer.objectives import OBJECTIVES, Standing, dollars
 from mnemotune.optimizer.search.front import SURE, Placed, front, pick, placed
 from mnemotune.optimizer.study import users_won
 from mnemotune.policies.lm.prices import Prices
@@ -100,10 +101,21 @@ def test_users_are_told_for_whom_a_policy_is_best_and_ties_count_for_all(kit: An
 
 def test_each_objective_counts_its_own_cost() -> None:
     turn = TurnCost(calls=2.5, input_tokens=1000.0, output_tokens=100.0)
-    worth = {name: OBJECTIVES.get(name).worth(0.5, turn, PRICES) for name in OBJECTIVES.names}
+    standing = Standing(0.5, turn, evidence=0.75, prices=PRICES)
+    worth = {name: OBJECTIVES.get(name).worth(standing) for name in OBJECTIVES.names}
     per = {"token": 0.5 / 1100, "call": 0.5 / 2.5, "dollar": 0.5 / 0.0014}
-    assert worth == pytest.approx({"score": 0.5} | {f"score-per-{unit}": value for unit, value in per.items()})
-    assert OBJECTIVES.get("score-per-dollar").worth(0.5, turn, None) is dollars(turn, None) is None
+    by_unit = {f"score-per-{unit}": value for unit, value in per.items()}
+    assert worth == pytest.approx({"score": 0.5, "evidence": 0.75} | by_unit)
+    unpriced = Standing(0.5, turn)
+    assert OBJECTIVES.get("score-per-dollar").worth(unpriced) is dollars(turn, None) is None
+    assert OBJECTIVES.get("evidence").worth(unpriced) is None
+
+
+def test_the_objective_evidence_picks_what_shows_most_of_what_is_needed(kit: Any) -> None:
+    trials = [flat(kit, number, 0.1 + number / 10, 100.0) for number in range(3)]
+    shown = [replace(trials[n].summary, evidence_by_group={"ann": share}) for n, share in enumerate((0.5, 0.9, 0.4))]
+    known = [replace(trial, summary=summary) for trial, summary in zip(trials, shown, strict=True)]
+    assert pick(known, OBJECTIVES.get("evidence"), None) == known[1]
 
 
 def test_one_place_beats_another_only_by_being_better_in_something(kit: Any) -> None:

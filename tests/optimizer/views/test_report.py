@@ -161,6 +161,7 @@ def test_each_figure_of_the_sealed_test_stands_under_its_heading() -> None:
         shares={"write": 0.2, "read": 0.15, "utilisation": 0.05},
         by_group={"ann": 0.4, "bob": 0.4},
         reworded_by_group={"ann": 0.3, "bob": 0.4},
+        evidence_by_group={"ann": 0.5, "bob": 1.0},
         per_turn=TurnCost(1.5, 1000.0, 60.0),
     )
     _, row = score_rows({"window": window, "mine": mine}, FREE)
@@ -171,6 +172,7 @@ def test_each_figure_of_the_sealed_test_stands_under_its_heading() -> None:
         "over {{ window }}": "0.300 [0.300, 0.300]",
         "reworded": "0.350",
         "accuracy": "0.600",
+        "evidence": "0.750",
         "write": "0.200",
         "read": "0.150",
         "utilisation": "0.050",

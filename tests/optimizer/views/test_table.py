@@ -78,6 +78,14 @@ def test_scores_of_reworded_checks_have_a_column_where_there_are_any() -> None:
     ]
 
 
+def test_evidence_recall_has_a_column_where_it_is_known_and_two_others_are_not() -> None:
+    known = replace(ROW, evidence_by_group={"ann": 0.25, "bob": 0.5})
+    assert columns_of({"awi": known, "awe": ROW})["evi-\ndence"] == ["0.375", "-"]
+    groups = {"ann": 0.2, "bob": 0.4}
+    full = replace(known, by_group=groups, reworded_by_group=groups)
+    assert "evi-\ndence" not in columns_of({"evolved": full, "window": replace(full)})
+
+
 def test_stages_without_a_score_are_counted_and_named() -> None:
     track = DialogueTrack(Protocol())
     assert unscored_note({"awi": ROW}, track) == []

@@ -15,7 +15,7 @@ from running import go
 THRIFT = """
 from mnemotune.optimizer.objectives import Objective
 
-THRIFT = Objective(lambda score, turn, prices: score - turn.tokens / 10_000)
+THRIFT = Objective(lambda standing: standing.score - standing.per_turn.tokens / 10_000)
 """
 ECHO = '''
 from mnemotune.optimizer.proposer_kinds import ProposerKind

@@ -1,0 +1,66 @@
+"""Evidence recall: what memory puts before the model, whoever reads it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+from ..data.task import Check, Fact, Task
+from ..policies.memory import Context
+from ..policies.text import sentences, stems
+
+ENOUGH = 0.8
+"""Share of a text's content words that stand together where the text counts as shown."""
+
+
+def evidence(
+    task: Task, check: Check, context: Context, *, states: Callable[[Fact, str], bool | None] = lambda fact, text: None
+) -> dict[str, bool]:
+    """Tell of each fact that a check needs, by id, whether a context holds evidence of it.
+
+    Evidence is a text that ``states`` the fact; or a memory or a message that has most content words of the fact, or of
+    the sentence that told it.
+    """
+    pieces = pieces_of(context)
+    facts = {need: task.facts[need] for need in check.needs}
+    return {
+        need: any(stands_in(telling, pieces) for telling in _tellings(fact)) or bool(states(fact, "\n".join(pieces)))
+        for need, fact in facts.items()
+    }
+
+
+def recall(shown: Mapping[str, bool]) -> float:
+    """Return the share of facts whose evidence is shown, in [0, 1]; NaN where there is none."""
+    return sum(shown.values()) / len(shown) if shown else math.nan
+
+
+def pieces_of(context: Context) -> list[str]:
+    """Return the memories and the messages that a context shows."""
+    return [*(item.text for item in context.items), *(message.content for message in context.messages)]
+
+
+def stands_in(text: str, pieces: Sequence[str]) -> bool:
+    """Tell whether one of the pieces has most content words of a text; a text without any stands nowhere."""
+    wanted = _stems(text)
+    return bool(wanted) and any(len(wanted & _stems(piece)) >= ENOUGH * len(wanted) for piece in pieces)
+
+
+def _tellings(fact: Fact) -> Sequence[str]:
+    return fact.text, *(telling(fact.text, source) for source in fact.sources)
+
+
+@lru_cache(maxsize=1 << 14)
+def telling(fact: str, message: str) -> str:
+    """Return the sentence of a message that tells a fact: the one that shares most of its words with it.
+
+    Where none shares any, it is the whole message.
+    """
+    wanted = _stems(fact)
+    nearest = max(sentences(message), key=lambda sentence: len(wanted & _stems(sentence)), default=message)
+    return nearest if wanted & _stems(nearest) else message
+
+
+@lru_cache(maxsize=1 << 14)
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stems(text))

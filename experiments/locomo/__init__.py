@@ -1,0 +1,1 @@
+"""Whether memory keeps what real talk tells."""
