@@ -50,7 +50,7 @@ def _tellings(fact: Fact) -> Sequence[str]:
     return fact.text, *(telling(fact.text, source) for source in fact.sources)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 12)
 def telling(fact: str, message: str) -> str:
     """Return the sentence of a message that tells a fact: the one that shares most of its words with it.
 
@@ -61,6 +61,6 @@ def telling(fact: str, message: str) -> str:
     return nearest if wanted & _stems(nearest) else message
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 11)
 def _stems(text: str) -> frozenset[str]:
     return frozenset(stems(text))

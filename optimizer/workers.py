@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from ..env import Cast, Track
-from ..env.runner import MOST_UNDER_WAY, EpisodeRunner, Here
+from ..env.runner import EpisodeRunner, Here
 from ..env.workers import Pool, processes
 from ..env.workers.on_ray import on_ray
 from ..policies.lm import Budget
@@ -63,8 +63,8 @@ def _paced(config: Config, workers: int) -> Config:
 
 
 def under_way_of(config: Config) -> int:
-    """Return how many tasks one process plays side by side: enough to keep its endpoint busy."""
-    return max(MOST_UNDER_WAY, config.endpoint.concurrency)
+    """Return how many tasks one process plays side by side: enough to keep its endpoint busy, each asks one at least."""
+    return config.endpoint.concurrency
 
 
 @contextmanager
