@@ -63,7 +63,7 @@ def _paced(config: Config, workers: int) -> Config:
 
 
 def under_way_of(config: Config) -> int:
-    """Return how many tasks one process plays side by side: enough to keep its endpoint busy, each asks one at least."""
+    """Return how many tasks one process plays side by side: each has one request at least for the endpoint."""
     return config.endpoint.concurrency
 
 
