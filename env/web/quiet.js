@@ -1,5 +1,5 @@
-// Before any script of a page: chance is seeded, everything stays in one tab and on one server, and `mnemotuneQuiet`
-// waits until nothing is under way.
+// Before any script of a page: chance is seeded, animations end at once, everything stays in one tab and on one server,
+// and `mnemotuneQuiet` waits until nothing is under way.
 (() => {
   if (globalThis.mnemotuneQuiet) return;
   const pending = new Set();
@@ -45,6 +45,16 @@
     (event) => event.composedPath().find((part) => part.tagName === "A" && part.target)?.removeAttribute("target"),
     true,
   );
+
+  document.addEventListener("readystatechange", () => {
+    if (document.readyState !== "interactive") return;
+    const still = new CSSStyleSheet();
+    still.replaceSync(
+      "*, *::before, *::after { animation-duration: 1ms !important; transition-duration: 1ms !important; " +
+        "animation-delay: 0s !important; transition-delay: 0s !important; scroll-behavior: auto !important }",
+    );
+    document.adoptedStyleSheets = [...document.adoptedStyleSheets, still];
+  });
 
   let seed = 20260302;
   const chance = () => {

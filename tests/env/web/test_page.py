@@ -14,6 +14,7 @@ import pytest
 
 from browsing import app_task, needs_browser, seen
 from mnemotune.env.outside import Outside, OutsideFault
+from mnemotune.env.web import browser
 from mnemotune.env.web import page as page_module
 from mnemotune.env.web.action import Action
 from mnemotune.env.web.outline import Outline
@@ -175,6 +176,22 @@ async def test_no_request_leaves_for_another_server(tmp_path: Path, other_server
     assert asked == []
     assert [(outline.path, "Here" in outline.lines) for outline in outlines] == [("/", True)] * 5
     assert outlines[2].notes == (f"{url}/link is another server's, and was not opened.",)
+
+
+async def test_a_session_that_cannot_be_made_ready_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def script(name: str) -> str:
+        raise OutsideFault(f"there is no script {name}")
+
+    monkeypatch.setattr(browser, "script", script)
+    outside = Outside()
+    try:
+        with pytest.raises(OutsideFault, match="no script"):
+            await WebPage.open(outside, app_task(tmp_path, SMALL))
+        chromium = await outside.shared("web browser", browser.Chromium.start)
+        assert chromium._browser is not None
+        assert chromium._browser.contexts == []
+    finally:
+        await outside.aclose()
 
 
 async def test_a_page_that_never_rests_ends_its_episode_and_not_the_others(
