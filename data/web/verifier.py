@@ -55,14 +55,18 @@ def changed(before: Mapping[str, Any], changes: str) -> Any:
     try:
         wanted: Any = deepcopy(dict(before))
         for change in json.loads(changes):
-            place = wanted
-            *path, last = change["at"]
-            for key in path:
-                place = place[key]
-            place[last] = change["is"]
+            make_change(wanted, change)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise TaskError(f"verify: is no list of {{at, is}} that fits the state: {error!r}") from None
     return wanted
+
+
+def make_change(state: Any, change: Mapping[str, Any]) -> None:
+    """Set one value in a state: where it is ``at``, and what it ``is``. Raises LookupError, TypeError, ValueError."""
+    *path, last = change["at"]
+    for key in path:
+        state = state[key]
+    state[last] = change["is"]
 
 
 def state_hash(state: Any) -> str:
