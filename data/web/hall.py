@@ -143,7 +143,8 @@ def booking(story: Story) -> WebTask:
     story.type("Amount", amount)
     story.click("button", "Write invoice")
     bill = after["bills"].pop(0)
-    after["invoices"].append({"booking": number, "amount": amount.value, "number": bill})
+    billed = {"booking": number, "amount": amount.value, "day": fresh["day"], "number": bill}
+    after["invoices"].append(billed)  # the day at that time: the booking is moved later
     cells = {"Amount": amount.value, "What": f"Invoice of {number}", "Number": bill}
     invoice = story.learn(bill, f"invoice of {number}", **cells)
     hall.pick(booked)

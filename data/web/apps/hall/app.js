@@ -211,8 +211,8 @@ function invoices(state) {
   ];
   const write = form("Write an invoice", fields, "Write invoice", (values) =>
     change((next) => {
-      known(next, values.booking);
-      next.invoices.push({ ...values, number: next.bills.shift() });
+      const { day } = known(next, values.booking);
+      next.invoices.push({ ...values, day, number: next.bills.shift() });
       return "The invoice was written.";
     }),
   );
