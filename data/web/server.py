@@ -21,6 +21,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from ..resources import resource
 
+APPS = Path(str(resource("data", "web", "apps")))
+"""The folder of the apps that ship."""
 SHARED = "shared"
 """The folder of files that all apps that ship use, and the path under which they are served."""
 MOST_BYTES = 8 * 2**20
@@ -47,7 +49,7 @@ _POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; form-ac
 
 def app_names() -> list[str]:
     """Return the names of the apps that ship."""
-    return sorted(f.name for f in resource("data", "web", "apps").iterdir() if f.is_dir() and f.name != SHARED)
+    return sorted(folder.name for folder in APPS.iterdir() if folder.is_dir() and folder.name != SHARED)
 
 
 class AppServer:
@@ -58,9 +60,8 @@ class AppServer:
 
         Without a state, the first that a browser puts is the initial one. Raises FileNotFoundError, OSError.
         """
-        apps = Path(str(resource("data", "web", "apps")))
-        folder = apps / app if app in app_names() else Path(app)
-        self._folders = {"": folder.resolve(), SHARED: (apps / SHARED).resolve()}
+        folder = APPS / app if app in app_names() else Path(app)
+        self._folders = {"": folder.resolve(), SHARED: (APPS / SHARED).resolve()}
         if not (folder / "index.html").is_file():
             known = ", ".join(app_names())
             raise FileNotFoundError(f"{app}: no such app, nor a folder with index.html; there are {known}")

@@ -6,7 +6,9 @@ import importlib.util
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
 
 from mnemotune.data.web.task import WebTask
@@ -15,6 +17,7 @@ from mnemotune.env.web.action import Action
 from mnemotune.env.web.browser import ADVICE, find_chromium
 from mnemotune.env.web.outline import Outline
 from mnemotune.env.web.page import WebPage
+from mnemotune.env.web.servers import Server
 from mnemotune.policies.lm import Completion, LanguageModel, Request
 from mnemotune.policies.lm.ledger import Usage
 
@@ -41,6 +44,18 @@ def app_task(folder: Path, body: str, *, state: Mapping[str, object] | None = No
     verify = json.dumps([{"at": ["done"], "is": True}])
     begin = {"done": False} if state is None else dict(state)
     return WebTask(name, "group", 1, str(folder), "Do it.", begin, verify, (), {}, {})
+
+
+async def state_of(server: Server) -> Any:
+    """Return the state of an app that is served; None where it has none yet."""
+    async with aiohttp.ClientSession() as session, session.get(f"{server.url}/api/state") as answer:
+        return await answer.json(content_type=None) if answer.ok else None
+
+
+async def put(server: Server, state: object) -> None:
+    """Set the state of an app as a browser does."""
+    async with aiohttp.ClientSession() as session, session.put(f"{server.url}/api/state", json=state) as answer:
+        assert answer.ok
 
 
 async def seen(task: WebTask, *lines: str) -> list[Outline]:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from browsing import needs_browser, seen
+from browsing import needs_browser, seen, state_of
 from mnemotune.data.web.generator import APPS
 from mnemotune.data.web.load import load_web
 from mnemotune.data.web.server import app_names
@@ -22,7 +22,7 @@ from mnemotune.data.web.verifier import state_hash
 from mnemotune.env.outside import Outside
 from mnemotune.env.web.browser import Chromium
 from mnemotune.env.web.desk import WebDesk
-from mnemotune.env.web.servers import OwnServer, Servers
+from mnemotune.env.web.servers import Servers
 
 pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
 WINDOW = 2000
@@ -75,8 +75,7 @@ async def check_plan(task: WebTask, outside: Outside) -> None:
     servers = await outside.shared("web servers", Servers.start)
     for is_followed in (False, True):
         async with servers.lease(task) as server:
-            assert isinstance(server, OwnServer)
-            assert state_hash(server.state) == state_hash(task.state)
+            assert state_hash(await state_of(server)) == state_hash(task.state)
             assert not (await server.verdict(task))[0]
         if not is_followed:
             reward, heard = await followed(task, outside)
