@@ -136,7 +136,7 @@ class WebPage(Place):
             case "back":
                 return await self._back()
             case "scroll":
-                way = -1 if action.value in {"up", "top"} else 1
+                way = -1 if action.value == "up" else 1
                 await self._page.mouse.move(SCREEN["width"] / 2, SCREEN["height"] / 2)
                 await self._page.evaluate(f"scrollBy(0, {way} * innerHeight * .9)")
                 return ()
@@ -165,6 +165,8 @@ class WebPage(Place):
 
     async def _with_element(self, action: Action) -> Sequence[str]:
         """Do an action that needs an element; say so where there is none, or more than one."""
+        if not action.target.strip():
+            return [f'{action.name} needs an element, such as [12] or button "Save".']
         number = action.number
         if number is None:
             role, name = action.role_and_name

@@ -33,8 +33,9 @@
   globalThis.navigation?.addEventListener("navigate", (event) => {
     const to = new URL(event.destination.url);
     const stays = event.destination.sameDocument || event.hashChange || event.downloadRequest !== null;
-    if (/^https?:$/.test(to.protocol) && to.origin !== location.origin) {
-      notes.push(`${to.href} is another server's, and was not opened.`);
+    const isServed = /^https?:$/.test(to.protocol);
+    if (isServed ? to.origin !== location.origin : !stays) {
+      notes.push(isServed ? `${to.href} is another server's, and was not opened.` : `No page begins with ${to.protocol}`);
       event.preventDefault();
     } else if (!stays) leaving = true;
   });

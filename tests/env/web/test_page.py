@@ -24,7 +24,7 @@ pytestmark = needs_browser
 
 SMALL = """
 <h1 id="heading">Start</h1><p role="status" id="said"></p><p id="drawn"></p>
-<a href="#/next">Next</a> <a href="other.html" target="_blank">Other</a>
+<a href="#/next">Next</a> <a href="mailto:a@b.example">Mail</a> <a href="other.html" target="_blank">Other</a>
 <label>Note <input id="note"></label>
 <label>Size <select id="size"><option>small</option><option> large  one </option></select></label>
 <button onclick="tell('saved ' + note.value + ' ' + size.value)">Save</button><button disabled>Locked</button>
@@ -78,7 +78,7 @@ async def test_elements_are_clicked_typed_into_and_selected_by_number_or_by_name
         'type textbox "Note": "fragile \\"glass\\""',
         'select combobox "Size": "large one"',
         'click button "Save"',
-        "click [5]",
+        "click [6]",
         'key: "Escape"',
         'click checkbox "Styled"',
         'click checkbox "Box"',
@@ -115,6 +115,8 @@ async def test_pages_are_opened_and_left_again(tmp_path: Path) -> None:
     ("line", "note"),
     [
         ('click button "Nowhere"', 'There is no element button "Nowhere".'),
+        ("click", 'click needs an element, such as [12] or button "Save".'),
+        ('click link "Mail"', "No page begins with mailto:"),
         ('click button "save"', 'There is no element button "save".'),
         ("click [99]", "There is no element [99]."),
         ('click button "Twice"', 'There are 2 elements button "Twice".'),
