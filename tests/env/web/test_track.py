@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from browsing import AttentiveModel, StubbornModel, needs_browser
-from mnemotune.data.task import Task
+from mnemotune.data.task import Task, TaskError
 from mnemotune.data.web.task import web_task
 from mnemotune.env.conformance import TrackConformance
 from mnemotune.env.episode import Episode, RecordError
@@ -206,6 +206,11 @@ def test_a_wrong_answer_is_described_by_what_told_the_right_one(track: WebTrack,
     told = track.tell(task, Episode(task.id, "", ()), 0, track.mark(task, check, '{"value": "0"}'))
     assert task.facts[check.needs[0]].text in told
     assert f"Right answer: {task.right(check)}" in told
+
+
+def test_a_checkout_whose_tasks_have_no_plans_is_for_another_agent(track: WebTrack) -> None:
+    with pytest.raises(TaskError, match=r"webarena-infinity:here: has no plans: .*, --track web:model"):
+        track.load("webarena-infinity:here")
 
 
 def test_words_alone_show_every_fact_in_what_tells_it(track: WebTrack) -> None:
