@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 
@@ -99,10 +99,6 @@ class Outline(Values):
     def plain(self) -> tuple[str, ...]:
         """The lines without the numbers of elements."""
         return tuple(_NUMBER.sub("", line) for line in self.lines)
-
-    def with_notes(self, *notes: str) -> Outline:
-        """Return the same page after something else has become of an action."""
-        return replace(self, notes=notes)
 
 
 def _clipped(text: str, tokens: int) -> str:
