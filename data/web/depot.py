@@ -60,10 +60,9 @@ class _Depot:
         cells = {"Goods": f"{goods} goods", "Aisle": f"aisle {aisle}", "Shelf": row["shelf"]}
         return self.story.learn(row["shelf"], key, question, **cells)
 
-    def shown(self, number: str, name: str, label: str) -> Known:
-        """Return what the page of a parcel shows."""
-        value = self.parcel(number)[name]
-        return self.story.learn(value, f"{label.lower()} {number}", What=f"{label} {number}", Value=value)
+    def seal(self, number: Known) -> Known:
+        """Return the seal of the parcel whose page is open."""
+        return self.story.see(f"Seal of {number.value}", self.parcel(number.value)["seal"])
 
     def parcel(self, number: str) -> Json:
         """Return a parcel as it has to be."""
@@ -91,7 +90,7 @@ class _Depot:
         self.story.click("button", "Hand over parcel")
         receipt = self.story.after["receipts"].pop(0)
         self.parcel(number.value).update(status="handed over", code=code.value, receipt=receipt)
-        return self.shown(number.value, "receipt", "Receipt of")
+        return self.story.see(f"Receipt of {number.value}", receipt)
 
     def dispatch(self, number: Known, district: str, van: Known, seal: Known) -> Known:
         """Send out a parcel; return the trip."""
@@ -108,12 +107,6 @@ class _Depot:
         story.after["dispatches"].append(sent)
         row = {"District": district, "Vehicle": van.value, "What": f"Trip of {number.value}", "Number": trip}
         return story.learn(trip, f"trip of {number.value}", **row)
-
-    def fetch(self) -> None:
-        """Fetch the new notices."""
-        self.story.open("Notices")
-        self.story.click("button", "Fetch new notices")
-        self.story.take_in()
 
     def enter(self, what: str, number: Known) -> None:
         """Enter a number in the day sheet, which is open."""
@@ -147,7 +140,7 @@ def counter(story: Story) -> WebTask:
     depot.parcel(p1.value)["fee"] = fee.value
     receipt1 = depot.hand_over(p1, code)
     story.next_stage()
-    depot.fetch()
+    story.fetch("Notices")
     code = depot.code(person)
     story.next_stage()
     story.open("Tariff")
@@ -195,13 +188,13 @@ def loading(story: Story) -> WebTask:
     story.open("Shelves")
     story.next_stage()
     depot.find(p1)
-    seal1 = depot.shown(p1.value, "seal", "Seal of")
+    seal1 = depot.seal(p1)
     story.next_stage()
     story.act("goto", "", "#/shelves")
     story.open("Notices")
     trip = depot.dispatch(p1, district, van, seal1)
     story.next_stage()
-    depot.fetch()
+    story.fetch("Notices")
     van = depot.notice(van_key, van_question)
     story.next_stage()
     depot.pick(p2)
@@ -210,10 +203,10 @@ def loading(story: Story) -> WebTask:
     story.click("button", "Send parcel back")
     label = story.after["labels"].pop(0)
     depot.parcel(p2.value).update(status="sent back", reason=reason, fee=fee.value, label=label)
-    sent_back = depot.shown(p2.value, "label", "Label for sending back")
+    sent_back = story.see(f"Label for sending back {p2.value}", label)
     story.next_stage()
     depot.find(p3, press=True)
-    seal3 = depot.shown(p3.value, "seal", "Seal of")
+    seal3 = depot.seal(p3)
     story.act("back")
     story.next_stage()
     story.open("Shelves", "Tariff")

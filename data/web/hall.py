@@ -31,12 +31,6 @@ class _Hall:
         text = self.message(about)["text"]
         return self.story.learn(text.rstrip(".").split()[-1], about, question, What="Message", Value=text)
 
-    def fetch(self) -> None:
-        """Fetch the new messages."""
-        self.story.open("Messages")
-        self.story.click("button", "Fetch new messages")
-        self.story.take_in()
-
     def member(self, name: str) -> Known:
         """Return a group's member number, on the page of groups."""
         group = next(row for row in self.story.state["groups"] if row["name"] == name)
@@ -74,24 +68,20 @@ class _Hall:
         bookings: list[Json] = self.story.after["bookings"]
         return next(row for row in bookings if row["number"] == number)
 
-    def shown(self, number: str, name: str, label: str) -> Known:
-        """Return what the page of a booking shows."""
-        value = self.booking(number)[name]
-        return self.story.learn(value, f"{label.lower()} {number}", What=f"{label} {number}", Value=value)
-
     def pick(self, number: Known) -> None:
         """Open a booking of the list, on the page where it stands."""
         numbers = sorted(row["number"] for row in self.story.after["bookings"])
         self.story.open("Bookings", *["Next page"] * (numbers.index(number.value) // PAGE))
         self.story.click("link", "Booking {booking}", booking=number)
 
-    def set_up(self, number: Known, layout: str, alarm: Known) -> None:
-        """Set up the room of the booking whose page is open."""
+    def set_up(self, number: Known, layout: str, alarm: Known) -> Known:
+        """Set up the room of the booking whose page is open; return the number of the setup."""
         self.story.select("Layout", layout)
         self.story.type("Alarm code", alarm)
         self.story.click("button", "Save setup")
         setup = self.story.after["setups"].pop(0)
         self.booking(number.value).update(layout=layout, alarm=alarm.value, setup=setup)
+        return self.story.see(f"Setup number of {number.value}", setup)
 
     def reply(self, about: str, text: str, **known: Known) -> None:
         """Answer the newest message about something."""
@@ -135,7 +125,7 @@ def booking(story: Story) -> WebTask:
     after["bookings"].append(fresh | {"member": member.value})
     booked = hall.booked(number)
     story.next_stage()
-    hall.fetch()
+    story.fetch("Messages")
     day = hall.read(about, question)
     story.next_stage()
     story.open("Calendar", "Invoices")
@@ -200,10 +190,9 @@ def rearranging(story: Story) -> WebTask:
     number3 = hall.own(third["number"])
     story.next_stage()
     hall.pick(number1)
-    hall.set_up(number1, layouts[0], alarm)
-    setup = hall.shown(first["number"], "setup", "Setup number of")
+    setup = hall.set_up(number1, layouts[0], alarm)
     story.next_stage()
-    hall.fetch()
+    story.fetch("Messages")
     alarm = hall.read(alarm_about)
     phone = hall.read(phone_about, f"What is the new telephone of the {calling}?")
     story.next_stage()
@@ -212,7 +201,7 @@ def rearranging(story: Story) -> WebTask:
     story.click("button", "Cancel booking")
     note = after["credits"].pop(0)
     hall.booking(third["number"]).update(status="cancelled", fee=fee.value, credit=note)
-    credit = hall.shown(third["number"], "credit", "Credit note of")
+    credit = story.see(f"Credit note of {number3.value}", note)
     story.next_stage()
     hall.pick(number2)
     hall.set_up(number2, layouts[1], alarm)

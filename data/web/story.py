@@ -96,8 +96,14 @@ class Story:
         self._facts[name] = Fact(name, key, key.partition(" of ")[0], text, self.stage)
         return Known(value, name, question or f"What is the {key}?")
 
-    def take_in(self) -> None:
-        """Do to the state what an app does when it fetches messages: newer ones take the place of older ones."""
+    def see(self, label: str, value: str) -> Known:
+        """Note a value that the page shows beside a label."""
+        return self.learn(value, label[:1].lower() + label[1:], What=label, Value=value)
+
+    def fetch(self, page: str) -> None:
+        """Fetch the new messages of a page, as the app does: newer ones take the place of older ones."""
+        self.open(page)
+        self.click("button", f"Fetch new {page.lower()}")
         state = self.after
         for message in state["incoming"]:
             others = [other for other in state["messages"] if other["about"] != message["about"]]
