@@ -72,20 +72,21 @@ async def seen(task: WebTask, *lines: str) -> list[Outline]:
 
 
 class AttentiveModel(LanguageModel):
-    """Knows the right answer to each question, and gives it where it stands in what is shown."""
+    """Answers each question with the newest fact that it asks for, where that stands in what is shown."""
 
     name = "attentive"
 
     def __init__(self, task: WebTask) -> None:
-        self.right: dict[str, list[str]] = {}
+        self.facts: dict[str, list[tuple[str, str]]] = {}
         for check in task.checks.values():
-            self.right.setdefault(check.text, []).insert(0, task.right(check))
+            told = [(task.facts[need].text, task.right(check)) for need in check.needs]
+            self.facts[check.text] = told + self.facts.get(check.text, [])
 
     async def complete(self, request: Request) -> Completion:
         *shown, asked = request.messages
         text = "\n".join(message.content for message in shown)
-        values = next(values for question, values in self.right.items() if question in asked.content)
-        value = next((value for value in values if value in text), "")
+        facts = next(facts for question, facts in self.facts.items() if question in asked.content)
+        value = next((value for fact, value in facts if fact in text), "")
         return Completion(json.dumps({"value": value}), Usage(1, 1))
 
 

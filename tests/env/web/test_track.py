@@ -96,7 +96,7 @@ async def test_whoever_sees_everything_and_reads_well_is_rewarded(
         await playing.aclose()
         assert evaluation.extras["rewards"] == {task.id: 1.0}
         assert evaluation.mean("ceiling") == 1
-        assert evaluation.mean("accuracy") >= 0.9  # a day of the month may stand in what is shown by chance
+        assert evaluation.mean("accuracy") == 1
 
 
 @needs_browser
