@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Self
 
 from ...data.values import Values
@@ -63,13 +63,12 @@ class Verdict(Values):
     @classmethod
     def read(cls, text: str) -> Self:
         """Return the verdict that ``recorded`` stands for."""
-        values = json.loads(text)
-        return cls(float(values["reward"]), str(values["why"]))
+        return cls(**json.loads(text))
 
     @property
     def recorded(self) -> str:
         """The verdict as JSON."""
-        return json.dumps({"reward": self.reward, "why": self.why}, ensure_ascii=False)
+        return json.dumps(asdict(self), ensure_ascii=False)
 
 
 class WebPage(Place):
