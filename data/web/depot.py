@@ -57,7 +57,7 @@ class _Depot:
         goods, aisle = row["goods"], row["aisle"]
         question = f"Which shelf is free for {goods} goods in aisle {aisle}?"
         key = f"shelf of {goods} goods in aisle {aisle}"
-        cells = {"Goods": f"{goods} goods", "Aisle": f"aisle {aisle}", "Shelf": row["shelf"]}
+        cells = {"Kind": f"{goods} goods", "Place": f"aisle {aisle}", "Shelf": row["shelf"]}
         return self.story.learn(row["shelf"], key, question, **cells)
 
     def seal(self, number: Known) -> Known:
@@ -105,7 +105,7 @@ class _Depot:
         trip = story.after["trips"].pop(0)
         sent = {"number": number.value, "district": district, "van": van.value, "seal": seal.value, "trip": trip}
         story.after["dispatches"].append(sent)
-        row = {"District": district, "Vehicle": van.value, "What": f"Trip of {number.value}", "Number": trip}
+        row = {"District": district, "Vehicle": van.value, "Parcel": number.value, "Trip": trip}
         return story.learn(trip, f"trip of {number.value}", **row)
 
     def enter(self, what: str, number: Known) -> None:

@@ -29,7 +29,7 @@ class _Hall:
     def read(self, about: str, question: str | None = None) -> Known:
         """Return the value at the end of the newest message about something."""
         text = self.message(about)["text"]
-        return self.story.learn(text.rstrip(".").split()[-1], about, question, What="Message", Value=text)
+        return self.story.learn(text.rstrip(".").split()[-1], about, question, Message=text)
 
     def member(self, name: str) -> Known:
         """Return a group's member number, on the page of groups."""
@@ -41,19 +41,19 @@ class _Hall:
     def price(self, room: str, kind: str) -> Known:
         """Return a price."""
         price = next(row["price"] for row in self.story.state["prices"] if (row["room"], row["kind"]) == (room, kind))
-        return self.story.learn(price, f"price of the {room} for {kind}", Room=room, For=kind, Price=price)
+        return self.story.learn(price, f"price of the {room} for {kind}", Place=room, For=kind, Price=price)
 
     def key(self, room: str, part: str) -> Known:
         """Return a key of the board."""
         key = next(row["key"] for row in self.story.state["keys"] if (row["room"], row["part"]) == (room, part))
         question = f"Which key belongs to the {part} of the {room}?"
-        return self.story.learn(key, f"key of the {room}, {part}", question, Room=room, Part=part, Key=key)
+        return self.story.learn(key, f"key of the {room}, {part}", question, Place=room, Part=part, Key=key)
 
     def booked(self, number: str) -> Known:
         """Return the number of a booking, on its page."""
         row = self.booking(number)
         of = f"of the {row['group']} for the {row['room']}"
-        return self.story.learn(number, f"booking number {of}", What=f"Booking number {of}", Number=number)
+        return self.story.see(f"Booking number {of}", number)
 
     def own(self, number: str) -> Known:
         """Return the number of a booking, on the page of its group."""
@@ -135,7 +135,7 @@ def booking(story: Story) -> WebTask:
     bill = after["bills"].pop(0)
     billed = {"booking": number, "amount": amount.value, "day": fresh["day"], "number": bill}
     after["invoices"].append(billed)  # the day at that time: the booking is moved later
-    cells = {"Amount": amount.value, "What": f"Invoice of {number}", "Number": bill}
+    cells = {"Amount": amount.value, "Booking": number, "Invoice": bill}
     invoice = story.learn(bill, f"invoice of {number}", **cells)
     hall.pick(booked)
     story.next_stage()

@@ -98,7 +98,7 @@ class Story:
 
     def see(self, label: str, value: str) -> Known:
         """Note a value that the page shows beside a label."""
-        return self.learn(value, label[:1].lower() + label[1:], What=label, Value=value)
+        return self.learn(value, label[:1].lower() + label[1:], **{label: value})
 
     def fetch(self, page: str) -> None:
         """Fetch the new messages of a page, as the app does: newer ones take the place of older ones."""

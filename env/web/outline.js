@@ -200,6 +200,7 @@
       }
       let place = 0;
       let hasAny = false;
+      let after = " | ";
       for (const cell of cells) {
         const before = line;
         line = [];
@@ -215,8 +216,10 @@
           hasAny ||= /\[\d+\] /u.test(text);
         } else if (text) {
           const title = columns[place] ? `${columns[place]}: ` : "";
-          line.push(hasAny ? " | " : "", title, text);
+          line.push(hasAny ? after : "", title, text);
           hasAny = true;
+          const isLabel = cell.tagName === "TH" && !title;
+          after = isLabel ? (text.endsWith(":") ? " " : ": ") : " | ";
         }
         place += cell.colSpan ?? 1;
       }

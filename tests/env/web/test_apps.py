@@ -158,7 +158,7 @@ async def test_what_cannot_be_done_is_said() -> None:
     )
     assert "status: There is no parcel X-1." in missing.lines
     assert "status: Fill in: Parcel number, District, Vehicle, Seal." in empty.lines
-    assert "What: Dispatched today | Value: 0" in done.lines
+    assert "Dispatched today: 0" in done.lines
 
 
 async def test_what_was_typed_is_shown_as_text_and_never_as_markup() -> None:

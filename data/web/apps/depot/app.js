@@ -98,7 +98,7 @@ function tariff(state) {
 
 function shelves(state) {
   const rows = state.shelves.map(({ goods, aisle, shelf }) => [`${goods} goods`, `aisle ${aisle}`, shelf]);
-  return { title: "Shelves", body: table("Free shelves", ["Goods", "Aisle", "Shelf"], rows) };
+  return { title: "Shelves", body: table("Free shelves", ["Kind", "Place", "Shelf"], rows) };
 }
 
 function rounds(state) {
@@ -122,8 +122,8 @@ function dispatch(state) {
       return "The parcel was dispatched.";
     }),
   );
-  const rows = state.dispatches.map(({ district, van, number, trip }) => [district, van, `Trip of ${number}`, trip]);
-  return { title: "Dispatch", body: [send, table("Dispatched today", ["District", "Vehicle", "What", "Number"], rows)] };
+  const rows = state.dispatches.map(({ district, van, number, trip }) => [district, van, number, trip]);
+  return { title: "Dispatch", body: [send, table("Dispatched today", ["District", "Vehicle", "Parcel", "Trip"], rows)] };
 }
 
 function sheet(state) {

@@ -82,8 +82,7 @@ function booking(state, number) {
     ["Cancellation fee", now.fee],
     [`Credit note of ${number}`, now.credit],
   ].filter(([, value]) => value);
-  const confirmed = table("Confirmation", ["What", "Number"], [[`Booking number of the ${now.group} for the ${now.room}`, number]]);
-  const shown = [confirmed, facts("Details", rows)];
+  const shown = [facts("Confirmation", [[`Booking number of the ${now.group} for the ${now.room}`, number]]), facts("Details", rows)];
   return { title: `Booking ${number}`, body: isActive(now) ? [...shown, ...managing(state, number)] : shown };
 }
 
@@ -171,12 +170,12 @@ function message(state, number) {
 
 function prices(state) {
   const rows = state.prices.map(({ room, kind, price }) => [room, kind, price]);
-  return { title: "Prices", body: table("Prices", ["Room", "For", "Price"], rows) };
+  return { title: "Prices", body: table("Prices", ["Place", "For", "Price"], rows) };
 }
 
 function board(state) {
   const rows = state.keys.map(({ room, part, key }) => [room, part, key]);
-  return { title: "Key board", body: table("Where each key belongs", ["Room", "Part", "Key"], rows) };
+  return { title: "Key board", body: table("Where each key belongs", ["Place", "Part", "Key"], rows) };
 }
 
 function desk(state) {
@@ -207,8 +206,8 @@ function invoices(state) {
       return "The invoice was written.";
     }),
   );
-  const rows = state.invoices.map(({ amount, booking, number }) => [amount, `Invoice of ${booking}`, number]);
-  return { title: "Invoices", body: [write, table("Written", ["Amount", "What", "Number"], rows)] };
+  const rows = state.invoices.map(({ amount, booking, number }) => [amount, booking, number]);
+  return { title: "Invoices", body: [write, table("Written", ["Amount", "Booking", "Invoice"], rows)] };
 }
 
 run([

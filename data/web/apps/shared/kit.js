@@ -21,14 +21,14 @@ export function el(tag, attributes = {}, ...children) {
 
 export const link = (text, to, attributes = {}) => el("a", { href: `#/${to}`, ...attributes }, text);
 
-/** Return a table; a cell is a text or an element, and the first one heads its row. */
+/** Return a table; a cell is a text or an element, and the first one heads its row. There may be no columns' titles. */
 export function table(caption, columns, rows, empty = "Nothing here.") {
   if (!rows.length) return el("p", { class: "empty" }, empty);
-  const head = el("tr", {}, columns.map((column) => el("th", { scope: "col" }, column)));
+  const head = columns.length && el("thead", {}, el("tr", {}, columns.map((column) => el("th", { scope: "col" }, column))));
   const body = rows.map((cells) =>
     el("tr", {}, cells.map((cell, place) => (place ? el("td", {}, cell) : el("th", { scope: "row" }, cell)))),
   );
-  return el("table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, body));
+  return el("table", {}, el("caption", {}, caption), head || null, el("tbody", {}, body));
 }
 
 /** Return one page of a table, and links to the others. */
@@ -47,8 +47,8 @@ export function paged(caption, columns, rows, { page, size, route }) {
   ];
 }
 
-/** Return a table of what is known about one thing. */
-export const facts = (caption, rows) => table(caption, ["What", "Value"], rows);
+/** Return a table of what is known about one thing, each row a label and a value. */
+export const facts = (caption, rows) => table(caption, [], rows);
 
 /** Return the page of what is not there. */
 export const missing = (what, name) => ({ title: `No such ${what}`, body: el("p", { class: "empty" }, `There is no ${what} ${name}.`) });
@@ -56,7 +56,7 @@ export const missing = (what, name) => ({ title: `No such ${what}`, body: el("p"
 /** Return the first page of an app: what is known of today, and the rules of the house. */
 export const home = (title, today, rules) => ({
   title,
-  body: [facts("Today", today), table("House rules", ["Rule", "Text"], rules.map((text, place) => [`Rule ${place + 1}`, text]))],
+  body: [facts("Today", today), facts("House rules", rules.map((text, place) => [`Rule ${place + 1}`, text]))],
 });
 
 /** Return the row of this number, or throw a text that says that there is none. */
