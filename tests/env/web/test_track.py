@@ -213,6 +213,14 @@ def test_a_checkout_whose_tasks_have_no_plans_is_for_another_agent(track: WebTra
         track.load("webarena-infinity:here")
 
 
+async def test_the_embedded_model_reads_what_is_asked_for_off_the_row_that_says_it(track: WebTrack) -> None:
+    model = EmbeddedModel()
+    for task in track.load("generated:2@7"):
+        for check in task.checks.values():
+            mark = await track.asked(task, check, track.given(task, check), model)
+            assert mark.score == 1, (check.text, mark.raw)
+
+
 def test_words_alone_show_every_fact_in_what_tells_it(track: WebTrack) -> None:
     for task in map(web_task, track.load("desks")):
         for fact in task.facts.values():
