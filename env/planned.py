@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..data.task import Check, Fact, Task
 from ..policies.files import load_policy
@@ -16,10 +16,12 @@ from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates
 from ..policies.text import stems
 from .concurrency import side_by_side
-from .episode import HEARD, Episode, Event, EventKind, Mark, RecordError, StageRecord
+from .episode import HEARD, Bounds, Episode, Event, EventKind, Mark, RecordError, StageRecord
 from .outside import Outside
 from .reading import ObservingTrack, ReadingRollout
 from .slot import SLOT_FORM, read_slot, slot_query, slot_query_reworded
+from .statistics import nan_mean
+from .summary import json_number
 from .track import Cast, FactPrompt, Rollout
 
 Answers = Mapping[str, str | None]
@@ -188,6 +190,13 @@ class PlannedTrack(ObservingTrack[Task], Generic[StepT]):
         checks = {check.question: check for check in reversed(list(task.checks.values())) if fact.id in check.needs}
         for check in checks.values():
             yield FactPrompt(self.query(task, check), partial(self._is_right, task, check), SLOT_FORM)
+
+    def extras(
+        self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
+    ) -> Mapping[str, Any]:
+        """Return who acts, and what whole episodes are worth, where anything tells."""
+        rewards = {episode.task: episode.reward for episode in episodes if episode.reward is not None}
+        return {"agent": self.agent, "reward": json_number(nan_mean(list(rewards.values()))), "rewards": rewards}
 
     def states(self, task: Task, fact: Fact, text: str) -> bool:
         """Tell whether a line of a text has the value, and a word of what is asked beside it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .depot_data import REASONS
-from .story import Json, Known, Story, sentence_case
+from .story import Json, Known, Story
 from .task import WebTask
 
 APP = "depot"
@@ -31,35 +31,38 @@ class _Depot:
                 recipient, sender, number = arrival["recipient"], arrival["sender"], arrival["number"]
                 what = f"{recipient} from {sender}"
                 question = f"What is the number of the parcel for {what}?"
-                numbers[number] = story.learn(number, f"parcel of {what}", question, recipient, sender, number)
+                row = {"Recipient": recipient, "Sender": sender, "Parcel": number}
+                numbers[number] = story.learn(number, f"parcel of {what}", question, **row)
         return [numbers[arrival["number"]] for arrival in wanted]
 
-    def code(self, person: str) -> Known:
-        """Return a recipient's collection code, in the notice that is the newest."""
-        key, question = f"collection code of {person}", f"What is the collection code of {person}?"
-        notice = next(row for row in self.story.after["messages"] if row["about"] == key)
+    def notice(self, about: str, question: str | None = None) -> Known:
+        """Return the value at the end of the newest notice about something."""
+        notice = next(row for row in self.story.after["messages"] if row["about"] == about)
         value = notice["text"].rstrip(".").split()[-1]
-        return self.story.learn(value, key, question, notice["from"], notice["text"])
+        return self.story.learn(value, about, question, From=notice["from"], Notice=notice["text"])
+
+    def code(self, person: str) -> Known:
+        """Return a recipient's collection code."""
+        return self.notice(f"collection code of {person}")
 
     def fee(self, row: Json) -> Known:
         """Return a fee of the tariff."""
         size, district = row["size"], row["district"]
         question = f"What is the fee for a {size} parcel to {district}?"
         key = f"fee of a {size} parcel to {district}"
-        return self.story.learn(row["fee"], key, question, f"{size} parcel", district, row["fee"])
+        return self.story.learn(row["fee"], key, question, Size=f"{size} parcel", District=district, Fee=row["fee"])
 
     def shelf(self, row: Json) -> Known:
         """Return a free shelf."""
         goods, aisle = row["goods"], row["aisle"]
         question = f"Which shelf is free for {goods} goods in aisle {aisle}?"
         key = f"shelf of {goods} goods in aisle {aisle}"
-        return self.story.learn(row["shelf"], key, question, f"{goods} goods", f"aisle {aisle}", row["shelf"])
+        cells = {"Kind": f"{goods} goods", "Place": f"aisle {aisle}", "Shelf": row["shelf"]}
+        return self.story.learn(row["shelf"], key, question, **cells)
 
-    def shown(self, number: str, name: str, label: str) -> Known:
-        """Return what the page of a parcel shows."""
-        value = self.parcel(number)[name]
-        what = f"{label.lower()} {number}"
-        return self.story.learn(value, what, f"What is the {what}?", f"{label} {number}", value)
+    def seal(self, number: Known) -> Known:
+        """Return the seal of the parcel whose page is open."""
+        return self.story.see(f"Seal of {number.value}", self.parcel(number.value)["seal"])
 
     def parcel(self, number: str) -> Json:
         """Return a parcel as it has to be."""
@@ -87,7 +90,7 @@ class _Depot:
         self.story.click("button", "Hand over parcel")
         receipt = self.story.after["receipts"].pop(0)
         self.parcel(number.value).update(status="handed over", code=code.value, receipt=receipt)
-        return self.shown(number.value, "receipt", "Receipt of")
+        return self.story.see(f"Receipt of {number.value}", receipt)
 
     def dispatch(self, number: Known, district: str, van: Known, seal: Known) -> Known:
         """Send out a parcel; return the trip."""
@@ -102,14 +105,8 @@ class _Depot:
         trip = story.after["trips"].pop(0)
         sent = {"number": number.value, "district": district, "van": van.value, "seal": seal.value, "trip": trip}
         story.after["dispatches"].append(sent)
-        what = f"trip of {number.value}"
-        return story.learn(trip, what, f"What is the {what}?", district, van.value, sentence_case(what), trip)
-
-    def fetch(self) -> None:
-        """Fetch the new notices."""
-        self.story.open("Notices")
-        self.story.click("button", "Fetch new notices")
-        self.story.take_in()
+        row = {"District": district, "Vehicle": van.value, "Parcel": number.value, "Trip": trip}
+        return story.learn(trip, f"trip of {number.value}", **row)
 
     def enter(self, what: str, number: Known) -> None:
         """Enter a number in the day sheet, which is open."""
@@ -143,7 +140,7 @@ def counter(story: Story) -> WebTask:
     depot.parcel(p1.value)["fee"] = fee.value
     receipt1 = depot.hand_over(p1, code)
     story.next_stage()
-    depot.fetch()
+    story.fetch("Notices")
     code = depot.code(person)
     story.next_stage()
     story.open("Tariff")
@@ -182,7 +179,8 @@ def loading(story: Story) -> WebTask:
     district, reason = round_["district"], rng.choice(REASONS)
     story.open("Rounds")
     van_question = f"What is the van that goes to {district}?"
-    van = story.learn(round_["van"], van_key, van_question, round_["driver"], district, f"Van {round_['van']}")
+    row = {"Driver": round_["driver"], "District": district, "Vehicle": f"Van {round_['van']}"}
+    van = story.learn(round_["van"], van_key, van_question, **row)
     p1, p2, p3 = depot.arrivals([first, second, third])
     story.next_stage()
     story.open("Tariff")
@@ -190,15 +188,14 @@ def loading(story: Story) -> WebTask:
     story.open("Shelves")
     story.next_stage()
     depot.find(p1)
-    seal1 = depot.shown(p1.value, "seal", "Seal of")
+    seal1 = depot.seal(p1)
     story.next_stage()
     story.act("goto", "", "#/shelves")
     story.open("Notices")
     trip = depot.dispatch(p1, district, van, seal1)
     story.next_stage()
-    depot.fetch()
-    notice = next(row for row in story.after["messages"] if row["about"] == van_key)
-    van = story.learn(notice["text"].rstrip(".").split()[-1], van_key, van_question, notice["from"], notice["text"])
+    story.fetch("Notices")
+    van = depot.notice(van_key, van_question)
     story.next_stage()
     depot.pick(p2)
     story.select("Reason", reason)
@@ -206,10 +203,10 @@ def loading(story: Story) -> WebTask:
     story.click("button", "Send parcel back")
     label = story.after["labels"].pop(0)
     depot.parcel(p2.value).update(status="sent back", reason=reason, fee=fee.value, label=label)
-    sent_back = depot.shown(p2.value, "label", "Label for sending back")
+    sent_back = story.see(f"Label for sending back {p2.value}", label)
     story.next_stage()
     depot.find(p3, press=True)
-    seal3 = depot.shown(p3.value, "seal", "Seal of")
+    seal3 = depot.seal(p3)
     story.act("back")
     story.next_stage()
     story.open("Shelves", "Tariff")

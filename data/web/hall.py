@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .hall_data import LAYOUTS, PARTS, TIMES, new_booking
-from .story import Json, Known, Story, sentence_case
+from .story import Json, Known, Story
 from .task import WebTask
 
 APP = "hall"
@@ -26,59 +26,47 @@ class _Hall:
         self.story.open("Messages", f"Message {message['number']}")
         return message
 
-    def read(self, about: str, question: str) -> Known:
+    def read(self, about: str, question: str | None = None) -> Known:
         """Return the value at the end of the newest message about something."""
         text = self.message(about)["text"]
-        return self.story.learn(text.rstrip(".").split()[-1], about, question, "Message", text)
-
-    def fetch(self) -> None:
-        """Fetch the new messages."""
-        self.story.open("Messages")
-        self.story.click("button", "Fetch new messages")
-        self.story.take_in()
+        return self.story.learn(text.rstrip(".").split()[-1], about, question, Message=text)
 
     def member(self, name: str) -> Known:
         """Return a group's member number, on the page of groups."""
         group = next(row for row in self.story.state["groups"] if row["name"] == name)
         question = f"What is the member number of the {name}?"
-        cells = group["contact"], name, f"Member {group['member']}"
-        return self.story.learn(group["member"], f"member number of {name}", question, *cells)
+        cells = {"Contact": group["contact"], "Group": f'link "{name}"', "Membership": f"Member {group['member']}"}
+        return self.story.learn(group["member"], f"member number of {name}", question, **cells)
 
     def price(self, room: str, kind: str) -> Known:
         """Return a price."""
         price = next(row["price"] for row in self.story.state["prices"] if (row["room"], row["kind"]) == (room, kind))
-        question = f"What is the price of the {room} for {kind}?"
-        return self.story.learn(price, f"price of the {room} for {kind}", question, room, kind, price)
+        return self.story.learn(price, f"price of the {room} for {kind}", Place=room, For=kind, Price=price)
 
     def key(self, room: str, part: str) -> Known:
         """Return a key of the board."""
         key = next(row["key"] for row in self.story.state["keys"] if (row["room"], row["part"]) == (room, part))
         question = f"Which key belongs to the {part} of the {room}?"
-        return self.story.learn(key, f"key of the {room}, {part}", question, room, part, key)
+        return self.story.learn(key, f"key of the {room}, {part}", question, Place=room, Part=part, Key=key)
 
     def booked(self, number: str) -> Known:
         """Return the number of a booking, on its page."""
         row = self.booking(number)
-        what = f"booking number of the {row['group']} for the {row['room']}"
-        return self.story.learn(number, what, f"What is the {what}?", sentence_case(what), number)
+        of = f"of the {row['group']} for the {row['room']}"
+        return self.story.see(f"Booking number {of}", number)
 
     def own(self, number: str) -> Known:
         """Return the number of a booking, on the page of its group."""
         row = self.booking(number)
         day, room, time = f"{self.story.state['month']} {row['day']}", row["room"], row["time"]
         question = f"What is the number of the booking on {day} in the {room} in the {time}?"
-        return self.story.learn(number, f"booking of {day}, {room}, {time}", question, day, room, time, number)
+        cells = {"Day": day, "Room": room, "Time": time, "Number": number}
+        return self.story.learn(number, f"booking of {day}, {room}, {time}", question, **cells)
 
     def booking(self, number: str) -> Json:
         """Return a booking as it has to be."""
         bookings: list[Json] = self.story.after["bookings"]
         return next(row for row in bookings if row["number"] == number)
-
-    def shown(self, number: str, name: str, label: str) -> Known:
-        """Return what the page of a booking shows."""
-        value = self.booking(number)[name]
-        what = f"{label.lower()} {number}"
-        return self.story.learn(value, what, f"What is the {what}?", f"{label} {number}", value)
 
     def pick(self, number: Known) -> None:
         """Open a booking of the list, on the page where it stands."""
@@ -86,13 +74,14 @@ class _Hall:
         self.story.open("Bookings", *["Next page"] * (numbers.index(number.value) // PAGE))
         self.story.click("link", "Booking {booking}", booking=number)
 
-    def set_up(self, number: Known, layout: str, alarm: Known) -> None:
-        """Set up the room of the booking whose page is open."""
+    def set_up(self, number: Known, layout: str, alarm: Known) -> Known:
+        """Set up the room of the booking whose page is open; return the number of the setup."""
         self.story.select("Layout", layout)
         self.story.type("Alarm code", alarm)
         self.story.click("button", "Save setup")
         setup = self.story.after["setups"].pop(0)
         self.booking(number.value).update(layout=layout, alarm=alarm.value, setup=setup)
+        return self.story.see(f"Setup number of {number.value}", setup)
 
     def reply(self, about: str, text: str, **known: Known) -> None:
         """Answer the newest message about something."""
@@ -136,7 +125,7 @@ def booking(story: Story) -> WebTask:
     after["bookings"].append(fresh | {"member": member.value})
     booked = hall.booked(number)
     story.next_stage()
-    hall.fetch()
+    story.fetch("Messages")
     day = hall.read(about, question)
     story.next_stage()
     story.open("Calendar", "Invoices")
@@ -144,9 +133,10 @@ def booking(story: Story) -> WebTask:
     story.type("Amount", amount)
     story.click("button", "Write invoice")
     bill = after["bills"].pop(0)
-    after["invoices"].append({"booking": number, "amount": amount.value, "number": bill})
-    what = f"invoice of {number}"
-    invoice = story.learn(bill, what, f"What is the {what}?", amount.value, sentence_case(what), bill)
+    billed = {"booking": number, "amount": amount.value, "day": fresh["day"], "number": bill}
+    after["invoices"].append(billed)  # the day at that time: the booking is moved later
+    cells = {"Amount": amount.value, "Booking": number, "Invoice": bill}
+    invoice = story.learn(bill, f"invoice of {number}", **cells)
     hall.pick(booked)
     story.next_stage()
     story.fill("select", "New day", f"{month} {{day}}", day=day)
@@ -192,8 +182,7 @@ def rearranging(story: Story) -> WebTask:
     story.open("Groups", second["group"])
     number2 = hall.own(second["number"])
     story.next_stage()
-    alarm_question = f"What is the alarm code of the {room}?"
-    alarm = hall.read(alarm_about, alarm_question)
+    alarm = hall.read(alarm_about)
     story.next_stage()
     story.open("Prices")
     fee = hall.price(third["room"], "cancellation")
@@ -201,11 +190,10 @@ def rearranging(story: Story) -> WebTask:
     number3 = hall.own(third["number"])
     story.next_stage()
     hall.pick(number1)
-    hall.set_up(number1, layouts[0], alarm)
-    setup = hall.shown(first["number"], "setup", "Setup number of")
+    setup = hall.set_up(number1, layouts[0], alarm)
     story.next_stage()
-    hall.fetch()
-    alarm = hall.read(alarm_about, alarm_question)
+    story.fetch("Messages")
+    alarm = hall.read(alarm_about)
     phone = hall.read(phone_about, f"What is the new telephone of the {calling}?")
     story.next_stage()
     hall.pick(number3)
@@ -213,7 +201,7 @@ def rearranging(story: Story) -> WebTask:
     story.click("button", "Cancel booking")
     note = after["credits"].pop(0)
     hall.booking(third["number"]).update(status="cancelled", fee=fee.value, credit=note)
-    credit = hall.shown(third["number"], "credit", "Credit note of")
+    credit = story.see(f"Credit note of {number3.value}", note)
     story.next_stage()
     hall.pick(number2)
     hall.set_up(number2, layouts[1], alarm)

@@ -1,11 +1,7 @@
-"""The server of a web app, after WebArena-Infinity: the app's files, its state, a reset, and events.
-
-``python -m mnemotune.data.web.server APP --port 0`` serves an app that ships, or a folder, and prints its port.
-"""
+"""The server of a web app, after WebArena-Infinity: the app's files, its state, a reset, and events."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import queue
 import sys
@@ -17,16 +13,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from ..resources import resource
 
+APPS = Path(str(resource("data", "web", "apps")))
+"""The folder of the apps that ship."""
 SHARED = "shared"
 """The folder of files that all apps that ship use, and the path under which they are served."""
 MOST_BYTES = 8 * 2**20
 """Of a state that is put."""
-MOST_DEEP = 64
-"""Levels of a state that is put."""
 HEARTBEAT_S = 10.0
 """Between two signs of life to a browser that listens for events."""
 _KINDS = {
@@ -47,7 +43,7 @@ _POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; form-ac
 
 def app_names() -> list[str]:
     """Return the names of the apps that ship."""
-    return sorted(f.name for f in resource("data", "web", "apps").iterdir() if f.is_dir() and f.name != SHARED)
+    return sorted(folder.name for folder in APPS.iterdir() if folder.is_dir() and folder.name != SHARED)
 
 
 class AppServer:
@@ -58,9 +54,8 @@ class AppServer:
 
         Without a state, the first that a browser puts is the initial one. Raises FileNotFoundError, OSError.
         """
-        apps = Path(str(resource("data", "web", "apps")))
-        folder = apps / app if app in app_names() else Path(app)
-        self._folders = {"": folder.resolve(), SHARED: (apps / SHARED).resolve()}
+        folder = APPS / app if app in app_names() else Path(app)
+        self._folders = {"": folder.resolve(), SHARED: (APPS / SHARED).resolve()}
         if not (folder / "index.html").is_file():
             known = ", ".join(app_names())
             raise FileNotFoundError(f"{app}: no such app, nor a folder with index.html; there are {known}")
@@ -98,16 +93,16 @@ class AppServer:
 
     def begin(self, state: Mapping[str, Any]) -> None:
         """Set the state, also as the one to which a reset goes back; browsers read it anew."""
-        self.set(_text(state), initial=True)
+        with self._lock:
+            self._initial = _text(state)
+        self.reset()
 
-    def set(self, text: bytes, *, initial: bool = False) -> None:
-        """Set the state as JSON; the first one is an initial one too."""
+    def set(self, text: bytes) -> None:
+        """Set the state as JSON; the first one is the initial one too."""
         with self._lock:
             self._state = text
-            if initial or self._initial is None:
+            if self._initial is None:
                 self._initial = text
-        if initial:
-            self._tell("reset")
 
     def reset(self) -> bool:
         """Go back to the initial state, and tell whether there is one."""
@@ -205,24 +200,23 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, *file)
 
     def do_PUT(self) -> None:
-        """Set the state; with ``?initial=true`` the one to which a reset goes back, too."""
-        asked = urlsplit(self.path)
+        """Set the state."""
         body = self._body()
         if body is None or not self._is_ours():
             return
-        if asked.path != "/api/state":
+        if urlsplit(self.path).path != "/api/state":
             self._answer(HTTPStatus.NOT_FOUND, {"error": "put /api/state"})
             return
         try:
             state = json.loads(body, parse_constant=_refuse)
+            text = _text(state)
         except (ValueError, RecursionError) as error:
             self._answer(HTTPStatus.BAD_REQUEST, {"error": f"the state is not JSON: {error}"})
             return
-        if not isinstance(state, dict) or _is_deep(state):
-            problem = f"the state has to be an object of at most {MOST_DEEP} levels"
-            self._answer(HTTPStatus.BAD_REQUEST, {"error": problem})
+        if not isinstance(state, dict):
+            self._answer(HTTPStatus.BAD_REQUEST, {"error": "the state has to be an object"})
             return
-        self.server.app.set(_text(state), initial=parse_qs(asked.query).get("initial") == ["true"])
+        self.server.app.set(text)
         self._answer(HTTPStatus.OK, {"status": "ok"})
 
     def do_POST(self) -> None:
@@ -307,8 +301,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        self.wfile.write(body)
 
 
 def _text(state: Any) -> bytes:
@@ -317,36 +310,3 @@ def _text(state: Any) -> bytes:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no number of JSON")
-
-
-def _is_deep(value: Any) -> bool:
-    """Tell whether a value has more levels than a state may have."""
-    level = [value]
-    for _ in range(MOST_DEEP):
-        inner = [list(part.values()) if isinstance(part, dict) else part for part in level]
-        level = [part for values in inner if isinstance(values, list) for part in values]
-        if not level:
-            return False
-    return True
-
-
-def main() -> None:
-    """Serve an app until the process is ended."""
-    parser = argparse.ArgumentParser(description="Serve a web app on the loopback interface.")
-    parser.add_argument("app", help=f"{', '.join(app_names())}, or a folder with index.html")
-    parser.add_argument("--port", type=int, default=0, help="0 is any that is free")
-    parser.add_argument("--state", type=Path, help="a JSON file with the initial state")
-    given = parser.parse_args()
-    try:
-        state = None if given.state is None else json.loads(given.state.read_text(encoding="utf-8"))
-        server = AppServer(given.app, state=state, port=given.port)
-    except (OSError, ValueError) as error:
-        sys.exit(f"{error}")
-    sys.stdout.write(f"{server.port}\n")
-    sys.stdout.flush()
-    with server, suppress(KeyboardInterrupt):
-        threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..task import Check, Fact, TaskError
 from .task import Action, Slot, Step, WebTask
-from .verifier import changes_text
+from .verifier import changes_text, make_change
 
 Json = dict[str, Any]
 
@@ -42,8 +42,6 @@ class Story:
     """What the instruction asks for."""
     _steps: list[Step] = field(default_factory=list)
     _facts: dict[str, Fact] = field(default_factory=dict)
-    _values: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """By fact, the step after which it is shown, and the value."""
     _checks: dict[str, Check] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -82,37 +80,43 @@ class Story:
         role = "textbox" if action == "type" else "combobox"
         self._do(action, f'{role} "{name}"', text, known)
 
-    def learn(self, value: str, key: str, question: str, *cells: str) -> Known:
-        """Note a value that the page shows now, in a row of these cells; it replaces the key's earlier value.
+    def learn(self, value: str, key: str, question: str | None = None, **row: str) -> Known:
+        """Note a value that the page shows now, in a row of these columns; it replaces the key's earlier value.
 
-        Raises TaskError where the row does not end with it: what is asked for stands last.
+        Without a question it is asked for by its key. Raises TaskError where the row does not end with it: what is
+        asked for stands last.
         """
-        if not cells[-1].rstrip(".").endswith(value):
-            raise TaskError(f"{self.id}: stage {self.stage}: {value!r} does not end {cells}")
+        text = " | ".join(f"{column}: {cell}" for column, cell in row.items())
+        if not text.rstrip(".").endswith(f" {value}"):
+            raise TaskError(f"{self.id}: stage {self.stage}: {value!r} does not end {text!r}")
+        for old in [fact for fact in self._facts.values() if fact.key == key]:
+            if old.until is None and old.text != text:
+                self._facts[old.id] = replace(old, until=self.stage)
         name = f"{key}, step {len(self._steps)}"
-        self._facts[name] = Fact(name, key, key.partition(" of ")[0], row_line(*cells), self.stage)
-        self._values[name] = len(self._steps), value
-        return Known(value, name, question)
+        self._facts[name] = Fact(name, key, key.partition(" of ")[0], text, self.stage)
+        return Known(value, name, question or f"What is the {key}?")
 
-    def take_in(self) -> None:
-        """Do to the state what an app does when it fetches messages: newer ones take the place of older ones."""
+    def see(self, label: str, value: str) -> Known:
+        """Note a value that the page shows beside a label."""
+        return self.learn(value, label[:1].lower() + label[1:], **{label: value})
+
+    def fetch(self, page: str) -> None:
+        """Fetch the new messages of a page, as the app does: newer ones take the place of older ones."""
+        self.open(page)
+        self.click("button", f"Fetch new {page.lower()}")
         state = self.after
         for message in state["incoming"]:
             others = [other for other in state["messages"] if other["about"] != message["about"]]
             state["messages"] = [{name: value for name, value in message.items() if name != "sets"}, *others]
             for change in message["sets"]:
-                *path, last = change["at"]
-                place = state
-                for key in path:
-                    place = place[key]
-                place[last] = change["is"]
+                make_change(state, change)
         state["incoming"] = []
 
     def finish(self, app: str, instruction: str) -> WebTask:
         """Return the task; of the facts, those that a step needs."""
         self.act("done")
         needed = {need for check in self._checks.values() for need in check.needs}
-        facts = {name: replace(fact, until=self._until(name)) for name, fact in self._facts.items() if name in needed}
+        facts = {name: fact for name, fact in self._facts.items() if name in needed}
         return WebTask(
             self.id,
             self.group,
@@ -135,19 +139,3 @@ class Story:
             slots.append(Slot(name, check))
         right = {name: known.value for name, known in needed.items()}
         self._steps.append(Step(self.stage, action, target, value, right, tuple(slots)))
-
-    def _until(self, name: str) -> int | None:
-        """Return the stage that shows another value of a fact's key; None where there is none."""
-        key, (step, value) = self._facts[name].key, self._values[name]
-        others = [(self._values[other], fact) for other, fact in self._facts.items() if fact.key == key]
-        return min((fact.since for (later, shown), fact in others if later > step and shown != value), default=None)
-
-
-def row_line(*cells: str) -> str:
-    """Return how a table's row stands in the outline of a page."""
-    return f'row "{" ".join(cells)}"'
-
-
-def sentence_case(text: str) -> str:
-    """Return a text that begins with a capital."""
-    return text[:1].upper() + text[1:]

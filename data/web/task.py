@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from ..folded import FoldedTask
@@ -65,11 +64,6 @@ class WebTask(Values):
     """In their order; none where the task has no plan."""
     facts: Mapping[str, Fact]
     checks: Mapping[str, Check]
-
-    @property
-    def is_of_checkout(self) -> bool:
-        """Whether app and verifier are code of a checkout."""
-        return Path(self.app).is_absolute()
 
     def at(self, stage: int) -> list[Step]:
         """Return the steps of a stage."""

@@ -6,19 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 from ..task import TaskError
-from .checkout import run_verifier
-from .task import WebTask
 
 Place = tuple[str | int, ...]
 MOST_NAMED = 3
 """Differences that a verdict names."""
-MOST_SECONDS = 30
-"""That an app may take to give its state."""
 
 
 def changes_text(before: Any, after: Any) -> str:
@@ -34,20 +28,9 @@ def verify(changes: str, before: Mapping[str, Any], after: Any) -> tuple[bool, s
     wanted = changed(before, changes)
     if state_hash(wanted) == state_hash(after):
         return True, "everything was changed as it was wanted, and nothing else"
-    places = [".".join(map(str, at)) or "the whole state" for at in _differences(wanted, after)]
+    places = [".".join(map(str, at)) or "the whole state" for at, _ in _changes(wanted, after)]
     more = f" and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
     return False, f"not as it was wanted: {', '.join(places[:MOST_NAMED])}{more}"
-
-
-def verify_at(task: WebTask, server_url: str) -> tuple[bool, str]:
-    """Tell whether a task is done in the app that is served at an address.
-
-    Raises OSError where it gives no state, and TaskError where a checkout's verifier cannot be run.
-    """
-    if task.is_of_checkout:
-        return run_verifier(Path(task.verify), server_url)
-    with urlopen(f"{server_url}/api/state", timeout=MOST_SECONDS) as answer:  # noqa: S310 - a server of ours
-        return verify(task.verify, task.state, json.load(answer))
 
 
 def changed(before: Mapping[str, Any], changes: str) -> Any:
@@ -55,14 +38,18 @@ def changed(before: Mapping[str, Any], changes: str) -> Any:
     try:
         wanted: Any = deepcopy(dict(before))
         for change in json.loads(changes):
-            place = wanted
-            *path, last = change["at"]
-            for key in path:
-                place = place[key]
-            place[last] = change["is"]
+            make_change(wanted, change)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise TaskError(f"verify: is no list of {{at, is}} that fits the state: {error!r}") from None
     return wanted
+
+
+def make_change(state: Any, change: Mapping[str, Any]) -> None:
+    """Set one value in a state: where it is ``at``, and what it ``is``. Raises LookupError, TypeError, ValueError."""
+    *path, last = change["at"]
+    for key in path:
+        state = state[key]
+    state[last] = change["is"]
 
 
 def state_hash(state: Any) -> str:
@@ -84,7 +71,3 @@ def _changes(before: Any, after: Any, at: Place = ()) -> Iterator[tuple[Place, A
             yield from _changes(*pair, (*at, place))
     elif before != after or type(before) is not type(after):
         yield at, after
-
-
-def _differences(wanted: Any, state: Any) -> list[Place]:
-    return [at for at, _ in _changes(wanted, state)]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from ...data.swe.load import load_swe
 from ...data.swe.task import Step, swe_task
 from ...data.task import Check, Fact, Task, TaskError
-from ..episode import Bounds, Episode
 from ..outside import Outside
 from ..planned import PlannedTrack
-from ..statistics import nan_mean
-from ..summary import json_number
 from ..track import Usual
 from .desk import SweDesk, course_of, problem
 from .observation import MOST_PIECES
@@ -57,15 +53,3 @@ class SweTrack(PlannedTrack[Step]):
         if any(fact.id in check.needs for check in task.checks.values()):
             return super().states(task, fact, text)
         return fact.text in text
-
-    def extras(
-        self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
-    ) -> Mapping[str, Any]:
-        """Return the agent, and the rewards of whole episodes."""
-        return rewards_of(self.agent, episodes)
-
-
-def rewards_of(agent: str, episodes: Sequence[Episode]) -> dict[str, Any]:
-    """Return who acts, the mean reward and each task's: 1 where all tests that count pass in the end."""
-    rewards = {episode.task: episode.reward for episode in episodes if episode.reward is not None}
-    return {"agent": agent, "reward": json_number(nan_mean(list(rewards.values()))), "rewards": rewards}

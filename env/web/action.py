@@ -41,11 +41,12 @@ class Action(Values):
 
     @classmethod
     def of(cls, name: str, arguments: Mapping[str, Any]) -> Self:
-        """Return an action by its name and arguments. Raises ValueError."""
+        """Return an action by its name and arguments, of which null is none. Raises ValueError."""
         known = next((each for each in ACTIONS if each == name), None)
         if known is None:
             raise ValueError(f"there is no action {name!r}; there are {', '.join(ACTIONS)}")
-        return cls(known, str(arguments.get("target", "")), str(arguments.get("value", "")))
+        given = (arguments.get(part) for part in ("target", "value"))
+        return cls(known, *("" if text is None else str(text) for text in given))
 
     @property
     def as_json(self) -> str:

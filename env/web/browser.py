@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...policies.lm.embedded.pool import interrupts_held
 from ..outside import OutsideSilent
 from .outline import script
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, Playwright
+    from playwright.async_api import Browser, Page, Playwright
 
 CHROMIUM = "MNEMOTUNE_CHROMIUM"
 """The variable that names the browser's file."""
@@ -29,14 +30,14 @@ BEGIN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 MOST_ACTING = 4
 """Pages of a process in which something is done at the same time."""
 SCREEN: Mapping[str, int] = {"width": 1280, "height": 900}
-_STILL = "*, *::before, *::after { animation-duration: 1ms !important; transition-duration: 1ms !important; "
-_STILL += "animation-delay: 0s !important; transition-delay: 0s !important; scroll-behavior: auto !important }"
-_STYLE = f"""document.addEventListener("readystatechange", () => {{
-  if (document.readyState !== "interactive") return;
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync({_STILL!r});
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
-}})"""
+
+
+@cache
+def driver_error() -> type[Exception]:
+    """Return what Playwright raises, which is imported where a browser is driven alone."""
+    from playwright.async_api import Error
+
+    return Error
 
 
 class Chromium:
@@ -61,8 +62,12 @@ class Chromium:
         with interrupts_held():  # Ctrl-C is this process's to hear
             return cls(await async_playwright().start(), executable)
 
-    async def context(self, origin: str) -> BrowserContext:
-        """Return a new session that reaches nothing but the server at ``origin``. Raises OutsideSilent."""
+    @asynccontextmanager
+    async def page(self, origin: str) -> AsyncIterator[Page]:
+        """Lend an empty page of a new session that reaches nothing but the server at ``origin``.
+
+        Raises OutsideSilent, and the driver's own errors.
+        """
         browser = await self._running()
         context = await browser.new_context(
             viewport={"width": SCREEN["width"], "height": SCREEN["height"]},
@@ -74,13 +79,16 @@ class Chromium:
             service_workers="block",
             permissions=[],
         )
-        await context.add_init_script(script("quiet"))
-        await context.add_init_script(_STYLE)
-        await context.clock.install(time=BEGIN - timedelta(seconds=60))
-        await context.clock.pause_at(BEGIN)
-        await context.route(lambda url: not url.startswith(f"{origin}/"), lambda route: route.abort())
-        await context.route_web_socket(lambda _: True, lambda socket: socket.close())
-        return context
+        try:
+            await context.add_init_script(script("quiet"))
+            await context.clock.install(time=BEGIN - timedelta(seconds=60))
+            await context.clock.pause_at(BEGIN)
+            await context.route(lambda url: not url.startswith(f"{origin}/"), lambda route: route.abort())
+            await context.route_web_socket(lambda _: True, lambda socket: socket.close())
+            yield await context.new_page()
+        finally:
+            with suppress(driver_error()):
+                await context.close()
 
     async def version(self) -> str:
         """Return the browser's major version. Raises OutsideSilent."""
@@ -88,25 +96,21 @@ class Chromium:
 
     async def aclose(self) -> None:
         """End the browser and its driver."""
-        from playwright.async_api import Error
-
-        with suppress(Error, OSError):
+        with suppress(driver_error(), OSError):
             if self._browser is not None:
                 await self._browser.close()
-        with suppress(Error, OSError):
+        with suppress(driver_error(), OSError):
             await self._playwright.stop()
 
     async def _running(self) -> Browser:
-        from playwright.async_api import Error
-
         async with self._starting:
             if self._browser is None or not self._browser.is_connected():
                 try:
                     self._browser = await self._playwright.chromium.launch(
                         executable_path=self._executable, args=_arguments(), handle_sigint=False
                     )
-                except Error as error:
-                    raise OutsideSilent(f"no browser starts: {_first_line(error)}; {ADVICE}") from None
+                except driver_error() as error:
+                    raise OutsideSilent(f"no browser starts: {reason_of(error)}; {ADVICE}") from None
         return self._browser
 
 
@@ -134,5 +138,6 @@ def _arguments() -> list[str]:
     return [*arguments, "--no-sandbox"] if is_root else arguments
 
 
-def _first_line(error: Any) -> str:
-    return str(error).strip().split("\n")[0][:300]
+def reason_of(error: Exception) -> str:
+    """Return the first line of what the driver says."""
+    return str(error).strip().split("\n")[0].removeprefix("Page.goto: ")[:300]

@@ -24,7 +24,7 @@ class WebDesk(Desk[Step]):
     """A browser before one task."""
 
     def __init__(self, task: WebTask, outside: Outside, *, most: int = MOST_PIECES) -> None:
-        """Open nothing yet; memory observes an action in ``most`` pieces at most."""
+        """Open nothing yet; memory observes what an action shows in ``most`` pieces at most."""
         self._task, self._outside, self._most = task, outside, most
         self._course: Course | None = None
         self._before: Outline | None = None
@@ -45,20 +45,21 @@ class WebDesk(Desk[Step]):
         return [("say", Message("user", text)) for text in chunks(self._task.instruction)]
 
     async def act(self, action: Action) -> tuple[Outline | None, list[Seen]]:
-        """Do an action; return what the page shows then, if it goes on, and what memory observes."""
-        acted: Seen = ("act", Message("assistant", chunks(action.line)[0]))
+        """Do an action; return what the page shows then, if it goes on, and what memory observes.
+
+        That is the action, and what is new on the page; one more than ``most`` messages at most.
+        """
+        acted: list[Seen] = [("act", Message("assistant", part)) for part in chunks(action.line)[: self._most]]
         course = await self._opened()
         seen = await course.act(action.as_json)
         if action.name in ENDS:
             self.verdict = Verdict.read(seen)
             await course.aclose()  # others wait for its place
-            return None, [acted]
+            return None, acted
         outline, before = Outline.read(seen), self._before
         self._before = outline
-        return outline, [
-            acted,
-            *(("observe", Message("user", text)) for text in outline.pieces(before, most=self._most)),
-        ]
+        pieces = outline.pieces(before, most=self._most + 1 - len(acted))
+        return outline, [*acted, *(("observe", Message("user", text)) for text in pieces)]
 
     async def reward(self) -> float | None:
         """Return what the verifier said; 0 where the task was never declared done."""

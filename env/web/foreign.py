@@ -12,7 +12,6 @@ import runpy
 import socketserver
 import sys
 import threading
-from typing import Any
 
 
 def end_with_standard_input() -> None:
@@ -48,9 +47,14 @@ def serve(server: str) -> None:
 
 
 def verify(file: str, url: str) -> None:
-    """Print whether a verifier is content, and what it says."""
-    verdict: Any = runpy.run_path(file)["verify"](url)
-    solved, why = verdict if isinstance(verdict, tuple) else (verdict, "")
+    """Print whether a verifier is content, and what it says; it is not where it fails on what it sees of the app."""
+    check = runpy.run_path(file)["verify"]
+    try:
+        solved, why = check(url)
+    except OSError:  # it has seen nothing
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it stumbles over, the agent has left it so
+        solved, why = False, f"the verifier failed: {type(error).__name__}: {error}"
     sys.stdout.write(json.dumps([bool(solved), str(why)]) + "\n")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...data.folded import FoldedTask
 from ...data.task import Check, Fact, Task
+from ...data.web.load import load_web
 from ...data.web.task import WebTask, web_task
 from ...policies.files import load_policy
 from ...policies.lm import CallRole, Message, Tool, ToolCall
@@ -69,7 +70,7 @@ class ModelWebTrack(WebTrack):
 
     def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
         """Return the tasks that a source names, each as one stage without a plan. Raises TaskError."""
-        tasks = map(web_task, super().load(source, groups=groups))
+        tasks = map(web_task, load_web(source, instances=groups))
         return [
             FoldedTask.of(replace(task, stages=1, steps=(), facts={}, checks={SOLVED.id: SOLVED})) for task in tasks
         ]

@@ -148,7 +148,7 @@
   const token = (element, role, name, of = element) => {
     const isField = FIELDS.has(role) || TICKED.has(role) || role === "combobox" || role === "listbox";
     if (isField && !isInRow) flush();
-    found.push({ element, role, name, line: lines.length });
+    found.push({ element, role, name });
     const called = name ? ` "${name}"` : "";
     line.push(` [${found.length}] ${role}${called}${valueOf(of, role)}${statesOf(of, role)} `);
     if (isField && !isInRow) flush();
@@ -171,7 +171,7 @@
     }
     if (!isClickable(element)) return false;
     const isWhole = !hasInner(element);
-    found.push({ element, role: "clickable", name: nameOf(element, ""), line: lines.length });
+    found.push({ element, role: "clickable", name: nameOf(element, "") });
     line.push(` [${found.length}] clickable${isWhole ? ` "${found.at(-1).name}"` : ":"} `);
     return isWhole;
   };
@@ -195,11 +195,12 @@
       const isHeadRow = cells.length > 0 && cells.every(isHead);
       if (isHeadRow) columns = [];
       if (!isHeadRow && isClickable(row)) {
-        found.push({ element: row, role: "clickable", name: cut(squeeze(wordsOf(row))), line: lines.length });
+        found.push({ element: row, role: "clickable", name: cut(squeeze(wordsOf(row))) });
         line.push(`[${found.length}] clickable: `);
       }
       let place = 0;
       let hasAny = false;
+      let after = " | ";
       for (const cell of cells) {
         const before = line;
         line = [];
@@ -215,8 +216,10 @@
           hasAny ||= /\[\d+\] /u.test(text);
         } else if (text) {
           const title = columns[place] ? `${columns[place]}: ` : "";
-          line.push(hasAny ? " | " : "", title, text);
+          line.push(hasAny ? after : "", title, text);
           hasAny = true;
+          const isLabel = cell.tagName === "TH" && !title;
+          after = isLabel ? (text.endsWith(":") ? " " : ": ") : " | ";
         }
         place += cell.colSpan ?? 1;
       }
@@ -268,7 +271,5 @@
     title: squeeze(document.title),
     path: location.origin === asked.origin ? location.pathname + location.search + location.hash : location.href,
     lines,
-    ends: found.map((each) => each.line),
-    names: found.map(({ role, name }) => [role, name]),
   };
 };

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, Self
 
@@ -56,13 +56,12 @@ class Outline(Values):
     def read(cls, text: str) -> Self:
         """Return the outline that ``recorded`` stands for."""
         values = json.loads(text)
-        return cls(values["title"], values["path"], tuple(values["lines"]), tuple(values["notes"]), int(values["more"]))
+        return cls(**values | {name: tuple(values[name]) for name in ("lines", "notes")})
 
     @property
     def recorded(self) -> str:
         """The outline as JSON."""
-        values = {name: getattr(self, name) for name in ("title", "path", "lines", "notes", "more")}
-        return json.dumps(values, ensure_ascii=False)
+        return json.dumps(asdict(self), ensure_ascii=False)
 
     @property
     def heading(self) -> str:
@@ -99,10 +98,6 @@ class Outline(Values):
     def plain(self) -> tuple[str, ...]:
         """The lines without the numbers of elements."""
         return tuple(_NUMBER.sub("", line) for line in self.lines)
-
-    def with_notes(self, *notes: str) -> Outline:
-        """Return the same page after something else has become of an action."""
-        return replace(self, notes=notes)
 
 
 def _clipped(text: str, tokens: int) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Self
 
 from ...data.values import Values
 from ...data.web.task import WebTask
 from ..outside import Outside, OutsideFault, OutsideSilent, Place
 from .action import ENDS, Action
-from .browser import CHROMIUM, SCREEN, Chromium
+from .browser import CHROMIUM, SCREEN, Chromium, driver_error, reason_of
 from .outline import Outline, script
 from .servers import Server, Servers
 
@@ -63,13 +63,12 @@ class Verdict(Values):
     @classmethod
     def read(cls, text: str) -> Self:
         """Return the verdict that ``recorded`` stands for."""
-        values = json.loads(text)
-        return cls(float(values["reward"]), str(values["why"]))
+        return cls(**json.loads(text))
 
     @property
     def recorded(self) -> str:
         """The verdict as JSON."""
-        return json.dumps({"reward": self.reward, "why": self.why}, ensure_ascii=False)
+        return json.dumps(asdict(self), ensure_ascii=False)
 
 
 class WebPage(Place):
@@ -88,8 +87,6 @@ class WebPage(Place):
     @classmethod
     async def open(cls, outside: Outside, task: WebTask, *, version: str | None = None) -> WebPage:
         """Open a page for a task, in a browser of this major version. Raises OutsideFault and OutsideSilent."""
-        from playwright.async_api import Error
-
         servers = await outside.shared("web servers", Servers.start)
         chromium = await outside.shared("web browser", Chromium.start)
         if version is not None and (now := await chromium.version()) != version:
@@ -97,21 +94,19 @@ class WebPage(Place):
                 f"what was seen so far was seen with version {version} of the browser, and this is {now}: "
                 f"set {CHROMIUM} to the former's file, or begin anew in another folder"
             )
-        async with AsyncExitStack() as closing:
+        closing = AsyncExitStack()
+        try:
             server = await closing.enter_async_context(servers.lease(task))
-            try:
-                context = await chromium.context(server.url)
-                closing.push_async_callback(_closed, context)
-                page = await context.new_page()
-            except Error as error:
-                raise OutsideFault(f"{task.id}: {_reason(error)}") from None
-            return cls(task, server, page, turns=chromium.turns, closing=closing.pop_all())
-        raise AssertionError  # pragma: no cover - the stack swallows nothing
+            page = await closing.enter_async_context(chromium.page(server.url))
+        except BaseException as error:
+            await closing.aclose()
+            if isinstance(error, driver_error()):
+                raise OutsideFault(f"{task.id}: {reason_of(error)}") from None
+            raise
+        return cls(task, server, page, turns=chromium.turns, closing=closing)
 
     async def act(self, action: str) -> str:
         """Do an action, given as JSON; return the outline as JSON, or the verdict where it is the last."""
-        from playwright.async_api import Error
-
         wanted = Action.read(action)
         try:
             async with self._turns, asyncio.timeout(ACT_S):
@@ -125,8 +120,8 @@ class WebPage(Place):
                 return await self._outlined(notes)
         except TimeoutError:
             raise OutsideFault(f"{self._task.id}: the page is not quiet {ACT_S:g} s after {wanted.line}") from None
-        except Error as error:
-            raise OutsideFault(f"{self._task.id}: {wanted.line}: {_reason(error)}") from None
+        except driver_error() as error:
+            raise OutsideFault(f"{self._task.id}: {wanted.line}: {reason_of(error)}") from None
 
     async def aclose(self) -> None:
         """Close the page, and give the server back."""
@@ -140,7 +135,7 @@ class WebPage(Place):
             case "back":
                 return await self._back()
             case "scroll":
-                way = -1 if action.value in {"up", "top"} else 1
+                way = -1 if action.value == "up" else 1
                 await self._page.mouse.move(SCREEN["width"] / 2, SCREEN["height"] / 2)
                 await self._page.evaluate(f"scrollBy(0, {way} * innerHeight * .9)")
                 return ()
@@ -150,29 +145,27 @@ class WebPage(Place):
                 return await self._with_element(action)
 
     async def _goto(self, path: str) -> Sequence[str]:
-        from playwright.async_api import Error
-
         where = path if path.startswith(self._server.url) else f"{self._server.url}/{path.lstrip('/')}"
         if "://" in path and not path.startswith(f"{self._server.url}/"):
             return [f"{path} is another server's, and was not opened."]
         try:
             await self._page.goto(where, wait_until="load", timeout=ACT_S * 1000)
-        except Error as error:
+        except driver_error() as error:
             if self._page.is_closed():
                 raise
-            return [f"{path} cannot be opened: {_reason(error).replace(self._server.url, '')}"]
+            return [f"{path} cannot be opened: {reason_of(error).replace(self._server.url, '')}"]
         return ()
 
     async def _back(self) -> Sequence[str]:
-        from playwright.async_api import Error
-
         try:
             return () if await self._page.evaluate(_BACK) else ["There is no page to go back to."]
-        except Error:  # it was another document
+        except driver_error():  # it was another document
             return ()
 
     async def _with_element(self, action: Action) -> Sequence[str]:
         """Do an action that needs an element; say so where there is none, or more than one."""
+        if not action.target.strip():
+            return [f'{action.name} needs an element, such as [12] or button "Save".']
         number = action.number
         if number is None:
             role, name = action.role_and_name
@@ -207,11 +200,9 @@ class WebPage(Place):
         return ()
 
     async def _typed(self, element: ElementHandle, action: Action) -> Sequence[str]:
-        from playwright.async_api import Error
-
         try:
             await element.fill(action.value, force=True)
-        except Error:
+        except driver_error():
             return [f"{action.value!r} cannot be typed into {action.target}."]
         return ()
 
@@ -223,11 +214,9 @@ class WebPage(Place):
         return ()
 
     async def _pressed(self, key: str) -> Sequence[str]:
-        from playwright.async_api import Error
-
         try:
             await self._page.keyboard.press(key)
-        except Error:
+        except driver_error():
             return [f"There is no key {key!r}."]
         return ()
 
@@ -248,14 +237,12 @@ class WebPage(Place):
 
     async def _quiet(self) -> list[str]:
         """Wait until nothing is under way in the page; return what it has refused."""
-        from playwright.async_api import Error
-
         for _ in range(MOST_OPENINGS):
             try:
                 await self._page.wait_for_load_state("load")
                 notes: list[str] = await self._page.evaluate("mnemotuneQuiet()")
                 return notes
-            except Error:  # another document has taken the page's place
+            except driver_error():  # another document has taken the page's place
                 if self._page.is_closed():
                     raise
         raise OutsideFault(f"{self._task.id}: one document after another is opened")
@@ -269,14 +256,3 @@ class WebPage(Place):
     async def _refuse(self, dialog: Dialog) -> None:
         self._notes.append(f"A dialog said {' '.join(dialog.message.split())!r} and was refused.")
         await dialog.dismiss()
-
-
-async def _closed(context: Any) -> None:
-    from playwright.async_api import Error
-
-    with suppress(Error):
-        await context.close()
-
-
-def _reason(error: Any) -> str:
-    return str(error).strip().split("\n")[0].removeprefix("Page.goto: ")[:300]

@@ -1,5 +1,5 @@
-// Before any script of a page: chance is seeded, everything stays in one tab and on one server, and `mnemotuneQuiet`
-// waits until nothing is under way.
+// Before any script of a page: chance is seeded, animations end at once, everything stays in one tab and on one server,
+// and `mnemotuneQuiet` waits until nothing is under way.
 (() => {
   if (globalThis.mnemotuneQuiet) return;
   const pending = new Set();
@@ -33,8 +33,9 @@
   globalThis.navigation?.addEventListener("navigate", (event) => {
     const to = new URL(event.destination.url);
     const stays = event.destination.sameDocument || event.hashChange || event.downloadRequest !== null;
-    if (/^https?:$/.test(to.protocol) && to.origin !== location.origin) {
-      notes.push(`${to.href} is another server's, and was not opened.`);
+    const isServed = /^https?:$/.test(to.protocol);
+    if (isServed ? to.origin !== location.origin : !stays) {
+      notes.push(isServed ? `${to.href} is another server's, and was not opened.` : `No page begins with ${to.protocol}`);
       event.preventDefault();
     } else if (!stays) leaving = true;
   });
@@ -45,6 +46,16 @@
     (event) => event.composedPath().find((part) => part.tagName === "A" && part.target)?.removeAttribute("target"),
     true,
   );
+
+  document.addEventListener("readystatechange", () => {
+    if (document.readyState !== "interactive") return;
+    const still = new CSSStyleSheet();
+    still.replaceSync(
+      "*, *::before, *::after { animation-duration: 1ms !important; transition-duration: 1ms !important; " +
+        "animation-delay: 0s !important; transition-delay: 0s !important; scroll-behavior: auto !important }",
+    );
+    document.adoptedStyleSheets = [...document.adoptedStyleSheets, still];
+  });
 
   let seed = 20260302;
   const chance = () => {

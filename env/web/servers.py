@@ -7,16 +7,15 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import aiohttp
 
-from ...data.resources import resource
-from ...data.web.server import SHARED, AppServer, app_names
+from ...data.web.server import APPS, SHARED, AppServer, app_names
 from ...data.web.task import WebTask
 from ...data.web.verifier import verify
 from ..outside import OutsideFault
@@ -27,6 +26,8 @@ START_S = 20.0
 """Until a checkout's server listens."""
 VERIFY_S = 30.0
 """Of a checkout's verifier."""
+_SERVED = {"index.html", "server.py", "js", "css", "assets"}
+"""What an app of a checkout consists of; its verifiers and lists of tasks are none of it."""
 _PASSED_ON = ("PATH", "SYSTEMROOT", "LANG", "LC_ALL", "TMPDIR", "TEMP")
 """The variables that a checkout's code sees: no key is among them."""
 
@@ -64,25 +65,14 @@ class Servers:
     @asynccontextmanager
     async def lease(self, task: WebTask) -> AsyncIterator[Server]:
         """Lend a server that is as it is before the task. Raises OutsideFault."""
-        server = await self.take(task)
-        try:
-            yield server
-        finally:
-            await self.give_back(task, server)
-
-    async def take(self, task: WebTask) -> Server:
-        """Return a server that is as it is before the task; ``give_back`` takes it. Raises OutsideFault."""
         place = next((place for place, (app, _) in enumerate(self._idle) if app == task.app), None)
         server = await _started(task.app) if place is None else self._idle.pop(place)[1]
         try:
             await server.begin(task)
+            yield server
         except BaseException:
             await server.aclose()
             raise
-        return server
-
-    async def give_back(self, task: WebTask, server: Server) -> None:
-        """Keep a server for the next task of its app."""
         self._idle.append((task.app, server))
         while len(self._idle) > (0 if self._is_closed else MOST_IDLE):
             await self._idle.pop(0)[1].aclose()
@@ -116,18 +106,13 @@ class OwnServer(Server):
         """Its address."""
         return self._server.url
 
-    @property
-    def state(self) -> Any:
-        """The state as it is now."""
-        return self._server.state
-
     async def begin(self, task: WebTask) -> None:
         """Set the state."""
         self._server.begin(task.state)
 
     async def verdict(self, task: WebTask) -> tuple[bool, str]:
         """Look at the state."""
-        return verify(task.verify, task.state, self.state)
+        return verify(task.verify, task.state, self._server.state)
 
     async def aclose(self) -> None:
         """Stop serving."""
@@ -148,8 +133,7 @@ class ForeignServer(Server):
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         try:
             async with asyncio.timeout(START_S):
-                line = await process.stdout.readline()
-            return cls(app, process, int(line))
+                return cls(app, process, int(await process.stdout.readline()))
         except (ValueError, TimeoutError):
             await _end(process)
             raise OutsideFault(f"{app}: its server.py does not listen: run it to see why") from None
@@ -160,19 +144,15 @@ class ForeignServer(Server):
         return f"http://127.0.0.1:{self._port}"
 
     async def begin(self, task: WebTask) -> None:
-        """Go back to the state that the app has brought along; a task with a state of its own sets that."""
-        await self.request("POST", "/api/reset")
-        if task.state:
-            await self.request("PUT", "/api/state", json.dumps(task.state).encode())
-
-    async def state(self) -> Any:
-        """Return the state as it is now; None before a browser has opened the app. Raises OutsideFault."""
-        text = await self.request("GET", "/api/state")
-        return None if text is None else json.loads(text)
-
-    async def put(self, state: Mapping[str, Any]) -> None:
-        """Set the state as a browser does; the first one is what a reset goes back to."""
-        await self.request("PUT", "/api/state", json.dumps(state).encode())
+        """Go back to the state that the app has brought along. Raises OutsideFault."""
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=START_S)) as session,
+                session.post(f"{self.url}/api/reset"),
+            ):
+                pass
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise OutsideFault(f"{self._app}: its server does not answer: {error!r}") from None
 
     async def verdict(self, task: WebTask) -> tuple[bool, str]:
         """Run the task's verifier."""
@@ -192,51 +172,26 @@ class ForeignServer(Server):
         """End the process."""
         await _end(self._process)
 
-    async def request(self, method: str, path: str, body: bytes | None = None) -> bytes | None:
-        """Return what is answered; None where there is nothing yet. Raises OutsideFault."""
-        headers = {"Content-Type": "application/json"}
-        try:
-            async with (
-                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=START_S)) as session,
-                session.request(method, f"{self.url}{path}", data=body, headers=headers) as answer,
-            ):
-                return await answer.read() if answer.ok else None
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise OutsideFault(f"{self._app}: its server does not answer: {error!r}") from None
-
 
 def digest_of(task: WebTask) -> str:
     """Return a hash of all that a task's app consists of, and of what the task starts from and is verified by."""
-    kept = json.dumps([task.app, task.state, task.verify], sort_keys=True)
-    return hashlib.sha256(f"{_files_digest(task.app, task.verify)} {kept}".encode()).hexdigest()
+    by = (Path(task.app) / task.verify).read_text(encoding="utf-8") if _is_foreign(task.app) else task.verify
+    kept = json.dumps([_digest_of_app(task.app), task.state, by], sort_keys=True)
+    return hashlib.sha256(kept.encode()).hexdigest()
 
 
-@lru_cache(maxsize=4096)
-def _files_digest(app: str, verify: str) -> str:
-    if app in app_names():
-        apps = resource("data", "web", "apps")
-        texts = [
-            (f"{folder}/{file.name}", file.read_bytes())
-            for folder in (app, SHARED)
-            for file in sorted(apps.joinpath(folder).iterdir(), key=lambda file: file.name)
-            if file.is_file()
-        ]
-    elif _is_foreign(app):
-        texts = [*_app_files(app), (verify, (Path(app) / verify).read_bytes())]
-    else:
-        texts = [(file.name, file.read_bytes()) for file in sorted(Path(app).rglob("*")) if file.is_file()]
+@lru_cache(maxsize=64)
+def _digest_of_app(app: str) -> str:
+    """Return a hash of the files that an app serves."""
+    folders, foreign = [APPS / app, APPS / SHARED] if app in app_names() else [Path(app)], _is_foreign(app)
     whole = hashlib.sha256()
-    for name, text in texts:
-        whole.update(f"{name} {len(text)}\n".encode() + text)
+    for folder in folders:
+        for file in sorted(folder.rglob("*")):
+            name = file.relative_to(folder)
+            if file.is_file() and not (foreign and name.parts[0] not in _SERVED):
+                text = file.read_bytes()
+                whole.update(f"{name} {len(text)}\n".encode() + text)
     return whole.hexdigest()
-
-
-@lru_cache(maxsize=32)
-def _app_files(app: str) -> list[tuple[str, bytes]]:
-    """Return what an app of a checkout serves: its verifiers are none of it."""
-    kept = [Path(app) / "index.html", Path(app) / "server.py"]
-    kept += sorted(file for part in ("js", "css", "assets") for file in (Path(app) / part).rglob("*"))
-    return [(str(file.relative_to(app)), file.read_bytes()) for file in kept if file.is_file()]
 
 
 async def _foreign(*arguments: str) -> asyncio.subprocess.Process:

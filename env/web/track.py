@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from ...data.chunks import chunks
-from ...data.task import Check, Task
+from ...data.task import Check, Task, TaskError
+from ...data.web.checkout import SCHEME
 from ...data.web.load import load_web
 from ...data.web.task import Step, WebTask, web_task
-from ..episode import Bounds, Episode
 from ..outside import Outside
 from ..planned import PlannedTrack
-from ..statistics import nan_mean
-from ..summary import json_number
 from ..track import Usual
 from .desk import WebDesk
 from .outline import MOST_PIECES
@@ -26,7 +23,9 @@ class WebTrack(PlannedTrack[Step]):
     usual = Usual(data="desks", context_tokens=800, embedder="lexical:1024")
 
     def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
-        """Return the tasks that a source names, as ``load_web`` has it. Raises TaskError."""
+        """Return the tasks that a source names, as ``load_web`` has it. Raises TaskError, also for a checkout's."""
+        if source.startswith(SCHEME):
+            raise TaskError(f"{source}: has no plans: take an agent that plans by itself, --track web:model")
         return load_web(source, instances=groups)
 
     def steps(self, task: Task) -> Sequence[Step]:
@@ -45,13 +44,6 @@ class WebTrack(PlannedTrack[Step]):
     def desk(self, task: Task, outside: Outside) -> WebDesk:
         """Sit down before a browser that is not open yet."""
         return WebDesk(web_task(task), outside)
-
-    def extras(
-        self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
-    ) -> Mapping[str, Any]:
-        """Return the agent, and the rewards of whole episodes."""
-        rewards = {episode.task: episode.reward for episode in episodes if episode.reward is not None}
-        return {"agent": self.agent, "reward": json_number(nan_mean(list(rewards.values()))), "rewards": rewards}
 
 
 def most_read(task: WebTask) -> int:

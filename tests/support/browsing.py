@@ -6,7 +6,9 @@ import importlib.util
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
 
 from mnemotune.data.web.task import WebTask
@@ -15,6 +17,7 @@ from mnemotune.env.web.action import Action
 from mnemotune.env.web.browser import ADVICE, find_chromium
 from mnemotune.env.web.outline import Outline
 from mnemotune.env.web.page import WebPage
+from mnemotune.env.web.servers import Server
 from mnemotune.policies.lm import Completion, LanguageModel, Request
 from mnemotune.policies.lm.ledger import Usage
 
@@ -43,6 +46,18 @@ def app_task(folder: Path, body: str, *, state: Mapping[str, object] | None = No
     return WebTask(name, "group", 1, str(folder), "Do it.", begin, verify, (), {}, {})
 
 
+async def state_of(server: Server) -> Any:
+    """Return the state of an app that is served; None where it has none yet."""
+    async with aiohttp.ClientSession() as session, session.get(f"{server.url}/api/state") as answer:
+        return await answer.json(content_type=None) if answer.ok else None
+
+
+async def put(server: Server, state: object) -> None:
+    """Set the state of an app as a browser does."""
+    async with aiohttp.ClientSession() as session, session.put(f"{server.url}/api/state", json=state) as answer:
+        assert answer.ok
+
+
 async def seen(task: WebTask, *lines: str) -> list[Outline]:
     """Return what a page shows after each action, in a browser of its own."""
     outside = Outside()
@@ -57,20 +72,21 @@ async def seen(task: WebTask, *lines: str) -> list[Outline]:
 
 
 class AttentiveModel(LanguageModel):
-    """Knows the right answer to each question, and gives it where it stands in what is shown."""
+    """Answers each question with the newest fact that it asks for, where that stands in what is shown."""
 
     name = "attentive"
 
     def __init__(self, task: WebTask) -> None:
-        self.right: dict[str, list[str]] = {}
+        self.facts: dict[str, list[tuple[str, str]]] = {}
         for check in task.checks.values():
-            self.right.setdefault(check.text, []).insert(0, task.right(check))
+            told = [(task.facts[need].text, task.right(check)) for need in check.needs]
+            self.facts[check.text] = told + self.facts.get(check.text, [])
 
     async def complete(self, request: Request) -> Completion:
         *shown, asked = request.messages
         text = "\n".join(message.content for message in shown)
-        values = next(values for question, values in self.right.items() if question in asked.content)
-        value = next((value for value in values if value in text), "")
+        facts = next(facts for question, facts in self.facts.items() if question in asked.content)
+        value = next((value for fact, value in facts if fact in text), "")
         return Completion(json.dumps({"value": value}), Usage(1, 1))
 
 

@@ -39,6 +39,10 @@ def test_a_target_is_a_number_or_a_role_and_a_name(line: str, number: int | None
     assert (action.number, action.role_and_name) == (number, role_and_name)
 
 
+def test_an_argument_that_is_null_or_a_number_is_none_or_its_digits() -> None:
+    assert Action.of("key", {"target": None, "value": 0}) == Action("key", "", "0")
+
+
 @pytest.mark.parametrize("line", ["", "fly", "fly away", "Click button", '{"action": "fly"}'])
 def test_what_is_no_action_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match="no action"):

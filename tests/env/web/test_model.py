@@ -4,6 +4,7 @@ episode stood, and memory has observed what was there."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,16 @@ async def test_an_agent_goes_on_from_where_a_recorded_episode_stood(
     assert track.most_calls(task, load_policy("window")) >= episode.ledger.total.calls
 
 
+@needs_browser
+@pytest.mark.parametrize("end", [Action("done"), Action("fail", "", "no idea"), "That is all."])
+async def test_a_prefix_has_whole_actions_and_not_what_has_ended_the_episode(
+    track: ModelWebTrack, task: Task, tmp_path: Path, end: Action | str
+) -> None:
+    actions = [Action("goto", "", "#/sheet"), Action("type", 'textbox "Number"', f'"{"long " * 400}"')]
+    write_episodes(tmp_path, [await played(track, task, Acting([*actions, end]))])
+    assert Prefix(9, tmp_path).actions(task) == [Action("goto"), *actions]
+
+
 def test_a_prefix_is_a_number_or_a_share_of_what_was_recorded_of_the_task(tmp_path: Path, task: Task) -> None:
     make = TRACKS.get("web")
     write_episodes(tmp_path, [])
@@ -185,6 +196,7 @@ def test_a_prefix_is_a_number_or_a_share_of_what_was_recorded_of_the_task(tmp_pa
     for options, problem in (
         ({"prefix": 0, "from": str(tmp_path)}, "prefix is 0"),
         ({"prefix": 1.5, "from": str(tmp_path)}, "prefix is 1.5"),
+        ({"prefix": math.nan, "from": str(tmp_path)}, "prefix is nan"),
         ({"prefix": True, "from": str(tmp_path)}, "prefix is True"),
         ({"from": str(tmp_path)}, "prefix is None"),
         ({"prefix": 3}, "from is None"),

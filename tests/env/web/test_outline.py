@@ -30,6 +30,7 @@ EVERYTHING = """
 <tr><th>Order</th><th>Weight in kg</th><th></th></tr>
 <tr><td>A-17</td><td>12.5</td><td><button>Open order A-17</button></td></tr>
 <tr><td>A-18</td><td></td><td><button disabled>Open order A-18</button></td></tr></table>
+<table><tr><th>Sum</th><td>24.5</td><td>kg</td></tr><tr><th>By:</th><td>van</td></tr></table>
 <form><label for="name">Name</label><input id="name" value="Ada"><label>Note <textarea>be  quick</textarea></label>
 <label for="size">Size</label><select id="size"><option>small</option><option selected>large</option></select>
 <label><input type="checkbox" checked> Fragile</label><label><input type="radio" name="r"> Van</label>
@@ -54,6 +55,9 @@ status: Saved.
 table "Open orders"
 Order: A-17 | Weight in kg: 12.5 | [4] button "Open order A-17"
 Order: A-18 | [5] button "Open order A-18" (disabled)
+table
+Sum: 24.5 | kg
+By: van
 [6] textbox "Name" = "Ada"
 [7] textbox "Note" = "be quick"
 [8] combobox "Size" = "large" of "small", "large"

@@ -14,6 +14,7 @@ import pytest
 
 from browsing import app_task, needs_browser, seen
 from mnemotune.env.outside import Outside, OutsideFault
+from mnemotune.env.web import browser
 from mnemotune.env.web import page as page_module
 from mnemotune.env.web.action import Action
 from mnemotune.env.web.outline import Outline
@@ -23,7 +24,7 @@ pytestmark = needs_browser
 
 SMALL = """
 <h1 id="heading">Start</h1><p role="status" id="said"></p><p id="drawn"></p>
-<a href="#/next">Next</a> <a href="other.html" target="_blank">Other</a>
+<a href="#/next">Next</a> <a href="mailto:a@b.example">Mail</a> <a href="other.html" target="_blank">Other</a>
 <label>Note <input id="note"></label>
 <label>Size <select id="size"><option>small</option><option> large  one </option></select></label>
 <button onclick="tell('saved ' + note.value + ' ' + size.value)">Save</button><button disabled>Locked</button>
@@ -77,7 +78,7 @@ async def test_elements_are_clicked_typed_into_and_selected_by_number_or_by_name
         'type textbox "Note": "fragile \\"glass\\""',
         'select combobox "Size": "large one"',
         'click button "Save"',
-        "click [5]",
+        "click [6]",
         'key: "Escape"',
         'click checkbox "Styled"',
         'click checkbox "Box"',
@@ -114,6 +115,8 @@ async def test_pages_are_opened_and_left_again(tmp_path: Path) -> None:
     ("line", "note"),
     [
         ('click button "Nowhere"', 'There is no element button "Nowhere".'),
+        ("click", 'click needs an element, such as [12] or button "Save".'),
+        ('click link "Mail"', "No page begins with mailto:"),
         ('click button "save"', 'There is no element button "save".'),
         ("click [99]", "There is no element [99]."),
         ('click button "Twice"', 'There are 2 elements button "Twice".'),
@@ -175,6 +178,22 @@ async def test_no_request_leaves_for_another_server(tmp_path: Path, other_server
     assert asked == []
     assert [(outline.path, "Here" in outline.lines) for outline in outlines] == [("/", True)] * 5
     assert outlines[2].notes == (f"{url}/link is another server's, and was not opened.",)
+
+
+async def test_a_session_that_cannot_be_made_ready_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def script(name: str) -> str:
+        raise OutsideFault(f"there is no script {name}")
+
+    monkeypatch.setattr(browser, "script", script)
+    outside = Outside()
+    try:
+        with pytest.raises(OutsideFault, match="no script"):
+            await WebPage.open(outside, app_task(tmp_path, SMALL))
+        chromium = await outside.shared("web browser", browser.Chromium.start)
+        assert chromium._browser is not None
+        assert chromium._browser.contexts == []
+    finally:
+        await outside.aclose()
 
 
 async def test_a_page_that_never_rests_ends_its_episode_and_not_the_others(

@@ -3,8 +3,6 @@ it ends."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -12,15 +10,14 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from urllib.request import Request, urlopen
 
 import pytest
 
-from browsing import app_task, needs_browser
+from browsing import app_task, needs_browser, put, state_of
 from mnemotune.data.web.task import WebTask
 from mnemotune.data.web.verifier import state_hash
 from mnemotune.env.outside import OutsideFault
-from mnemotune.env.web.servers import ForeignServer, Server, Servers, digest_of
+from mnemotune.env.web.servers import ForeignServer, Servers, digest_of
 
 SERVER = """
 import json, sys
@@ -60,16 +57,6 @@ def foreign(tmp_path: Path) -> WebTask:
     return WebTask(task.id, task.group, 1, task.app, "", {}, "verify.py", (), {}, {})
 
 
-def state_of(server: Server) -> object:
-    with urlopen(f"{server.url}/api/state") as answer:  # noqa: S310
-        return json.load(answer)
-
-
-async def put(server: Server, state: object) -> None:
-    request = Request(f"{server.url}/api/state", json.dumps(state).encode(), method="PUT")  # noqa: S310
-    await asyncio.to_thread(urlopen, request)
-
-
 async def test_a_server_that_was_given_back_begins_with_the_next_task_s_state(tmp_path: Path) -> None:
     servers, states = Servers(), [{"done": False, "ä": [1.5, None]}, {"done": False, "other": {}}]
     tasks = [app_task(tmp_path, "", state=state) for state in states]
@@ -77,7 +64,7 @@ async def test_a_server_that_was_given_back_begins_with_the_next_task_s_state(tm
     for task in (*tasks, *tasks):
         async with servers.lease(task) as server:
             urls.add(server.url)
-            assert state_hash(state_of(server)) == state_hash(task.state)
+            assert state_hash(await state_of(server)) == state_hash(task.state)
             assert (await server.verdict(task))[0] is False
             await put(server, {**task.state, "done": True})
             assert (await server.verdict(task))[0] is True
@@ -90,7 +77,7 @@ async def test_two_places_never_share_a_server(tmp_path: Path) -> None:
     async with servers.lease(task) as first, servers.lease(task) as second:
         assert first.url != second.url
         await put(first, {"done": True})
-        assert state_of(second) == {"done": False}
+        assert await state_of(second) == {"done": False}
     await servers.aclose()
 
 
@@ -98,31 +85,40 @@ async def test_a_checkout_s_server_goes_back_to_the_first_state_and_its_verifier
     servers = Servers()
     async with servers.lease(foreign) as server:
         assert isinstance(server, ForeignServer)
-        assert await server.state() is None
-        await server.put({"done": False})
+        assert await state_of(server) is None
+        await put(server, {"done": False})
         assert (await server.verdict(foreign))[0] is False
-        await server.put({"done": True})
+        await put(server, {"done": True})
         solved, why = await server.verdict(foreign)
         assert solved
         assert "KEY" not in why
         assert server.url not in why
     async with servers.lease(foreign) as server:
-        assert isinstance(server, ForeignServer)
-        assert await server.state() == {"done": False}
+        assert await state_of(server) == {"done": False}
     await servers.aclose()
 
 
-async def test_a_server_that_does_not_start_and_a_verifier_that_fails_are_nobody_s_mistake(foreign: WebTask) -> None:
-    servers, place = Servers(), Path(foreign.app)
+async def test_a_verifier_that_fails_on_what_the_agent_has_done_is_not_content(foreign: WebTask) -> None:
+    servers = Servers()
     async with servers.lease(foreign) as server:
-        assert isinstance(server, ForeignServer)
-        await server.put({})
+        await put(server, {})
+        assert await server.verdict(foreign) == (False, "the verifier failed: KeyError: 'done'")
+    await servers.aclose()
+
+
+@pytest.mark.parametrize("verifier", ["import nothing_of_that_name", "def verify(", VERIFIER])
+async def test_a_verifier_that_sees_nothing_and_a_server_that_does_not_start_are_nobody_s_mistake(
+    foreign: WebTask, verifier: str
+) -> None:
+    servers, place = Servers(), Path(foreign.app)
+    (place / "verify.py").write_text(verifier)
+    async with servers.lease(foreign) as server:
         with pytest.raises(OutsideFault, match=r"small: verify\.py gives no verdict"):
             await server.verdict(foreign)
     await servers.aclose()
     (place / "server.py").write_text("raise SystemExit")
     with pytest.raises(OutsideFault, match=r"its server\.py does not listen"):
-        await Servers().take(foreign)
+        await ForeignServer.start(place)
 
 
 def test_what_an_app_consists_of_has_another_hash_once_a_file_or_the_task_has_changed(tmp_path: Path) -> None:

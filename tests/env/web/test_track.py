@@ -1,9 +1,8 @@
-"""The web track: 1. every task is false before and true after its plan, from the same state each time; 2. who has lost
-a value does something else; 3. what was seen is not done again."""
+"""The web track: 1. who reads well is rewarded, and who has lost a value does something else; 2. what was seen is not
+done again."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from browsing import AttentiveModel, StubbornModel, needs_browser
-from mnemotune.data.task import Task
-from mnemotune.data.web.task import WebTask, web_task
-from mnemotune.data.web.verifier import state_hash
+from mnemotune.data.task import Task, TaskError
+from mnemotune.data.web.task import web_task
 from mnemotune.env.conformance import TrackConformance
 from mnemotune.env.episode import Episode, RecordError
 from mnemotune.env.evaluation import Evaluator
@@ -21,7 +19,6 @@ from mnemotune.env.outside import Outside, OutsideSilent
 from mnemotune.env.track import Cast
 from mnemotune.env.web import browser
 from mnemotune.env.web.desk import WebDesk
-from mnemotune.env.web.servers import OwnServer, Servers
 from mnemotune.env.web.track import WebTrack
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import LanguageModel
@@ -89,57 +86,6 @@ class TestWebTrack(TrackConformance):
         await made.aclose()
 
 
-async def replayed(track: WebTrack, task: WebTask, outside: Outside) -> float | None:
-    """Return the reward of a task's own plan with the right answers."""
-    desk = track.desk(task, outside)
-    try:
-        for step in task.steps:
-            await desk.do(step, {slot.check: step.right[slot.name] for slot in step.slots})
-        return await desk.reward()
-    finally:
-        await desk.aclose()
-
-
-async def checked(track: WebTrack, tasks: Sequence[WebTask], outside: Outside) -> list[str]:
-    """Return the tasks that are not false before their plan, or not true after it."""
-    servers, wrong, turn = Servers(), list[str](), asyncio.Semaphore(2)
-
-    async def check(task: WebTask) -> None:
-        async with turn:
-            before = set[str]()
-            for _ in range(2):
-                async with servers.lease(task) as server:
-                    assert isinstance(server, OwnServer)
-                    before.add(state_hash(server.state))
-                    if (await server.verdict(task))[0]:
-                        wrong.append(f"{task.id}: is done before anything is")
-            if before != {state_hash(task.state)}:
-                wrong.append(f"{task.id}: begins with another state")
-            if await replayed(track, task, outside) != 1:
-                wrong.append(f"{task.id}: its plan does not do it")
-
-    try:
-        await asyncio.gather(*map(check, tasks))
-    finally:
-        await servers.aclose()
-        await outside.aclose()
-    return wrong
-
-
-@needs_browser
-async def test_tasks_are_false_before_and_true_after_their_plans_and_begin_with_the_same_state(
-    track: WebTrack, tasks: Sequence[Task], record: Path
-) -> None:
-    assert await checked(track, [*map(web_task, tasks)], Outside(partial(ResponseCache, record))) == []
-
-
-@needs_browser
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-async def test_every_task_that_ships_is_false_before_and_true_after_its_plan(track: WebTrack) -> None:
-    assert await checked(track, [*map(web_task, track.load("desks"))], Outside()) == []
-
-
 @needs_browser
 async def test_whoever_sees_everything_and_reads_well_is_rewarded(
     track: WebTrack, tasks: Sequence[Task], record: Path
@@ -150,7 +96,7 @@ async def test_whoever_sees_everything_and_reads_well_is_rewarded(
         await playing.aclose()
         assert evaluation.extras["rewards"] == {task.id: 1.0}
         assert evaluation.mean("ceiling") == 1
-        assert evaluation.mean("accuracy") >= 0.9  # a day of the month may stand in what is shown by chance
+        assert evaluation.mean("accuracy") == 1
 
 
 @needs_browser
@@ -260,6 +206,19 @@ def test_a_wrong_answer_is_described_by_what_told_the_right_one(track: WebTrack,
     told = track.tell(task, Episode(task.id, "", ()), 0, track.mark(task, check, '{"value": "0"}'))
     assert task.facts[check.needs[0]].text in told
     assert f"Right answer: {task.right(check)}" in told
+
+
+def test_a_checkout_whose_tasks_have_no_plans_is_for_another_agent(track: WebTrack) -> None:
+    with pytest.raises(TaskError, match=r"webarena-infinity:here: has no plans: .*, --track web:model"):
+        track.load("webarena-infinity:here")
+
+
+async def test_the_embedded_model_reads_what_is_asked_for_off_the_row_that_says_it(track: WebTrack) -> None:
+    model = EmbeddedModel()
+    for task in track.load("generated:2@7"):
+        for check in task.checks.values():
+            mark = await track.asked(task, check, track.given(task, check), model)
+            assert mark.score == 1, (check.text, mark.raw)
 
 
 def test_words_alone_show_every_fact_in_what_tells_it(track: WebTrack) -> None:

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from browsing import needs_browser
+from browsing import needs_browser, put, state_of
 from mnemotune.data.web.task import WebTask
 from mnemotune.env.outside import Outside
 from mnemotune.env.web.action import Action
 from mnemotune.env.web.outline import Outline
 from mnemotune.env.web.page import Verdict, WebPage
-from mnemotune.env.web.servers import ForeignServer, Servers
+from mnemotune.env.web.servers import Servers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 CHECKOUT = os.environ.get("MNEMOTUNE_WEBARENA")
@@ -82,10 +82,9 @@ async def test_what_the_checkout_s_own_solvers_do_our_servers_keep_and_its_verif
 
     async def solve(task: WebTask) -> None:
         async with turn, servers.lease(task) as server:
-            assert isinstance(server, ForeignServer)
-            if await server.state() is None:
-                await server.put(initial)
-            state = await server.state()
+            if await state_of(server) is None:
+                await put(server, initial)
+            state = await state_of(server)
             assert state == initial, "a server begins with another state"
             name = task.id.rpartition("-")[2]
             try:
@@ -93,7 +92,7 @@ async def test_what_the_checkout_s_own_solvers_do_our_servers_keep_and_its_verif
             except (ValueError, LookupError, TypeError) as error:  # the solver's own mistake
                 failed[name] = repr(error)
                 return
-            await server.put(state)
+            await put(server, state)
             solved, why = await server.verdict(task)
             if not solved:
                 failed[name] = why

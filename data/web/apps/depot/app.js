@@ -1,17 +1,11 @@
 // A parcel depot: arrivals by recipient, parcels by number, notices, tariff, shelves, rounds, dispatch, day sheet.
 
-import { button, change, facts, fetchIncoming, form, go, link, paged, run, say, table } from "/shared/kit.js";
+import { button, change, facts, fetchIncoming, form, go, home, known, link, missing, paged, run, say, table } from "/shared/kit.js";
 
 const PAGE = 10;
 const REASONS = ["refused", "address unknown", "not collected", "damaged"];
 
 const find = (state, number) => state.parcels.find((parcel) => parcel.number === number);
-
-function known(state, number) {
-  const parcel = find(state, number);
-  if (!parcel) throw `There is no parcel ${number}.`;
-  return parcel;
-}
 
 function desk(state) {
   const stored = state.parcels.filter(({ status }) => status === "stored").length;
@@ -20,8 +14,7 @@ function desk(state) {
     ["Dispatched today", String(state.dispatches.length)],
     ["Person in charge", state.chief],
   ];
-  const rules = state.rules.map((text, place) => [`Rule ${place + 1}`, text]);
-  return { title: "Desk", body: [facts("Today", today), table("House rules", ["Rule", "Text"], rules)] };
+  return home("Desk", today, state.rules);
 }
 
 function arrivals(state, page) {
@@ -46,7 +39,7 @@ function parcels(state, page) {
 
 function parcel(state, number) {
   const now = find(state, number);
-  if (!now) return { title: "No such parcel", body: table("", [], [], `There is no parcel ${number}.`) };
+  if (!now) return missing("parcel", number);
   const rows = [
     ["Size", now.size],
     ["Status", now.status],
@@ -63,7 +56,7 @@ function parcel(state, number) {
 }
 
 function handling(number) {
-  const act = (mutate) => (values) => change((next) => mutate(known(next, number), values, next));
+  const act = (mutate) => (values) => change((next) => mutate(known(next.parcels, "parcel", number), values, next));
   const move = act((parcel, { shelf }) => {
     parcel.shelf = shelf;
     return "The parcel was moved.";
@@ -105,7 +98,7 @@ function tariff(state) {
 
 function shelves(state) {
   const rows = state.shelves.map(({ goods, aisle, shelf }) => [`${goods} goods`, `aisle ${aisle}`, shelf]);
-  return { title: "Shelves", body: table("Free shelves", ["Goods", "Aisle", "Shelf"], rows) };
+  return { title: "Shelves", body: table("Free shelves", ["Kind", "Place", "Shelf"], rows) };
 }
 
 function rounds(state) {
@@ -122,15 +115,15 @@ function dispatch(state) {
   ];
   const send = form("Send out", fields, "Dispatch parcel", (values) =>
     change((next) => {
-      const parcel = known(next, values.number);
+      const parcel = known(next.parcels, "parcel", values.number);
       if (parcel.status !== "stored") throw `Parcel ${values.number} is not in the depot.`;
       parcel.status = "dispatched";
       next.dispatches.push({ ...values, trip: next.trips.shift() });
       return "The parcel was dispatched.";
     }),
   );
-  const rows = state.dispatches.map(({ district, van, number, trip }) => [district, van, `Trip of ${number}`, trip]);
-  return { title: "Dispatch", body: [send, table("Dispatched today", ["District", "Vehicle", "What", "Number"], rows)] };
+  const rows = state.dispatches.map(({ district, van, number, trip }) => [district, van, number, trip]);
+  return { title: "Dispatch", body: [send, table("Dispatched today", ["District", "Vehicle", "Parcel", "Trip"], rows)] };
 }
 
 function sheet(state) {

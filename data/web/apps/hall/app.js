@@ -1,6 +1,6 @@
 // A community hall: a calendar, bookings, groups, messages with replies, prices, a key board, invoices.
 
-import { button, change, facts, fetchIncoming, form, link, paged, run, table } from "/shared/kit.js";
+import { button, change, facts, fetchIncoming, form, home, known, link, missing, paged, run, table } from "/shared/kit.js";
 
 const PAGE = 10;
 const WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
@@ -11,20 +11,13 @@ const dayOf = (state, day) => `${state.month} ${day}`;
 const byNumber = (one, other) => (one.number < other.number ? -1 : 1);
 const isActive = ({ status }) => status === "booked";
 
-function known(state, number) {
-  const booking = find(state, number);
-  if (!booking) throw `There is no booking ${number}.`;
-  return booking;
-}
-
-function home(state) {
+function office(state) {
   const today = [
     ["Active bookings", String(state.bookings.filter(isActive).length)],
     ["Invoices written", String(state.invoices.length)],
     ["Caretaker", state.caretaker],
   ];
-  const rules = state.rules.map((text, place) => [`Rule ${place + 1}`, text]);
-  return { title: "Office", body: [facts("Today", today), table("House rules", ["Rule", "Text"], rules)] };
+  return home("Office", today, state.rules);
 }
 
 function calendar(state, day) {
@@ -57,14 +50,12 @@ function book(state, day, room, time) {
     { name: "member", label: "Member number" },
     { name: "layout", label: "Layout", options: LAYOUTS },
   ];
-  const submit = (values) => {
-    const number = state.numbers[0];
+  const submit = (values) =>
     change((next) => {
-      const fresh = { status: "booked", alarm: "", setup: "", fee: "", credit: "" };
-      next.bookings.push({ number: next.numbers.shift(), day: Number(day), room, time, ...values, ...fresh });
-      return "The room was booked.";
-    }, `booking/${number}`);
-  };
+      const fresh = { number: next.numbers.shift(), status: "booked", alarm: "", setup: "", fee: "", credit: "" };
+      next.bookings.push({ day: Number(day), room, time, ...values, ...fresh });
+      return ["The room was booked.", `booking/${fresh.number}`];
+    });
   const chosen = facts("Chosen", [
     ["Day", dayOf(state, day)],
     ["Room", room],
@@ -81,7 +72,7 @@ function bookings(state, page) {
 
 function booking(state, number) {
   const now = find(state, number);
-  if (!now) return { title: "No such booking", body: table("", [], [], `There is no booking ${number}.`) };
+  if (!now) return missing("booking", number);
   const rows = [
     ["Status", now.status],
     ["Day", dayOf(state, now.day)],
@@ -91,27 +82,26 @@ function booking(state, number) {
     ["Cancellation fee", now.fee],
     [`Credit note of ${number}`, now.credit],
   ].filter(([, value]) => value);
-  const confirmed = table("Confirmation", ["What", "Number"], [[`Booking number of the ${now.group} for the ${now.room}`, number]]);
-  const shown = [confirmed, facts("Details", rows)];
+  const shown = [facts("Confirmation", [[`Booking number of the ${now.group} for the ${now.room}`, number]]), facts("Details", rows)];
   return { title: `Booking ${number}`, body: isActive(now) ? [...shown, ...managing(state, number)] : shown };
 }
 
 function managing(state, number) {
+  const mine = (next) => known(next.bookings, "booking", number);
   const prepare = (values) =>
     change((next) => {
-      Object.assign(known(next, number), values, { setup: next.setups.shift() });
+      Object.assign(mine(next), values, { setup: next.setups.shift() });
       return "The room will be set up.";
     });
-  const move = ({ day }) => {
-    const fresh = state.numbers[0];
+  const move = ({ day }) =>
     change((next) => {
-      Object.assign(known(next, number), { day: Number(day.split(" ")[1]), number: next.numbers.shift() });
-      return "The booking was moved and has a new number.";
-    }, `booking/${fresh}`);
-  };
+      const moved = { day: Number(day.split(" ")[1]), number: next.numbers.shift() };
+      Object.assign(mine(next), moved);
+      return ["The booking was moved and has a new number.", `booking/${moved.number}`];
+    });
   const cancel = (values) =>
     change((next) => {
-      Object.assign(known(next, number), values, { status: "cancelled", credit: next.credits.shift() });
+      Object.assign(mine(next), values, { status: "cancelled", credit: next.credits.shift() });
       return "The booking was cancelled.";
     });
   const days = Array.from({ length: 28 }, (_, place) => dayOf(state, place + 1));
@@ -133,7 +123,7 @@ function groups(state) {
 
 function group(state, name) {
   const now = state.groups.find((one) => one.name === name);
-  if (!now) return { title: "No such group", body: table("", [], [], `There is no group ${name}.`) };
+  if (!now) return missing("group", name);
   const rows = state.bookings
     .filter((one) => isActive(one) && one.group === name)
     .map((one) => [dayOf(state, one.day), one.room, one.time, one.number]);
@@ -163,7 +153,7 @@ function messages(state) {
 
 function message(state, number) {
   const now = state.messages.find((one) => String(one.number) === number);
-  if (!now) return { title: "No such message", body: table("", [], [], `There is no message ${number}.`) };
+  if (!now) return missing("message", number);
   const shown = facts(`Message ${number}`, [
     ["From", now.from],
     ["Subject", now.subject],
@@ -180,12 +170,12 @@ function message(state, number) {
 
 function prices(state) {
   const rows = state.prices.map(({ room, kind, price }) => [room, kind, price]);
-  return { title: "Prices", body: table("Prices", ["Room", "For", "Price"], rows) };
+  return { title: "Prices", body: table("Prices", ["Place", "For", "Price"], rows) };
 }
 
 function board(state) {
   const rows = state.keys.map(({ room, part, key }) => [room, part, key]);
-  return { title: "Key board", body: table("Where each key belongs", ["Room", "Part", "Key"], rows) };
+  return { title: "Key board", body: table("Where each key belongs", ["Place", "Part", "Key"], rows) };
 }
 
 function desk(state) {
@@ -195,7 +185,7 @@ function desk(state) {
   ];
   const give = form("Hand out a key", fields, "Hand out key", (values) =>
     change((next) => {
-      known(next, values.booking);
+      known(next.bookings, "booking", values.booking);
       next.handouts.push(values);
       return "The key was handed out.";
     }),
@@ -211,17 +201,17 @@ function invoices(state) {
   ];
   const write = form("Write an invoice", fields, "Write invoice", (values) =>
     change((next) => {
-      known(next, values.booking);
-      next.invoices.push({ ...values, number: next.bills.shift() });
+      const { day } = known(next.bookings, "booking", values.booking);
+      next.invoices.push({ ...values, day, number: next.bills.shift() });
       return "The invoice was written.";
     }),
   );
-  const rows = state.invoices.map(({ amount, booking, number }) => [amount, `Invoice of ${booking}`, number]);
-  return { title: "Invoices", body: [write, table("Written", ["Amount", "What", "Number"], rows)] };
+  const rows = state.invoices.map(({ amount, booking, number }) => [amount, booking, number]);
+  return { title: "Invoices", body: [write, table("Written", ["Amount", "Booking", "Invoice"], rows)] };
 }
 
 run([
-  { path: "", name: "Office", show: home },
+  { path: "", name: "Office", show: office },
   { path: "calendar", name: "Calendar", show: calendar },
   { path: "book", under: "calendar", show: book },
   { path: "bookings", name: "Bookings", show: bookings },

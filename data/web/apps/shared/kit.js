@@ -21,34 +21,50 @@ export function el(tag, attributes = {}, ...children) {
 
 export const link = (text, to, attributes = {}) => el("a", { href: `#/${to}`, ...attributes }, text);
 
-/** Return a table; a cell is a text or an element, and the first one heads its row. */
+/** Return a table; a cell is a text or an element, and the first one heads its row. There may be no columns' titles. */
 export function table(caption, columns, rows, empty = "Nothing here.") {
   if (!rows.length) return el("p", { class: "empty" }, empty);
-  const head = el("tr", {}, columns.map((column) => el("th", { scope: "col" }, column)));
+  const head = columns.length && el("thead", {}, el("tr", {}, columns.map((column) => el("th", { scope: "col" }, column))));
   const body = rows.map((cells) =>
     el("tr", {}, cells.map((cell, place) => (place ? el("td", {}, cell) : el("th", { scope: "row" }, cell)))),
   );
-  return el("table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, body));
+  return el("table", {}, el("caption", {}, caption), head || null, el("tbody", {}, body));
 }
 
 /** Return one page of a table, and links to the others. */
 export function paged(caption, columns, rows, { page, size, route }) {
-  const last = Math.max(1, Math.ceil(rows.length / size));
-  const now = Math.min(last, Math.max(1, Number(page) || 1));
+  const count = Math.max(1, Math.ceil(rows.length / size));
+  const now = Math.min(count, Math.max(1, Number(page) || 1));
   const shown = rows.slice((now - 1) * size, now * size);
   return [
-    table(`${caption}, page ${now} of ${last}`, columns, shown),
+    table(`${caption}, page ${now} of ${count}`, columns, shown),
     el(
       "nav",
       { class: "pages", "aria-label": "Pages" },
       now > 1 && link("Previous page", `${route}/${now - 1}`),
-      now < last && link("Next page", `${route}/${now + 1}`),
+      now < count && link("Next page", `${route}/${now + 1}`),
     ),
   ];
 }
 
-/** Return a table of what is known about one thing. */
-export const facts = (caption, rows) => table(caption, ["What", "Value"], rows);
+/** Return a table of what is known about one thing, each row a label and a value. */
+export const facts = (caption, rows) => table(caption, [], rows);
+
+/** Return the page of what is not there. */
+export const missing = (what, name) => ({ title: `No such ${what}`, body: el("p", { class: "empty" }, `There is no ${what} ${name}.`) });
+
+/** Return the first page of an app: what is known of today, and the rules of the house. */
+export const home = (title, today, rules) => ({
+  title,
+  body: [facts("Today", today), facts("House rules", rules.map((text, place) => [`Rule ${place + 1}`, text]))],
+});
+
+/** Return the row of this number, or throw a text that says that there is none. */
+export function known(rows, what, number) {
+  const row = rows.find((one) => one.number === number);
+  if (!row) throw `There is no ${what} ${number}.`;
+  return row;
+}
 
 /** Return a form. A field is {name, label}, with `options` for a choice; `submit(values)` is called with trimmed texts. */
 export function form(title, fields, button, submit) {
@@ -63,8 +79,8 @@ export function form(title, fields, button, submit) {
   const onSubmit = (event) => {
     event.preventDefault();
     const values = Object.fromEntries([...new FormData(event.target)].map(([name, text]) => [name, text.trim()]));
-    const missing = fields.filter(({ name }) => !values[name]).map(({ label }) => label);
-    if (missing.length) say(`Fill in: ${missing.join(", ")}.`);
+    const empty = fields.filter(({ name }) => !values[name]).map(({ label }) => label);
+    if (empty.length) say(`Fill in: ${empty.join(", ")}.`);
     else submit(values);
   };
   return el(
@@ -93,24 +109,24 @@ export function go(route) {
 }
 
 /**
- * Change the state: `mutate` gets a copy and returns what to tell the user, or throws a text that says why not.
- * Changes wait for each other; the body is busy until the last one is saved.
+ * Change the state: `mutate` gets a copy and returns what to tell the user, alone or with the route of the page to open,
+ * or throws a text that says why not. Changes wait for each other; the body is busy until the last one is saved.
  */
-export function change(mutate, route = null) {
+export function change(mutate) {
   waiting += 1;
   busy();
-  const done = last.then(() => save(mutate, route)).finally(() => {
+  const done = last.then(() => save(mutate)).finally(() => {
     waiting -= 1;
     busy();
   });
   last = done.catch(() => {}); // what failed is no reason to leave out what comes after it
 }
 
-async function save(mutate, route) {
+async function save(mutate) {
   const next = structuredClone(state);
-  let text;
+  let text, route;
   try {
-    text = mutate(next);
+    [text, route] = [mutate(next)].flat();
   } catch (problem) {
     if (typeof problem !== "string") throw problem;
     say(problem);
@@ -124,9 +140,9 @@ async function save(mutate, route) {
     said = text;
   } catch (error) {
     said = `Not saved: ${error.message}.`;
-    route = null;
+    route = undefined;
   }
-  if (route === null) show();
+  if (route === undefined) show();
   else go(route);
 }
 
