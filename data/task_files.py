@@ -27,6 +27,24 @@ def write_tasks(path: Path, tasks: Iterable[Task], *, track: str) -> None:
             file.write(json.dumps({OURS: track, "task": values}, ensure_ascii=False).encode() + b"\n")
 
 
+def read_tasks(path: Path, kind: type[T], *, track: str, otherwise: str = "") -> Iterator[tuple[T, str]]:
+    """Yield the tasks of a file that ``write_tasks`` has written, and where each stands: the file and the row.
+
+    Raises TaskError; of a file that was not written so, it says ``otherwise``, what to do with it.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            for position, row in enumerate(each_line(file)):
+                where = f"{path}: row {position}"
+                if not is_ours(row):
+                    raise TaskError(f"{where}: was not written by `data generate --track {track}`{otherwise}")
+                yield task_in(row, kind, track=track, where=where), where
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{path}: is not UTF-8 text ({error})") from None
+    except ValueError as error:
+        raise error if isinstance(error, TaskError) else TaskError(f"{path}: is not JSON: {error}") from None
+
+
 def is_ours(row: object) -> bool:
     """Tell whether a row is a line of ``write_tasks``."""
     return isinstance(row, dict) and OURS in row

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....data.errors import MnemotuneError
+from ....data.plan import PlannedStep
 from ....data.task import Check, Fact, Task
 from ....policies.assistant import Assistant
 from ....policies.lm import CallRole, Metered
@@ -18,7 +19,7 @@ from ....policies.text import sentences
 from ...concurrency import side_by_side
 from ...episode import places_beyond
 from ...outside import Outside
-from ...planned import Answers, Desk, PlannedStep, PlannedTrack, Seen
+from ...planned import Answers, Desk, PlannedTrack, Seen
 from ...slot import read_slot
 from ...track import Cast
 from ..rows.row import EvictedMessage, Execution, FactLabel, Row

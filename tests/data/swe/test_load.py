@@ -108,6 +108,11 @@ def _slotted(task: Json) -> Json:
     return step
 
 
+def _swap(task: Json) -> Json:
+    step: Json = next(step for step in task["steps"] if " swap " in step["command"])
+    return step
+
+
 def _slot(task: Json) -> Json:
     slot: Json = _slotted(task)["slots"][0]
     return slot
@@ -145,7 +150,7 @@ BREAKS: dict[str, tuple[Callable[[Json], object], str]] = {
         "pass_to_pass: 'test_.*' is in fail_to_pass too",
     ),
     "no step": (lambda task: task.update(steps=[]), "steps: there has to be 1 or more"),
-    "no stage": (lambda task: task.update(stages=0), "stages: 0; there has to be 1 or more"),
+    "no stage": (lambda task: task.update(stages=0), "stages: 0; the last step is of stage"),
     "another number of stages": (lambda task: task.update(stages=99), "stages: 99; the last step is of stage"),
     "a step of no stage": (lambda task: task["steps"][0].update(stage=-1), r"steps\.0\.stage: -1 is none of"),
     "stages backwards": (lambda task: task["steps"][0].update(stage=3), r"steps\.1\.stage: \d comes after stage 3"),
@@ -154,11 +159,15 @@ BREAKS: dict[str, tuple[Callable[[Json], object], str]] = {
     "a slot of another name": (lambda task: _slot(task).update(name="x"), r"right: has values of .*; the slots are x"),
     "a slot twice": (
         lambda task: _slotted(task).update(slots=_slotted(task)["slots"] * 2),
-        r"steps\.\d+\.slots: '\w+' occurs more than once",
+        r"checks\.\w+: 2 slots ask it; each has a check of its own",
+    ),
+    "two slots of a name": (
+        lambda task: _swap(task)["slots"][0].update(name="function"),
+        r"steps\.\d+\.slots: function, function.*; each has a name of its own",
     ),
     "a slot that the command lacks": (
         lambda task: _slotted(task).update(command="ls"),
-        r"steps\.\d+\.slots: \{\w+\} is not in the command",
+        r"steps\.\d+\.slots: \{\w+\} does not stand in the step",
     ),
     "a value that no answer can be": (
         lambda task: _slotted(task)["right"].update({_slot(task)["name"]: " 5 "}),
@@ -178,7 +187,7 @@ BREAKS: dict[str, tuple[Callable[[Json], object], str]] = {
     ),
     "a check that nothing asks": (
         lambda task: task["checks"].update(more={**_first(task["checks"]), "id": "more"}),
-        r"checks\.more: 0 slots ask it; it has to be 1",
+        r"checks\.more: 0 slots ask it; each has a check of its own",
     ),
     "a check of another id": (lambda task: _first(task["checks"]).update(id="b"), r"checks\.\S+\.id: is 'b'"),
     "a check without a text": (lambda task: _first(task["checks"]).update(text=""), r"checks\.\S+\.text: is empty"),
