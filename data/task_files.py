@@ -50,19 +50,21 @@ def is_ours(row: object) -> bool:
     return isinstance(row, dict) and OURS in row
 
 
-def task_in(row: Any, kind: type[T], *, track: str, where: str, strict: bool = False) -> T:
-    """Return the task of a line; where ``strict``, no text is taken for a number, nor a number for a truth value.
+def task_in(row: Any, kind: type[T], *, track: str, where: str) -> T:
+    """Return the task of a line; no text is taken for a number, nor a number for a truth value.
 
     Raises TaskError, beginning with ``where``, when it is another track's or broken.
     """
     if row[OURS] != track:
         raise TaskError(f"{where}: is a task of the track {str(row[OURS])[:60]!r}, not of {track}")
     form: Any = kind
-    adapter, values = _adapter(form), row.get("task")
     try:
-        task: T = adapter.validate_json(json.dumps(values), strict=True) if strict else adapter.validate_python(values)
+        task: T = _adapter(form).validate_json(json.dumps(row.get("task")), strict=True)
     except ValidationError as error:
-        raise TaskError(f"{where}: {' '.join(first_problem(error, whole='task').split())}") from None
+        problem = first_problem(error, whole="task")
+        if error.errors()[0]["type"] == "json_invalid":
+            problem = "task: half a character (a lone surrogate) is in a text"
+        raise TaskError(f"{where}: {' '.join(problem.split())}") from None
     return task
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import PurePosixPath
@@ -37,7 +38,9 @@ def _of_repository(task: SweTask) -> Iterator[str]:
     for path in task.files:
         if not _stands_inside(path):
             yield f"files: {path[:60]!r} is no path inside the repository"
-    if sum(len(text.encode("utf-8", "surrogatepass")) for text in task.files.values()) > MOST_FILE_BYTES:
+        if folder := next((str(parent) for parent in PurePosixPath(path).parents if str(parent) in task.files), None):
+            yield f"files: {folder[:60]!r} is a file and a folder"
+    if sum(len(text.encode()) for text in task.files.values()) > MOST_FILE_BYTES:
         yield f"files: they have more than {MOST_FILE_BYTES:,} bytes together"
     if "\0" in "".join(task.files.values()):
         yield "files: a null character is in a text"
@@ -48,12 +51,20 @@ def _of_repository(task: SweTask) -> Iterator[str]:
         yield "patch: it changes no file"
     elif task.files and (unknown := [path for path in patched if path not in task.files]):
         yield f"patch: there is no file {unknown[0][:60]!r}"
-    if not task.test_command.strip():
-        yield "test_command: is empty"
+    if not _words(task.test_command):
+        yield f"test_command: {task.test_command[:60]!r} is empty, or a quote in it has no end"
     if not task.fail_to_pass:
         yield "fail_to_pass: there has to be 1 or more"
     if both := sorted({*task.fail_to_pass} & {*task.pass_to_pass}):
         yield f"pass_to_pass: {both[0][:60]!r} is in fail_to_pass too"
+
+
+def _words(command: str) -> list[str]:
+    """Return the words of a command; none where they cannot be told apart."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
 
 
 def _stands_inside(path: str) -> bool:

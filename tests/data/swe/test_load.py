@@ -143,7 +143,10 @@ BREAKS: dict[str, tuple[Callable[[Json], object], str]] = {
     "no patch": (lambda task: task.update(patch=""), "patch: is empty"),
     "a patch of nothing": (lambda task: task.update(patch="x"), "patch: it changes no file"),
     "a patch of another file": (lambda task: task.update(patch="--- a/x\n+++ b/x\n"), "patch: there is no file 'x'"),
-    "no test command": (lambda task: task.update(test_command=""), "test_command: is empty"),
+    "a file that is a folder": (lambda task: task["files"].update({"x": "", "x/y": ""}), "files: 'x' is a file and"),
+    "no test command": (lambda task: task.update(test_command=""), "test_command: '' is empty"),
+    "a quote without an end": (lambda task: task.update(test_command="sh 'x"), 'test_command: "sh \'x" is empty, or a'),
+    "half a character": (lambda task: task.update(fail_to_pass=["\ud800"]), "task: half a character"),
     "no test that fails": (lambda task: task.update(fail_to_pass=[]), "fail_to_pass: there has to be 1"),
     "a test that fails and passes": (
         lambda task: task.update(pass_to_pass=task["fail_to_pass"]),
@@ -257,7 +260,7 @@ def test_a_task_of_a_row_can_be_written_and_read(tmp_path: Path) -> None:
     assert [swe_task(task) for task in load_swe(str(tmp_path / "tasks.jsonl"))] == rows
 
 
-@pytest.mark.parametrize("field", ["instance_id", "repo", "base_commit", "problem_statement", "patch", "FAIL_TO_PASS"])
+@pytest.mark.parametrize("field", ["instance_id", "repo", "problem_statement", "patch", "FAIL_TO_PASS"])
 def test_a_row_without_a_field_is_refused(tmp_path: Path, field: str) -> None:
     with pytest.raises(TaskError, match=rf"rows\.jsonl: row 1: {field}: Field required"):
         load_rows(tmp_path, ROW, {name: value for name, value in ROW.items() if name != field})
@@ -269,7 +272,6 @@ def test_a_row_without_a_field_is_refused(tmp_path: Path, field: str) -> None:
         ({"instance_id": "a b"}, "instance_id: "),
         ({"instance_id": "a;b"}, "instance_id: "),
         ({"repo": "gizmo"}, "repo: "),
-        ({"base_commit": "main"}, "base_commit: "),
         ({"problem_statement": "  "}, "problem_statement: "),
         ({"patch": ""}, "patch: "),
         ({"FAIL_TO_PASS": "test_a"}, "FAIL_TO_PASS: .*neither a list nor a JSON text"),
