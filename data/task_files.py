@@ -50,8 +50,8 @@ def is_ours(row: object) -> bool:
     return isinstance(row, dict) and OURS in row
 
 
-def task_in(row: Any, kind: type[T], *, track: str, where: str) -> T:
-    """Return the task of a line; no text is taken for a number, nor a number for a truth value.
+def task_in(row: Any, kind: type[T], *, track: str, where: str, strict: bool = False) -> T:
+    """Return the task of a line; where ``strict``, no text is taken for a number, nor a number for a truth value.
 
     Raises TaskError, beginning with ``where``, when it is another track's or broken.
     """
@@ -59,7 +59,7 @@ def task_in(row: Any, kind: type[T], *, track: str, where: str) -> T:
         raise TaskError(f"{where}: is a task of the track {str(row[OURS])[:60]!r}, not of {track}")
     form: Any = kind
     try:
-        task: T = _adapter(form).validate_json(json.dumps(row.get("task")), strict=True)
+        task: T = _adapter(form).validate_json(json.dumps(row.get("task")), strict=strict)
     except ValidationError as error:
         problem = first_problem(error, whole="task")
         if error.errors()[0]["type"] == "json_invalid":

@@ -99,7 +99,7 @@ def _task(row: Any, where: str) -> CodeTask | str:
     """Return the task of a row, or why it has none."""
     if not is_ours(row):
         return task_of(row, where=where)
-    task = task_in(row, CodeTask, track=TRACK, where=where)
+    task = task_in(row, CodeTask, track=TRACK, where=where, strict=True)
     if (problem := next(problems(task), None)) is not None:
         raise TaskError(f"{where}: {' '.join(problem.split())}")
     return task
