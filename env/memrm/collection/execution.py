@@ -77,9 +77,9 @@ class _Episode:
         chosen = self._chosen(rng, most)
         for number, step in enumerate(self.track.steps(self.task)):
             answers = await self._answers(self.assistant, step, role="answer")
-            before = self.desk.fork(self.forks)
+            before = self.desk.fork(self.forks) if fresh and number in chosen else None
             seen = await self.desk.do(step, answers)
-            if step.slots and fresh and number in chosen:
+            if before is not None:
                 fresh = False
                 for name in (CONTROL, *DAMAGES):
                     fork = await self._fork(name, foreign, rng)
@@ -89,7 +89,7 @@ class _Episode:
                             controls.append(row.execution is not None and row.execution.same)
                         else:
                             rows.append(row)
-            await before.aclose()
+                await before.aclose()
             for _, message in seen:
                 new = await self.assistant.memory.observe([message])
                 fresh, writes = fresh or bool(new), [*writes, *new]
