@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import docker
 import pytest
@@ -25,7 +23,6 @@ from mnemotune.env.swe.model import SOLVED, ModelSweTrack, whole
 from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, Request, ToolCall
-from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.ledger import Usage
 from mnemotune.policies.lm.lexical import LexicalEmbedder
@@ -43,18 +40,6 @@ def track() -> ModelSweTrack:
 @pytest.fixture(scope="module")
 def task(track: ModelSweTrack) -> SweTask:
     return swe_task(track.load("generated:1@5")[1])
-
-
-@pytest.fixture(scope="session")
-def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("swe-model") / "seen.db"
-
-
-@pytest.fixture
-async def outside(record: Path) -> AsyncIterator[Outside]:
-    kept = Outside(partial(ResponseCache, record))
-    yield kept
-    await kept.aclose()
 
 
 class Engineer(LanguageModel):
@@ -187,10 +172,22 @@ async def test_a_task_without_a_plan_is_scored_by_its_tests_in_its_own_image(
             done = any(message.tool_calls for message in request.messages)
             return Completion("Done.", Usage(1, 1)) if done else ran(self.command, 0)
 
+    class Counting(Outside):
+        """Knows what was done in containers."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.keys = set[str]()
+
+        async def once(self, key: str, attempt: Callable[[], Awaitable[str]]) -> str:
+            self.keys.add(key)
+            return await super().once(key, attempt)
+
     for command, score in (("touch repaired", 1.0), ("touch broken", 0.0)):
-        outside = Outside()
+        outside = Counting()
         evaluation = await Evaluator(track, cast(Writer(command), outside, 500)).evaluate(load_policy("rag"), [task])
         await outside.aclose()
+        assert len(outside.keys) == 2  # the command, and the tests once
         (episode,) = evaluation.episodes
         assert episode.failure is None
         assert [mark.score for mark in episode.stages[0].marks] == [score] == [episode.reward]
