@@ -63,7 +63,7 @@ class SweTask(Values):
     patch: str
     """The reference repair, a unified diff."""
     test_command: str
-    """It runs the tests whose names follow, or all; empty where the image's own harness does."""
+    """It runs the tests whose names follow, or all."""
     fail_to_pass: tuple[str, ...]
     """Tests that fail before the repair and pass after it."""
     pass_to_pass: tuple[str, ...]

@@ -171,11 +171,11 @@ async def test_many_can_start_at_once() -> None:
 @pytest.mark.usefixtures("engine")
 async def test_what_cannot_be_opened_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = await Engine.start()
-    with pytest.raises(OutsideFault, match="files could not be put into a container: .*Error") as caught:
+    with pytest.raises(OutsideFault, match=r"files could not be put into a container: .*Error") as caught:
         await engine.open(base_image(), {"a": "", "a/b": ""}, Limits())
     assert "\n" not in str(caught.value)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
-    with pytest.raises(OutsideFault, match="no container can be opened: .*nowhere"):
+    with pytest.raises(OutsideFault, match=r"no container can be opened: .*nowhere"):
         await engine.open(Image("mnemotune-base:of-another-digest"), {}, Limits())
     await engine.aclose()
     assert [one for one in ours() if one["Labels"][OWNER] == owner()] == []
