@@ -174,6 +174,7 @@ async def test_what_cannot_be_opened_is_told_in_one_line(tmp_path: Path, monkeyp
     with pytest.raises(OutsideFault, match=r"files could not be put into a container: .*Error") as caught:
         await engine.open(base_image(), {"a": "", "a/b": ""}, Limits())
     assert "\n" not in str(caught.value)
+    (tmp_path / "nowhere").touch()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     with pytest.raises(OutsideFault, match=r"no container can be opened: .*nowhere"):
         await engine.open(Image("mnemotune-base:of-another-digest"), {}, Limits())
