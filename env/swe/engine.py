@@ -167,12 +167,13 @@ class Engine:
             return
         named = ":" in name.rpartition("/")[2]
         try:
-            self._api.pull(name, tag=None if named else "latest")
+            said = self._api.pull(name, tag=None if named else "latest")
         except docker.errors.NotFound as error:
             raise OutsideFault(f"image {name}: there is none of this name ({error.explanation})") from error
         except docker.errors.APIError as error:
-            reason = str(error.explanation or error).splitlines()[0]
-            raise OutsideSilent(f"image {name} is not here and cannot be pulled ({reason}): docker load it") from error
+            raise _cannot_pull(name, _reason(error)) from error
+        if not self._is_here(name):  # what fails on the way is said in the reply, which is one of success
+            raise _cannot_pull(name, str(said).strip().splitlines()[-1][:300])
 
     def _is_here(self, name: str) -> bool:
         import docker.errors
@@ -182,6 +183,10 @@ class Engine:
         except docker.errors.ImageNotFound:
             return False
         return True
+
+
+def _cannot_pull(name: str, reason: str) -> OutsideSilent:
+    return OutsideSilent(f"image {name} is not here and cannot be pulled ({reason}): docker load it")
 
 
 def _connected() -> Any:

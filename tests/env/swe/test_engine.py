@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import docker
@@ -21,6 +25,11 @@ from mnemotune.env.swe.engine import ENGINE, OWNER, REPOSITORY, Engine, base_ima
 from mnemotune.env.swe.owner import owner
 from mnemotune.policies.lm.cache import ResponseCache
 
+MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+KINDS = (
+    ("application/vnd.docker.container.image.v1+json", "1"),
+    ("application/vnd.docker.image.rootfs.diff.tar.gzip", "2"),
+)
 PLAYING = """
 import asyncio, sys
 from mnemotune.env.outside import Outside
@@ -188,6 +197,44 @@ async def test_an_image_that_no_registry_has_is_named() -> None:
     with pytest.raises((OutsideFault, OutsideSilent), match="image nobody/has-this:1"):
         await engine.open(Image("nobody/has-this:1", "/", made=False), {}, Limits())
     await engine.aclose()
+
+
+class HalfRegistry(BaseHTTPRequestHandler):
+    """Knows an image of which it has nothing but the manifest."""
+
+    PARTS = [{"mediaType": kind, "size": 9, "digest": f"sha256:{number * 64}"} for kind, number in KINDS]
+    MANIFEST = {"schemaVersion": 2, "mediaType": MANIFEST, "config": PARTS[0], "layers": PARTS[1:]}
+
+    def do_GET(self) -> None:
+        known = self.path == "/v2/" or "/manifests/" in self.path
+        content = json.dumps(self.MANIFEST).encode() if known else b"{}"
+        self.send_response(200 if known else 404)
+        self.send_header("Content-Type", MANIFEST)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Docker-Content-Digest", f"sha256:{hashlib.sha256(content).hexdigest()}")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.usefixtures("engine")
+async def test_an_image_that_breaks_off_on_its_way_keeps_the_run_waiting() -> None:
+    if not os.environ.get("DOCKER_HOST", "unix:").startswith("unix:"):
+        pytest.skip("the engine at DOCKER_HOST is another machine's, which has no registry here")
+    with ThreadingHTTPServer(("127.0.0.1", 0), HalfRegistry) as registry:
+        threading.Thread(target=registry.serve_forever, daemon=True).start()
+        engine = await Engine.start()
+        for _ in range(2):
+            with pytest.raises(OutsideSilent, match=r"half:1 is not here and cannot be pulled \(.+\): docker load it"):
+                await engine.open(Image(f"127.0.0.1:{registry.server_port}/half:1", "/", made=False), {}, Limits())
+        await engine.aclose()
+        registry.shutdown()
 
 
 @pytest.mark.usefixtures("engine")
