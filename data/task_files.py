@@ -27,6 +27,24 @@ def write_tasks(path: Path, tasks: Iterable[Task], *, track: str) -> None:
             file.write(json.dumps({OURS: track, "task": values}, ensure_ascii=False).encode() + b"\n")
 
 
+def read_tasks(path: Path, kind: type[T], *, track: str, otherwise: str = "") -> Iterator[tuple[T, str]]:
+    """Yield the tasks of a file that ``write_tasks`` has written, and where each stands: the file and the row.
+
+    Raises TaskError; of a file that was not written so, it says ``otherwise``, what to do with it.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            for position, row in enumerate(each_line(file)):
+                where = f"{path}: row {position}"
+                if not is_ours(row):
+                    raise TaskError(f"{where}: was not written by `data generate --track {track}`{otherwise}")
+                yield task_in(row, kind, track=track, where=where), where
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{path}: is not UTF-8 text ({error})") from None
+    except ValueError as error:
+        raise error if isinstance(error, TaskError) else TaskError(f"{path}: is not JSON: {error}") from None
+
+
 def is_ours(row: object) -> bool:
     """Tell whether a row is a line of ``write_tasks``."""
     return isinstance(row, dict) and OURS in row
@@ -40,11 +58,13 @@ def task_in(row: Any, kind: type[T], *, track: str, where: str, strict: bool = F
     if row[OURS] != track:
         raise TaskError(f"{where}: is a task of the track {str(row[OURS])[:60]!r}, not of {track}")
     form: Any = kind
-    adapter, values = _adapter(form), row.get("task")
     try:
-        task: T = adapter.validate_json(json.dumps(values), strict=True) if strict else adapter.validate_python(values)
+        task: T = _adapter(form).validate_json(json.dumps(row.get("task")), strict=strict)
     except ValidationError as error:
-        raise TaskError(f"{where}: {' '.join(first_problem(error, whole='task').split())}") from None
+        problem = first_problem(error, whole="task")
+        if error.errors()[0]["type"] == "json_invalid":
+            problem = "task: half a character (a lone surrogate) is in a text"
+        raise TaskError(f"{where}: {' '.join(problem.split())}") from None
     return task
 
 

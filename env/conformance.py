@@ -1,4 +1,6 @@
-"""The tests that every track passes: its test module inherits ``TrackConformance`` and gives three fixtures.
+"""The tests that every track passes: its test module inherits ``TrackConformance`` and gives two fixtures.
+
+A track whose agent plans by itself inherits ``ModelTrackConformance``.
 
     class TestMyTrack(TrackConformance):
         @pytest.fixture(scope="class")
@@ -10,11 +12,6 @@
         @classmethod
         def source(cls) -> str:
             return "some small source of two groups or more"
-
-        @pytest.fixture(scope="class")
-        @classmethod
-        def tasks(cls, track: Track, source: str) -> Sequence[Task]:
-            return track.load(source)
 
 pytest and pytest-asyncio (``asyncio_mode = "auto"``) must be installed.
 """
@@ -35,13 +32,20 @@ from ..policies.lm.embedded import EmbeddedModel
 from ..policies.lm.lexical import LexicalEmbedder
 from ..policies.policy import MemoryPolicy
 from .cost import turn_cost
-from .episode import Episode, write_episodes
+from .episode import Bounds, Episode, write_episodes
 from .evaluation import Evaluator
+from .runner import Here
 from .track import Cast, Track, most_calls
 
 
 class TrackConformance:
     """Every track passes these, with the embedded model in all roles."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def tasks(cls, track: Track, source: str) -> Sequence[Task]:
+        """Tasks of two groups or more, of which the first is played."""
+        return track.load(source)
 
     @pytest.fixture
     def cast(self) -> Cast:
@@ -194,6 +198,20 @@ class TrackConformance:
         marks = [mark for stage in again.stages for mark in stage.reworded]
         assert sorted(mark.check for mark in marks) == sorted(texts)
         assert not texts or any(mark.readable for mark in marks)
+
+
+class ModelTrackConformance(TrackConformance):
+    """Every track whose agent plans by itself passes these: what it does depends on memory, so it replays no record."""
+
+    test_what_was_heard_can_be_replayed_from_a_file = None  # type: ignore[assignment]
+
+    async def test_bounds_are_known_of_every_check_and_take_the_calls_that_are_put_aside(
+        self, track: Track, tasks: Sequence[Task], cast: Cast
+    ) -> None:
+        bounds, ledger = await Here(track, cast).bounds(tasks[0])
+        assert isinstance(bounds, Bounds)
+        assert set(bounds.floor) == set(bounds.ceiling) == set(tasks[0].checks)
+        assert 0 < ledger.total.calls <= track.bound_calls(tasks[0])
 
 
 async def _play(

@@ -71,14 +71,14 @@ class Outside:
         """By key, those under way."""
         self._shared: dict[str, asyncio.Future[Any]] = {}
         self._open: dict[Course, Place] = {}
-        """By who acts there, the one last that acted last."""
+        """By who acts there."""
         self._left: dict[Course, float] = {}
         """When who acted there was done, by the loop's clock."""
         self._busy = set[Course]()
         self._changed = asyncio.Condition()
 
     def __reduce__(self) -> tuple[Callable[..., Outside], tuple[Any, ...]]:
-        return _outside, (self._record, self._most, self._rest_s)
+        return partial(Outside, self._record, most=self._most, rest_s=self._rest_s), ()
 
     def seen(self, key: str) -> str | None:
         """Return what was seen under a key; None where nothing was."""
@@ -128,17 +128,12 @@ class Outside:
                         await self._changed.wait()
             self._busy.add(course)
             crowded = course not in self._open and len(self._open.keys() | self._busy) > self._most
-            idle = sorted((other for other in self._open if other not in self._busy), key=self._left.__getitem__)
-            idle = idle[: int(crowded)]
-            closing = [self._open.pop(other) for other in idle]
-            for other in idle:
-                del self._left[other]
+            closing = self._longest_left() if crowded else None
         try:
-            for place in closing:
-                await place.aclose()
+            if closing is not None:
+                await closing.aclose()
             if course in self._open:
-                self._open[course] = place = self._open.pop(course)
-                return place, False
+                return self._open[course], False
             self._open[course] = place = await start()
         except BaseException:
             await self.leave(course, close=True)
@@ -188,6 +183,12 @@ class Outside:
             return math.inf
         return max(0.0, min(resting) + self._rest_s - asyncio.get_running_loop().time())
 
+    def _longest_left(self) -> Place:
+        """Return the place that nobody has used for the longest, which is no longer kept."""
+        other = min((other for other in self._open if other not in self._busy), key=self._left.__getitem__)
+        del self._left[other]
+        return self._open.pop(other)
+
     def _keep(self, key: str, text: str) -> None:
         if self._cache is None:
             self._seen[key] = text
@@ -199,10 +200,6 @@ class Outside:
         if self._kept is None and self._record is not None:
             self._kept = self._record()
         return self._kept
-
-
-def _outside(record: Callable[[], Cache] | None, most: int, rest_s: float) -> Outside:
-    return Outside(record, most=most, rest_s=rest_s)
 
 
 class Course:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from ..data.plan import PlannedStep
 from ..data.task import Check, Fact, Task
 from ..policies.files import load_policy
 from ..policies.forms import ReplyForm
@@ -26,26 +27,6 @@ from .track import Cast, FactPrompt, Rollout
 
 Answers = Mapping[str, str | None]
 """What slots were answered, by check; None where a reply named no value."""
-
-
-class PlannedSlot(Protocol):
-    """A value of a step that the agent answers from memory."""
-
-    @property
-    def check(self) -> str:
-        """The id of the check."""
-
-
-class PlannedStep(Protocol):
-    """A step of a plan."""
-
-    @property
-    def stage(self) -> int:
-        """0-based."""
-
-    @property
-    def slots(self) -> Sequence[PlannedSlot]:
-        """In the order in which they are asked."""
 
 
 StepT = TypeVar("StepT", bound=PlannedStep)

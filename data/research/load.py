@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..folded import FoldedTask
 from ..row_files import SUFFIXES, rows_of
+from ..sources import folded_of
 from ..task import TaskError
 from .generator import Shape, each_dossier
 from .material import folder, installed
@@ -38,20 +38,7 @@ def load_research(source: str | Path, *, groups: Iterable[str] | None = None) ->
 
     ``groups`` keeps these dossiers only. Raises TaskError naming the file, the row and the field.
     """
-    wanted = None if groups is None else set(groups)
-    tasks, ids, known = list[FoldedTask](), Counter[str](), dict[str, None]()
-    for task in each_task(str(source)):
-        ids[task.id] += 1
-        known[task.group] = None
-        if wanted is None or task.group in wanted:
-            tasks.append(FoldedTask.of(task))
-    if twice := sorted(name for name, count in ids.items() if count > 1):
-        raise TaskError(f"{source}: tasks {', '.join(twice)} occur more than once; ids must be distinct")
-    if not ids:
-        raise TaskError(f"{source}: holds no task")
-    if unknown := sorted((wanted or set()) - known.keys()):
-        raise TaskError(f"{source}: no dossier {', '.join(unknown)}; there are {', '.join(known)}")
-    return tasks
+    return folded_of(str(source), each_task(str(source)), groups, noun="dossier")
 
 
 def each_task(source: str) -> Iterator[ResearchTask]:

@@ -15,25 +15,6 @@ CasesOf = Callable[[Draw, int, int], Cases]
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A value that the code reads from the settings, where it is wrong."""
-
-    key: str
-    """Its name, a template."""
-    least: int
-    most: int
-    fits: Callable[[int], bool] = lambda _: True
-    """Whether a number will do as the right one."""
-
-    def drawn(self, draw: Draw, count: int) -> list[int]:
-        """Return distinct values, of which the first fits."""
-        first = draw.number(self.least, self.most)
-        while not self.fits(first):
-            first = draw.number(self.least, self.most)
-        return [first, *draw.numbers(count - 1, self.least, self.most)]
-
-
-@dataclass(frozen=True, slots=True)
 class Bug:
     """A bug; all texts are templates of ``Draw.text``.
 
@@ -44,12 +25,12 @@ class Bug:
     name: str
     title: str
     intro: str
-    first: Setting
-    """Of the customer's section."""
+    first: str
+    """The setting that is wrong in the customer's section."""
     what: str
     """What it is the value of: "of a page"."""
-    second: Setting
-    """Of the service's section."""
+    second: str
+    """The setting that is wrong in the service's section."""
     code: str
     """The function with the bug, ``<<fn>>``, and what it calls."""
     old: str
@@ -61,3 +42,5 @@ class Bug:
     helpers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """What each function beside the other does, by its name in the code; the first, ``helper``, is the right one."""
     imports: str = ""
+    fits: Callable[[int], bool] = lambda _: True
+    """Whether a number will do as the right value of the first setting."""

@@ -20,7 +20,7 @@ class _Extra:
 
     code: str
     calls: str
-    returns: object
+    returns: str
 
 
 _EXTRAS = (
@@ -166,7 +166,7 @@ def modules_of(draw: Draw, bug: Bug, cases: Cases) -> tuple[dict[str, str], tupl
     core = "\n\n".join(draw.text(text, W=draw.word()) for text in (_CORE.replace("<<imports>>", imports), *parts))
     near = draw.text(draw.one_of(*_NEARS))
     first, second = draw.word("pa"), draw.word("pb")
-    returns = str(extra.returns).format(pa=first, pb=second, pa_reversed=first[::-1], pa_upper=first.upper())
+    returns = extra.returns.format(pa=first, pb=second, pa_reversed=first[::-1], pa_upper=first.upper())
     draw.set(returns=f'"{returns}"', calls=draw.line(extra.calls), amount_in=draw.number(10_000, 90_000))
     call = f'{draw.names["near"]}.{draw.names["entry"]}("{draw.names["section"]}", '
     tests, fails = [draw.text(_PASSING)], list[str]()
@@ -175,7 +175,5 @@ def modules_of(draw: Draw, bug: Bug, cases: Cases) -> tuple[dict[str, str], tupl
         got = draw.line(got).replace("@()", f"{call[:-2]})").replace("@(", call)
         tests.append(draw.text(_FAILING, test=name, expected=repr(expected), got=got, X=draw.word()))
         fails.append(name)
-    head = draw.text(_CASES)
-    return {"core": core, "near": near, "cases": "\n\n".join([head.rstrip("\n") + "\n", *draw.mixed(tests)])}, tuple(
-        fails
-    )
+    all_cases = "\n\n".join([draw.text(_CASES).rstrip("\n") + "\n", *draw.mixed(tests)])
+    return {"core": core, "near": near, "cases": all_cases}, tuple(fails)

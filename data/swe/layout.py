@@ -124,8 +124,10 @@ class Layout:
             PACKAGE=paths["core"].partition("/")[0],
             BASE=module["base"],
             CASES=module["cases"],
+            FIRST=stack.first,
+            LAST=stack.last,
             STACK=stack.form,
-        ).replace('FIRST, LAST = "outermost", "innermost"', f'FIRST, LAST = "{stack.first}", "{stack.last}"')
+        )
         base = _with(_part("base.py"), SETTINGS=paths["settings"], MARK=self._draw.one_of("|", ">", ":", "*"))
         files = {
             paths["core"]: variant.modules["core"],

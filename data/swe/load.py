@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from ..folded import FoldedTask
 from ..row_files import rows_of
+from ..sources import folded_of, numbers_of
 from ..task import TaskError
-from ..task_files import each_line, is_ours, task_in
+from ..task_files import read_tasks
 from .bugs import BUGS
 from .generator import SHIPPED, each_task
 from .rows import task_of
@@ -29,20 +29,7 @@ def load_swe(source: str, *, groups: Collection[str] | None = None) -> Sequence[
     ``generated:VARIANTS@SEED``, so many other variants of each bug; ``rows:FILE``, rows of SWE-bench or SWE-Gym as
     JSON, JSONL or parquet; or a file that ``data generate`` has written. Raises TaskError.
     """
-    wanted, seen, folded = None if groups is None else set(groups), dict[str, None](), list[FoldedTask]()
-    ids = set[str]()
-    for task in _each_task(source):
-        if task.id in ids:
-            raise TaskError(f"{source}: task {task.id} occurs more than once; ids must be distinct")
-        ids.add(task.id)
-        seen[task.group] = None
-        if wanted is None or task.group in wanted:
-            folded.append(FoldedTask.of(task))
-    if not ids:
-        raise TaskError(f"{source}: has no task")
-    if unknown := sorted((wanted or set()) - seen.keys()):
-        raise TaskError(f"{source}: no group {', '.join(unknown)}; there are {', '.join([*seen][:40])}")
-    return folded
+    return folded_of(source, _each_task(source), groups)
 
 
 def _each_task(source: str) -> Iterator[SweTask]:
@@ -52,14 +39,13 @@ def _each_task(source: str) -> Iterator[SweTask]:
         return _of_rows(Path(source.removeprefix(ROWS)))
     if Path(source).is_file():
         return _of_file(Path(source))
-    numbers = re.fullmatch(r"generated:([0-9]{1,9})(?:@([0-9]{0,18}))?", source)
-    if numbers is None or not 1 <= int(numbers[1]) <= MOST_VARIANTS:
-        raise TaskError(
-            f"{source}: write {REPAIRS}; generated:VARIANTS@SEED with 1 to {MOST_VARIANTS:,} variants of each of the "
-            f"{len(BUGS)} bugs; {ROWS}FILE with rows of SWE-bench or SWE-Gym; or a file that "
-            f"`data generate --track {TRACK}` has written"
-        )
-    return each_task(int(numbers[1]), int(numbers[2] or 0))
+    if numbers := numbers_of(source, most=MOST_VARIANTS):
+        return each_task(*numbers)
+    raise TaskError(
+        f"{source}: write {REPAIRS}; generated:VARIANTS@SEED with 1 to {MOST_VARIANTS:,} variants of each of the "
+        f"{len(BUGS)} bugs; {ROWS}FILE with rows of SWE-bench or SWE-Gym; or a file that "
+        f"`data generate --track {TRACK}` has written"
+    )
 
 
 def _of_rows(path: Path) -> Iterator[SweTask]:
@@ -70,17 +56,7 @@ def _of_rows(path: Path) -> Iterator[SweTask]:
 
 
 def _of_file(path: Path) -> Iterator[SweTask]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            for position, row in enumerate(each_line(file)):
-                where = f"{path}: row {position}"
-                if not is_ours(row):
-                    advice = f"play rows of SWE-bench or SWE-Gym by --data {ROWS}{path}"
-                    raise TaskError(f"{where}: was not written by `data generate --track {TRACK}`; {advice}")
-                task = task_in(row, SweTask, track=TRACK, where=where)
-                check_task(task, where=where)
-                yield task
-    except UnicodeDecodeError as error:
-        raise TaskError(f"{path}: is not UTF-8 text ({error})") from None
-    except ValueError as error:
-        raise error if isinstance(error, TaskError) else TaskError(f"{path}: is not JSON: {error}") from None
+    advice = f": play rows of SWE-bench or SWE-Gym by --data {ROWS}{path}"
+    for task, where in read_tasks(path, SweTask, track=TRACK, otherwise=advice):
+        check_task(task, where=where)
+        yield task

@@ -40,16 +40,11 @@ class SweRow(BaseModel):
 
     instance_id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)
     repo: str = Field(pattern=r"^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$", max_length=200)
-    base_commit: str = Field(pattern=r"^[0-9a-f]{7,64}$")
     problem_statement: Text
     patch: Text
     test_patch: str = ""
     fail_to_pass: Names = Field(alias="FAIL_TO_PASS", min_length=1)
     pass_to_pass: Names = Field(alias="PASS_TO_PASS")
-    hints_text: str | None = None
-    version: str | None = None
-    created_at: Any = None
-    environment_setup_commit: str | None = None
     image_name: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9._/:@-]*$", max_length=250)
 
 

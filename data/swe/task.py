@@ -63,7 +63,7 @@ class SweTask(Values):
     patch: str
     """The reference repair, a unified diff."""
     test_command: str
-    """It runs the tests whose names follow, or all; empty where the image's own harness does."""
+    """It runs the tests whose names follow, or all."""
     fail_to_pass: tuple[str, ...]
     """Tests that fail before the repair and pass after it."""
     pass_to_pass: tuple[str, ...]
@@ -77,18 +77,9 @@ class SweTask(Values):
     facts: Mapping[str, Fact] = field(default_factory=dict)
     checks: Mapping[str, Check] = field(default_factory=dict)
 
-    def at(self, stage: int) -> list[Step]:
-        """Return the steps of a stage."""
-        return [step for step in self.steps if step.stage == stage]
-
     def right(self, check: Check) -> str:
         """Return the right answer to a check."""
-        step, slot = self.place_of(check)
-        return step.right[slot.name]
-
-    def place_of(self, check: Check) -> tuple[Step, Slot]:
-        """Return the step and the slot that a check asks for."""
-        return next((step, slot) for step in self.steps for slot in step.slots if slot.check == check.id)
+        return next(step.right[slot.name] for step in self.steps for slot in step.slots if slot.check == check.id)
 
 
 def swe_task(task: Task) -> SweTask:

@@ -14,6 +14,8 @@ CUSTOMERS, SERVICES = 9, 14
 """Things of one kind that the notes, the settings and the logs speak of; the first is the bug's."""
 SET_SERVICES = 4
 """Services that have settings."""
+FIRSTS, SECONDS = (110, 480), (500, 990)
+"""The least and the most value of a customer, and of a service."""
 RENEWED = 0.5
 """Share of the variants in which the notes tell another value than the issue, because it has changed."""
 _VERBS = ("reckon", "settle", "derive", "gather", "lay_out", "measure", "arrange", "work_out", "resolve", "compose")
@@ -83,8 +85,8 @@ def variant_of(bug: Bug, seed: str) -> Variant:
         customers=draw.proper(CUSTOMERS),
         sections=draw.codes(CUSTOMERS),
         services=draw.words(SERVICES),
-        firsts=bug.first.drawn(draw, 2 * CUSTOMERS + 1),
-        seconds=bug.second.drawn(draw, 2 * SERVICES + SET_SERVICES),
+        firsts=[_fitting(draw, bug), *draw.numbers(2 * CUSTOMERS, *FIRSTS)],
+        seconds=draw.numbers(2 * SERVICES + SET_SERVICES, *SECONDS),
     )
     _name(draw, bug, names)
     modules, fails = modules_of(draw, bug, bug.cases(draw, names.firsts[0], names.seconds[0]))
@@ -101,12 +103,19 @@ def variant_of(bug: Bug, seed: str) -> Variant:
     return Variant(draw, stack, title, intro, paths, modules, settings, edits, fails, passes)
 
 
+def _fitting(draw: Draw, bug: Bug) -> int:
+    """Return the right value of the customer."""
+    while not bug.fits(value := draw.number(*FIRSTS)):
+        pass
+    return value
+
+
 def _name(draw: Draw, bug: Bug, names: _Names) -> None:
     """Keep the names that the templates use."""
     for name in ("fn", "entry", "middle", "extra", *dict.fromkeys(("helper", *bug.helpers))):
         draw.set(**{name: f"{draw.one_of(*_VERBS)}_{draw.word()}"})
     draw.set(section=names.sections[0], service=names.services[0], part=draw.one_of("part", "section", "shelf", "book"))
-    draw.set(k1=draw.line(bug.first.key), k2=draw.line(bug.second.key))
+    draw.set(k1=draw.line(bug.first), k2=draw.line(bug.second))
     draw.set(what=draw.line(bug.what))
     for number in range(1, 6):
         draw.set(**{f"t{number}": f"test_{draw.word()}_{draw.word()}"})

@@ -9,29 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_ONSETS = (
-    "b",
-    "br",
-    "d",
-    "dr",
-    "f",
-    "g",
-    "gl",
-    "h",
-    "k",
-    "kr",
-    "l",
-    "m",
-    "n",
-    "p",
-    "pl",
-    "r",
-    "s",
-    "t",
-    "tr",
-    "v",
-    "z",
-)
+_ONSETS = tuple("b br d dr f g gl h k kr l m n p pl r s t tr v z".split())
 _VOWELS = ("a", "e", "i", "o", "u", "ai", "ou")
 _CODAS = ("", "n", "l", "r", "m", "s", "k", "nd", "rt", "x")
 _LAST_CODAS = ("n", "l", "r", "m", "k", "nd", "rt", "x", "v")

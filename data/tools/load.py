@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from ..folded import FoldedTask
+from ..sources import folded_of, numbers_of
 from ..task import TaskError
-from ..task_files import each_line, is_ours, task_in
+from ..task_files import read_tasks
 from .row import Row
 from .task import ToolsTask
 from .tau2 import open_checkout, places_of, rows_of
@@ -37,20 +38,7 @@ def load_tools(source: str, *, customers: Collection[str] | None = None) -> Sequ
     ``tau2-across:PATH`` or ``tau2-across:PATH/DOMAIN``, those of one customer as calls one after another; or a file
     that ``data generate`` has written. Raises TaskError.
     """
-    wanted, seen, folded = None if customers is None else set(customers), set[str](), []
-    ids = set[str]()
-    for task in _each_task(source):
-        if task.id in ids:
-            raise TaskError(f"{source}: task {task.id} occurs more than once; ids must be distinct")
-        ids.add(task.id)
-        seen.add(task.group)
-        if wanted is None or task.group in wanted:
-            folded.append(FoldedTask.of(task))
-    if not ids:
-        raise TaskError(f"{source}: has no task")
-    if unknown := sorted((wanted or set()) - seen):
-        raise TaskError(f"{source}: no customer {', '.join(unknown)}; there are {', '.join(sorted(seen)[:20])}")
-    return folded
+    return folded_of(source, _each_task(source), customers, noun="customer")
 
 
 def open_world(task: ToolsTask) -> World:
@@ -73,13 +61,12 @@ def _each_task(source: str) -> Iterator[ToolsTask]:
         return _chains_of(source)
     if Path(source).is_file():
         return _of_file(Path(source))
-    numbers = re.fullmatch(r"generated:([0-9]{1,9})(?:@([0-9]{0,18}))?", source)
-    if numbers is None or not 1 <= int(numbers[1]) <= MOST_CUSTOMERS:
-        raise TaskError(
-            f"{source}: write {NAME}, generated:CUSTOMERS@SEED with at most {MOST_CUSTOMERS:,} customers, "
-            "tau2:PATH or tau2-across:PATH of a checkout, or a file that `data generate --track tools` has written"
-        )
-    return _generated(int(numbers[1]), int(numbers[2] or 0))
+    if numbers := numbers_of(source, most=MOST_CUSTOMERS):
+        return _generated(*numbers)
+    raise TaskError(
+        f"{source}: write {NAME}, generated:CUSTOMERS@SEED with at most {MOST_CUSTOMERS:,} customers, "
+        "tau2:PATH or tau2-across:PATH of a checkout, or a file that `data generate --track tools` has written"
+    )
 
 
 def _generated(customers: int, seed: int) -> Iterator[ToolsTask]:
@@ -90,22 +77,12 @@ def _generated(customers: int, seed: int) -> Iterator[ToolsTask]:
 
 
 def _of_file(path: Path) -> Iterator[ToolsTask]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            for position, row in enumerate(each_line(file)):
-                where = f"{path}: row {position}"
-                if not is_ours(row):
-                    raise TaskError(f"{where}: was not written by `data generate --track {TRACK}`")
-                task = task_in(row, ToolsTask, track=TRACK, where=where)
-                numbers = _BRANCH.fullmatch(task.domain)
-                if numbers is None:  # a file of tasks must not say which code is run
-                    raise TaskError(f"{where}: domain: is not of {NAME}; play a checkout by --data tau2:PATH")
-                check_task(task, seed=int(numbers[1]), branch=int(numbers[2]), where=where)
-                yield task
-    except UnicodeDecodeError as error:
-        raise TaskError(f"{path}: is not UTF-8 text ({error})") from None
-    except ValueError as error:
-        raise error if isinstance(error, TaskError) else TaskError(f"{path}: is not JSON: {error}") from None
+    for task, where in read_tasks(path, ToolsTask, track=TRACK):
+        numbers = _BRANCH.fullmatch(task.domain)
+        if numbers is None:  # a file of tasks must not say which code is run
+            raise TaskError(f"{where}: domain: is not of {NAME}; play a checkout by --data tau2:PATH")
+        check_task(task, seed=int(numbers[1]), branch=int(numbers[2]), where=where)
+        yield task
 
 
 def _of_checkout(source: str) -> Iterator[ToolsTask]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from ..folded import FoldedTask
+from ..sources import folded_of, numbers_of
 from ..task import TaskError
-from ..task_files import each_line, is_ours, task_in
+from ..task_files import read_tasks
 from .checkout import SCHEME, tasks_of_checkout
 from .generator import each_task
 from .task import WebTask
@@ -29,20 +29,7 @@ def load_web(source: str, *, instances: Collection[str] | None = None) -> Sequen
     the same apps; ``webarena-infinity:PATH`` or ``webarena-infinity:PATH/APP``, tasks without plans of a checkout; or a
     file that ``data generate`` has written. Raises TaskError.
     """
-    wanted, seen, folded = None if instances is None else set(instances), dict[str, None](), []
-    ids = set[str]()
-    for task in _each_task(source):
-        if task.id in ids:
-            raise TaskError(f"{source}: task {task.id} occurs more than once; ids must be distinct")
-        ids.add(task.id)
-        seen[task.group] = None
-        if wanted is None or task.group in wanted:
-            folded.append(FoldedTask.of(task))
-    if not ids:
-        raise TaskError(f"{source}: has no task")
-    if unknown := sorted((wanted or set()) - seen.keys()):
-        raise TaskError(f"{source}: no instance {', '.join(unknown)}; there are {', '.join([*seen][:20])}")
-    return folded
+    return folded_of(source, _each_task(source), instances, noun="instance")
 
 
 def _each_task(source: str) -> Iterator[WebTask]:
@@ -52,26 +39,15 @@ def _each_task(source: str) -> Iterator[WebTask]:
         return tasks_of_checkout(source)
     if Path(source).is_file():
         return _of_file(Path(source))
-    numbers = re.fullmatch(r"generated:([0-9]{1,9})(?:@([0-9]{1,18}))?", source)
-    if numbers is None or not 1 <= int(numbers[1]) <= MOST_INSTANCES:
-        raise TaskError(
-            f"{source}: write {NAME}, generated:INSTANCES@SEED with at most {MOST_INSTANCES:,} instances, "
-            f"{SCHEME}PATH of a checkout, or a file that `data generate --track {TRACK}` has written"
-        )
-    return each_task(int(numbers[1]), int(numbers[2] or 0))
+    if numbers := numbers_of(source, most=MOST_INSTANCES):
+        return each_task(*numbers)
+    raise TaskError(
+        f"{source}: write {NAME}, generated:INSTANCES@SEED with at most {MOST_INSTANCES:,} instances, "
+        f"{SCHEME}PATH of a checkout, or a file that `data generate --track {TRACK}` has written"
+    )
 
 
 def _of_file(path: Path) -> Iterator[WebTask]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            for position, row in enumerate(each_line(file)):
-                where = f"{path}: row {position}"
-                if not is_ours(row):
-                    raise TaskError(f"{where}: was not written by `data generate --track {TRACK}`")
-                task = task_in(row, WebTask, track=TRACK, where=where)
-                check_task(task, where=where)
-                yield task
-    except UnicodeDecodeError as error:
-        raise TaskError(f"{path}: is not UTF-8 text ({error})") from None
-    except ValueError as error:
-        raise error if isinstance(error, TaskError) else TaskError(f"{path}: is not JSON: {error}") from None
+    for task, where in read_tasks(path, WebTask, track=TRACK):
+        check_task(task, where=where)
+        yield task

@@ -95,7 +95,8 @@ class Engine:
         for container in self._api.containers(all=True, filters={"label": OWNER}):
             if is_gone(container["Labels"][OWNER]):
                 self._remove(container["Id"])
-        self._api.prune_images(filters={"dangling": True, "label": REPOSITORY})
+        with _unless_another_does():
+            self._api.prune_images(filters={"dangling": True, "label": REPOSITORY})
 
     def _start(self, image: Image, files: Mapping[str, str], limits: Limits) -> Opened:
         labels = {OWNER: owner(), ENGINE: self._name}
@@ -112,7 +113,8 @@ class Engine:
                 made = self._api.exec_create(container, unpacking(files))["Id"]
                 said = self._api.exec_start(made)
                 if self._api.exec_inspect(made)["ExitCode"]:
-                    raise OutsideFault(f"files could not be put into a container: {said.decode(errors='replace')}")
+                    reason = said.decode(errors="replace").strip().rpartition("\n")[2]
+                    raise OutsideFault(f"files could not be put into a container: {reason}")
             return Opened(container, Shell(self._api, container))
         except BaseException:
             self._remove(container)
@@ -129,13 +131,8 @@ class Engine:
         opened.shell.close()
 
     def _remove(self, container: str) -> None:
-        import docker.errors
-
-        try:
+        with _unless_another_does():
             self._api.remove_container(container, force=True, v=True)
-        except docker.errors.APIError as error:
-            if error.status_code not in {404, 409}:  # gone already, or about to be
-                raise
 
     def _sweep(self) -> None:
         for _ in range(50):
@@ -170,12 +167,13 @@ class Engine:
             return
         named = ":" in name.rpartition("/")[2]
         try:
-            self._api.pull(name, tag=None if named else "latest")
+            said = self._api.pull(name, tag=None if named else "latest")
         except docker.errors.NotFound as error:
             raise OutsideFault(f"image {name}: there is none of this name ({error.explanation})") from error
         except docker.errors.APIError as error:
-            reason = str(error.explanation or error).splitlines()[0]
-            raise OutsideSilent(f"image {name} is not here and cannot be pulled ({reason}): docker load it") from error
+            raise _cannot_pull(name, _reason(error)) from error
+        if not self._is_here(name):  # what fails on the way is said in the reply, which is one of success
+            raise _cannot_pull(name, str(said).strip().splitlines()[-1][:300])
 
     def _is_here(self, name: str) -> bool:
         import docker.errors
@@ -185,6 +183,10 @@ class Engine:
         except docker.errors.ImageNotFound:
             return False
         return True
+
+
+def _cannot_pull(name: str, reason: str) -> OutsideSilent:
+    return OutsideSilent(f"image {name} is not here and cannot be pulled ({reason}): docker load it")
 
 
 def _connected() -> Any:
@@ -207,6 +209,18 @@ def _explained(function: Callable[..., T], *arguments: Any) -> T:
 
 
 @contextmanager
+def _unless_another_does() -> Iterator[None]:
+    """Do something that need not be done where another process has done it, or is about to."""
+    import docker.errors
+
+    try:
+        yield
+    except docker.errors.APIError as error:
+        if error.status_code not in {404, 409}:
+            raise
+
+
+@contextmanager
 def _explaining() -> Iterator[None]:
     """Turn what the library raises into what became of the engine, or of one container."""
     import docker.errors
@@ -216,12 +230,12 @@ def _explaining() -> Iterator[None]:
     lost = (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, docker.errors.DockerException)
     try:
         yield
-    except docker.errors.APIError as error:
-        raise OutsideFault(f"the engine of containers: {_reason(error)}") from error
-    except (requests.exceptions.ReadTimeout, docker.errors.InvalidArgument) as error:
+    except (docker.errors.APIError, docker.errors.InvalidArgument, requests.exceptions.ReadTimeout) as error:
         raise OutsideFault(f"the engine of containers: {_reason(error)}") from error
     except (*lost, ConnectionError) as error:
         raise OutsideSilent(f"the engine of containers does not answer ({_reason(error)}): {GET_ENGINE}") from error
+    except OSError as error:
+        raise OutsideFault(f"no container can be opened: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

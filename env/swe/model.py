@@ -129,6 +129,7 @@ class Work:
         self._task, self._templates = task, templates
         self._course = course_of(task, outside)
         self._commands: list[str] = []
+        self._reward: float | None = None
 
     async def play(self, think: Think, observe: Observe) -> None:
         """Let the agent run commands until it replies, or may run no more."""
@@ -137,8 +138,10 @@ class Work:
         await agent.turn(prompt, self._task.problem, heard=problem(self._task), most=most_commands(self._task))
 
     async def reward(self) -> float:
-        """Return 1 where all tests that count pass as the repository stands, else 0."""
-        return await rewarded(self._task, self._course)
+        """Return 1 where all tests that count pass in the end, else 0; the tests are run once."""
+        if self._reward is None:
+            self._reward = await rewarded(self._task, self._course)
+        return self._reward
 
     async def mark(self, check: Check) -> Mark:
         """Tell whether the value that a check asks for stands in a command, or whether the tests pass."""

@@ -97,5 +97,6 @@ def pieces(command: str, text: str) -> tuple[str, ...]:
     head = f"$ {chunks(command.strip() or ':', tokens=MOST_HEAD_TOKENS)[0].rstrip()}"
     room = MOST_CHUNK_TOKENS - -(-(len(head.encode("utf-8", "surrogatepass")) + 1) // BYTES_PER_TOKEN)
     parts = chunks(text or "[no output]", tokens=room)
-    kept = parts if len(parts) <= MOST_PIECES else [*parts[: MOST_PIECES // 2], *parts[-MOST_PIECES // 2 :]]
+    half = MOST_PIECES // 2
+    kept = parts if len(parts) <= MOST_PIECES else [*parts[: half - 1], "[...]", *parts[-half:]]
     return tuple(f"{head}\n{part.rstrip()}" for part in kept)

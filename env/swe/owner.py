@@ -6,13 +6,17 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+ENDED = "ZX"
+"""States of a process that has ended, though nobody has asked how."""
+
 
 def owner(process: int | None = None) -> str:
     """Return what tells a process, by default this one, from all others of all times; empty where it is gone."""
     number = os.getpid() if process is None else process
     with suppress(OSError):
-        began = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
-        return f"{_machine()} {number} {began}"
+        state, *known = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        if state not in ENDED:
+            return f"{_machine()} {number} {known[18]}"
     return ""
 
 

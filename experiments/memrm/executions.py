@@ -104,7 +104,7 @@ def main(
         mnemotune("collect", "--executions", *given, "--out", str(file))
     rows = list(read_rows(file))
     executions = json.loads(data_card_file(file).read_bytes())["executions"]
-    print(f"controls: {executions['controls']:,}, SAFE {executions['controls_safe'] / executions['controls']:.3f}\n")
+    print(f"controls: {executions['controls']:,}, {executions['controls_safe']:,} of them SAFE\n")
     p_safe = scored(out, file, rows)
     quality = quality_on_rows(p_safe, rows)
     low, high = quality.intervals["auroc"]

@@ -53,7 +53,7 @@ def collect_on(
         for task in tasks
     ]
     with _executor(processes) as executor:
-        running = [executor.submit(_finish, each) for each in work]
+        running = [executor.submit(_finish, each, cast) for each in work]
         try:
             for collected in running:
                 episodes += collected.result()
@@ -75,5 +75,13 @@ def _executor(processes: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent)
 
 
-def _finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    return asyncio.run(work())
+def _finish(work: Callable[[], Coroutine[Any, Any, T]], cast: Cast) -> T:
+    """Do what is to be done in another process, and close what its copy of the cast has opened."""
+
+    async def closing() -> T:
+        try:
+            return await work()
+        finally:
+            await cast.aclose()
+
+    return asyncio.run(closing())

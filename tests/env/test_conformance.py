@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 import toy
-from mnemotune.data import Task
 from mnemotune.env import Track
 from mnemotune.env.conformance import TrackConformance
 from mnemotune.env.dialogue.protocol import Protocol
@@ -27,11 +24,6 @@ class TestDialogue(TrackConformance):
     def track(cls) -> Track:
         return DialogueTrack(Protocol(1, 1))
 
-    @pytest.fixture(scope="class")
-    @classmethod
-    def tasks(cls, track: Track, source: str) -> Sequence[Task]:
-        return track.load(source)
-
 
 class TestLetters(TrackConformance):
     @pytest.fixture(scope="class")
@@ -43,8 +35,3 @@ class TestLetters(TrackConformance):
     @classmethod
     def track(cls) -> Track:
         return toy.LettersTrack(Templates.bundled())
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def tasks(cls, track: Track, source: str) -> Sequence[Task]:
-        return track.load(source)

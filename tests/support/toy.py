@@ -6,12 +6,15 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from mnemotune.data.task import Check, Fact, TaskError
 from mnemotune.env.episode import Mark
 from mnemotune.env.reading import ReadingTrack
-from mnemotune.policies.lm import Message
+from mnemotune.policies.lm import Completion, LanguageModel, Message, Request
+from mnemotune.policies.lm.base import Wrapper
 from mnemotune.policies.prompts import Templates, render
 from mnemotune.policies.replies import ReplyError, read_json_object
 
@@ -62,6 +65,21 @@ class LettersTrack(ReadingTrack[Letters]):
         except (ReplyError, LookupError, TypeError, ValueError):
             return Mark(check.id, raw, 0.0, readable=False)
         return Mark(check.id, raw, float(f"the {place}." in task.facts[check.needs[0]].text))
+
+
+class Closing(Wrapper):
+    """A model that leaves a file in a folder when it is closed."""
+
+    def __init__(self, model: LanguageModel, folder: Path) -> None:
+        super().__init__(model)
+        self.folder = folder
+
+    async def complete(self, request: Request) -> Completion:
+        return await self.model.complete(request)
+
+    async def aclose(self) -> None:
+        (self.folder / uuid4().hex).touch()
+        await super().aclose()
 
 
 def make(templates: Templates, options: Mapping[str, Any]) -> LettersTrack:

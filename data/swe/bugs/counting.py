@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..bug import Bug, Cases, Setting
+from ..bug import Bug, Cases
 from ..words import Draw
 
 
@@ -15,9 +15,9 @@ PAGES = Bug(
     name="pages",
     title="[[Records are missing|A record is lost]] [[between two pages|where a page begins]]",
     intro="[[Who reads|Whoever goes through]] all pages [[misses the first record of each|finds one record short]].",
-    first=Setting("[[size|width|length|span]]", 110, 480),
+    first="[[size|width|length|span]]",
     what="of [[a page|a sheet|one page]]",
-    second=Setting("[[lead|offset|margin|headway]]", 500, 990),
+    second="[[lead|offset|margin|headway]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[page:page|sheet|leaf]]):
@@ -45,9 +45,9 @@ BOXES = Bug(
         "[[When the goods do not fill|If something is left over for]] the last box, "
         "[[that box is not sent|no box is sent for it]]."
     ),
-    first=Setting("[[capacity|room|holding|fill]]", 110, 480),
+    first="[[capacity|room|holding|fill]]",
     what="of [[a box|one crate|a carton]]",
-    second=Setting("[[tare|padding|reserve|slack]]", 500, 990),
+    second="[[tare|padding|reserve|slack]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[goods:goods|items|pieces]]):
@@ -75,9 +75,9 @@ DAYS = Bug(
     name="days",
     title="[[The last day is not charged|A stay of one day costs too little]]",
     intro="[[Stays|Rentals]] are charged from the first day to the last, [[and both count|both included]].",
-    first=Setting("[[rate|rent|charge]]", 110, 480),
+    first="[[rate|rent|charge]]",
     what="of [[a day|one day|each day]]",
-    second=Setting("[[fee|cleaning|deposit|surcharge]]", 500, 990),
+    second="[[fee|cleaning|deposit|surcharge]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[first:first|arrival|begin]], [[last:last|departure|end]]):
@@ -105,9 +105,9 @@ RETRIES = Bug(
     intro=(
         "[[A call|A delivery]] that fails is tried again, and [[each pause is longer than the one before|pauses grow]]."
     ),
-    first=Setting("[[pause|delay|backoff]]", 110, 480),
+    first="[[pause|delay|backoff]]",
     what="[[before the second try|at first|to begin with]]",
-    second=Setting("[[start|warmup|handshake]]", 500, 990),
+    second="[[start|warmup|handshake]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[tries:tries|attempts|rounds]]):
@@ -134,9 +134,9 @@ LAST = Bug(
     name="last",
     title="[[The last line of an order is free|An order's last line is forgotten]]",
     intro="[[Orders|Bills]] come out too low, [[by what stands last|and it is the last line that is missing]].",
-    first=Setting("[[price|cost|tariff]]", 110, 480),
+    first="[[price|cost|tariff]]",
     what="of [[a piece|one piece|an item]]",
-    second=Setting("[[postage|carriage|freight]]", 500, 990),
+    second="[[postage|carriage|freight]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[counts:counts|lines|amounts]]):
@@ -164,9 +164,9 @@ RING = Bug(
     name="ring",
     title="[[The rota|The duty list]] [[ends too early|has no next name]]",
     intro="After the last name [[the first comes again|it begins anew]], but [[the list breaks off|nobody is called]].",
-    first=Setting("[[step|stride|jump]]", 110, 480),
+    first="[[step|stride|jump]]",
     what="of [[the rota|the round]]",
-    second=Setting("[[base|number|origin]]", 500, 990),
+    second="[[base|number|origin]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[names:names|crew|people]], [[place:place|turn|week]]):
@@ -193,9 +193,9 @@ THRESHOLD = Bug(
         "Who [[orders exactly the least amount|reaches the limit exactly]] [[has a right to|gets]] the "
         "bonus[[ as well|, too]]."
     ),
-    first=Setting("[[minimum|limit|threshold]]", 110, 480),
+    first="[[minimum|limit|threshold]]",
     what="for [[a bonus|the bonus]]",
-    second=Setting("[[bonus|reward|gift]]", 500, 990),
+    second="[[bonus|reward|gift]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[count:count|pieces|ordered]]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..bug import Bug, Cases, Setting
+from ..bug import Bug, Cases
 from ..words import Draw
 
 
@@ -16,9 +16,9 @@ MUTABLE = Bug(
     name="mutable",
     title="[[The second bill has the first one in it|Bills grow]]",
     intro="[[Each bill is for itself|A bill begins empty]], but [[the next one is higher|it keeps what was before]].",
-    first=Setting("[[price|rate|tariff]]", 110, 480),
+    first="[[price|rate|tariff]]",
     what="of [[a piece|one thing]]",
-    second=Setting("[[service|delivery|packing]]", 500, 990),
+    second="[[service|delivery|packing]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[ordered:ordered|wanted|bought]], [[bill:bill|list_of_all|basket]]=[]):
@@ -42,9 +42,9 @@ CACHE = Bug(
     name="cache",
     title="[[Every answer is the first answer|The second question gets an old answer]]",
     intro="[[Answers are kept|What was worked out is kept]], but [[not for what they were asked|for too much]].",
-    first=Setting("[[weight|mass|load]]", 110, 480),
+    first="[[weight|mass|load]]",
     what="of [[a bar|one bar]]",
-    second=Setting("[[frame|pallet|cage]]", 500, 990),
+    second="[[frame|pallet|cage]]",
     code='''
 [[KEPT:KEPT|KNOWN|STORE]] = {}
 
@@ -77,9 +77,9 @@ FALLBACK = Bug(
         "[[Goods that are not listed have the usual price|Whatever is not listed costs the usual]], "
         "[[and not nothing|never nothing]]."
     ),
-    first=Setting("[[usual|standard|ordinary]]", 110, 480),
+    first="[[usual|standard|ordinary]]",
     what="price [[of unlisted goods|without a list]]",
-    second=Setting("[[deposit|pledge|bond]]", 500, 990),
+    second="[[deposit|pledge|bond]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[prices:prices|listed|catalog]], [[wanted:wanted|goods|article]]):
@@ -108,9 +108,9 @@ ALIASING = Bug(
     name="aliasing",
     title="[[One mark becomes three|A mark is in every row]]",
     intro="[[One field is marked|A single field has a mark]], but [[the whole column shows it|all rows do]].",
-    first=Setting("[[mark|sign|flag]]", 110, 480),
+    first="[[mark|sign|flag]]",
     what="of [[the field|a marked field]]",
-    second=Setting("[[empty|blank|ground]]", 500, 990),
+    second="[[empty|blank|ground]]",
     code='''
 @traced
 def <<fn>>(<<part>>, row, column):
@@ -136,9 +136,9 @@ ITERATOR = Bug(
     name="iterator",
     title="[[The largest part is not seen|No largest part is shown]]",
     intro="[[After the sum is taken|Once the sum is there]], [[nothing is left to compare|there is no largest part]].",
-    first=Setting("[[price|rate|cost]]", 110, 480),
+    first="[[price|rate|cost]]",
     what="of [[a part|one part]]",
-    second=Setting("[[extra|markup|bonus]]", 500, 990),
+    second="[[extra|markup|bonus]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[parts:parts|pieces|lots]]):
@@ -167,9 +167,9 @@ CLOSURE = Bug(
         "[[Three steps follow each other|There are three steps]], and each "
         "[[has a factor of its own|multiplies by one more]]."
     ),
-    first=Setting("[[factor|gear|ratio]]", 110, 480),
+    first="[[factor|gear|ratio]]",
     what="of the first [[step|of three steps]]",
-    second=Setting("[[oil|grease|fuel]]", 500, 990),
+    second="[[oil|grease|fuel]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[speed:speed|turns|drive]]):
@@ -194,9 +194,9 @@ ZERO = Bug(
     name="zero",
     title="[[Zero is taken for nothing|Who wants none gets some]]",
     intro="[[Who says zero wants none|Zero is a wish as well]]; only who says nothing [[gets the usual|has no wish]].",
-    first=Setting("[[usual|ration|helping]]", 110, 480),
+    first="[[usual|ration|helping]]",
     what="of [[a guest|one guest]]",
-    second=Setting("[[cover|seat|table_fee]]", 500, 990),
+    second="[[cover|seat|table_fee]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[wish:wish|amount|wanted]]):
@@ -230,9 +230,9 @@ DUPLICATES = Bug(
         "[[Whoever stands twice is served once|Nobody is served twice]], "
         "[[in the order in which they came|by their first place]]."
     ),
-    first=Setting("[[wait|slot|turn_time]]", 110, 480),
+    first="[[wait|slot|turn_time]]",
     what="of [[a place|one place]]",
-    second=Setting("[[opening|unlock|preparation]]", 500, 990),
+    second="[[opening|unlock|preparation]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[queue:queue|people|guests]]):
@@ -265,9 +265,9 @@ TIES = Bug(
         "[[The best come first|Most points come first]]; who has equal points "
         "[[keeps the order of arrival|stays in order]]."
     ),
-    first=Setting("[[points|score|merit]]", 110, 480),
+    first="[[points|score|merit]]",
     what="of [[kind a|the kind a]]",
-    second=Setting("[[prize|medal|honour]]", 500, 990),
+    second="[[prize|medal|honour]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[rows:rows|runners|entries]]):

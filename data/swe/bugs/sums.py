@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..bug import Bug, Cases, Setting
+from ..bug import Bug, Cases
 from ..words import Draw
 
 
@@ -25,9 +25,10 @@ ROUNDING = Bug(
     intro=(
         "[[Eight parties share a cost|A cost is shared by eight]], and [[half a cent goes up|halves are rounded up]]."
     ),
-    first=Setting("[[rate|cost|dues]]", 110, 480, _splits),
+    first="[[rate|cost|dues]]",
+    fits=_splits,
     what="of [[a unit|one unit]]",
-    second=Setting("[[fee|base|toll]]", 500, 990),
+    second="[[fee|base|toll]]",
     code='''
 def <<lower>>(number, parts):
     """Return a share [[without what is left|cut off]]."""
@@ -76,9 +77,9 @@ TIMEZONE = Bug(
     name="timezone",
     title="[[The clock is wrong abroad|Local times are off]]",
     intro="[[East of here|In the east]] it is later, but [[the plan says|we show]] an earlier [[hour|time]].",
-    first=Setting("[[shift|offset|difference]]", 110, 480),
+    first="[[shift|offset|difference]]",
     what="in minutes [[to the east|of the clock]]",
-    second=Setting("[[opening|notice|leadtime]]", 500, 990),
+    second="[[opening|notice|leadtime]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[minute:minute|moment|clock]]):
@@ -102,9 +103,9 @@ UNITS = Bug(
     name="units",
     title="[[The tank is nearly empty|Far too little water is booked]]",
     intro="[[The flow is given for a second|It flows every second]], the [[opening|time]] in hours.",
-    first=Setting("[[flow|current|output]]", 110, 480),
+    first="[[flow|current|output]]",
     what="in [[a second|each second]]",
-    second=Setting("[[residue|sediment|remains]]", 500, 990),
+    second="[[residue|sediment|remains]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[hours:hours|open_for|duration]]):
@@ -128,9 +129,9 @@ SWAPPED = Bug(
     name="swapped",
     title="[[Freight is wrong|Two prices are mixed up]]",
     intro="[[Each parcel has a price|There is a price a parcel]], and the [[trip|journey]] [[has one|costs once]].",
-    first=Setting("[[parcel|stamp|handling]]", 110, 480),
+    first="[[parcel|stamp|handling]]",
     what="[[a piece|of one]]",
-    second=Setting("[[trip|route|tour]]", 500, 990),
+    second="[[trip|route|tour]]",
     code='''
 def <<lower>>([[each:each|single]], [[once:once|fixed]], [[number:number|many]]):
     """Return a price for each of many and [[a price for all|one more]]."""
@@ -158,9 +159,9 @@ DISCOUNT = Bug(
     name="discount",
     title="[[The fee is reduced too|A reduction goes too far]]",
     intro="[[Only the goods are reduced|A reduction is for goods]]; the fee [[is added afterwards|comes on top]].",
-    first=Setting("[[permille|portion|fraction]]", 110, 480),
+    first="[[permille|portion|fraction]]",
     what="of the price [[that is left|to pay]]",
-    second=Setting("[[fee|duty|toll]]", 500, 990),
+    second="[[fee|duty|toll]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[price:price|amount|worth]]):
@@ -191,9 +192,9 @@ FLOATS = Bug(
     name="floats",
     title="[[A full tank is not full|Ten tenths are no whole]]",
     intro="[[Tenths are added|It is filled by tenths]], and the end is [[missed|never seen]].",
-    first=Setting("[[reward|premium|payment]]", 110, 480),
+    first="[[reward|premium|payment]]",
     what="for [[a tenth|one tenth]]",
-    second=Setting("[[closing|sealing|lid]]", 500, 990),
+    second="[[closing|sealing|lid]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[steps:steps|tenths|parts]]):
@@ -223,9 +224,9 @@ CLAMP = Bug(
     intro=(
         "[[A value below the least becomes the least|Low values are lifted]], [[a large one is cut|high ones are cut]]."
     ),
-    first=Setting("[[floor|bottom|lowest]]", 110, 480),
+    first="[[floor|bottom|lowest]]",
     what="of the [[range|scale]]",
-    second=Setting("[[roof|top|ceiling]]", 500, 990),
+    second="[[roof|top|ceiling]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[value:value|wish|reading]]):
@@ -248,9 +249,9 @@ LEAP = Bug(
     name="leap",
     title="[[The year has a day too many|One year is too dear]]",
     intro="[[Not every fourth year|No full century but each fourth]] has a [[day more|29 February]].",
-    first=Setting("[[rent|wage|upkeep]]", 110, 480),
+    first="[[rent|wage|upkeep]]",
     what="of [[a day|every day]]",
-    second=Setting("[[tax|insurance|subscription]]", 500, 990),
+    second="[[tax|insurance|subscription]]",
     code='''
 @traced
 def <<fn>>(<<part>>, year):

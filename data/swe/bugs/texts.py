@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..bug import Bug, Cases, Setting
+from ..bug import Bug, Cases
 from ..words import Draw
 
 
@@ -18,9 +18,9 @@ ESCAPE = Bug(
         "[[Names may have quotes|Some names have quotes in them]], and [[the table|the export]] then has a "
         "field too many."
     ),
-    first=Setting("[[width|breadth|span]]", 110, 480),
+    first="[[width|breadth|span]]",
     what="of [[the table|its table]]",
-    second=Setting("[[row|serial|counter]]", 500, 990),
+    second="[[row|serial|counter]]",
     code='''
 def <<lower>>(text):
     """Return a text [[without quotes|whose quotes are gone]]."""
@@ -70,9 +70,9 @@ ENCODING = Bug(
     name="encoding",
     title="[[Names with accents cost too little|The size of some names is wrong]]",
     intro="[[The carrier counts bytes|It is bytes that are paid]], in UTF-8, [[and not letters|whatever they show]].",
-    first=Setting("[[price|cost|rate]]", 110, 480),
+    first="[[price|cost|rate]]",
     what="of [[a byte|one byte]]",
-    second=Setting("[[connection|setup|dialing]]", 500, 990),
+    second="[[connection|setup|dialing]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[message:message|text|wire]]):
@@ -99,9 +99,9 @@ REGEX = Bug(
     intro=(
         "[[A code ends after three digits|Three digits end a code]]; [[what goes on is none|longer ones are no codes]]."
     ),
-    first=Setting("[[value|worth|points]]", 110, 480),
+    first="[[value|worth|points]]",
     what="of [[a code|one code]]",
-    second=Setting("[[start|stock|seed]]", 500, 990),
+    second="[[start|stock|seed]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[codes:codes|tokens|tickets]]):
@@ -132,9 +132,9 @@ PATHS = Bug(
         "[[A folder may end with a slash|Folders are written with a slash or without]]; the path has "
         "[[one|a single slash]]."
     ),
-    first=Setting("[[volume|shelfmark|binder]]", 110, 480),
+    first="[[volume|shelfmark|binder]]",
     what="of [[the archive|its archive]]",
-    second=Setting("[[box|drawer|tray]]", 500, 990),
+    second="[[box|drawer|tray]]",
     code='''
 def <<lower>>(*names):
     """Return names [[without any slash|in a row]]."""
@@ -186,9 +186,9 @@ HEADER = Bug(
         "[[Capitals do not matter in the name of a header|Headers may be written in capitals]], but "
         "[[ours have to fit|we miss them]]."
     ),
-    first=Setting("[[quota|allowance|grant]]", 110, 480),
+    first="[[quota|allowance|grant]]",
     what="of [[a request|one request]]",
-    second=Setting("[[spare|backlog|overdraft]]", 500, 990),
+    second="[[spare|backlog|overdraft]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[headers:headers|fields|head]], [[wanted:wanted|name|asked]]):
@@ -215,9 +215,9 @@ BLANKS = Bug(
         "[[Only words are paid|A word costs, a blank does not]], "
         "[[however many blanks there are|and blanks may be many]]."
     ),
-    first=Setting("[[price|fee|charge]]", 110, 480),
+    first="[[price|fee|charge]]",
     what="of [[a word|each word]]",
-    second=Setting("[[paper|envelope|seal]]", 500, 990),
+    second="[[paper|envelope|seal]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[text:text|advert|notice]]):
@@ -243,9 +243,9 @@ SUFFIX = Bug(
     intro=(
         "[[Only the ending .cfg is left out|Names are shown without .cfg]]; [[now letters are missing|some lose more]]."
     ),
-    first=Setting("[[number|edition|batch]]", 110, 480),
+    first="[[number|edition|batch]]",
     what="of [[the label|a label]]",
-    second=Setting("[[stamp|revision|series]]", 500, 990),
+    second="[[stamp|revision|series]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[file:file|name|source]]):
@@ -277,9 +277,9 @@ SORTING = Bug(
         "[[Numbers come as texts|What comes in is text]], and [[they are put in order|are sorted]] by their "
         "[[size|worth]]."
     ),
-    first=Setting("[[factor|multiple|scale]]", 110, 480),
+    first="[[factor|multiple|scale]]",
     what="of [[a number|each number]]",
-    second=Setting("[[base|addend|bias]]", 500, 990),
+    second="[[base|addend|bias]]",
     code='''
 @traced
 def <<fn>>(<<part>>, [[numbers:numbers|texts|digits]]):

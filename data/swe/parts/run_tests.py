@@ -11,7 +11,8 @@ sys.dont_write_bytecode = True
 PACKAGE = "package"
 BASE = "base"
 CASES = "cases"
-FIRST, LAST = "outermost", "innermost"
+FIRST = "outermost"
+LAST = "innermost"
 STACK = "stack of {test}, {place} call: function={function} file={file}"
 
 

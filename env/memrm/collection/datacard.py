@@ -47,11 +47,11 @@ def data_card(
     ``policies`` are name, origin with the kind of prompt, and policy by key; ``settings`` make the rows again.
     """
     rows = [row for episode in episodes for row in episode.rows]
-    controls = sum(episode.labels.controls for episode in episodes)
+    executed = bool(settings.get("executions"))
     mode = {key: policy.write.mode for key, (_, _, policy) in policies.items()}
     kind = {key: what for key, (_, what, _) in policies.items()}
     return {
-        "what": EXECUTED if controls else WHAT,
+        "what": EXECUTED if executed else WHAT,
         "format": FORMAT,
         "settings": dict(settings),
         "sha256": digest,
@@ -68,7 +68,7 @@ def data_card(
             "undecided": sum(episode.labels.undecided for episode in episodes),
             "unreadable": sum(episode.labels.failed for episode in episodes),
         },
-        **({"executions": _executions(rows, episodes)} if controls else {}),
+        **({"executions": _executions(rows, episodes)} if executed else {}),
         "calls": {
             "episodes": sum(episode.calls for episode in episodes),
             "labels": sum(episode.labels.calls for episode in episodes),

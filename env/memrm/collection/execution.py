@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ....data.errors import MnemotuneError
+from ....data.plan import PlannedStep
 from ....data.task import Check, Fact, Task
 from ....policies.assistant import Assistant
 from ....policies.lm import CallRole, Metered
@@ -18,7 +19,7 @@ from ....policies.text import sentences
 from ...concurrency import side_by_side
 from ...episode import places_beyond
 from ...outside import Outside
-from ...planned import Answers, Desk, PlannedStep, PlannedTrack, Seen
+from ...planned import Answers, Desk, PlannedTrack, Seen
 from ...slot import read_slot
 from ...track import Cast
 from ..rows.row import EvictedMessage, Execution, FactLabel, Row
@@ -62,6 +63,21 @@ async def execute(
         await episode.desk.aclose()
 
 
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A step before which memory is forked, and what came of it with the memory that is whole."""
+
+    step: PlannedStep
+    before: Desk[Any]
+    """As it was before the step."""
+    answers: Answers
+    seen: Sequence[Seen]
+    write: MemoryEvent
+    """The newest."""
+    number: int
+    """0-based place of that write among all of the episode."""
+
+
 class _Episode:
     """An episode that forks where it asks its memory."""
 
@@ -72,28 +88,25 @@ class _Episode:
         self.desk: Desk[Any] = track.desk(task, cast.outside)
 
     async def play(self, foreign: Sequence[str], rng: random.Random, most: int | None) -> EpisodeLabels:
-        rows, controls, writes, fresh = list[Row](), list[bool](), list[MemoryEvent](), False
+        rows, controls, writes, fresh = list[Row](), list[Row](), list[MemoryEvent](), False
         chosen = self._chosen(rng, most)
         for number, step in enumerate(self.track.steps(self.task)):
             answers = await self._answers(self.assistant, step, role="answer")
-            before = self.desk.fork(self.forks)
+            before = self.desk.fork(self.forks) if fresh and number in chosen else None
             seen = await self.desk.do(step, answers)
-            if step.slots and fresh and number in chosen:
-                fresh = False
+            if before is not None:
+                fresh, point = False, _Point(step, before, answers, seen, writes[-1], len(writes) - 1)
                 for name in (CONTROL, *DAMAGES):
                     fork = await self._fork(name, foreign, rng)
                     if fork is not None:
-                        row = await self._row(fork, name, step, before, answers, seen, writes)
-                        if name == CONTROL:
-                            controls.append(row.execution is not None and row.execution.same)
-                        else:
-                            rows.append(row)
-            await before.aclose()
+                        (controls if name == CONTROL else rows).append(await self._row(fork, name, point))
+                await before.aclose()
             for _, message in seen:
                 new = await self.assistant.memory.observe([message])
                 fresh, writes = fresh or bool(new), [*writes, *new]
         calls = self.model.ledger.total.calls
-        return EpisodeLabels(tuple(rows), len(writes), calls=calls, controls=len(controls), controls_safe=sum(controls))
+        safe = sum(not row.harmful for row in controls)
+        return EpisodeLabels(tuple(rows), len(writes), calls=calls, controls=len(controls), controls_safe=safe)
 
     def _chosen(self, rng: random.Random, most: int | None) -> set[int]:
         """Return the steps at which memory may be forked."""
@@ -125,32 +138,22 @@ class _Episode:
         await fork.memory.restore(replace(state, entries=entries).with_new(added))
         return fork
 
-    async def _row(
-        self,
-        fork: Assistant,
-        name: str,
-        step: Any,
-        before: Desk[Any],
-        answers: Answers,
-        seen: Sequence[Seen],
-        writes: Sequence[MemoryEvent],
-    ) -> Row:
+    async def _row(self, fork: Assistant, name: str, point: _Point) -> Row:
         """Carry a step out with what a fork answers; return what came of it."""
-        others = await self._answers(fork, step, role="probe")
-        desk = before.fork(self.forks)
+        answers, others = point.answers, await self._answers(fork, point.step, role="probe")
+        desk = point.before.fork(self.forks)
         try:
-            same = _text(await desk.do(step, others)) == _text(seen)
+            same = _text(await desk.do(point.step, others)) == _text(point.seen)
         finally:
             await desk.aclose()
-        write, state = writes[-1], await fork.memory.snapshot()
-        event = replace(write, after=tuple(state.lines))
+        event = replace(point.write, after=tuple((await fork.memory.snapshot()).lines))
         lost = {check for check in answers if not same and others[check] != answers[check]}
         return Row(
             group=self.task.group,
             task=self.task.id,
             policy=self.policy.key,
-            stage=step.stage,
-            write=len(writes) - 1,
+            stage=point.step.stage,
+            write=point.number,
             evicted=[EvictedMessage.of(message) for message in event.evicted],
             before=list(event.before),
             after=list(event.after),

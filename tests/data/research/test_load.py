@@ -210,7 +210,7 @@ def test_a_source_that_names_nothing_is_explained(source: str, message: str) -> 
         ("a.jsonl", "{}\n{", "is not JSON: line 2"),
         ("a.json", "[{", "is not JSON"),
         ("a.json", "[1]", "must be an object"),
-        ("a.json", "[]", "holds no task"),
+        ("a.json", "[]", "has no task"),
         ("a.parquet", "no table", "is no parquet file"),
     ],
 )
@@ -234,5 +234,5 @@ def test_options_shape_what_is_made(tmp_path: Path) -> None:
 
 
 def test_ids_that_occur_twice_are_named(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="memgym_ir__x1 occur more than once"):
+    with pytest.raises(TaskError, match="memgym_ir__x1 occurs more than once"):
         load_research(file_of(tmp_path, row(), row()))

@@ -108,6 +108,11 @@ def _slotted(task: Json) -> Json:
     return step
 
 
+def _swap(task: Json) -> Json:
+    step: Json = next(step for step in task["steps"] if " swap " in step["command"])
+    return step
+
+
 def _slot(task: Json) -> Json:
     slot: Json = _slotted(task)["slots"][0]
     return slot
@@ -138,14 +143,17 @@ BREAKS: dict[str, tuple[Callable[[Json], object], str]] = {
     "no patch": (lambda task: task.update(patch=""), "patch: is empty"),
     "a patch of nothing": (lambda task: task.update(patch="x"), "patch: it changes no file"),
     "a patch of another file": (lambda task: task.update(patch="--- a/x\n+++ b/x\n"), "patch: there is no file 'x'"),
-    "no test command": (lambda task: task.update(test_command=""), "test_command: is empty"),
+    "a file that is a folder": (lambda task: task["files"].update({"x": "", "x/y": ""}), "files: 'x' is a file and"),
+    "no test command": (lambda task: task.update(test_command=""), "test_command: '' is empty"),
+    "a quote without an end": (lambda task: task.update(test_command="sh 'x"), 'test_command: "sh \'x" is empty, or a'),
+    "half a character": (lambda task: task.update(fail_to_pass=["\ud800"]), "task: half a character"),
     "no test that fails": (lambda task: task.update(fail_to_pass=[]), "fail_to_pass: there has to be 1"),
     "a test that fails and passes": (
         lambda task: task.update(pass_to_pass=task["fail_to_pass"]),
         "pass_to_pass: 'test_.*' is in fail_to_pass too",
     ),
     "no step": (lambda task: task.update(steps=[]), "steps: there has to be 1 or more"),
-    "no stage": (lambda task: task.update(stages=0), "stages: 0; there has to be 1 or more"),
+    "no stage": (lambda task: task.update(stages=0), "stages: 0; the last step is of stage"),
     "another number of stages": (lambda task: task.update(stages=99), "stages: 99; the last step is of stage"),
     "a step of no stage": (lambda task: task["steps"][0].update(stage=-1), r"steps\.0\.stage: -1 is none of"),
     "stages backwards": (lambda task: task["steps"][0].update(stage=3), r"steps\.1\.stage: \d comes after stage 3"),
@@ -154,11 +162,15 @@ BREAKS: dict[str, tuple[Callable[[Json], object], str]] = {
     "a slot of another name": (lambda task: _slot(task).update(name="x"), r"right: has values of .*; the slots are x"),
     "a slot twice": (
         lambda task: _slotted(task).update(slots=_slotted(task)["slots"] * 2),
-        r"steps\.\d+\.slots: '\w+' occurs more than once",
+        r"checks\.\w+: 2 slots ask it; each has a check of its own",
+    ),
+    "two slots of a name": (
+        lambda task: _swap(task)["slots"][0].update(name="function"),
+        r"steps\.\d+\.slots: function, function.*; each has a name of its own",
     ),
     "a slot that the command lacks": (
         lambda task: _slotted(task).update(command="ls"),
-        r"steps\.\d+\.slots: \{\w+\} is not in the command",
+        r"steps\.\d+\.slots: \{\w+\} does not stand in the step",
     ),
     "a value that no answer can be": (
         lambda task: _slotted(task)["right"].update({_slot(task)["name"]: " 5 "}),
@@ -178,7 +190,7 @@ BREAKS: dict[str, tuple[Callable[[Json], object], str]] = {
     ),
     "a check that nothing asks": (
         lambda task: task["checks"].update(more={**_first(task["checks"]), "id": "more"}),
-        r"checks\.more: 0 slots ask it; it has to be 1",
+        r"checks\.more: 0 slots ask it; each has a check of its own",
     ),
     "a check of another id": (lambda task: _first(task["checks"]).update(id="b"), r"checks\.\S+\.id: is 'b'"),
     "a check without a text": (lambda task: _first(task["checks"]).update(text=""), r"checks\.\S+\.text: is empty"),
@@ -248,7 +260,7 @@ def test_a_task_of_a_row_can_be_written_and_read(tmp_path: Path) -> None:
     assert [swe_task(task) for task in load_swe(str(tmp_path / "tasks.jsonl"))] == rows
 
 
-@pytest.mark.parametrize("field", ["instance_id", "repo", "base_commit", "problem_statement", "patch", "FAIL_TO_PASS"])
+@pytest.mark.parametrize("field", ["instance_id", "repo", "problem_statement", "patch", "FAIL_TO_PASS"])
 def test_a_row_without_a_field_is_refused(tmp_path: Path, field: str) -> None:
     with pytest.raises(TaskError, match=rf"rows\.jsonl: row 1: {field}: Field required"):
         load_rows(tmp_path, ROW, {name: value for name, value in ROW.items() if name != field})
@@ -260,7 +272,6 @@ def test_a_row_without_a_field_is_refused(tmp_path: Path, field: str) -> None:
         ({"instance_id": "a b"}, "instance_id: "),
         ({"instance_id": "a;b"}, "instance_id: "),
         ({"repo": "gizmo"}, "repo: "),
-        ({"base_commit": "main"}, "base_commit: "),
         ({"problem_statement": "  "}, "problem_statement: "),
         ({"patch": ""}, "patch: "),
         ({"FAIL_TO_PASS": "test_a"}, "FAIL_TO_PASS: .*neither a list nor a JSON text"),

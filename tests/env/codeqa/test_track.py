@@ -52,11 +52,6 @@ class TestCodeQuestions(TrackConformance):
     def track(cls) -> Track:
         return CodeTrack(Templates.bundled())
 
-    @pytest.fixture(scope="class")
-    @classmethod
-    def tasks(cls, track: Track, source: str) -> Sequence[Task]:
-        return track.load(source)
-
 
 def cast(context_tokens: int | None = 1000) -> Cast:
     return Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(), context_tokens)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from mnemotune.data.research.task import SUBJECT, ResearchTask, about
-from mnemotune.data.task import Task
-from mnemotune.env.conformance import TrackConformance
-from mnemotune.env.episode import Bounds, Episode, RecordError, StageRecord
+from mnemotune.env.conformance import ModelTrackConformance
+from mnemotune.env.episode import Episode, RecordError, StageRecord
 from mnemotune.env.evaluation import Evaluator
 from mnemotune.env.research.model import MOST_SEARCHES, SEARCH, ModelResearchTrack
 from mnemotune.env.research.track import ResearchTrack
 from mnemotune.env.runner import Here
-from mnemotune.env.track import Cast, Track
+from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, Request, ToolCall
 from mnemotune.policies.lm.ledger import Usage
@@ -135,11 +134,7 @@ async def test_recorded_episodes_are_not_replayed(make_chain: MakeChain) -> None
     assert ResearchTrack().agent != ModelResearchTrack().agent
 
 
-class TestModelResearchTrack(TrackConformance):
-    """What an agent does that plans by itself depends on what memory gives it: it replays no record."""
-
-    test_what_was_heard_can_be_replayed_from_a_file = None  # type: ignore[assignment]
-
+class TestModelResearchTrack(ModelTrackConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def track(cls) -> ModelResearchTrack:
@@ -149,16 +144,3 @@ class TestModelResearchTrack(TrackConformance):
     @classmethod
     def source(cls) -> str:
         return "generated:2@5"
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def tasks(cls, track: ModelResearchTrack, source: str) -> Sequence[Task]:
-        return track.load(source)
-
-    async def test_bounds_are_known_of_every_check_and_take_the_calls_that_are_put_aside(
-        self, track: Track, tasks: Sequence[Task], cast: Cast
-    ) -> None:
-        bounds, ledger = await Here(track, cast).bounds(tasks[0])
-        assert isinstance(bounds, Bounds)
-        assert set(bounds.floor) == set(bounds.ceiling) == set(tasks[0].checks)
-        assert 0 < ledger.total.calls <= track.bound_calls(tasks[0])

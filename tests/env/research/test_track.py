@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
-from mnemotune.data import Task
 from mnemotune.env import Track
 from mnemotune.env.conformance import TrackConformance
 from mnemotune.env.research.track import ResearchTrack
@@ -22,8 +19,3 @@ class TestResearch(TrackConformance):
     @classmethod
     def track(cls) -> Track:
         return ResearchTrack()
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def tasks(cls, track: Track, source: str) -> Sequence[Task]:
-        return track.load(source)

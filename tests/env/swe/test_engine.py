@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import docker
@@ -21,6 +25,11 @@ from mnemotune.env.swe.engine import ENGINE, OWNER, REPOSITORY, Engine, base_ima
 from mnemotune.env.swe.owner import owner
 from mnemotune.policies.lm.cache import ResponseCache
 
+MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+KINDS = (
+    ("application/vnd.docker.container.image.v1+json", "1"),
+    ("application/vnd.docker.image.rootfs.diff.tar.gzip", "2"),
+)
 PLAYING = """
 import asyncio, sys
 from mnemotune.env.outside import Outside
@@ -161,11 +170,71 @@ async def test_what_others_use_is_left_alone() -> None:
 
 
 @pytest.mark.usefixtures("engine")
+async def test_many_can_start_at_once() -> None:
+    """Each looks for what was left behind, which the engine lets one alone do at a time."""
+    every = await asyncio.gather(*(Engine.start() for _ in range(24)))
+    for engine in every:
+        await engine.aclose()
+
+
+@pytest.mark.usefixtures("engine")
+async def test_what_cannot_be_opened_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = await Engine.start()
+    with pytest.raises(OutsideFault, match=r"files could not be put into a container: .*Error") as caught:
+        await engine.open(base_image(), {"a": "", "a/b": ""}, Limits())
+    assert "\n" not in str(caught.value)
+    (tmp_path / "nowhere").touch()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(OutsideFault, match=r"no container can be opened: .*nowhere"):
+        await engine.open(Image("mnemotune-base:of-another-digest"), {}, Limits())
+    await engine.aclose()
+    assert [one for one in ours() if one["Labels"][OWNER] == owner()] == []
+
+
+@pytest.mark.usefixtures("engine")
 async def test_an_image_that_no_registry_has_is_named() -> None:
     engine = await Engine.start()
     with pytest.raises((OutsideFault, OutsideSilent), match="image nobody/has-this:1"):
         await engine.open(Image("nobody/has-this:1", "/", made=False), {}, Limits())
     await engine.aclose()
+
+
+class HalfRegistry(BaseHTTPRequestHandler):
+    """Knows an image of which it has nothing but the manifest."""
+
+    PARTS = [{"mediaType": kind, "size": 9, "digest": f"sha256:{number * 64}"} for kind, number in KINDS]
+    MANIFEST = {"schemaVersion": 2, "mediaType": MANIFEST, "config": PARTS[0], "layers": PARTS[1:]}
+
+    def do_GET(self) -> None:
+        known = self.path == "/v2/" or "/manifests/" in self.path
+        content = json.dumps(self.MANIFEST).encode() if known else b"{}"
+        self.send_response(200 if known else 404)
+        self.send_header("Content-Type", MANIFEST)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Docker-Content-Digest", f"sha256:{hashlib.sha256(content).hexdigest()}")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.usefixtures("engine")
+async def test_an_image_that_breaks_off_on_its_way_keeps_the_run_waiting() -> None:
+    if not os.environ.get("DOCKER_HOST", "unix:").startswith("unix:"):
+        pytest.skip("the engine at DOCKER_HOST is another machine's, which has no registry here")
+    with ThreadingHTTPServer(("127.0.0.1", 0), HalfRegistry) as registry:
+        threading.Thread(target=registry.serve_forever, daemon=True).start()
+        engine = await Engine.start()
+        for _ in range(2):
+            with pytest.raises(OutsideSilent, match=r"half:1 is not here and cannot be pulled \(.+\): docker load it"):
+                await engine.open(Image(f"127.0.0.1:{registry.server_port}/half:1", "/", made=False), {}, Limits())
+        await engine.aclose()
+        registry.shutdown()
 
 
 @pytest.mark.usefixtures("engine")

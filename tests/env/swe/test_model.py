@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import docker
 import pytest
@@ -14,18 +12,17 @@ import pytest
 from mnemotune.data.swe.load import load_swe
 from mnemotune.data.swe.task import SweTask, swe_task
 from mnemotune.data.task import Task
-from mnemotune.env.conformance import TrackConformance
-from mnemotune.env.episode import Bounds, RecordError
+from mnemotune.env.conformance import ModelTrackConformance
+from mnemotune.env.episode import RecordError
 from mnemotune.env.evaluation import Evaluator
 from mnemotune.env.outside import Outside
 from mnemotune.env.runner import Here
 from mnemotune.env.swe import desk
 from mnemotune.env.swe.engine import Engine, base_image
 from mnemotune.env.swe.model import SOLVED, ModelSweTrack, whole
-from mnemotune.env.track import Cast, Track
+from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, Request, ToolCall
-from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.ledger import Usage
 from mnemotune.policies.lm.lexical import LexicalEmbedder
@@ -43,18 +40,6 @@ def track() -> ModelSweTrack:
 @pytest.fixture(scope="module")
 def task(track: ModelSweTrack) -> SweTask:
     return swe_task(track.load("generated:1@5")[1])
-
-
-@pytest.fixture(scope="session")
-def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("swe-model") / "seen.db"
-
-
-@pytest.fixture
-async def outside(record: Path) -> AsyncIterator[Outside]:
-    kept = Outside(partial(ResponseCache, record))
-    yield kept
-    await kept.aclose()
 
 
 class Engineer(LanguageModel):
@@ -187,10 +172,22 @@ async def test_a_task_without_a_plan_is_scored_by_its_tests_in_its_own_image(
             done = any(message.tool_calls for message in request.messages)
             return Completion("Done.", Usage(1, 1)) if done else ran(self.command, 0)
 
+    class Counting(Outside):
+        """Knows what was done in containers."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.keys = set[str]()
+
+        async def once(self, key: str, attempt: Callable[[], Awaitable[str]]) -> str:
+            self.keys.add(key)
+            return await super().once(key, attempt)
+
     for command, score in (("touch repaired", 1.0), ("touch broken", 0.0)):
-        outside = Outside()
+        outside = Counting()
         evaluation = await Evaluator(track, cast(Writer(command), outside, 500)).evaluate(load_policy("rag"), [task])
         await outside.aclose()
+        assert len(outside.keys) == 2  # the command, and the tests once
         (episode,) = evaluation.episodes
         assert episode.failure is None
         assert [mark.score for mark in episode.stages[0].marks] == [score] == [episode.reward]
@@ -203,11 +200,7 @@ async def test_a_task_without_a_plan_is_scored_by_its_tests_in_its_own_image(
     await engine.aclose()
 
 
-class TestModelSweTrack(TrackConformance):
-    """What an agent does that plans by itself depends on what memory gives it: it replays no record."""
-
-    test_what_was_heard_can_be_replayed_from_a_file = None  # type: ignore[assignment]
-
+class TestModelSweTrack(ModelTrackConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def track(cls) -> ModelSweTrack:
@@ -226,11 +219,3 @@ class TestModelSweTrack(TrackConformance):
     @pytest.fixture
     def cast(self, outside: Outside) -> Cast:
         return Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder(), outside=outside)
-
-    async def test_bounds_are_known_of_every_check_and_take_the_calls_that_are_put_aside(
-        self, track: Track, tasks: Sequence[Task], cast: Cast
-    ) -> None:
-        bounds, ledger = await Here(track, cast).bounds(tasks[0])
-        assert isinstance(bounds, Bounds)
-        assert set(bounds.floor) == set(bounds.ceiling) == set(tasks[0].checks)
-        assert 0 < ledger.total.calls <= track.bound_calls(tasks[0])

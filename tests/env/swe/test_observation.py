@@ -93,6 +93,15 @@ def test_pieces_are_small_and_begin_with_the_command(command: str, text: str) ->
         assert part.startswith("$ ")
 
 
+def test_pieces_that_are_left_out_are_marked() -> None:
+    lines = [f"{number} {'x' * 420}" for number in range(18)]
+    parts = pieces("cat a", "\n".join(lines))
+    assert len(parts) == MOST_PIECES
+    assert [part.partition("\n")[2] for part in parts if "x" not in part] == ["[...]"]
+    assert parts[0].endswith(lines[0])
+    assert parts[-1].endswith(lines[-1])
+
+
 def test_a_long_output_keeps_its_beginning_and_its_end() -> None:
     text = "\n".join(f"line {number}" for number in range(10_000))
     short = cut(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 from mnemotune.env.swe.owner import is_gone, owner
 
@@ -14,6 +15,10 @@ def test_a_process_that_runs_is_not_gone_and_one_that_has_ended_is() -> None:
         label = owner(process.pid)
         assert not is_gone(label)
         process.kill()
+        until = time.monotonic() + 10
+        while not is_gone(label) and time.monotonic() < until:  # nobody has asked yet how it ended
+            time.sleep(0.01)
+        assert is_gone(label)
         process.wait()
         assert is_gone(label)
     assert not is_gone(owner())

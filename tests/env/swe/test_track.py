@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ from mnemotune.env.swe.track import SweTrack
 from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, Request
-from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.ledger import Usage
 from mnemotune.policies.lm.lexical import LexicalEmbedder
@@ -32,19 +30,6 @@ from mnemotune.policies.prompts import Templates
 
 pytestmark = pytest.mark.usefixtures("engine")
 SOURCE = "generated:1@5"
-
-
-@pytest.fixture(scope="session")
-def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("swe") / "seen.db"
-
-
-@pytest.fixture
-async def outside(record: Path) -> AsyncIterator[Outside]:
-    """What was seen in one test needs no container in another."""
-    kept = Outside(partial(ResponseCache, record))
-    yield kept
-    await kept.aclose()
 
 
 class TestSweTrack(TrackConformance):

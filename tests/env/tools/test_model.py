@@ -11,14 +11,14 @@ import pytest
 
 from mnemotune.data.task import Task, TaskError
 from mnemotune.data.tools.task import Step, ToolsTask, spoken, tools_task
-from mnemotune.env.conformance import TrackConformance
-from mnemotune.env.episode import Bounds, Episode, RecordError, write_episodes
+from mnemotune.env.conformance import ModelTrackConformance
+from mnemotune.env.episode import Episode, RecordError, write_episodes
 from mnemotune.env.evaluation import Evaluator
 from mnemotune.env.runner import Here
 from mnemotune.env.summary import Summary
 from mnemotune.env.tools.model import ModelToolsTrack
 from mnemotune.env.tools.track import ToolsTrack
-from mnemotune.env.track import Cast, Track
+from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, Refused, Request, ToolCall
 from mnemotune.policies.lm.embedded import EmbeddedModel
@@ -261,11 +261,7 @@ def test_several_dialogues_of_a_customer_are_left_to_the_planned_agent(track: Mo
         track.load("tau2-across:somewhere")
 
 
-class TestModelToolsTrack(TrackConformance):
-    """What an agent does that plans by itself depends on what memory gives it: it replays no record."""
-
-    test_what_was_heard_can_be_replayed_from_a_file = None  # type: ignore[assignment]
-
+class TestModelToolsTrack(ModelTrackConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def track(cls) -> ModelToolsTrack:
@@ -275,16 +271,3 @@ class TestModelToolsTrack(TrackConformance):
     @classmethod
     def source(cls) -> str:
         return "generated:2@5"
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def tasks(cls, track: ModelToolsTrack, source: str) -> Sequence[Task]:
-        return track.load(source)
-
-    async def test_bounds_are_known_of_every_check_and_take_the_calls_that_are_put_aside(
-        self, track: Track, tasks: Sequence[Task], cast: Cast
-    ) -> None:
-        bounds, ledger = await Here(track, cast).bounds(tasks[0])
-        assert isinstance(bounds, Bounds)
-        assert set(bounds.floor) == set(bounds.ceiling) == set(tasks[0].checks)
-        assert 0 < ledger.total.calls <= track.bound_calls(tasks[0])

@@ -52,11 +52,6 @@ class TestToolsTrack(TrackConformance):
     def source(cls) -> str:
         return SOURCE
 
-    @pytest.fixture(scope="class")
-    @classmethod
-    def tasks(cls, track: ToolsTrack, source: str) -> Sequence[Task]:
-        return track.load(source)
-
 
 class AttentiveModel(LanguageModel):
     """Knows the right answer to each question, and gives it where it stands in what is shown."""

@@ -11,6 +11,7 @@ import pytest
 
 from mnemotune.data.task import Task
 from mnemotune.env import Cast, DialogueTrack
+from mnemotune.env.evaluation import Evaluator
 from mnemotune.env.memrm.collection.collect import CollectedEpisode, collect
 from mnemotune.env.memrm.collection.execution import NotPlannedError, execute, foreign_lines
 from mnemotune.env.memrm.collection.labels import EpisodeLabels
@@ -78,12 +79,14 @@ def test_a_row_is_safe_where_the_same_is_seen_and_both_labels_occur(collected: C
     assert {row.label for row in collected.rows} == {"SAFE", "HARMFUL"}
 
 
-def test_every_damage_has_changed_memory(collected: CollectedEpisode) -> None:
-    whole = dict[int, set[tuple[str, ...]]]()
+async def test_every_damage_has_changed_memory(
+    track: ToolsTrack, tasks: Sequence[Task], collected: CollectedEpisode
+) -> None:
+    (episode,) = (await Evaluator(track, cast()).evaluate(load_policy("rag"), [tasks[0]])).episodes
+    writes = [event.write for stage in episode.stages for event in stage.events if event.write is not None]
     for row in collected.rows:
-        whole.setdefault(row.write, set()).add(tuple(row.after))
-    assert all(len(rows) > 1 for rows in whole.values())
-    assert all(row.event.after != row.event.before or row.evicted for row in collected.rows)
+        assert tuple(row.before) == writes[row.write].before
+        assert tuple(row.after) != writes[row.write].after
 
 
 async def test_the_same_seed_gives_the_same_rows_and_another_one_other_damages(
@@ -95,7 +98,9 @@ async def test_the_same_seed_gives_the_same_rows_and_another_one_other_damages(
 
 
 async def test_of_more_forking_points_so_many_are_drawn(track: ToolsTrack, tasks: Sequence[Task]) -> None:
-    assert (await executed(track, tasks, most=1)).controls <= 1
+    every = (await executed(track, tasks)).controls
+    assert [(await executed(track, tasks, most=most)).controls for most in (1, 2)] == [1, 2]
+    assert every > 2
 
 
 def test_no_prompt_of_a_reward_model_has_the_damage_or_an_action(collected: CollectedEpisode) -> None:
@@ -136,7 +141,5 @@ async def test_a_track_without_a_plan_is_refused(tasks: Sequence[Task]) -> None:
 
 def test_foreign_lines_are_other_groups(tasks: Sequence[Task]) -> None:
     for task in tasks:
-        own = {fact.text for fact in task.facts.values()}
-        lines = foreign_lines(tasks)[task.group]
-        assert lines
-        assert set(lines) - own
+        others = {fact.text for other in tasks if other.group != task.group for fact in other.facts.values()}
+        assert set(foreign_lines(tasks)[task.group]) == others

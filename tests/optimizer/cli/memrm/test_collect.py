@@ -60,6 +60,24 @@ def test_a_policy_that_writes_nothing_gives_no_rows_and_no_error(collect: Callab
     assert (tmp_path / "rows.jsonl").read_bytes() == b""
 
 
+def test_what_happens_makes_labels_where_it_is_asked_for(cli: Cli, tmp_path: Path) -> None:
+    given = ("--track", "tools", "--data", "generated:1@5", "--executions", "--json", "--policies")
+    card = cli("memrm", "collect", *given, "rag", "--out", tmp_path / "rows.jsonl").succeeded().json
+    rows = list(read_rows(tmp_path / "rows.jsonl"))
+    assert all(row.execution is not None for row in rows)
+    assert card["executions"]["controls"] == card["executions"]["controls_safe"] > 0
+    assert sum(damage["rows"] for damage in card["executions"]["by_damage"].values()) == len(rows) > 0
+    silent = cli("memrm", "collect", *given, "native", "--out", tmp_path / "none.jsonl").succeeded().json
+    assert silent["what"] == card["what"]
+    assert silent["executions"] == {"controls": 0, "controls_safe": 0, "by_damage": {}}
+
+
+def test_a_track_without_a_plan_has_nothing_that_happens(collect: Callable[..., Any]) -> None:
+    done = collect("awi", "--executions")
+    assert done.code == 1
+    assert "dialogue: its steps are not planned" in done.err
+
+
 @pytest.mark.parametrize(
     ("text", "told"), [("", "policy.yaml"), ("write: {mode: loud}", "write.mode"), ("write: [", "is not YAML")]
 )
