@@ -84,8 +84,15 @@ class PeriodRecord(StageRecord):
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        answers = [asdict(answer) | {"score": None if answer.gold is None else answer.score} for answer in self.answers]
+        answers = [_answer_json(answer) for answer in self.answers]
         return StageRecord.as_json(self) | {"answers": answers, "probes": [asdict(probe) for probe in self.probes]}
+
+
+def _answer_json(answer: Answer) -> dict[str, Any]:
+    """Return plain JSON values; what was shown is told with the marks."""
+    values = asdict(answer) | {"score": None if answer.gold is None else answer.score}
+    del values["shown"]
+    return values
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def test_an_episode_by_hand() -> None:
             Event(1, "read", shown_tokens=12),
         ),
         marks=(
-            Mark("0.0", '{"answer": 2}', 0.0, {"pet@0": True, "flat@0": None}),
+            Mark("0.0", '{"answer": 2}', 0.0, {"pet@0": True, "flat@0": None}, shown={"pet@0": True}),
             Mark("0.1", "dunno", 0.0, readable=False),
         ),
         recalled={"job@0": False},
@@ -134,8 +134,9 @@ def test_an_episode_by_hand() -> None:
                         "score": 0.0,
                         "recalled": {"pet@0": True, "flat@0": None},
                         "readable": True,
+                        "shown": {"pet@0": True},
                     },
-                    {"check": "0.1", "raw": "dunno", "score": 0.0, "recalled": {}, "readable": False},
+                    {"check": "0.1", "raw": "dunno", "score": 0.0, "recalled": {}, "readable": False, "shown": {}},
                 ],
                 "recalled": {"job@0": False},
                 "revisions": [
@@ -228,6 +229,7 @@ def test_a_period_tells_its_answers_and_its_probes_beside_what_every_stage_tells
                 "score": None,
                 "recalled": {"pet_0@0": False, "flat_0@1": False},
                 "readable": True,
+                "shown": {},
             },
             {
                 "check": "1.1",
@@ -235,6 +237,7 @@ def test_a_period_tells_its_answers_and_its_probes_beside_what_every_stage_tells
                 "score": 0.0,
                 "recalled": {"pet_1@0": True, "flat_1@0": False},
                 "readable": False,
+                "shown": {},
             },
         ],
         "recalled": {},
