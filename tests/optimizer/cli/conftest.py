@@ -262,14 +262,14 @@ def check_evaluation() -> Callable[..., None]:
     def check(told: Mapping[str, Any], *, users: int, periods: int = 2) -> None:
         assert isinstance(told["policy"], str)
         assert told["groups"] == users
-        for name in ("accuracy", "floor", "ceiling"):
+        for name in ("accuracy", "floor", "ceiling", "evidence_recall"):
             assert 0 <= told[name] <= 1
         assert told["memory_score"] <= 1
         low, high = told["interval"]
         assert users < 2 or low <= told["memory_score"] <= high
         assert told["shares"].keys() == {"write", "read", "utilisation"}
         assert math.isclose(told["accuracy"] + sum(told["shares"].values()), 1, abs_tol=1e-5)
-        names = ("accuracy", "memory_score", "write", "read", "utilisation")
+        names = ("accuracy", "memory_score", "evidence", "write", "read", "utilisation")
         assert {name: len(series) for name, series in told["stages"].items()} == dict.fromkeys(names, periods)
         assert told["spend"].keys() >= {"reply", "answer", "probe"}
         assert all(spend["calls"] > 0 for spend in told["spend"].values())

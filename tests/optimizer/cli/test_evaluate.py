@@ -73,7 +73,7 @@ def test_json_is_all_that_a_real_process_prints(start: Any, people: Path, check_
 def test_without_json_a_table_is_printed(cli: Cli, people: Path, plain: Any) -> None:
     done = cli("evaluate", "awi", "--data", people).succeeded()
     assert "8 users, model: embedded" in done.out
-    assert "policy memory score window racy write read util. /turn /turn" in plain(done.out)
+    assert "policy memory score window racy dence write read util. /turn /turn" in plain(done.out)
     assert "awi" in done.out
 
 
