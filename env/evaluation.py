@@ -174,12 +174,17 @@ class Evaluator:
     async def _find_bounds(self, tasks: Sequence[Task]) -> tuple[Mapping[str, Exception], Ledger]:
         """Find the bounds that are not known yet; return why some could not be found, and what it took."""
         async with self._finding:
-            new = [task for task in tasks if task.id not in self._bounds]
-            every = await side_by_side(self.runner.bounds(task) for task in new)
-            by_task = {task.id: bounds for task, (bounds, _) in zip(new, every, strict=True)}
-            self._bounds.update({task: found for task, found in by_task.items() if isinstance(found, Bounds)})
-            problems = {task: error for task, error in by_task.items() if not isinstance(error, Bounds)}
-            return problems, merged([ledger for _, ledger in every])
+            new, problems = [task for task in tasks if task.id not in self._bounds], dict[str, Exception]()
+
+            async def find(task: Task) -> Ledger:
+                found, ledger = await self.runner.bounds(task)
+                if isinstance(found, Bounds):
+                    self._bounds[task.id] = found  # folded at once: those of many tasks take much memory
+                else:
+                    problems[task.id] = found
+                return ledger
+
+            return problems, merged(await side_by_side(map(find, new)))
 
 
 def score_groups(
