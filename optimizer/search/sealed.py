@@ -101,16 +101,15 @@ async def open_test(
     # equal policies never differ by chance
     known = {policies[name]: row for name, row in before.closed.items() if name in policies}
     rows = {name: replace(known[policy], policy=name) for name, policy in policies.items() if policy in known}
-    evaluations: dict[MemoryPolicy, Evaluation] = {}
+    # the comparison asked for comes first, should the budget end
+    open_names = sorted(policies.keys() - rows.keys(), key=lambda name: (name != EVOLVED, name != SEED, name))
     problem = ""
     try:
-        # the comparison asked for comes first, should the budget end
-        for name in sorted(policies.keys() - rows.keys(), key=lambda name: (name != EVOLVED, name != SEED, name)):
-            policy = policies[name]
-            if policy not in evaluations:
-                evaluations[policy] = await evaluator.evaluate(policy, tasks, done=done)
-            rows[name] = Summary.of(evaluations[policy], name=name)
-            keep(SealedTest({**before.rows, **rows}), name, evaluations[policy])
+        for policy in dict.fromkeys(policies[name] for name in open_names):
+            evaluation = await evaluator.evaluate(policy, tasks, done=done)
+            for name in (name for name in open_names if policies[name] == policy):
+                rows[name] = Summary.of(evaluation, name=name)
+                keep(SealedTest({**before.rows, **rows}), name, evaluation)
     except BudgetExhausted as end:
         missing = ", ".join(name for name in policies if name not in rows)
         problem = f"{missing} could not be tested: {end} (raise it with --set search.budget...)"
