@@ -129,7 +129,8 @@ async def thought(
     assistant: Assistant, newest: Sequence[Message], query: str, tools: Sequence[Tool], *, role: CallRole
 ) -> Completion:
     """Go on as an assistant does with what its memory brings back."""
-    return await assistant.complete(newest, query, role=role, tools=tools)
+    completion, _ = await assistant.complete(newest, query, role=role, tools=tools)
+    return completion
 
 
 class AsBound(Wrapper):

@@ -32,7 +32,7 @@ from ..policies.lm.embedded import EmbeddedModel
 from ..policies.lm.lexical import LexicalEmbedder
 from ..policies.policy import MemoryPolicy
 from .cost import turn_cost
-from .episode import Bounds, Episode, write_episodes
+from .episode import Bounds, Episode, RecordError, write_episodes
 from .evaluation import Evaluator
 from .runner import Here
 from .track import Cast, Track, most_calls
@@ -204,6 +204,12 @@ class ModelTrackConformance(TrackConformance):
     """Every track whose agent plans by itself passes these: what it does depends on memory, so it replays no record."""
 
     test_what_was_heard_can_be_replayed_from_a_file = None  # type: ignore[assignment]
+
+    async def test_a_recorded_episode_is_refused(
+        self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast, episode: Episode
+    ) -> None:
+        with pytest.raises(RecordError):
+            track.begin(tasks[0], policy, cast, replay=episode)
 
     async def test_bounds_are_known_of_every_check_and_take_the_calls_that_are_put_aside(
         self, track: Track, tasks: Sequence[Task], cast: Cast

@@ -198,7 +198,7 @@ class SearchConfig(Record):
             raise ValueError("proposers: none of them may change anything; allow `prompts` or `numbers`")
         if self.off_policy and self.aim.picks:
             raise ValueError(
-                "objective: off_policy, nobody replies, so that what a turn costs is not known; "
+                "objective: off_policy, nobody replies; only a policy of which a turn's cost is known can be picked; "
                 f"{self.objective} needs `off_policy: false`"
             )
         return self

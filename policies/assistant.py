@@ -115,7 +115,7 @@ class Assistant:
         self, prompt: str, *, role: CallRole = "answer", form: ReplyForm | None = None
     ) -> tuple[str, Context]:
         """Answer a question as ``answer`` does; return also what memory put before the model."""
-        completion, context = await self._complete([Message("user", prompt)], prompt, role=role, form=form)
+        completion, context = await self.complete([Message("user", prompt)], prompt, role=role, form=form)
         return completion.text, context
 
     async def complete(
@@ -126,22 +126,11 @@ class Assistant:
         role: CallRole,
         form: ReplyForm | None = None,
         tools: Sequence[Tool] = (),
-    ) -> Completion:
+    ) -> tuple[Completion, Context]:
         """Go on from messages that memory has not observed yet; ``query`` is what memory looks for.
 
-        What is remembered stays as it is.
+        Return also what memory put before the model. What is remembered stays as it is.
         """
-        return (await self._complete(newest, query, role=role, form=form, tools=tools))[0]
-
-    async def _complete(
-        self,
-        newest: Sequence[Message],
-        query: str,
-        *,
-        role: CallRole,
-        form: ReplyForm | None = None,
-        tools: Sequence[Tool] = (),
-    ) -> tuple[Completion, Context]:
         async with nullcontext() if self._questions is None or role == "reply" else self._questions:
             context = await self.context(query)
             use = ContextUse(1, context.tokens, context.tokens, context.left_out, context.cut)
