@@ -40,7 +40,7 @@ def whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 13)
 def stems(text: str) -> tuple[str, ...]:
     """Return the stems of a text's content words, in order; snake_case counts as words."""
     return tuple(stem(word) for word in words_in_order(text) if word not in STOP_WORDS)
@@ -51,7 +51,7 @@ def words_in_order(text: str) -> list[str]:
     return _WORD.findall(_THOUSANDS.sub("", text.lower().replace("_", " ").replace("\u2019", "'")))
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 12)
 def sentences(text: str) -> tuple[str, ...]:
     """Split a text at sentence ends and line breaks; empty pieces are dropped."""
     return tuple(piece for raw in _SENTENCE_END.split(text) if raw and (piece := raw.strip()))
