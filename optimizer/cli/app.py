@@ -57,7 +57,12 @@ app.add_typer(memrm, name="memrm", help=about)
 
 
 def main() -> None:
-    """Run the command line; known errors become one line and exit code 1, or 75 where trying later may do better."""
+    """Run the command line."""
+    carry_out(app)
+
+
+def carry_out(app: typer.Typer) -> NoReturn:
+    """Run an application; known errors become one line and exit code 1, or 75 where trying later may do better."""
     logging.getLogger("mnemotune").handlers = [_Remarks(logging.WARNING)]
     try:
         with warnings.catch_warnings():
