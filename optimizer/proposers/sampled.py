@@ -105,18 +105,30 @@ def expect(places: Floats, *, tried: Floats, values: Floats, variances: Floats) 
 
     ``places`` and ``tried`` are of shape ``(points, dimensions)``. Tried points have ``values``, with noise of these
     ``variances``, each of shape ``(tried,)``. Only scale and mean are fitted: a few points say too little of lengths.
+    After Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), algorithm 2.1.
     """
-    # imported late: scikit-learn takes a second that most commands do not need
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
-
     spread, middle, mean = float(values.var()), tried.mean(axis=0), float(values.mean())
     scale = max(spread - float(variances.mean()), LEAST_SIGNAL * spread, LEAST_VARIANCE)
-    trend = ConstantKernel(scale * TREND, "fixed") * DotProduct(0.0, "fixed")
-    kernel = trend + ConstantKernel(scale * (1 - TREND), "fixed") * Matern(1.0, "fixed", nu=2.5)
-    process = GaussianProcessRegressor(kernel, alpha=variances + LEAST_VARIANCE, optimizer=None)
-    expected, deviation = process.fit(tried - middle, values - mean).predict(places - middle, return_std=True)
+    near, asked = tried - middle, places - middle
+    known = scale * _alike(near, near) + np.diag(variances + LEAST_VARIANCE)
+    root = np.linalg.cholesky(known)
+    seen = np.linalg.solve(root, scale * _alike(near, asked))
+    expected = np.linalg.solve(root, values - mean) @ seen
+    variance = scale * _alike_itself(asked) - (seen**2).sum(axis=0)
+    deviation = np.sqrt(np.maximum(variance, 0.0))
     return mean + expected, deviation
+
+
+def _alike(points: Floats, others: Floats) -> Floats:
+    """Return the covariances of points with others, of shape ``(points, others)``, for a scale of 1."""
+    far = math.sqrt(5) * cdist(points, others)
+    matern: Floats = (1 + far + far**2 / 3) * np.exp(-far)
+    return TREND * points @ others.T + (1 - TREND) * matern
+
+
+def _alike_itself(points: Floats) -> Floats:
+    """Return the variances of points, of shape ``(points,)``, for a scale of 1."""
+    return TREND * (points**2).sum(axis=1) + (1 - TREND)
 
 
 def expected_improvement(places: Floats, *, tried: Floats, values: Floats, variances: Floats) -> Floats:
