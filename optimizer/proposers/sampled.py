@@ -122,13 +122,15 @@ def expect(places: Floats, *, tried: Floats, values: Floats, variances: Floats) 
 def _alike(points: Floats, others: Floats) -> Floats:
     """Return the covariances of points with others, of shape ``(points, others)``, for a scale of 1."""
     far = math.sqrt(5) * cdist(points, others)
-    matern: Floats = (1 + far + far**2 / 3) * np.exp(-far)
-    return TREND * points @ others.T + (1 - TREND) * matern
+    matern = (1 + far + far**2 / 3) * np.exp(-far)
+    covariances: Floats = TREND * points @ others.T + (1 - TREND) * matern
+    return covariances
 
 
 def _alike_itself(points: Floats) -> Floats:
     """Return the variances of points, of shape ``(points,)``, for a scale of 1."""
-    return TREND * (points**2).sum(axis=1) + (1 - TREND)
+    variances: Floats = TREND * (points**2).sum(axis=1) + (1 - TREND)
+    return variances
 
 
 def expected_improvement(places: Floats, *, tried: Floats, values: Floats, variances: Floats) -> Floats:

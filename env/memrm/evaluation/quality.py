@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ RowT = TypeVar("RowT", Row, MemGymRow)
 FOLDS = 5
 PENALTY = 1.0
 """On the squared weights of the baseline's regression, beside the summed loss."""
+TREES = {"n_estimators": 100, "max_depth": 3, "subsample": 0.5, "min_samples_leaf": 10, "random_state": 0}
+"""How the baseline's boosted trees are fitted, in scikit-learn's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ def quality_on_rows(p_safe: Floats, rows: Sequence[Row], *, threshold: float = C
         "length ratio": length_ratio(events),
         "lexical overlap": lexical_overlap(events),
         "logistic regression": logistic_regression(events, harmful, groups),
+        "trees without words": boosted_trees(events, harmful, groups),
         **_of_executions(kept, harmful),
     }
     return _quality(p_safe, harmful, groups, rivals, threshold)
@@ -155,23 +158,56 @@ def logistic_regression(events: Sequence[MemoryEvent], harmful: Labels, clusters
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    p_safe = np.full(len(events), 0.5)
-    features = np.array([_features(event) for event in events])
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=1 / (2 * PENALTY)))
+    features = [[*_wordless(event), _overlap(event)] for event in events]
+    return _fitted_on_others(model, features, harmful, clusters)
+
+
+def boosted_trees(events: Sequence[MemoryEvent], harmful: Labels, clusters: Sequence[str]) -> Floats:
+    """Return P(safe) of boosted trees that read no word, fitted on other clusters' writes.
+
+    They see lengths, counts, what was kept of the old memory, and which lines were removed by their lengths.
+    """
+    from sklearn.ensemble import GradientBoostingClassifier  # imported late: it takes a while
+
+    features = [[*_wordless(event), *_shares(event)] for event in events]
+    return _fitted_on_others(GradientBoostingClassifier(**TREES), features, harmful, clusters)
+
+
+def _fitted_on_others(
+    model: Any, features: Sequence[Sequence[float]], harmful: Labels, clusters: Sequence[str]
+) -> Floats:
+    """Return P(safe) of each row by a model that was fitted on other clusters' rows; a half where there are too few."""
+    p_safe, table = np.full(len(features), 0.5), np.array(features)
     names = sorted(set(clusters))
     for fold in range(min(FOLDS, len(names))):
         here = np.isin(np.asarray(clusters), names[fold::FOLDS])
         if here.all() or len(set(harmful[~here])) < 2:
             continue
-        model = make_pipeline(StandardScaler(), LogisticRegression(C=1 / (2 * PENALTY)))
-        p_safe[here] = model.fit(features[~here], harmful[~here]).predict_proba(features[here])[:, 0]
+        p_safe[here] = model.fit(table[~here], harmful[~here]).predict_proba(table[here])[:, 0]
     return p_safe
 
 
-def _features(event: MemoryEvent) -> list[float]:
+def _wordless(event: MemoryEvent) -> list[float]:
     removed, added = lines_beyond(event.before, event.after), lines_beyond(event.after, event.before)
     sizes = [_size(_said(event)), _size(event.before), _size(event.after), _size(removed), _size(added)]
     counts = [len(event.evicted), len(event.before), len(removed), len(added)]
-    return [*map(np.log1p, sizes), *map(np.log1p, counts), _overlap(event)]
+    return [*map(np.log1p, sizes), *map(np.log1p, counts)]
+
+
+def _shares(event: MemoryEvent) -> list[float]:
+    """Return how much of what was there a write keeps, and how long its messages and lines are; no word is read."""
+    removed, added = lines_beyond(event.before, event.after), lines_beyond(event.after, event.before)
+    heard = [len(message.content) for message in event.evicted if message.role == "user"]
+    return [
+        _size(event.after) / max(1, _size(event.before) + _size(_said(event))),
+        1 - _size(removed) / max(1, _size(event.before)),
+        _size(added) / max(1, sum(heard)),
+        len(added) / max(1, len(event.evicted)),
+        max(heard, default=0),
+        max(map(len, added), default=0),
+        max(map(len, removed), default=0),
+    ]
 
 
 def _overlap(event: MemoryEvent) -> float:

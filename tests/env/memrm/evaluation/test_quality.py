@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+import string
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from mnemotune.env.memrm.evaluation.quality import (
+    boosted_trees,
     length_ratio,
     lexical_overlap,
     logistic_regression,
@@ -19,6 +23,10 @@ from mnemotune.env.memrm.model.memgym import MemGymRow
 from mnemotune.env.memrm.rows.row import Row
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import MemoryEvent
+
+Baseline = Callable[..., np.ndarray]
+LETTERS = string.ascii_letters
+ROTATED = str.maketrans(LETTERS, LETTERS[13:] + LETTERS[:13])
 
 
 def labels(rows: list[Row]) -> np.ndarray:
@@ -31,7 +39,8 @@ def test_scores_that_follow_the_labels_lead_every_baseline(rows: list[Row]) -> N
     assert (found.n, found.unscored, found.clusters) == (120, 0, 10)
     assert found.harmful == labels(rows).sum()
     assert found.figures["auroc"] == found.figures["f1_safe"] == 1
-    assert set(found.baselines) == {"majority", "length ratio", "lexical overlap", "logistic regression"}
+    trivial, fitted = {"majority", "length ratio", "lexical overlap"}, {"logistic regression", "trees without words"}
+    assert set(found.baselines) == trivial | fitted
     assert found.baselines["majority"] == 0.5
     name, lead, (low, high) = found.lead
     assert found.baselines[name] == max(found.baselines.values())
@@ -72,14 +81,30 @@ def test_overlap_and_length_see_what_a_write_keeps() -> None:
         assert good > bad
 
 
-def test_the_regression_learns_from_other_users_only(rows: list[Row]) -> None:
+@pytest.mark.parametrize("baseline", [logistic_regression, boosted_trees])
+def test_what_is_fitted_learns_from_other_users_only(rows: list[Row], baseline: Baseline) -> None:
     """Labels that turn round from user to user cannot be learnt from others."""
     users = [row.group for row in rows]
     events = [row.event for row in rows]
-    found = logistic_regression(events, labels(rows), users)
+    found = baseline(events, labels(rows), users)
     assert ((found > 0) & (found < 1)).all()
-    alone = logistic_regression(events, labels(rows), ["one"] * len(rows))
+    assert (found == baseline(events, labels(rows), users)).all()
+    alone = baseline(events, labels(rows), ["one"] * len(rows))
     assert (alone == 0.5).all()
+
+
+def test_trees_read_no_word(rows: list[Row]) -> None:
+    def without_words(event: MemoryEvent) -> MemoryEvent:
+        said = tuple(replace(message, content=veiled(message.content)) for message in event.evicted)
+        return replace(event, evicted=said, before=(*map(veiled, event.before),), after=(*map(veiled, event.after),))
+
+    def veiled(text: str) -> str:
+        return text.translate(ROTATED)
+
+    events, users = [row.event for row in rows], [row.group for row in rows]
+    assert [without_words(event) for event in events] != events
+    found = boosted_trees(events, labels(rows), users)
+    assert (found == boosted_trees([*map(without_words, events)], labels(rows), users)).all()
 
 
 def memgym_row(i: int, *, safe: bool, name: str, equal: bool) -> MemGymRow:
