@@ -247,6 +247,9 @@ class Config(ModelsConfig):
     """What a track of another package wants to know."""
     data: str
     """What the track loads its tasks from."""
+    test_data: str | None = None
+    """What it loads the sealed test's tasks from; None is ``data``. The two share no group: a policy can be evolved on
+    generated users, for example, and tested on real ones."""
     splits: SplitSizes
     context_tokens: Positive | None = None
     """The most that memory puts before the model in one call, memories and buffer together, in tokens of 4 bytes; the

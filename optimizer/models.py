@@ -175,6 +175,12 @@ def pinned(track: Track, source: str) -> str:
     return load.pinned(source) if isinstance(track, DialogueTrack) else source
 
 
+def with_data_pinned(config: Config) -> Config:
+    """Return a config whose data are of the revisions that they stand for today. Raises ScenarioError as ``pinned``."""
+    track, sources = track_of(config), {"data": config.data, "test_data": config.test_data}
+    return config.model_copy(update={name: source and pinned(track, source) for name, source in sources.items()})
+
+
 def track_of(config: Config) -> Track:
     """Return the track that a config names. Raises ConfigError when there is none."""
     name, colon, agent = config.track.partition(":")

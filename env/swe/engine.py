@@ -27,6 +27,8 @@ OWNER, ENGINE = "mnemotune.owner", "mnemotune.engine"
 """Labels of containers: the process, and what opened them there."""
 CALL_SECONDS = 120
 """The longest wait for a reply of the engine's."""
+CLEARING_TRIES, CLEARING_SECONDS = 50, 0.1
+"""How often containers are removed that are still there, and the wait after each."""
 GET_ENGINE = "install and start one (apt-get install docker.io), or set DOCKER_HOST to one that runs"
 GET_PACKAGE = "containers need the package docker: pip install 'mnemotune[swe]'"
 
@@ -92,9 +94,7 @@ class Engine:
 
     def reap(self) -> None:
         """Remove the containers whose owners are gone, and bases that lost their name."""
-        for container in self._api.containers(all=True, filters={"label": OWNER}):
-            if is_gone(container["Labels"][OWNER]):
-                self._remove(container["Id"])
+        self._clear(OWNER, lambda labels: is_gone(labels[OWNER]))
         with _unless_another_does():
             self._api.prune_images(filters={"dangling": True, "label": REPOSITORY})
 
@@ -135,13 +135,20 @@ class Engine:
             self._api.remove_container(container, force=True, v=True)
 
     def _sweep(self) -> None:
-        for _ in range(50):
-            left = self._api.containers(all=True, filters={"label": f"{ENGINE}={self._name}"})
+        """Remove what was opened here, and what was still being made for an owner that was gone at the start."""
+        self._clear(f"{ENGINE}={self._name}", lambda _: True)
+        self.reap()
+
+    def _clear(self, label: str, whether: Callable[[Mapping[str, str]], bool]) -> None:
+        """Remove containers until none is left: one that another process is removing stays for a while."""
+        for _ in range(CLEARING_TRIES):
+            every = self._api.containers(all=True, filters={"label": label})
+            left = [container for container in every if whether(container["Labels"])]
             if not left:
                 return
             for container in left:
                 self._remove(container["Id"])
-            time.sleep(0.1)
+            time.sleep(CLEARING_SECONDS)
 
     def _make_base(self, name: str) -> None:
         """Make the base, once for all processes of the machine."""

@@ -18,7 +18,6 @@ from typing import Annotated
 import typer
 
 from ...data.resources import resource
-from ...data.splits import split_by_group
 from ...data.task import tasks_of
 from ...env import Evaluation, Evaluator
 from ...env.statistics import Estimate, paired_difference
@@ -26,6 +25,7 @@ from ...env.summary import score_json
 from ...env.track import most_calls
 from ...optimizer.config import Config, load_config
 from ...optimizer.models import open_models, track_of
+from ...optimizer.search.allowance import splits_of
 from ...optimizer.views.table import markdown_lines
 from ...optimizer.workers import open_pool, runner_of
 from ...policies.files import WINDOW, load_policy
@@ -40,7 +40,7 @@ PRESETS = (WINDOW, "rag", "awe", "awi")
 async def scored(config: Config, policies: Mapping[str, MemoryPolicy]) -> dict[str, Evaluation]:
     """Evaluate policies on the sealed groups of a track, within its budget."""
     track = track_of(config)
-    splits = split_by_group(track.load(config.data), **config.splits.model_dump(), noun=track.noun)
+    splits = splits_of(config)
     tasks = tasks_of(splits.test)
     with open_models(config, folder=None) as models:
         calls = most_calls(track, tasks, policies.values())

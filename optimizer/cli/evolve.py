@@ -112,7 +112,8 @@ def show(outcome: Outcome) -> None:
     console = Console()
     noun, groups = outcome.track.noun, outcome.config.splits.test
     console.print()
-    whom = f"{groups} {noun}s that the search never saw{acted_by(outcome.track)}"
+    source = f" of {outcome.config.test_data}" if outcome.config.test_data else ""
+    whom = f"{groups} {noun}s{source} that the search never saw{acted_by(outcome.track)}"
     console.print(score_table(outcome.test.rows, title=f"Sealed test: {whom}"))
     console.print()
     best = outcome.test.best_baseline

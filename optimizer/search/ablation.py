@@ -37,7 +37,7 @@ from .sealed import EVOLVED
 
 MakeListeners = Callable[[], Sequence[Listener]]
 """A function of a module, so that another process can call it."""
-SAME = ("track", "track_options", "data", "splits", "rounds", "context_tokens")
+SAME = ("track", "track_options", "data", "test_data", "splits", "rounds", "context_tokens")
 """Settings that all variants share, so that their sealed users can be paired."""
 COLUMNS = ("memory score", "over window", "difference", "candidates", "accepted", "periods", "calls", "seconds")
 """What is told of a variant, means over its searches; the sealed test is in the scores and the seconds alone."""
@@ -185,9 +185,9 @@ def _search(run: Run, listeners: MakeListeners) -> None:
 
 def _check_variants(runs: Sequence[Run], listeners: Sequence[Listener]) -> None:
     """Raise ConfigError naming the variant, ScenarioError or CheckpointError when a variant cannot be run."""
-    dealt: dict[tuple[str, SplitSizes], Splits] = {}
+    dealt: dict[tuple[str, str | None, SplitSizes], Splits] = {}
     for variant, config in {run.variant: run.config for run in runs}.items():
-        users = config.data, config.splits
+        users = config.data, config.test_data, config.splits
         with _naming(variant):
             if users not in dealt:
                 dealt[users] = splits_of(config)
@@ -195,12 +195,19 @@ def _check_variants(runs: Sequence[Run], listeners: Sequence[Listener]) -> None:
 
 
 def _with_one_revision(runs: Sequence[Run]) -> list[Run]:
-    """Return runs with the revision of their common data that those which have begun took, or else the newest."""
+    """Return runs with the revisions of their common data that those which have begun took, or else the newest."""
     first = runs[0].config
-    known = (open_run(run.folder).config.data for run in runs if holds_run(run.folder))
-    data = next((name for name in known if name.startswith(f"{first.data}@")), None)
-    data = data or pinned(track_of(first), first.data)
-    return [replace(run, config=run.config.model_copy(update={"data": data})) for run in runs]
+    known = [open_run(run.folder).config for run in runs if holds_run(run.folder)]
+
+    def revision(source: str | None, begun: Sequence[str | None]) -> str | None:
+        before = next((name for name in begun if name and name.startswith(f"{source}@")), None)
+        return source and (before or pinned(track_of(first), source))
+
+    pins = {
+        "data": revision(first.data, [config.data for config in known]),
+        "test_data": revision(first.test_data, [config.test_data for config in known]),
+    }
+    return [replace(run, config=run.config.model_copy(update=pins)) for run in runs]
 
 
 def _check(run: Run) -> None:

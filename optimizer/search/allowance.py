@@ -90,7 +90,8 @@ def splits_of(config: Config) -> Splits:
     """Deal a config's groups to its splits. Raises ConfigError when the data has a fault, or too few of them."""
     sizes, track = config.splits, track_of(config)
     try:
-        return split_by_group(track.load(config.data), **sizes.model_dump(), noun=track.noun)
+        sealed = None if config.test_data is None else track.load(config.test_data)
+        return split_by_group(track.load(config.data), **sizes.model_dump(), noun=track.noun, sealed=sealed)
     except ValueError as error:
         raise ConfigError(f"data: {error}") from None
 

@@ -25,7 +25,17 @@ from ...env.workers import Pool
 from ...policies.files import dump_policy, dump_yaml
 from ...policies.lm import Budget, BudgetExhausted, Charges, Consumed, LanguageModelError, Limits, merged
 from ..config import Config, ConfigError, Screening, dump_config, load_config
-from ..models import MeteredModels, Models, check_objective, notes, open_models, pinned, price_of, priced, track_of
+from ..models import (
+    MeteredModels,
+    Models,
+    check_objective,
+    notes,
+    open_models,
+    price_of,
+    priced,
+    track_of,
+    with_data_pinned,
+)
 from ..proposers.mix import open_proposers
 from ..proposers.proposer import Means, Proposer
 from ..study import Trial
@@ -55,7 +65,7 @@ TALKS = "talks"
 """The folder of the recorded talks in a run's folder."""
 FIXED = (
     *("track", "track_options", "context_tokens"),
-    *("data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
+    *("data", "test_data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
     *("model", "user_model", "embedder", "rounds", "templates", "compat", "seed_policy", "search.seed"),
     "storage",
     *("search.acceptance", "search.off_policy", "search.broad_start", "search.screening"),
@@ -72,7 +82,7 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
     Raises ConfigError, ScenarioError, CheckpointError or LanguageModelError before anything is spent when the run
     cannot work.
     """
-    config = config.model_copy(update={"data": pinned(track_of(config), config.data)})
+    config = with_data_pinned(config)
     splits = splits_of(config)
     config, allowance, judge = prepare(with_study_named(config, folder.name), splits, listeners)
     with ExitStack() as stack:

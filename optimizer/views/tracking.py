@@ -164,6 +164,7 @@ class Tracker(Listener):
         params = {
             "track": config.track,
             "data": config.data,
+            **({} if config.test_data is None else {"test_data": config.test_data}),
             "model": config.model,
             "embedder": config.embedder,
             **{f"users.{split}": getattr(config.splits, split) for split in ("train", "validation", "test")},

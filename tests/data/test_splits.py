@@ -98,6 +98,22 @@ def test_splits_cannot_be_changed(users: list[Scenario]) -> None:
         splits.train = ()  # type: ignore[misc]
 
 
+def test_the_test_split_may_come_from_other_data_than_the_rest(users: list[Scenario]) -> None:
+    sizes = {"train": 6, "validation": 6, "test": 3, "seed": 0}
+    splits = split_by_group(users[:12], **sizes, sealed=users[12:])
+    train, validation, test = ids(splits)
+    assert sorted([*train, *validation]) == [user.id for user in users[:12]]
+    assert set(test) < {user.id for user in users[12:]}
+    assert split_by_group(users[:12], **sizes, sealed=users[:11:-1]) == splits
+    with pytest.raises(ValueError, match=r"ask for 7 users \(7 test\), but the data has 6"):
+        split_by_group(users[:12], train=6, validation=6, test=7, seed=0, noun="user", sealed=users[12:])
+
+
+def test_a_user_of_the_search_is_refused_in_the_test_s_own_data(users: list[Scenario]) -> None:
+    with pytest.raises(ValueError, match="user user-09 is in `data` and in `test_data`"):
+        split_by_group(users[:10], train=1, validation=1, test=1, seed=0, noun="user", sealed=users[9:])
+
+
 # Groups of several tasks
 
 

@@ -97,6 +97,7 @@ async def test_the_plan_repairs_a_bug_and_wrong_answers_do_not(
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive("bug")
 @pytest.mark.parametrize("bug", SHIPPED)
 async def test_every_shipped_task_fails_before_its_repair_and_passes_after_it(
     track: SweTrack, outside: Outside, bug: str, tmp_path: Path
@@ -106,6 +107,7 @@ async def test_every_shipped_task_fails_before_its_repair_and_passes_after_it(
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive("bug")
 @pytest.mark.parametrize("bug", SHIPPED)
 async def test_a_wrong_answer_to_any_slot_of_a_shipped_task_fails(track: SweTrack, outside: Outside, bug: str) -> None:
     for task in map(swe_task, track.load("repairs", groups=[bug])):

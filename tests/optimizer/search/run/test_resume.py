@@ -120,7 +120,10 @@ def test_a_search_that_is_over_cannot_change_before_its_sealed_test(
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("override", ["track_options={a: 1}", "splits.seed=1", "splits.train=3", "seed_policy=native"])
+@pytest.mark.parametrize(
+    "override",
+    ["track_options={a: 1}", "splits.seed=1", "splits.train=3", "test_data=generated:9@1", "seed_policy=native"],
+)
 def test_a_run_cannot_go_on_with_other_users_or_another_seed_policy_invariant_2(override: str, stopped: Path) -> None:
     """Users that the search has learned from would be dealt into the sealed test."""
     before = contents(stopped)

@@ -89,6 +89,20 @@ def test_no_user_of_the_sealed_test_is_seen_by_the_search_invariant_2(finished: 
     assert {user for row in finished.test.rows.values() for user in row.by_group} == test
 
 
+def test_a_sealed_test_on_other_data_is_of_its_users_alone(
+    configured: Callable[..., Config], people: Path, tmp_path: Path
+) -> None:
+    others = [user.model_copy(update={"id": f"other {user.id}"}) for user in load_scenarios(people)]
+    elsewhere = tmp_path / "others.json"
+    elsewhere.write_text(json.dumps([json.loads(user.model_dump_json()) for user in others]), encoding="utf-8")
+    run = go(configured("search.generations=1", f"test_data={elsewhere}"), tmp_path / "run")
+    raced = {user for trial in run.study.trials for user in (*trial.train, *trial.validation)}
+    tested = {user for row in run.test.rows.values() for user in row.by_group}
+    assert raced < {user.id for user in load_scenarios(people)}
+    assert tested < {user.id for user in others}
+    assert len(tested) == SIZES["test"]
+
+
 def test_no_text_of_the_sealed_test_is_read_by_the_search_invariant_2(
     configured: Callable[..., Config], people: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
