@@ -151,8 +151,8 @@ def _running(processes: Sequence[str]) -> list[str]:
 def _processes(container: str) -> list[str]:
     client = docker.from_env()
     try:
-        return [line[0] for line in client.api.top(container, ps_args="-o pid")["Processes"]]
-    except docker.errors.APIError:  # it has not been started
+        return [line[0] for line in client.api.top(container, ps_args="-o pid")["Processes"] or ()]
+    except docker.errors.APIError:  # it has not been started, or not to its end
         return []
     finally:
         client.close()
