@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from ..data.freed import give_back
 from ..data.task import Task, grouped
 from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Metered, MeteredEmbedder
 from ..policies.lm.ledger import merged
@@ -23,6 +24,8 @@ QUESTIONS_A_TASK = 4
 
 As many lists of questions are under way: each has one at least, so that no place for a question stays empty.
 """
+EPISODES_A_GIVING_BACK = 64
+"""Episodes that stop or end before freed memory goes back to the system, which takes some ten milliseconds."""
 
 
 class EpisodeRunner(Protocol):
@@ -57,6 +60,7 @@ class Here(EpisodeRunner):
         self._places = asyncio.Semaphore(most)
         self._stopped: dict[tuple[str, str], Rollout] = {}
         """By policy key and task."""
+        self._played = 0
 
     async def run(
         self,
@@ -133,6 +137,9 @@ class Here(EpisodeRunner):
         except BaseException:
             await rollout.aclose()
             raise
+        self._played += 1
+        if self._played % EPISODES_A_GIVING_BACK == 0:
+            give_back()
         if stop is not None:
             self._stopped[policy.key, task.id] = rollout
         else:

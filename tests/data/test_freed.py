@@ -1,0 +1,46 @@
+"""Freed memory goes back to the system, where the C library can be asked to."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from pathlib import Path
+
+import pytest
+
+from mnemotune.data import freed
+
+MIB = 2**20
+
+
+def resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library decides by itself")
+def test_what_was_freed_between_what_lives_goes_back() -> None:
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
+        ctypes.c_void_p,
+        [ctypes.c_size_t],
+        [ctypes.c_void_p],
+    )
+    blocks = [libc.malloc(20_000) for _ in range(6_000)]
+    for block in blocks:
+        ctypes.memset(block, 1, 20_000)
+    for block in blocks[1::2]:  # the others pin the heap
+        libc.free(block)
+    held = resident()
+    freed.give_back()
+    assert held - resident() > 20 * MIB
+    for block in blocks[::2]:
+        libc.free(block)
+
+
+def test_where_it_cannot_be_asked_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+    freed._trim.cache_clear()
+    freed.give_back()
+    freed._trim.cache_clear()
