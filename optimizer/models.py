@@ -175,10 +175,10 @@ def pinned(track: Track, source: str) -> str:
     return load.pinned(source) if isinstance(track, DialogueTrack) else source
 
 
-def with_data_pinned(config: Config) -> Config:
-    """Return a config whose data are of the revisions that they stand for today. Raises ScenarioError as ``pinned``."""
-    track, sources = track_of(config), {"data": config.data, "test_data": config.test_data}
-    return config.model_copy(update={name: source and pinned(track, source) for name, source in sources.items()})
+def pins(config: Config) -> dict[str, str | None]:
+    """Return what a config's data are with their revisions, by its fields. Raises ScenarioError like ``pinned``."""
+    track, test_data = track_of(config), config.test_data
+    return {"data": pinned(track, config.data), "test_data": test_data and pinned(track, test_data)}
 
 
 def track_of(config: Config) -> Track:

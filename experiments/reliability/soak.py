@@ -53,17 +53,20 @@ def main(
     out: Annotated[Path, typer.Argument(help="A new folder.")],
     calls: Annotated[int, typer.Option(help="The search ends when so many are spent.")] = 1_000_000,
 ) -> None:
-    """Search in one process, and write ``soak.json``."""
+    """Search in one process, and write how it stood to ``samples.jsonl`` as it goes."""
     out.mkdir(parents=True)
     told = out / "log.txt"
     with embedded_server() as url, told.open("wb") as log:
         command = [sys.executable, "-m", "mnemotune", "evolve", str(CONFIG), "--out", str(out / "run")]
         command += ["--set", f"endpoint.base_url={url}", "--set", f"search.budget.calls={calls}"]
         process = subprocess.Popen(command, stdout=log, stderr=log)
-        every = list(samples(process, told))
+        every = []
+        for sample in samples(process, told):
+            every.append(sample)
+            with (out / "samples.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(sample)) + "\n")
         if process.returncode:
             raise SystemExit(f"the search ended with {process.returncode}; see {told}")
-    (out / "soak.json").write_text(json.dumps([asdict(sample) for sample in every]), encoding="utf-8")
     last = every[-1].calls
     print("| of the calls | calls | calls / s | resident MiB, median and most |\n|---|---|---|---|")
     for part in range(PARTS):
@@ -76,8 +79,10 @@ def main(
                 f"| {statistics.median(sizes):,.0f}, {max(sizes):,.0f} |"
             )
     halves = [[s.resident_mib for s in every if (s.calls > last / 2) == late] for late in (False, True)]
-    first, second = map(statistics.mean, halves)
-    print(f"\nmean {first:,.0f} MiB in the first half, {second:,.0f} MiB in the second: {second / first - 1:+.1%}")
+    print()
+    for name, of in {"mean": statistics.mean, "median": statistics.median, "most": max}.items():
+        first, second = map(of, halves)
+        print(f"{name} {first:,.0f} MiB in the first half, {second:,.0f} MiB in the second: {second / first - 1:+.1%}")
 
 
 if __name__ == "__main__":

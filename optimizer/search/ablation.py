@@ -28,7 +28,7 @@ from ...policies.files import WINDOW, policy_problems
 from ...policies.lm.embedded.pool import end_with_parent
 from ...policies.space import flat
 from ..config import Choice, Config, ConfigError, NotNegative, SplitSizes, load_config
-from ..models import pinned, track_of
+from ..models import pins, track_of
 from .allowance import splits_of
 from .listener import Listener
 from .outcome import holds_run, open_run
@@ -196,18 +196,16 @@ def _check_variants(runs: Sequence[Run], listeners: Sequence[Listener]) -> None:
 
 def _with_one_revision(runs: Sequence[Run]) -> list[Run]:
     """Return runs with the revisions of their common data that those which have begun took, or else the newest."""
-    first = runs[0].config
-    known = [open_run(run.folder).config for run in runs if holds_run(run.folder)]
+    first, known = runs[0].config, [open_run(run.folder).config for run in runs if holds_run(run.folder)]
+    begun = next((config for config in known if _same_but_revisions(config, first)), None)
+    taken = pins(first) if begun is None else {"data": begun.data, "test_data": begun.test_data}
+    return [replace(run, config=run.config.model_copy(update=taken)) for run in runs]
 
-    def revision(source: str | None, begun: Sequence[str | None]) -> str | None:
-        before = next((name for name in begun if name and name.startswith(f"{source}@")), None)
-        return source and (before or pinned(track_of(first), source))
 
-    pins = {
-        "data": revision(first.data, [config.data for config in known]),
-        "test_data": revision(first.test_data, [config.test_data for config in known]),
-    }
-    return [replace(run, config=run.config.model_copy(update=pins)) for run in runs]
+def _same_but_revisions(begun: Config, given: Config) -> bool:
+    """Return whether a run that has begun plays the data that are given, each of some revision."""
+    pairs = (begun.data, given.data), (begun.test_data, given.test_data)
+    return all(old == new or (old and new and old.startswith(f"{new}@")) for old, new in pairs)
 
 
 def _check(run: Run) -> None:

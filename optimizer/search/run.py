@@ -25,17 +25,7 @@ from ...env.workers import Pool
 from ...policies.files import dump_policy, dump_yaml
 from ...policies.lm import Budget, BudgetExhausted, Charges, Consumed, LanguageModelError, Limits, merged
 from ..config import Config, ConfigError, Screening, dump_config, load_config
-from ..models import (
-    MeteredModels,
-    Models,
-    check_objective,
-    notes,
-    open_models,
-    price_of,
-    priced,
-    track_of,
-    with_data_pinned,
-)
+from ..models import MeteredModels, Models, check_objective, notes, open_models, pins, price_of, priced, track_of
 from ..proposers.mix import open_proposers
 from ..proposers.proposer import Means, Proposer
 from ..study import Trial
@@ -82,7 +72,7 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
     Raises ConfigError, ScenarioError, CheckpointError or LanguageModelError before anything is spent when the run
     cannot work.
     """
-    config = with_data_pinned(config)
+    config = config.model_copy(update=pins(config))
     splits = splits_of(config)
     config, allowance, judge = prepare(with_study_named(config, folder.name), splits, listeners)
     with ExitStack() as stack:
