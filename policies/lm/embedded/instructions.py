@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ...text import stems
 from .blocks import ITEM
+from .lengths import word_limits
+from .meaning import strengths_of
 from .reading import KIN_WORTH
 from .sentences import Words, words_of
 
@@ -20,13 +23,8 @@ WORDS_PER_NOTE = 14
 WORDS_PER_FULL_NOTE = 40
 WORDS_PER_BRIEF_NOTE = 7
 WORDS_PER_LABEL = 4
-
-_DETAIL = re.compile(
-    r"\b((?:every|all|full|with|in) details?|detailed|specifics?|exact(?:ly)?|precise(?:ly)?|in full|verbatim|"
-    r"own words)\b",
-    re.IGNORECASE,
-)
-_BRIEF = re.compile(r"\b(brief|briefly|short|concise|terse|keywords?)\b", re.IGNORECASE)
+CLEAR = 0.4
+"""Strength from which on a prompt asks clearly for what is done or not done, and has no degrees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +39,6 @@ class Kind:
         shared = len(said.plain & self.words.plain) + KIN_WORTH * len(said.kin & self.words.kin)
         breadth = max(1.0, len(self.words.plain) / WORDS_OF_A_KIND)
         return shared / (shared + breadth)
-
-
-def _whether(pattern: str) -> cached_property[bool]:
-    """Return a property of instructions: whether their prose matches."""
-    return cached_property(lambda instructions: re.search(pattern, instructions.prose, re.IGNORECASE) is not None)
 
 
 @dataclass(frozen=True)
@@ -72,24 +65,50 @@ class Instructions:
         return min(1.0, MOST_KINDS / max(len(self.kinds), 1))
 
     @cached_property
-    def words_per_note(self) -> int:
-        """How long a note is, in words."""
-        if _DETAIL.search(self.prose):
-            return WORDS_PER_FULL_NOTE
-        return WORDS_PER_BRIEF_NOTE if _BRIEF.search(self.prose) else WORDS_PER_NOTE
+    def _strengths(self) -> Mapping[str, float]:
+        return strengths_of(self.prose)
 
-    own_only = _whether(
-        r"\b(only about the user|user's own|users? themselves|about themselves|not (?:about )?other people)\b"
-    )
-    """Whether other people's doings are to be left out."""
-    dated = _whether(r"\b(keep|note|with|include|add)\b[^.\n]*\b(dates?|when it was said)\b")
-    """Whether each note is to carry the day on which it was said."""
-    replaces = _whether(r"\b(same matter|same subject)\b[^.\n]*\breplaces?\b")
-    """Whether news of a matter are to replace what was known of it, even where the words differ more."""
-    appends = _whether(r"\b(never (?:overwrite|replace)|keep (?:the )?(?:old|earlier)|do not (?:overwrite|replace))\b")
-    """Whether what is known is to be kept beside the news."""
-    separate = _whether(r"\b(?:own|separate|specific|distinct|different) labels?\b|\blabels? of (?:its|their) own\b")
-    """Whether each matter is to have a label of its own."""
+    @cached_property
+    def words_per_note(self) -> int:
+        """How long a note is, in words: the more, the more strongly the prompt asks for it in full."""
+        strength = self._strengths["length"]
+        extreme = WORDS_PER_FULL_NOTE if strength > 0 else WORDS_PER_BRIEF_NOTE
+        words = round(WORDS_PER_NOTE * (extreme / WORDS_PER_NOTE) ** abs(strength))
+        low, high = word_limits(self.prose)
+        return max(low, min(high, words))
+
+    @cached_property
+    def own(self) -> float:
+        """Whose doings are noted: 1 for the user's own only, 0 for those of others a little, -1 for all alike."""
+        return self._bounded("own")
+
+    @cached_property
+    def speakers(self) -> float:
+        """Whose words are noted: the assistant's like the user's at 1, the user's alone from 0 down."""
+        return self._bounded("speakers")
+
+    @cached_property
+    def dated(self) -> bool:
+        """Whether each note is to carry the day on which it was said."""
+        return self._strengths["dated"] > CLEAR
+
+    @cached_property
+    def replaces(self) -> float:
+        """How much more of what was known news replace, even where the words differ more, in [0, 1]."""
+        return max(0.0, self._bounded("replace"))
+
+    @cached_property
+    def appends(self) -> bool:
+        """Whether what is known is to be kept beside the news."""
+        return self._strengths["replace"] < -CLEAR
+
+    @cached_property
+    def separate(self) -> bool:
+        """Whether each matter is to have a label of its own."""
+        return self._strengths["labels"] > CLEAR
+
+    def _bounded(self, ability: str) -> float:
+        return max(-1.0, min(1.0, self._strengths[ability]))
 
     def kind_of(self, said: Words) -> tuple[Kind | None, float]:
         """Return the kind that fits best and how well, in [0, 1]; many kinds blur each other."""

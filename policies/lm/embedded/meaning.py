@@ -1,0 +1,452 @@
+"""What sentences ask for: each is compared by its words' meaning with what the model can do.
+
+A sentence is a row of acts (keep, leave out, rely on), things (details, dates, old notes) and words that turn or weigh
+them (not, less, very). Every thing speaks for one pole of an ability, as "keywords" does for short notes; what stands
+around it can turn that round.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from importlib.resources import files
+
+from ...text import stem
+
+ABILITIES = ("length", "dated", "replace", "own", "speakers", "labels", "newest", "memories")
+"""What instructions can bear on. Of each the strength is positive for one pole and negative for the other:
+long or short notes; with their dates or without; replacing what was known or kept beside it; of the user's own life or
+of others' too; of both speakers or of the user alone; under labels of their own or shared ones; answers that rest on
+the newest or on the first, and on memories or not."""
+STRONG, WEAK = 1.25, 0.5
+"""Factors of a clause with a word such as "very", and with one such as "a little"."""
+ON_CONDITION, WITH_CONDITION = 0.6, 0.9
+"""Factors of what is asked for on a condition that precedes it, and before one that follows."""
+MOST = 2.0
+"""What a clause says of an ability, at most."""
+REACH = 5
+"""Words between the two parts of a thing, such as "own" and "label"."""
+SPOKEN_OF = 6
+"""Words between "when" and "it was said"."""
+LONGEST = 6
+"""Words of a phrase at most."""
+
+_TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+)?|[,;:.!?()\n\u2013\u2014]|(?<=\s)-+(?=\s)")
+_INLINE = re.compile(r"\{[^{}]*\}|\[[^\[\]]*\]")
+_SENTENCE = re.compile(
+    r"(?<=[.!?])[\"')\]*_`]*\s+|\n\s*\n|\n(?=\s*(?:[-*\u2022]|\d{1,2}[.)])\s)|\n(?![a-z{(\"'])|(?<=:)\n"
+)
+_CONTRACTED = re.compile(r"\b(?:(ca|wo|sha)n't|(\w+)n't)\b")
+_FULL_FORMS = {"ca": "can", "wo": "will", "sha": "shall"}
+_CHOICES = re.compile(r"\b(?:ADD|UPDATE|DELETE|NONE)\b")
+_SPLIT_OUT = re.compile(
+    r"\b(leave|leaves|leaving|cut|cutting|strip|throw|throwing|weed|weeding|filter|keep|keeping|take|taking|put|edit)"
+    r"((?: (?!(?:and|or|but|to)\b)[\w']+){1,5}) (out|aside|away|off|apart|into account|into consideration)\b"
+)
+_STOPS = frozenset(",;:.!?()\n\u2013\u2014-")
+_OPENS = frozenset(";:()\u2013\u2014-\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Thing:
+    """A pole of an ability that words speak for."""
+
+    ability: str
+    pole: float
+    how: str
+    """What else has to stand in the sentence for it to count, or that it is a verb."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Vocabulary:
+    groups: Mapping[tuple[str, ...], frozenset[str]]
+    """The groups of each phrase, by its stems; a thing is a group too, by its number."""
+    exact: Mapping[tuple[str, ...], frozenset[str]]
+    """The groups of phrases that count in just this form, by their words."""
+    things: Mapping[str, _Thing]
+    pairs: Mapping[tuple[str, str], tuple[str, ...]]
+    """The things that two groups make together."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    place: int
+    """Of its first word in the sentence."""
+    words: str
+    groups: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Clause:
+    hits: list[_Hit]
+    conditional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sense:
+    """What a sentence asks for."""
+
+    strengths: Mapping[str, float]
+    """By ability; zero is left out."""
+    wanted: tuple[tuple[str, float], ...] = ()
+    """Words that are no part of any instruction, each run of them with whether it is asked for, 1, or not, -1."""
+    bearing: float = 1.0
+    """What the sentence makes of a list that follows it: 1 where its items are asked for, -1 where they are not."""
+    imperative: bool = False
+    """Whether it starts with an act."""
+
+
+@dataclass(slots=True)
+class _State:
+    """What is in force at a place of a clause."""
+
+    sign: float = 1.0
+    since: float = 1.0
+    """What has turned since the last thing."""
+    pending: float = 1.0
+    """The same without contrasts, whose second part may be left to guess."""
+    paired: set[tuple[str, int]] = field(default_factory=set)
+    less: int = -9
+    """The place of the last word for less."""
+    too: bool = False
+    verb: dict[str, float] = field(default_factory=dict)
+    """Poles of verbs whose object is yet to come, by ability."""
+    said: list[tuple[str, float, int]] = field(default_factory=list)
+    """Ability, strength and hit of each thing."""
+
+    def turn(self, factor: float) -> None:
+        self.sign *= factor
+        self.since *= factor
+        self.pending *= factor
+        self.verb.clear()
+
+    def contrast(self) -> None:
+        self.sign *= -1.0
+        self.since *= -1.0
+        self.verb.clear()
+
+    def settle(self) -> None:
+        self.since = self.pending = 1.0
+
+
+def sense_of(text: str) -> tuple[Sense, ...]:
+    """Return what each sentence of a text asks for."""
+    return tuple(map(_sense, split_sentences(text)))
+
+
+@lru_cache(maxsize=1 << 10)
+def strengths_of(text: str) -> Mapping[str, float]:
+    """Return how strongly a text asks for each ability's one pole or, below 0, for the other.
+
+    One plain instruction is 1; more of them, stronger or weaker words go beyond that or not as far, up to 1.3.
+    """
+    total: Counter[str] = Counter()
+    for sense in sense_of(text):
+        for ability, strength in sense.strengths.items():
+            total[ability] += strength  # type: ignore[assignment]
+    return {ability: math.tanh(total[ability]) / math.tanh(1.0) for ability in ABILITIES}
+
+
+def split_sentences(text: str) -> tuple[str, ...]:
+    """Split a prompt into sentences; a line that goes on in the next one stays whole, an item of a list does too."""
+    return tuple(piece.strip() for piece in _SENTENCE.split(text) if piece and piece.strip())
+
+
+@cache
+def _vocabulary() -> _Vocabulary:
+    told = json.loads(files(__package__).joinpath("meaning.json").read_text(encoding="utf-8"))
+    groups: dict[tuple[str, ...], set[str]] = {}
+    exact: dict[tuple[str, ...], set[str]] = {}
+    things: dict[str, _Thing] = {}
+    pairs: dict[tuple[str, str], list[str]] = {}
+    listed = [*told["operators"].items(), *(("~" + name, words) for name, words in told["parts"].items())]
+    for number, each in enumerate(told["objects"]):
+        name = f"#{number}"
+        things[name] = _Thing(each["ability"], float(each["pole"]), each["how"])
+        if "pair" in each:
+            first, second = (part if part in told["operators"] else "~" + part for part in each["pair"])
+            pairs.setdefault((first, second), []).append(name)
+        else:
+            listed.append((name, each["words"]))
+    for name, phrases in listed:
+        for phrase in phrases:
+            words = _normal(phrase.removeprefix("=")).split()
+            if phrase.startswith("="):
+                exact.setdefault(tuple(words), set()).add(name)
+            else:
+                groups.setdefault(tuple(map(stem, words)), set()).add(name)
+    return _Vocabulary(
+        {words: frozenset(names) for words, names in groups.items()},
+        {words: frozenset(names) for words, names in exact.items()},
+        things,
+        {parts: tuple(names) for parts, names in pairs.items()},
+    )
+
+
+def _normal(text: str) -> str:
+    """Return a text in lower case, with its short forms written out and its particles beside their verbs."""
+    lower = text.lower().replace("\u2019", "'").replace("_", " ")
+    lower = _CONTRACTED.sub(lambda match: f"{_FULL_FORMS.get(match[1], match[1] or match[2])} not", lower)
+    return _SPLIT_OUT.sub(r"\1 \3\2", re.sub(r"(?<=\w)-(?=\w)", " ", lower))
+
+
+def _hits(sentence: str) -> list[_Hit]:
+    """Return a sentence's phrases, the longest from the left, other words and stops."""
+    groups, exact = _vocabulary().groups, _vocabulary().exact
+    tokens = _TOKEN.findall(_normal(_INLINE.sub(" ", sentence)))
+    stemmed = [stem(token) for token in tokens]
+    hits: list[_Hit] = []
+    place = 0
+    while place < len(tokens):
+        for length in range(min(LONGEST, len(tokens) - place), 0, -1):
+            span = slice(place, place + length)
+            names = groups.get(tuple(stemmed[span]), frozenset()) | exact.get(tuple(tokens[span]), frozenset())
+            if names or length == 1:
+                hits.append(_Hit(place, " ".join(tokens[span]), names))
+                place += length
+                break
+    return [_as_date(hit, hits) if hit.words == "when" else hit for hit in hits]
+
+
+def _as_date(hit: _Hit, hits: Sequence[_Hit]) -> _Hit:
+    """Return the word "when" as a day where it asks when something was said, and else as a condition."""
+    after = [other for other in hits if hit.place < other.place <= hit.place + SPOKEN_OF]
+    is_day = hit.place > 0 and any("~said" in other.groups for other in after)
+    return _Hit(hit.place, hit.words, frozenset({"~when"} if is_day else {"condition"}))
+
+
+def _clauses(hits: Sequence[_Hit]) -> list[_Clause]:
+    """Split a sentence where what is turned in one part is not turned in the next."""
+    clauses = [_Clause([])]
+    for i, hit in enumerate(hits):
+        clause = clauses[-1]
+        is_new = hit.words in _OPENS or "but" in hit.groups
+        if hit.words == "," or ("and" in hit.groups and clause.hits):
+            ahead = _ahead(hits, i + 1)
+            starts = ahead is not None and not ahead.groups.isdisjoint(_STARTS | _VERBS())
+            is_new = starts or (hit.words == "," and clause.conditional)
+        if "condition" in hit.groups:
+            is_new = True
+        if clause.conditional and i and _is_order(hit, hits[i - 1]):
+            is_new = True
+        if is_new:
+            clause = _Clause([], conditional="condition" in hit.groups)
+            clauses.append(clause)
+        clause.hits.append(hit)
+    return [clause for clause in clauses if any(hit.words not in _STOPS for hit in clause.hits)]
+
+
+_STARTS = frozenset({"not", "no", "weak_not", "drop", "keep", "use", "prefer", "contrast"})
+_TURNS = frozenset({"not", "no", "weak_not", "drop"})
+_ASKS = _STARTS | {"want", "unwanted", "only", "less", "more", "plenty", "retain"}
+
+
+@cache
+def _VERBS() -> frozenset[str]:  # noqa: N802
+    return frozenset(name for name, thing in _vocabulary().things.items() if thing.how == "verb")
+
+
+def _ahead(hits: Sequence[_Hit], place: int) -> _Hit | None:
+    """Return the next hit that is no light word such as "please"."""
+    return next((hit for hit in hits[place:] if hit.groups - {"light"} or not hit.groups), None)
+
+
+def _is_order(hit: _Hit, before: _Hit) -> bool:
+    """Tell whether an act stands where an order starts within a clause."""
+    return bool(hit.groups & {"keep", "use", "drop", "prefer"}) and before.words not in _LEADS
+
+
+_LEADS = frozenset(
+    {"to", "be", "is", "are", "was", "been", "or", "and", "not", "the", "a", "if", "when", "two", "that"}
+)
+
+
+@lru_cache(maxsize=1 << 12)
+def _sense(sentence: str) -> Sense:
+    if len(set(_CHOICES.findall(sentence))) > 2:  # names the events of a reply, and wishes for none of them
+        return Sense({})
+    hits = _hits(sentence)
+    asked = frozenset[str]().union(*(hit.groups for hit in hits))
+    total: dict[str, float] = dict.fromkeys(ABILITIES, 0.0)
+    wanted: list[tuple[str, float]] = []
+    clauses = _clauses(hits)
+    bearing = condition = 1.0
+    for i, clause in enumerate(clauses):
+        if clause.hits[0].words == ";":
+            condition = 1.0
+        if clause.conditional:
+            condition = ON_CONDITION
+            continue
+        state = _read_clause(clause.hits, asked)
+        follows = i + 1 < len(clauses) and clauses[i + 1].conditional
+        factor = _degree(clause.hits) * (WITH_CONDITION if follows else condition)
+        for ability, strength in _sums(state.said).items():
+            total[ability] += factor * strength
+        bearing = math.copysign(1.0, state.sign)
+        wanted += [(words, bearing) for words in _others(clause.hits, state)]
+    if "form" in asked:  # what a reply may hold is no wish but for its length
+        total = {ability: strength if ability in ("length", "dated") else 0.0 for ability, strength in total.items()}
+    first = _ahead(hits, 0)
+    imperative = first is not None and not first.groups.isdisjoint(_STARTS | _VERBS())
+    return Sense({name: value for name, value in total.items() if value}, tuple(wanted), bearing, imperative)
+
+
+def _sums(said: Sequence[tuple[str, float, int]]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for ability, strength, _ in said:
+        sums[ability] = sums.get(ability, 0.0) + strength
+    return {ability: max(-MOST, min(MOST, strength)) for ability, strength in sums.items()}
+
+
+def _degree(hits: Sequence[_Hit]) -> float:
+    groups = frozenset[str]().union(*(hit.groups for hit in hits))
+    return (STRONG if "strong" in groups else 1.0) * (WEAK if "weak" in groups else 1.0)
+
+
+def _others(hits: Sequence[_Hit], state: _State) -> Iterator[str]:
+    """Yield the runs of a clause's words that no instruction is made of."""
+    run: list[str] = []
+    for hit in hits:
+        if not hit.groups and hit.words not in _STOPS:
+            run.append(hit.words)
+        elif run and (hit.words in _STOPS or hit.groups & {"and", "or"}):
+            yield " ".join(run)
+            run = []
+    if run:
+        yield " ".join(run)
+
+
+def _read_clause(hits: Sequence[_Hit], asked: frozenset[str]) -> _State:
+    state = _State()
+    for i, hit in enumerate(hits):
+        _turn(state, hit, hits, i)
+        for name in sorted(hit.groups):
+            if name.startswith("#"):
+                _say(state, _vocabulary().things[name], i, hit, asked)
+        _say_pairs(state, hits, i, asked)
+        if "less" in hit.groups:
+            state.less = hit.place
+        state.too = state.too or "too" in hit.groups
+    if state.pending != 1.0 and _ends_turned(hits):
+        state.said = [(ability, strength * state.pending, place) for ability, strength, place in state.said]
+    return state
+
+
+def _ends_turned(hits: Sequence[_Hit]) -> bool:
+    """Tell whether the last word that turns is one that can follow what it turns."""
+    last = [hit for hit in hits if hit.groups & _TURNS][-1]
+    return "no" not in last.groups
+
+
+def _turn(state: _State, hit: _Hit, hits: Sequence[_Hit], i: int) -> None:
+    """Let an act, a negation or a contrast turn what follows it or, as what is said of something, what precedes."""
+    groups = hit.groups
+    if groups & {"not", "no"} and not (groups & {"weak_not"}):
+        state.turn(-1.0)
+    elif "weak_not" in groups:
+        state.turn(-WEAK)
+    elif "unwanted" in groups or "want" in groups:
+        pole = -1.0 if "unwanted" in groups else 1.0
+        if state.said:
+            factor = state.since * pole
+            state.said = [(ability, strength * factor, place) for ability, strength, place in state.said]
+            state.sign *= pole
+            state.settle()
+        else:
+            state.turn(pole)
+    elif "drop" in groups:
+        state.turn(-1.0)
+    elif ("contrast" in groups and _contrasts(state, hit, hits)) or (
+        hit.words == "to" and state.said and any(other.words.startswith("prefer") for other in hits[:i])
+    ):
+        state.contrast()
+    elif hit.words in ("to", "into", "with", "by", "in"):
+        state.verb.clear()
+
+
+_ALWAYS = ("instead of", "rather than", "in place of", "as opposed to", "in lieu of", "unlike")
+
+
+def _contrasts(state: _State, hit: _Hit, hits: Sequence[_Hit]) -> bool:
+    groups = frozenset[str]().union(*(other.groups for other in hits))
+    compared = groups & {"prefer", "want", "unwanted", "plenty", "use"} or "than" in hit.words
+    return hit.words in _ALWAYS or bool(state.said and compared)
+
+
+def _say(state: _State, thing: _Thing, i: int, hit: _Hit, asked: frozenset[str], *, paired: bool = False) -> None:
+    """Let a thing speak for its pole as far as the clause turns it."""
+    if not _counts(thing, asked):
+        return
+    pole, sign = thing.pole, state.sign
+    if thing.how == "verb":
+        factor = state.since
+        state.said = [
+            (name, abs(strength) * math.copysign(1.0, pole) * factor if name == thing.ability else strength, place)
+            for name, strength, place in state.said
+        ]
+    elif thing.how != "adverb" and thing.ability in state.verb:
+        pole = math.copysign(pole, state.verb[thing.ability])
+    if not paired and 0 < hit.place - state.less <= 2:
+        sign = -sign
+        state.less = -9
+    if state.too:
+        sign = 0.7 * sign if sign < 0 else -0.7 * sign
+        state.too = False
+    state.said.append((thing.ability, pole * sign, i))
+    state.settle()
+    if thing.how == "verb":
+        state.verb[thing.ability] = thing.pole
+        if thing.ability == "replace":  # what replaces is the newest
+            state.verb["newest"] = thing.pole
+
+
+def _counts(thing: _Thing, asked: frozenset[str]) -> bool:
+    """Tell whether a sentence with these groups asks for anything with a thing."""
+    match thing.how:
+        case "asked" | "thing":
+            return not asked.isdisjoint(_ASKS | _VERBS())
+        case "kept":
+            return not asked.isdisjoint({"retain", "drop", "want", "unwanted"} | _VERBS())
+        case "used":
+            return not asked.isdisjoint({"use", "drop", "prefer", "not"})
+        case "trusted":
+            return not asked.isdisjoint({"use", "drop", "prefer", "want", "unwanted", "contrast"} | _VERBS())
+        case _:
+            return True
+
+
+def _say_pairs(state: _State, hits: Sequence[_Hit], i: int, asked: frozenset[str]) -> None:
+    """Let the things speak of which this hit is the later part."""
+    vocabulary = _vocabulary()
+    for parts, names in vocabulary.pairs.items():
+        for here, there in (parts, parts[::-1]):
+            if here not in hits[i].groups:
+                continue
+            other = _part_before(hits, i, there)
+            if other is None or any((names[0], place) in state.paired for place in (other, i)):
+                continue
+            state.paired |= {(names[0], other), (names[0], i)}
+            state.said = [each for each in state.said if each[2] not in (other, i) or each[0] in _SHARED]
+            for name in names:
+                _say(state, vocabulary.things[name], i, hits[i], asked, paired=True)
+            break
+
+
+_SHARED = ("replace", "newest")
+"""Abilities whose things are made of the same parts."""
+_BETWEEN = frozenset({"contrast", "form", "not", "no", "drop"})
+
+
+def _part_before(hits: Sequence[_Hit], i: int, group: str) -> int | None:
+    """Return the place of the nearest hit of a group that can belong to this one."""
+    for j in range(i - 1, -1, -1):
+        if hits[i].place - hits[j].place > REACH or hits[j].groups & _BETWEEN:
+            return None
+        if group in hits[j].groups:
+            return j
+    return None
