@@ -75,7 +75,7 @@ class Instructions:
         extreme = WORDS_PER_FULL_NOTE if strength > 0 else WORDS_PER_BRIEF_NOTE
         words = round(WORDS_PER_NOTE * (extreme / WORDS_PER_NOTE) ** abs(strength))
         low, high = word_limits(self.prose)
-        return max(low, min(high, words))
+        return int(max(low, min(high, words)))
 
     @cached_property
     def own(self) -> float:

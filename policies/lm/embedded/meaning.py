@@ -339,8 +339,8 @@ def _read_clause(hits: Sequence[_Hit], asked: frozenset[str]) -> _State:
 
 def _ends_turned(hits: Sequence[_Hit]) -> bool:
     """Tell whether the last word that turns is one that can follow what it turns."""
-    last = [hit for hit in hits if hit.groups & _TURNS][-1]
-    return "no" not in last.groups
+    turning = [hit for hit in hits if hit.groups & _TURNS]
+    return bool(turning) and "no" not in turning[-1].groups
 
 
 def _turn(state: _State, hit: _Hit, hits: Sequence[_Hit], i: int) -> None:
@@ -358,7 +358,8 @@ def _turn(state: _State, hit: _Hit, hits: Sequence[_Hit], i: int) -> None:
             state.sign *= pole
             state.settle()
         else:
-            state.turn(pole)
+            state.sign *= pole
+            state.since *= pole
     elif "drop" in groups:
         state.turn(-1.0)
     elif ("contrast" in groups and _contrasts(state, hit, hits)) or (
