@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ...text import stems
 from .blocks import ITEM
 from .lengths import word_limits
-from .meaning import strengths_of
+from .meaning import sense_of, split_sentences, strengths_of
 from .reading import KIN_WORTH
 from .sentences import Words, words_of
 
@@ -23,6 +23,8 @@ WORDS_PER_NOTE = 14
 WORDS_PER_FULL_NOTE = 40
 WORDS_PER_BRIEF_NOTE = 7
 WORDS_PER_LABEL = 4
+PASSING = 0.5
+"""How much a kind is asked for that is named in a sentence, beside one in a list."""
 CLEAR = 0.4
 """Strength from which on a prompt asks clearly for what is done or not done, and has no degrees."""
 
@@ -33,6 +35,8 @@ class Kind:
 
     text: str
     words: Words
+    wanted: float = 1.0
+    """How much it is asked for; below 0 where it is to be left out."""
 
     def fit(self, said: Words) -> float:
         """Return how well something said fits, in [0, 1]; what asks for everything fits nothing well."""
@@ -46,18 +50,42 @@ class Instructions:
     """A prompt without what is to be read."""
 
     text: str
+    is_list: bool = False
+    """Whether its items are labels and nothing else."""
 
     @cached_property
+    def _parts(self) -> tuple[tuple[Kind, ...], str]:
+        """The kinds of information that the prompt names, and what it says besides."""
+        kinds: list[Kind] = []
+        prose: list[str] = []
+        place, heading = 0, ""
+        for match in ITEM.finditer(self.text):
+            between = self.text[place : match.start()]
+            place = match.end()
+            prose.append(between)
+            heading = (split_sentences(between) or (heading,))[-1]
+            item = re.sub(r"[*`\"]", "", match[2]).strip()
+            if self.is_list:
+                kinds.append(Kind(item, words_of(item)))
+            elif order := _order(item, heading):
+                prose.append(f"\n{order}\n")
+            else:
+                kinds.append(Kind(item, words_of(item), _bearing(heading) * _bearing(item)))
+        prose.append(self.text[place:])
+        text = "".join(prose)
+        if not self.is_list:
+            kinds += _named_in_passing(text)
+        return tuple(kind for kind in kinds if kind.words.all), text
+
+    @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The items of the prompt's lists."""
-        lines = [re.sub(r"[*`\"]", "", match[2]).strip() for match in ITEM.finditer(self.text)]
-        kinds = [Kind(line, words_of(line)) for line in lines]
-        return tuple(kind for kind in kinds if kind.words.all)
+        """The kinds of information that the prompt names: in lists, and in passing."""
+        return self._parts[0]
 
-    @cached_property
+    @property
     def prose(self) -> str:
-        """The prompt without its lists."""
-        return ITEM.sub("", self.text)
+        """The prompt without the lists of kinds."""
+        return self._parts[1]
 
     @cached_property
     def care(self) -> float:
@@ -111,16 +139,52 @@ class Instructions:
         return max(-1.0, min(1.0, self._strengths[ability]))
 
     def kind_of(self, said: Words) -> tuple[Kind | None, float]:
-        """Return the kind that fits best and how well, in [0, 1]; many kinds blur each other."""
-        fits = [kind.fit(said) for kind in self.kinds]
-        best = max(fits, default=0.0)
-        return self.kinds[fits.index(best)] if best else None, best * self.care
+        """Return the kind that fits best and how well, in [-1, 1]; many kinds blur each other.
+
+        What fits a kind that is to be left out fits the less, below 0 in the end.
+        """
+        fits = [kind.wanted * kind.fit(said) for kind in self.kinds]
+        best, worst = max(fits, default=0.0), min(fits, default=0.0)
+        kind = self.kinds[fits.index(best)] if best > 0 else None
+        return kind, (max(best, 0.0) + min(worst, 0.0)) * self.care
+
+
+def _order(item: str, heading: str) -> str:
+    """Return an item of a list as an order where it is no kind of information; nothing where it is one.
+
+    Under a heading such as "Do not:" it is read with it.
+    """
+    if re.match(r"^[\w/ -]{1,40}:", item):
+        return ""
+    is_turned = bool(heading) and _bearing(heading) < 0
+    order = f"{heading.rstrip(': ')} {item}" if is_turned else item
+    senses = sense_of(order)
+    return order if any(sense.strengths for sense in senses) and (is_turned or senses[0].is_order) else ""
+
+
+def _bearing(text: str) -> float:
+    """Return -1 where what follows a text is not wanted, else 1."""
+    senses = sense_of(text)
+    return -1.0 if senses and senses[-1].bearing < 0 else 1.0
+
+
+def _named_in_passing(text: str) -> Iterator[Kind]:
+    """Yield the kinds of information that sentences name, in words of the lexicon: other words may mean anything."""
+    matters = {words: wanted for sense in sense_of(text) for words, wanted in sense.matters}
+    kinds = (Kind(words, words_of(words), PASSING * wanted) for words, wanted in matters.items())
+    return (kind for kind in kinds if kind.words.kin)
 
 
 @lru_cache(maxsize=256)
 def read_instructions(text: str) -> Instructions:
     """Read a prompt."""
     return Instructions(text)
+
+
+@lru_cache(maxsize=256)
+def read_labels(text: str) -> Instructions:
+    """Read a list of labels: each is a kind, whatever it says."""
+    return Instructions(text, is_list=True)
 
 
 def slug(text: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from ...text import stem
+from ...text import STOP_WORDS, stem
 
 ABILITIES = ("length", "dated", "replace", "own", "speakers", "labels", "newest", "memories")
 """What instructions can bear on. Of each the strength is positive for one pole and negative for the other:
@@ -93,12 +93,12 @@ class Sense:
 
     strengths: Mapping[str, float]
     """By ability; zero is left out."""
-    wanted: tuple[tuple[str, float], ...] = ()
-    """Words that are no part of any instruction, each run of them with whether it is asked for, 1, or not, -1."""
+    matters: tuple[tuple[str, float], ...] = ()
+    """What is to be noted, or looked for: each matter with 1 or, where it is not wanted, below 0."""
     bearing: float = 1.0
     """What the sentence makes of a list that follows it: 1 where its items are asked for, -1 where they are not."""
-    imperative: bool = False
-    """Whether it starts with an act."""
+    is_order: bool = False
+    """Whether it starts with an act, or has no word that is not part of an instruction."""
 
 
 @dataclass(slots=True)
@@ -273,7 +273,7 @@ def _sense(sentence: str) -> Sense:
     hits = _hits(sentence)
     asked = frozenset[str]().union(*(hit.groups for hit in hits))
     total: dict[str, float] = dict.fromkeys(ABILITIES, 0.0)
-    wanted: list[tuple[str, float]] = []
+    matters: list[tuple[str, float]] = []
     clauses = _clauses(hits)
     bearing = condition = 1.0
     for i, clause in enumerate(clauses):
@@ -287,13 +287,17 @@ def _sense(sentence: str) -> Sense:
         factor = _degree(clause.hits) * (WITH_CONDITION if follows else condition)
         for ability, strength in _sums(state.said).items():
             total[ability] += factor * strength
-        bearing = math.copysign(1.0, state.sign)
-        wanted += [(words, bearing) for words in _others(clause.hits, state)]
+        bearing = state.sign
+        matters += [(words, bearing * condition) for words in _others(clause.hits)]
+    if "form" in asked or asked.isdisjoint(_NOTES):
+        matters.clear()
     if "form" in asked:  # what a reply may hold is no wish but for its length
         total = {ability: strength if ability in ("length", "dated") else 0.0 for ability, strength in total.items()}
     first = _ahead(hits, 0)
-    imperative = first is not None and not first.groups.isdisjoint(_STARTS | _VERBS())
-    return Sense({name: value for name, value in total.items() if value}, tuple(wanted), bearing, imperative)
+    starts = first is not None and not first.groups.isdisjoint(_STARTS | _VERBS())
+    knows_all = all(hit.groups or hit.words in STOP_WORDS or hit.words in _STOPS for hit in hits)
+    strengths = {name: value for name, value in total.items() if value}
+    return Sense(strengths, tuple(matters), bearing, starts or knows_all)
 
 
 def _sums(said: Sequence[tuple[str, float, int]]) -> dict[str, float]:
@@ -308,17 +312,19 @@ def _degree(hits: Sequence[_Hit]) -> float:
     return (STRONG if "strong" in groups else 1.0) * (WEAK if "weak" in groups else 1.0)
 
 
-def _others(hits: Sequence[_Hit], state: _State) -> Iterator[str]:
-    """Yield the runs of a clause's words that no instruction is made of."""
+_NOTES = frozenset({"keep", "drop", "prefer", "use", "not"})
+
+
+def _others(hits: Sequence[_Hit]) -> Iterator[str]:
+    """Yield the matters that a clause names: words that no instruction is made of, up to a comma or an "and"."""
     run: list[str] = []
-    for hit in hits:
-        if not hit.groups and hit.words not in _STOPS:
-            run.append(hit.words)
-        elif run and (hit.words in _STOPS or hit.groups & {"and", "or"}):
-            yield " ".join(run)
+    for hit in (*hits, _Hit(0, ",", frozenset())):
+        if hit.words in _STOPS or not hit.groups.isdisjoint({"and", "or"} | _STARTS):
+            if run:
+                yield " ".join(run)
             run = []
-    if run:
-        yield " ".join(run)
+        elif not hit.groups and hit.words not in STOP_WORDS:
+            run.append(hit.words)
 
 
 def _read_clause(hits: Sequence[_Hit], asked: frozenset[str]) -> _State:

@@ -12,7 +12,7 @@ from typing import Any
 from ...text import sentences
 from ..base import BYTES_PER_TOKEN
 from .blocks import texts_in, value_of
-from .instructions import Instructions, read_instructions
+from .instructions import Instructions, read_instructions, read_labels
 from .sentences import ASKS, OWN, TIME_LINE, message_sentences, words_of
 from .values import lines_of, names_value
 from .writing import WORDS_PER_CALL, likeness, same_from
@@ -90,7 +90,7 @@ def write_summary(prompt: str, so_far: str, conversation: Sequence[Mapping[str, 
 
 def write_labels(prompt: str, memories: Mapping[str, str], conversation: Sequence[Mapping[str, Any]]) -> str:
     """Return a JSON object of a prompt's labels to overwrite; what fits none of them comes under the last."""
-    instructions, labels = read_instructions(prompt), read_instructions(only_labels(prompt))
+    instructions, labels = read_instructions(prompt), read_labels(only_labels(prompt))
     new: dict[str, list[_Note]] = {}
     for note in _notes(instructions, conversation):
         said = " ".join([*note.path, *_natures(note.path[-1], own=note.own)])

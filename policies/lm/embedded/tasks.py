@@ -12,7 +12,7 @@ from .blocks import json_blocks, texts_in
 from .composing import compose
 from .engineering import find_engineering_task, improve
 from .fields import find_form, without_form
-from .instructions import read_instructions
+from .instructions import read_labels
 from .reading import Reading
 from .revising import revise
 from .summarizing import only_labels, write_labels, write_summary
@@ -68,7 +68,7 @@ def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str
         known = [texts_in(block[1]).get("summary", "") for block in blocks if not _is_summary_form(block)]
         return write_summary(instructions, next(filter(None, known), ""), conversation[1])
     memories = next((value for _, value in blocks if isinstance(value, dict)), {})
-    if read_instructions(only_labels(instructions)).kinds:
+    if read_labels(only_labels(instructions)).kinds:
         return write_labels(instructions, texts_in(memories), conversation[1])
     return write_profile(instructions, texts_in(memories), conversation[1])
 
