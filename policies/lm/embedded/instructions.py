@@ -169,10 +169,13 @@ def _bearing(text: str) -> float:
 
 
 def _named_in_passing(text: str) -> Iterator[Kind]:
-    """Yield the kinds of information that sentences name, in words of the lexicon: other words may mean anything."""
+    """Yield the kinds of information that sentences name.
+
+    What is just mentioned is one where the lexicon knows its words: others may mean anything.
+    """
     matters = {words: wanted for sense in sense_of(text) for words, wanted in sense.matters}
     kinds = (Kind(words, words_of(words), PASSING * wanted) for words, wanted in matters.items())
-    return (kind for kind in kinds if kind.words.kin)
+    return (kind for kind in kinds if kind.words.kin or not 0 <= kind.wanted <= PASSING)
 
 
 @lru_cache(maxsize=256)

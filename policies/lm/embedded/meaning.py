@@ -27,6 +27,8 @@ STRONG, WEAK = 1.25, 0.5
 """Factors of a clause with a word such as "very", and with one such as "a little"."""
 ON_CONDITION, WITH_CONDITION = 0.6, 0.9
 """Factors of what is asked for on a condition that precedes it, and before one that follows."""
+EMPHASIS = 2.0
+"""How much more a matter is asked for by a sentence that puts it first."""
 MOST = 2.0
 """What a clause says of an ability, at most."""
 REACH = 5
@@ -94,7 +96,7 @@ class Sense:
     strengths: Mapping[str, float]
     """By ability; zero is left out."""
     matters: tuple[tuple[str, float], ...] = ()
-    """What is to be noted, or looked for: each matter with 1 or, where it is not wanted, below 0."""
+    """What is to be noted, or looked for: each matter with how much it is wanted, below 0 where it is not."""
     bearing: float = 1.0
     """What the sentence makes of a list that follows it: 1 where its items are asked for, -1 where they are not."""
     is_order: bool = False
@@ -150,6 +152,15 @@ def strengths_of(text: str) -> Mapping[str, float]:
         for ability, strength in sense.strengths.items():
             total[ability] += strength  # type: ignore[assignment]
     return {ability: math.tanh(total[ability]) / math.tanh(1.0) for ability in ABILITIES}
+
+
+def limits_labels(sentence: str) -> bool:
+    """Tell whether a sentence allows the labels that follow it, and no others."""
+    hits = _hits(sentence)
+    named = any("~label" in hit.groups for hit in hits)
+    asked = frozenset[str]().union(*(hit.groups for hit in hits))
+    alone = not asked.isdisjoint({"only", "~these", "~allowed"})
+    return named and alone and not asked.isdisjoint({"only", "keep", "use", "prefer", "not", "no", "~allowed"})
 
 
 def split_sentences(text: str) -> tuple[str, ...]:
@@ -241,7 +252,7 @@ def _clauses(hits: Sequence[_Hit]) -> list[_Clause]:
     return [clause for clause in clauses if any(hit.words not in _STOPS for hit in clause.hits)]
 
 
-_STARTS = frozenset({"not", "no", "weak_not", "drop", "keep", "use", "prefer", "contrast"})
+_STARTS = frozenset({"not", "no", "weak_not", "drop", "keep", "use", "prefer", "focus", "contrast"})
 _TURNS = frozenset({"not", "no", "weak_not", "drop"})
 _ASKS = _STARTS | {"want", "unwanted", "only", "less", "more", "plenty", "retain"}
 
@@ -288,7 +299,8 @@ def _sense(sentence: str) -> Sense:
         for ability, strength in _sums(state.said).items():
             total[ability] += factor * strength
         bearing = state.sign
-        matters += [(words, bearing * condition) for words in _others(clause.hits)]
+        emphasis = EMPHASIS if "focus" in asked else 1.0
+        matters += [(words, bearing * condition * emphasis) for words in _others(clause.hits)]
     if "form" in asked or asked.isdisjoint(_NOTES):
         matters.clear()
     if "form" in asked:  # what a reply may hold is no wish but for its length
@@ -312,7 +324,7 @@ def _degree(hits: Sequence[_Hit]) -> float:
     return (STRONG if "strong" in groups else 1.0) * (WEAK if "weak" in groups else 1.0)
 
 
-_NOTES = frozenset({"keep", "drop", "prefer", "use", "not"})
+_NOTES = frozenset({"keep", "drop", "prefer", "use", "not", "focus"})
 
 
 def _others(hits: Sequence[_Hit]) -> Iterator[str]:
