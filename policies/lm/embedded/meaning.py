@@ -12,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 
@@ -47,8 +47,8 @@ _CONTRACTED = re.compile(r"\b(?:(ca|wo|sha)n't|(\w+)n't)\b")
 _FULL_FORMS = {"ca": "can", "wo": "will", "sha": "shall"}
 _CHOICES = re.compile(r"\b(?:ADD|UPDATE|DELETE|NONE)\b")
 _SPLIT_OUT = re.compile(
-    r"\b(leave|leaves|leaving|cut|cutting|strip|throw|throwing|weed|weeding|filter|keep|keeping|take|taking|put|edit)"
-    r"((?: (?!(?:and|or|but|to)\b)[\w']+){1,5}) (out|aside|away|off|apart|into account|into consideration)\b"
+    r"\b(leave|leaves|leaving|cut|cutting|strip|throw|throwing|weed|weeding|filter|keep|keeping|take|taking|put|edit|boil|trim|pare|slim|whittle)"
+    r"((?: (?!(?:and|or|but|to)\b)[\w']+){1,5}) (out|aside|away|off|down|apart|into account|into consideration)\b"
 )
 _STOPS = frozenset(",;:.!?()\n\u2013\u2014-")
 _OPENS = frozenset(";:()\u2013\u2014-\n")
@@ -103,6 +103,20 @@ class Sense:
     """Whether it starts with an act, or has no word that is not part of an instruction."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a thing says of an ability."""
+
+    ability: str
+    strength: float
+    place: int
+    """Of its hit in the clause."""
+    is_verb: bool
+
+    def turned(self, factor: float) -> _Said:
+        return replace(self, strength=self.strength * factor)
+
+
 @dataclass(slots=True)
 class _State:
     """What is in force at a place of a clause."""
@@ -118,8 +132,7 @@ class _State:
     too: bool = False
     verb: dict[str, float] = field(default_factory=dict)
     """Poles of verbs whose object is yet to come, by ability."""
-    said: list[tuple[str, float, int]] = field(default_factory=list)
-    """Ability, strength and hit of each thing."""
+    said: list[_Said] = field(default_factory=list)
 
     def turn(self, factor: float) -> None:
         self.sign *= factor
@@ -227,7 +240,8 @@ def _hits(sentence: str) -> list[_Hit]:
 def _as_date(hit: _Hit, hits: Sequence[_Hit]) -> _Hit:
     """Return the word "when" as a day where it asks when something was said, and else as a condition."""
     after = [other for other in hits if hit.place < other.place <= hit.place + SPOKEN_OF]
-    is_day = hit.place > 0 and any("~said" in other.groups for other in after)
+    is_void = bool(after) and after[0].words.split()[0] in ("nothing", "no", "there")
+    is_day = hit.place > 0 and not is_void and any("~said" in other.groups for other in after)
     return _Hit(hit.place, hit.words, frozenset({"~when"} if is_day else {"condition"}))
 
 
@@ -240,6 +254,7 @@ def _clauses(hits: Sequence[_Hit]) -> list[_Clause]:
         if hit.words == "," or ("and" in hit.groups and clause.hits):
             ahead = _ahead(hits, i + 1)
             starts = ahead is not None and not ahead.groups.isdisjoint(_STARTS | _VERBS())
+            starts = starts or (hit.words == "," and i + 1 < len(hits) and "only" in hits[i + 1].groups)
             is_new = starts or (hit.words == "," and clause.conditional)
         if "condition" in hit.groups:
             is_new = True
@@ -312,10 +327,10 @@ def _sense(sentence: str) -> Sense:
     return Sense(strengths, tuple(matters), bearing, starts or knows_all)
 
 
-def _sums(said: Sequence[tuple[str, float, int]]) -> dict[str, float]:
+def _sums(said: Sequence[_Said]) -> dict[str, float]:
     sums: dict[str, float] = {}
-    for ability, strength, _ in said:
-        sums[ability] = sums.get(ability, 0.0) + strength
+    for each in said:
+        sums[each.ability] = sums.get(each.ability, 0.0) + each.strength
     return {ability: max(-MOST, min(MOST, strength)) for ability, strength in sums.items()}
 
 
@@ -351,7 +366,7 @@ def _read_clause(hits: Sequence[_Hit], asked: frozenset[str]) -> _State:
             state.less = hit.place
         state.too = state.too or "too" in hit.groups
     if state.pending != 1.0 and _ends_turned(hits):
-        state.said = [(ability, strength * state.pending, place) for ability, strength, place in state.said]
+        state.said = [each if each.is_verb else each.turned(state.pending) for each in state.said]
     return state
 
 
@@ -371,11 +386,10 @@ def _turn(state: _State, hit: _Hit, hits: Sequence[_Hit], i: int) -> None:
     elif "unwanted" in groups or "want" in groups:
         pole = -1.0 if "unwanted" in groups else 1.0
         if state.said:
-            factor = state.since * pole
-            state.said = [(ability, strength * factor, place) for ability, strength, place in state.said]
+            state.said = [each.turned(state.since * pole) for each in state.said]
             state.sign *= pole
             state.settle()
-        else:
+        elif state.sign > 0 or not _is_thing(hits, i + 1):  # "drop needless details" turns them once
             state.sign *= pole
             state.since *= pole
     elif "drop" in groups:
@@ -386,6 +400,10 @@ def _turn(state: _State, hit: _Hit, hits: Sequence[_Hit], i: int) -> None:
         state.contrast()
     elif hit.words in ("to", "into", "with", "by", "in"):
         state.verb.clear()
+
+
+def _is_thing(hits: Sequence[_Hit], place: int) -> bool:
+    return place < len(hits) and any(name.startswith("#") for name in hits[place].groups)
 
 
 _ALWAYS = ("instead of", "rather than", "in place of", "as opposed to", "in lieu of", "unlike")
@@ -402,11 +420,13 @@ def _say(state: _State, thing: _Thing, i: int, hit: _Hit, asked: frozenset[str],
     if not _counts(thing, asked):
         return
     pole, sign = thing.pole, state.sign
+    if any(each.place == i and each.ability == thing.ability for each in state.said):
+        return
     if thing.how == "verb":
-        factor = state.since
+        factor = math.copysign(1.0, pole) * state.since
         state.said = [
-            (name, abs(strength) * math.copysign(1.0, pole) * factor if name == thing.ability else strength, place)
-            for name, strength, place in state.said
+            replace(each, strength=abs(each.strength) * factor) if each.ability == thing.ability else each
+            for each in state.said
         ]
     elif thing.how != "adverb" and thing.ability in state.verb:
         pole = math.copysign(pole, state.verb[thing.ability])
@@ -416,7 +436,7 @@ def _say(state: _State, thing: _Thing, i: int, hit: _Hit, asked: frozenset[str],
     if state.too:
         sign = 0.7 * sign if sign < 0 else -0.7 * sign
         state.too = False
-    state.said.append((thing.ability, pole * sign, i))
+    state.said.append(_Said(thing.ability, pole * sign, i, thing.how == "verb"))
     state.settle()
     if thing.how == "verb":
         state.verb[thing.ability] = thing.pole
@@ -450,7 +470,7 @@ def _say_pairs(state: _State, hits: Sequence[_Hit], i: int, asked: frozenset[str
             if other is None or any((names[0], place) in state.paired for place in (other, i)):
                 continue
             state.paired |= {(names[0], other), (names[0], i)}
-            state.said = [each for each in state.said if each[2] not in (other, i) or each[0] in _SHARED]
+            state.said = [each for each in state.said if each.place not in (other, i) or each.ability in _SHARED]
             for name in names:
                 _say(state, vocabulary.things[name], i, hits[i], asked, paired=True)
             break
@@ -464,7 +484,7 @@ _BETWEEN = frozenset({"contrast", "form", "not", "no", "drop"})
 def _part_before(hits: Sequence[_Hit], i: int, group: str) -> int | None:
     """Return the place of the nearest hit of a group that can belong to this one."""
     for j in range(i - 1, -1, -1):
-        if hits[i].place - hits[j].place > REACH or hits[j].groups & _BETWEEN:
+        if hits[i].place - hits[j].place - len(hits[j].words.split()) >= REACH or hits[j].groups & _BETWEEN:
             return None
         if group in hits[j].groups:
             return j
