@@ -50,6 +50,10 @@ _SPLIT_OUT = re.compile(
     r"\b(leave|leaves|leaving|cut|cutting|strip|throw|throwing|weed|weeding|filter|keep|keeping|take|taking|put|edit|boil|trim|pare|slim|whittle)"
     r"((?: (?!(?:and|or|but|to)\b)[\w']+){1,5}) (out|aside|away|off|down|apart|into account|into consideration)\b"
 )
+_RELATIVE = re.compile(
+    r" (?:that|which) (?:is|are|was|were|seems?) (?:not )?(?:(?:in|un)?essential|(?:un)?important|(?:un)?necessary|"
+    r"(?:un)?needed|(?:ir)?relevant|required|superfluous|useful)\b"
+)
 _STOPS = frozenset(",;:.!?()\n\u2013\u2014-")
 _OPENS = frozenset(";:()\u2013\u2014-\n")
 
@@ -216,6 +220,7 @@ def _normal(text: str) -> str:
     """Return a text in lower case, with its short forms written out and its particles beside their verbs."""
     lower = text.lower().replace("\u2019", "'").replace("_", " ")
     lower = _CONTRACTED.sub(lambda match: f"{_FULL_FORMS.get(match[1], match[1] or match[2])} not", lower)
+    lower = _RELATIVE.sub(" ", lower)
     return _SPLIT_OUT.sub(r"\1 \3\2", re.sub(r"(?<=\w)-(?=\w)", " ", lower))
 
 
@@ -383,13 +388,16 @@ def _turn(state: _State, hit: _Hit, hits: Sequence[_Hit], i: int) -> None:
         state.turn(-1.0)
     elif "weak_not" in groups:
         state.turn(-WEAK)
+    elif "unwanted" in groups and _is_thing(hits, i + 1):
+        if state.sign > 0:  # "drop needless details" turns them once
+            state.turn(-1.0)
     elif "unwanted" in groups or "want" in groups:
         pole = -1.0 if "unwanted" in groups else 1.0
         if state.said:
             state.said = [each.turned(state.since * pole) for each in state.said]
             state.sign *= pole
             state.settle()
-        elif state.sign > 0 or not _is_thing(hits, i + 1):  # "drop needless details" turns them once
+        else:
             state.sign *= pole
             state.since *= pole
     elif "drop" in groups:
@@ -450,7 +458,7 @@ def _counts(thing: _Thing, asked: frozenset[str]) -> bool:
         case "asked" | "thing":
             return not asked.isdisjoint(_ASKS | _VERBS())
         case "kept":
-            return not asked.isdisjoint({"retain", "drop", "want", "unwanted"} | _VERBS())
+            return not asked.isdisjoint({"retain", "drop", "want", "unwanted", "only"} | _VERBS())
         case "used":
             return not asked.isdisjoint({"use", "drop", "prefer", "not"})
         case "trusted":
