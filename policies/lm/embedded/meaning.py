@@ -402,7 +402,7 @@ def _turn(state: _State, hit: _Hit, hits: Sequence[_Hit], i: int) -> None:
             state.since *= pole
     elif "drop" in groups:
         state.turn(-1.0)
-    elif ("contrast" in groups and _contrasts(state, hit, hits)) or (
+    elif ("contrast" in groups and _contrasts(state, hits, i)) or (
         hit.words == "to" and state.said and any(other.words.startswith("prefer") for other in hits[:i])
     ):
         state.contrast()
@@ -417,10 +417,11 @@ def _is_thing(hits: Sequence[_Hit], place: int) -> bool:
 _ALWAYS = ("instead of", "rather than", "in place of", "as opposed to", "in lieu of", "unlike")
 
 
-def _contrasts(state: _State, hit: _Hit, hits: Sequence[_Hit]) -> bool:
+def _contrasts(state: _State, hits: Sequence[_Hit], i: int) -> bool:
+    """Tell whether a word such as "over" sets what follows against what precedes."""
     groups = frozenset[str]().union(*(other.groups for other in hits))
-    compared = groups & {"prefer", "want", "unwanted", "plenty", "use"} or "than" in hit.words
-    return hit.words in _ALWAYS or bool(state.said and compared)
+    compared = groups & {"prefer", "want", "unwanted", "plenty", "use"} or "than" in hits[i].words
+    return hits[i].words in _ALWAYS or bool(state.said and (compared or _is_thing(hits, i + 1)))
 
 
 def _say(state: _State, thing: _Thing, i: int, hit: _Hit, asked: frozenset[str], *, paired: bool = False) -> None:

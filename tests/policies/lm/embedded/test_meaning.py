@@ -191,6 +191,12 @@ def test_the_bundled_write_prompts_ask_for_a_length_and_nothing_else(kind: str, 
     assert (instructions.own, instructions.speakers, instructions.replaces) == (0, 0, 0)
 
 
+def test_the_bundled_types_of_information_are_kinds_and_no_orders() -> None:
+    texts = Templates.bundled()
+    kinds = read_instructions(texts.starting("write_profile")).kinds
+    assert [kind.text for kind in kinds] == [line.split(". ", 1)[1] for line in texts.info_types.splitlines()]
+
+
 def test_the_bundled_reply_prompts_ask_for_the_memories_and_the_answer_prompts_for_nothing() -> None:
     texts = Templates.bundled()
     asked = {name: strength for name, strength in strengths_of(texts.reply_context).items() if strength}
