@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from ...text import stems
 from .blocks import ITEM
 from .lengths import word_limits
-from .meaning import sense_of, split_sentences, strengths_of
+from .meaning import OF_NOTES, sense_of, split_sentences, strengths_of
 from .reading import KIN_WORTH
 from .sentences import Words, words_of
 
@@ -159,7 +159,8 @@ def _order(item: str, heading: str) -> str:
     is_turned = bool(heading) and _bearing(heading) < 0
     order = f"{heading.rstrip(': ')} {item}" if is_turned else item
     senses = sense_of(order)
-    return order if any(sense.strengths for sense in senses) and (is_turned or senses[0].is_order) else ""
+    bears = any(ability in OF_NOTES for sense in senses for ability in sense.strengths)
+    return order if bears and (is_turned or senses[0].is_order) else ""
 
 
 def _bearing(text: str) -> float:

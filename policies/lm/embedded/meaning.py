@@ -23,6 +23,8 @@ ABILITIES = ("length", "dated", "replace", "own", "speakers", "labels", "newest"
 long or short notes; with their dates or without; replacing what was known or kept beside it; of the user's own life or
 of others' too; of both speakers or of the user alone; under labels of their own or shared ones; answers that rest on
 the newest or on the first, and on memories or not."""
+OF_NOTES = ABILITIES[:6]
+"""Those that bear on what is written."""
 STRONG, WEAK = 1.25, 0.5
 """Factors of a clause with a word such as "very", and with one such as "a little"."""
 ON_CONDITION, WITH_CONDITION = 0.6, 0.9
