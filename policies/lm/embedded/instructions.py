@@ -10,9 +10,10 @@ from functools import cached_property, lru_cache
 from ...text import stems
 from .blocks import ITEM
 from .lengths import word_limits
-from .meaning import OF_NOTES, sense_of, split_sentences, strengths_of
+from .meaning import OF_NOTES, sense_of, strengths_of
 from .reading import KIN_WORTH
 from .sentences import Words, words_of
+from .wording import split_sentences
 
 MOST_KINDS = 24
 """Kinds of information of a prompt that get full attention; with more, each gets less."""

@@ -7,16 +7,15 @@ around it can turn that round.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from importlib.resources import files
 
-from ...text import STOP_WORDS, stem
+from ...text import STOP_WORDS
+from .wording import STOPS, Hit, Thing, hits_of, split_sentences, vocabulary
 
 ABILITIES = ("length", "dated", "replace", "own", "speakers", "labels", "newest", "memories")
 """What instructions can bear on. Of each the strength is positive for one pole and negative for the other:
@@ -35,63 +34,13 @@ MOST = 2.0
 """What a clause says of an ability, at most."""
 REACH = 5
 """Words between the two parts of a thing, such as "own" and "label"."""
-SPOKEN_OF = 6
-"""Words between "when" and "it was said"."""
-LONGEST = 6
-"""Words of a phrase at most."""
-
-_TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+)?|[,;:.!?()\n\u2013\u2014]|(?<=\s)-+(?=\s)")
-_INLINE = re.compile(r"\{[^{}]*\}|\[[^\[\]]*\]")
-_SENTENCE = re.compile(
-    r"(?<=[.!?])[\"')\]*_`]*\s+|\n\s*\n|\n(?=\s*(?:[-*\u2022]|\d{1,2}[.)])\s)|\n(?![a-z{(\"'])|(?<=:)\n"
-)
-_CONTRACTED = re.compile(r"\b(?:(ca|wo|sha)n't|(\w+)n't)\b")
-_FULL_FORMS = {"ca": "can", "wo": "will", "sha": "shall"}
 _CHOICES = re.compile(r"\b(?:ADD|UPDATE|DELETE|NONE)\b")
-_SPLIT_OUT = re.compile(
-    r"\b(leave|leaves|leaving|cut|cutting|strip|throw|throwing|weed|weeding|filter|keep|keeping|take|taking|put|edit|boil|trim|pare|slim|whittle)"
-    r"((?: (?!(?:and|or|but|to)\b)[\w']+){1,5}) (out|aside|away|off|down|apart|into account|into consideration)\b"
-)
-_RELATIVE = re.compile(
-    r" (?:that|which) (?:is|are|was|were|seems?) (?:not )?(?:(?:in|un)?essential|(?:un)?important|(?:un)?necessary|"
-    r"(?:un)?needed|(?:ir)?relevant|required|superfluous|useful)\b"
-)
-_STOPS = frozenset(",;:.!?()\n\u2013\u2014-")
 _OPENS = frozenset(";:()\u2013\u2014-\n")
-
-
-@dataclass(frozen=True, slots=True)
-class _Thing:
-    """A pole of an ability that words speak for."""
-
-    ability: str
-    pole: float
-    how: str
-    """What else has to stand in the sentence for it to count, or that it is a verb."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Vocabulary:
-    groups: Mapping[tuple[str, ...], frozenset[str]]
-    """The groups of each phrase, by its stems; a thing is a group too, by its number."""
-    exact: Mapping[tuple[str, ...], frozenset[str]]
-    """The groups of phrases that count in just this form, by their words."""
-    things: Mapping[str, _Thing]
-    pairs: Mapping[tuple[str, str], tuple[str, ...]]
-    """The things that two groups make together."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    place: int
-    """Of its first word in the sentence."""
-    words: str
-    groups: frozenset[str]
 
 
 @dataclass(slots=True)
 class _Clause:
-    hits: list[_Hit]
+    hits: list[Hit]
     conditional: bool = False
 
 
@@ -175,84 +124,14 @@ def strengths_of(text: str) -> Mapping[str, float]:
 
 def limits_labels(sentence: str) -> bool:
     """Tell whether a sentence allows the labels that follow it, and no others."""
-    hits = _hits(sentence)
+    hits = hits_of(sentence)
     named = any("~label" in hit.groups for hit in hits)
     asked = frozenset[str]().union(*(hit.groups for hit in hits))
     alone = not asked.isdisjoint({"only", "~these", "~allowed"})
     return named and alone and not asked.isdisjoint({"only", "keep", "use", "prefer", "not", "no", "~allowed"})
 
 
-def split_sentences(text: str) -> tuple[str, ...]:
-    """Split a prompt into sentences; a line that goes on in the next one stays whole, an item of a list does too."""
-    return tuple(piece.strip() for piece in _SENTENCE.split(text) if piece and piece.strip())
-
-
-@cache
-def _vocabulary() -> _Vocabulary:
-    told = json.loads(files(__package__).joinpath("meaning.json").read_text(encoding="utf-8"))
-    groups: dict[tuple[str, ...], set[str]] = {}
-    exact: dict[tuple[str, ...], set[str]] = {}
-    things: dict[str, _Thing] = {}
-    pairs: dict[tuple[str, str], list[str]] = {}
-    listed = [*told["operators"].items(), *(("~" + name, words) for name, words in told["parts"].items())]
-    for number, each in enumerate(told["objects"]):
-        name = f"#{number}"
-        things[name] = _Thing(each["ability"], float(each["pole"]), each["how"])
-        if "pair" in each:
-            first, second = (part if part in told["operators"] else "~" + part for part in each["pair"])
-            pairs.setdefault((first, second), []).append(name)
-        else:
-            listed.append((name, each["words"]))
-    for name, phrases in listed:
-        for phrase in phrases:
-            words = _normal(phrase.removeprefix("=")).split()
-            if phrase.startswith("="):
-                exact.setdefault(tuple(words), set()).add(name)
-            else:
-                groups.setdefault(tuple(map(stem, words)), set()).add(name)
-    return _Vocabulary(
-        {words: frozenset(names) for words, names in groups.items()},
-        {words: frozenset(names) for words, names in exact.items()},
-        things,
-        {parts: tuple(names) for parts, names in pairs.items()},
-    )
-
-
-def _normal(text: str) -> str:
-    """Return a text in lower case, with its short forms written out and its particles beside their verbs."""
-    lower = text.lower().replace("\u2019", "'").replace("_", " ")
-    lower = _CONTRACTED.sub(lambda match: f"{_FULL_FORMS.get(match[1], match[1] or match[2])} not", lower)
-    lower = _RELATIVE.sub(" ", lower)
-    return _SPLIT_OUT.sub(r"\1 \3\2", re.sub(r"(?<=\w)-(?=\w)", " ", lower))
-
-
-def _hits(sentence: str) -> list[_Hit]:
-    """Return a sentence's phrases, the longest from the left, other words and stops."""
-    groups, exact = _vocabulary().groups, _vocabulary().exact
-    tokens = _TOKEN.findall(_normal(_INLINE.sub(" ", sentence)))
-    stemmed = [stem(token) for token in tokens]
-    hits: list[_Hit] = []
-    place = 0
-    while place < len(tokens):
-        for length in range(min(LONGEST, len(tokens) - place), 0, -1):
-            span = slice(place, place + length)
-            names = groups.get(tuple(stemmed[span]), frozenset()) | exact.get(tuple(tokens[span]), frozenset())
-            if names or length == 1:
-                hits.append(_Hit(place, " ".join(tokens[span]), names))
-                place += length
-                break
-    return [_as_date(hit, hits) if hit.words == "when" else hit for hit in hits]
-
-
-def _as_date(hit: _Hit, hits: Sequence[_Hit]) -> _Hit:
-    """Return the word "when" as a day where it asks when something was said, and else as a condition."""
-    after = [other for other in hits if hit.place < other.place <= hit.place + SPOKEN_OF]
-    is_void = bool(after) and after[0].words.split()[0] in ("nothing", "no", "there")
-    is_day = hit.place > 0 and not is_void and any("~said" in other.groups for other in after)
-    return _Hit(hit.place, hit.words, frozenset({"~when"} if is_day else {"condition"}))
-
-
-def _clauses(hits: Sequence[_Hit]) -> list[_Clause]:
+def _clauses(hits: Sequence[Hit]) -> list[_Clause]:
     """Split a sentence where what is turned in one part is not turned in the next."""
     clauses = [_Clause([])]
     for i, hit in enumerate(hits):
@@ -271,7 +150,7 @@ def _clauses(hits: Sequence[_Hit]) -> list[_Clause]:
             clause = _Clause([], conditional="condition" in hit.groups)
             clauses.append(clause)
         clause.hits.append(hit)
-    return [clause for clause in clauses if any(hit.words not in _STOPS for hit in clause.hits)]
+    return [clause for clause in clauses if any(hit.words not in STOPS for hit in clause.hits)]
 
 
 _STARTS = frozenset({"not", "no", "weak_not", "drop", "keep", "use", "prefer", "focus", "contrast"})
@@ -281,15 +160,15 @@ _ASKS = _STARTS | {"want", "unwanted", "only", "less", "more", "plenty", "retain
 
 @cache
 def _VERBS() -> frozenset[str]:  # noqa: N802
-    return frozenset(name for name, thing in _vocabulary().things.items() if thing.how == "verb")
+    return frozenset(name for name, thing in vocabulary().things.items() if thing.how == "verb")
 
 
-def _ahead(hits: Sequence[_Hit], place: int) -> _Hit | None:
+def _ahead(hits: Sequence[Hit], place: int) -> Hit | None:
     """Return the next hit that is no light word such as "please"."""
     return next((hit for hit in hits[place:] if hit.groups - {"light"} or not hit.groups), None)
 
 
-def _is_order(hit: _Hit, before: _Hit) -> bool:
+def _is_order(hit: Hit, before: Hit) -> bool:
     """Tell whether an act stands where an order starts within a clause."""
     return bool(hit.groups & {"keep", "use", "drop", "prefer"}) and before.words not in _LEADS
 
@@ -303,7 +182,7 @@ _LEADS = frozenset(
 def _sense(sentence: str) -> Sense:
     if len(set(_CHOICES.findall(sentence))) > 2:  # names the events of a reply, and wishes for none of them
         return Sense({})
-    hits = _hits(sentence)
+    hits = hits_of(sentence)
     asked = frozenset[str]().union(*(hit.groups for hit in hits))
     total: dict[str, float] = dict.fromkeys(ABILITIES, 0.0)
     matters: list[tuple[str, float]] = []
@@ -329,7 +208,7 @@ def _sense(sentence: str) -> Sense:
         total = {ability: strength if ability in ("length", "dated") else 0.0 for ability, strength in total.items()}
     first = _ahead(hits, 0)
     starts = first is not None and not first.groups.isdisjoint(_STARTS | _VERBS())
-    knows_all = all(hit.groups or hit.words in STOP_WORDS or hit.words in _STOPS for hit in hits)
+    knows_all = all(hit.groups or hit.words in STOP_WORDS or hit.words in STOPS for hit in hits)
     strengths = {name: value for name, value in total.items() if value}
     return Sense(strengths, tuple(matters), bearing, starts or knows_all)
 
@@ -341,7 +220,7 @@ def _sums(said: Sequence[_Said]) -> dict[str, float]:
     return {ability: max(-MOST, min(MOST, strength)) for ability, strength in sums.items()}
 
 
-def _degree(hits: Sequence[_Hit]) -> float:
+def _degree(hits: Sequence[Hit]) -> float:
     groups = frozenset[str]().union(*(hit.groups for hit in hits))
     return (STRONG if "strong" in groups else 1.0) * (WEAK if "weak" in groups else 1.0)
 
@@ -349,11 +228,11 @@ def _degree(hits: Sequence[_Hit]) -> float:
 _NOTES = frozenset({"keep", "drop", "prefer", "use", "not", "focus"})
 
 
-def _others(hits: Sequence[_Hit]) -> Iterator[str]:
+def _others(hits: Sequence[Hit]) -> Iterator[str]:
     """Yield the matters that a clause names: words that no instruction is made of, up to a comma or an "and"."""
     run: list[str] = []
-    for hit in (*hits, _Hit(0, ",", frozenset())):
-        if hit.words in _STOPS or not hit.groups.isdisjoint({"and", "or"} | _STARTS):
+    for hit in (*hits, Hit(0, ",", frozenset())):
+        if hit.words in STOPS or not hit.groups.isdisjoint({"and", "or"} | _STARTS):
             if run:
                 yield " ".join(run)
             run = []
@@ -361,13 +240,13 @@ def _others(hits: Sequence[_Hit]) -> Iterator[str]:
             run.append(hit.words)
 
 
-def _read_clause(hits: Sequence[_Hit], asked: frozenset[str]) -> _State:
+def _read_clause(hits: Sequence[Hit], asked: frozenset[str]) -> _State:
     state = _State()
     for i, hit in enumerate(hits):
         _turn(state, hit, hits, i)
         for name in sorted(hit.groups):
             if name.startswith("#"):
-                _say(state, _vocabulary().things[name], i, hit, asked)
+                _say(state, vocabulary().things[name], i, hit, asked)
         _say_pairs(state, hits, i, asked)
         if "less" in hit.groups:
             state.less = hit.place
@@ -377,13 +256,13 @@ def _read_clause(hits: Sequence[_Hit], asked: frozenset[str]) -> _State:
     return state
 
 
-def _ends_turned(hits: Sequence[_Hit]) -> bool:
+def _ends_turned(hits: Sequence[Hit]) -> bool:
     """Tell whether the last word that turns is one that can follow what it turns."""
     turning = [hit for hit in hits if hit.groups & _TURNS]
     return bool(turning) and "no" not in turning[-1].groups
 
 
-def _turn(state: _State, hit: _Hit, hits: Sequence[_Hit], i: int) -> None:
+def _turn(state: _State, hit: Hit, hits: Sequence[Hit], i: int) -> None:
     """Let an act, a negation or a contrast turn what follows it or, as what is said of something, what precedes."""
     groups = hit.groups
     if groups & {"not", "no"} and not (groups & {"weak_not"}):
@@ -412,21 +291,21 @@ def _turn(state: _State, hit: _Hit, hits: Sequence[_Hit], i: int) -> None:
         state.verb.clear()
 
 
-def _is_thing(hits: Sequence[_Hit], place: int) -> bool:
+def _is_thing(hits: Sequence[Hit], place: int) -> bool:
     return place < len(hits) and any(name.startswith("#") for name in hits[place].groups)
 
 
 _ALWAYS = ("instead of", "rather than", "in place of", "as opposed to", "in lieu of", "unlike")
 
 
-def _contrasts(state: _State, hits: Sequence[_Hit], i: int) -> bool:
+def _contrasts(state: _State, hits: Sequence[Hit], i: int) -> bool:
     """Tell whether a word such as "over" sets what follows against what precedes."""
     groups = frozenset[str]().union(*(other.groups for other in hits))
     compared = groups & {"prefer", "want", "unwanted", "plenty", "use"} or "than" in hits[i].words
     return hits[i].words in _ALWAYS or bool(state.said and (compared or _is_thing(hits, i + 1)))
 
 
-def _say(state: _State, thing: _Thing, i: int, hit: _Hit, asked: frozenset[str], *, paired: bool = False) -> None:
+def _say(state: _State, thing: Thing, i: int, hit: Hit, asked: frozenset[str], *, paired: bool = False) -> None:
     """Let a thing speak for its pole as far as the clause turns it."""
     if not _counts(thing, asked):
         return
@@ -455,7 +334,7 @@ def _say(state: _State, thing: _Thing, i: int, hit: _Hit, asked: frozenset[str],
             state.verb["newest"] = thing.pole
 
 
-def _counts(thing: _Thing, asked: frozenset[str]) -> bool:
+def _counts(thing: Thing, asked: frozenset[str]) -> bool:
     """Tell whether a sentence with these groups asks for anything with a thing."""
     match thing.how:
         case "asked" | "thing":
@@ -470,10 +349,10 @@ def _counts(thing: _Thing, asked: frozenset[str]) -> bool:
             return True
 
 
-def _say_pairs(state: _State, hits: Sequence[_Hit], i: int, asked: frozenset[str]) -> None:
+def _say_pairs(state: _State, hits: Sequence[Hit], i: int, asked: frozenset[str]) -> None:
     """Let the things speak of which this hit is the later part."""
-    vocabulary = _vocabulary()
-    for parts, names in vocabulary.pairs.items():
+    words = vocabulary()
+    for parts, names in words.pairs.items():
         for here, there in (parts, parts[::-1]):
             if here not in hits[i].groups:
                 continue
@@ -483,7 +362,7 @@ def _say_pairs(state: _State, hits: Sequence[_Hit], i: int, asked: frozenset[str
             state.paired |= {(names[0], other), (names[0], i)}
             state.said = [each for each in state.said if each.place not in (other, i) or each.ability in _SHARED]
             for name in names:
-                _say(state, vocabulary.things[name], i, hits[i], asked, paired=True)
+                _say(state, words.things[name], i, hits[i], asked, paired=True)
             break
 
 
@@ -492,7 +371,7 @@ _SHARED = ("replace", "newest")
 _BETWEEN = frozenset({"contrast", "form", "not", "no", "drop"})
 
 
-def _part_before(hits: Sequence[_Hit], i: int, group: str) -> int | None:
+def _part_before(hits: Sequence[Hit], i: int, group: str) -> int | None:
     """Return the place of the nearest hit of a group that can belong to this one."""
     for j in range(i - 1, -1, -1):
         if hits[i].place - hits[j].place - len(hits[j].words.split()) >= REACH or hits[j].groups & _BETWEEN:

@@ -14,9 +14,10 @@ from ..base import BYTES_PER_TOKEN
 from .blocks import texts_in, value_of
 from .instructions import Instructions, read_instructions, read_labels
 from .lengths import limits
-from .meaning import limits_labels, split_sentences
+from .meaning import limits_labels
 from .sentences import ASKS, OWN, TIME_LINE, message_sentences, words_of
 from .values import lines_of, names_value
+from .wording import split_sentences
 from .writing import WORDS_PER_CALL, likeness, same_from
 
 TOKENS = 300

@@ -22,7 +22,7 @@ from mnemotune.policies.lm.embedded.instructions import (
     WORDS_PER_NOTE,
     read_instructions,
 )
-from mnemotune.policies.lm.embedded.meaning import ABILITIES, limits_labels, sense_of, split_sentences, strengths_of
+from mnemotune.policies.lm.embedded.meaning import ABILITIES, limits_labels, sense_of, strengths_of
 from mnemotune.policies.prompts import Templates
 
 FOLDER = Path(__file__).parent
@@ -205,22 +205,7 @@ def test_the_bundled_reply_prompts_ask_for_the_memories_and_the_answer_prompts_f
     assert not any(strengths_of(texts.answer_reworded).values())
 
 
-# Reading a text
-
-
-def test_a_sentence_that_goes_on_in_the_next_line_is_one() -> None:
-    assert split_sentences("Keep it\nshort. Now\n\nadd dates:\n- a day\n- a week") == (
-        "Keep it\nshort.",
-        "Now",
-        "add dates:",
-        "- a day",
-        "- a week",
-    )
-
-
-def test_short_forms_and_particles_are_read_as_what_they_stand_for() -> None:
-    assert strengths_of("Don\u2019t be brief.") == strengths_of("Do not be brief.")
-    assert strengths_of("Leave every last detail out.") == strengths_of("Leave out every last detail.")
+# Reading a sentence
 
 
 @pytest.mark.parametrize(
