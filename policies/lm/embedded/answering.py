@@ -6,20 +6,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...text import sentences
 from ..base import Message
 from .blocks import fenced, value_of
+from .meaning import strengths_of
 from .reading import Reading, ReadText, foremost, read_messages, weigh
-from .sentences import Sentence, Words, read_state_lines, words_of
+from .sentences import Sentence, Words, about_self, read_state_lines, words_of
 
 _CHOICE = re.compile(r"^(\d+): (.+)$", re.MULTILINE)
 _PROBE_LINE = re.compile(r'^\s*"([^"]+)"\s*:\s*(\[\s*"[^\]]*\])\s*,?\s*$', re.MULTILINE)
-_NEWEST = re.compile(r"\b(most recent(?:ly)?|newest|latest)\b", re.IGNORECASE)
-_OWN_WORDS = re.compile(r"\b(of themselves|user's own|not (?:on talk )?about other people)\b", re.IGNORECASE)
-_MEMORIES = re.compile(r"\b(remember|memor(?:y|ies))\b", re.IGNORECASE)
 HEED = 2.0
-"""Factor by which a question that asks for the user's own words shifts attention to them."""
+"""Factor by which instructions that ask for the user's own words shift attention to them."""
 LATEST = 1.4
-"""Factor by which a question that asks for the newest weakens the first impression, which is stubborn."""
+"""Factor by which instructions that ask for the newest weaken the first impression, which is stubborn."""
 
 
 def find_choices(text: str) -> tuple[str, list[str]] | None:
@@ -79,15 +78,26 @@ def _agreement(given: Sequence[Sentence], options: Sequence[Words], reading: Rea
 def _heed(prompt: str, system: str, reading: Reading) -> Reading:
     """Follow what the prompts say about which statements to rely on; memories that are to be used are read closely.
 
-    Of the system prompt, what stands before its first line with ``- `` is an instruction: from there on it is memories.
+    The stronger they say it, the more; what they say against it has the opposite effect. The question itself and
+    memories say nothing of the kind: of the prompt, what follows its first paragraph is an instruction, and of the
+    system prompt what stands before its first line with ``- ``.
     """
-    instructions = f"{prompt}\n{re.split(r'^- ', system, maxsplit=1, flags=re.MULTILINE)[0]}"
+    told = re.split(r"^- ", system, maxsplit=1, flags=re.MULTILINE)[0]
+    asked = strengths_of(f"{told}\n\n{_instructions_only(prompt)}")
+    newest, own, memories = (max(-1.0, min(1.0, asked[ability])) for ability in ("newest", "own", "memories"))
     return replace(
         reading,
-        primacy=reading.primacy / (LATEST if _NEWEST.search(instructions) else 1.0),
-        sharpness=reading.sharpness * (reading.focus if _MEMORIES.search(system) else 1.0),
-        voice=reading.voice * (HEED if _OWN_WORDS.search(instructions) else 1.0),
+        primacy=reading.primacy / LATEST**newest,
+        sharpness=reading.sharpness * reading.focus ** (memories if system else 0.0),
+        voice=reading.voice * HEED**own,
     )
+
+
+def _instructions_only(prompt: str) -> str:
+    """Return a prompt without the user's question, which is its first paragraph but for what is plainly an order."""
+    first, _, rest = prompt.strip().partition("\n\n")
+    orders = [text for text in sentences(first) if not text.endswith("?") and not about_self(text)]
+    return "\n".join([*(orders if len(orders) < len(sentences(first)) else []), "", rest])
 
 
 def _question_only(text: str) -> str:

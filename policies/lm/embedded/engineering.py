@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 from ...text import sentences, stem, stems
 from .blocks import ITEM, WORD, items_in, texts_in, value_of
+from .instructions import read_instructions
 from .lexicon import examples, family, kin
+from .meaning import strengths_of
+from .phrases import pick
 from .sentences import about_self
 
 MOST_FAILURES = 4
@@ -22,12 +25,71 @@ STARTING_SIZE = 4
 WORDS_PER_KIND = 5
 """Examples with which it names a kind of information."""
 
-IN_FULL = "Write down each statement in full, with every detail."
-OWN_ONLY = "Note only what is true of the users themselves, not other people's doings."
-SEPARATE = "Give each matter a label of its own."
-REPLACE = "A new fact about the same matter replaces the old one."
-NEWEST = "Rely on what the user said most recently; it replaces what was said before."
-OWN_WORDS = "Rely on what the user said of themselves, not on talk about other people."
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Something that the model can ask for in a prompt, in several wordings of one meaning."""
+
+    ability: str
+    """What of the reader's abilities it bears on; always for the positive pole."""
+    wordings: tuple[str, ...]
+
+    def is_in(self, prompt: str) -> bool:
+        """Tell whether a prompt asks for it in one of these wordings, or in others as plainly."""
+        asks = strengths_of(read_instructions(prompt).prose)[self.ability] >= PLAINLY
+        return asks or any(wording in prompt for wording in self.wordings)
+
+
+IN_FULL = Edit(
+    "length",
+    (
+        "Write down each statement in full, with every detail.",
+        "Do not shorten what was said: copy it word for word.",
+        "Leave nothing out, and keep the exact wording.",
+    ),
+)
+OWN_ONLY = Edit(
+    "own",
+    (
+        "Note only what is true of the users themselves, not other people's doings.",
+        "Leave out what other people do; stick to what users say of themselves.",
+        "Write about the user's own life, never about somebody else.",
+    ),
+)
+SEPARATE = Edit(
+    "labels",
+    (
+        "Give each matter a label of its own.",
+        "Do not put two matters under the same label.",
+        "Use a separate label for each fact.",
+    ),
+)
+REPLACE = Edit(
+    "replace",
+    (
+        "A new fact about the same matter replaces the old one.",
+        "Do not keep an outdated fact: overwrite it with the new one.",
+        "The newer of two facts supersedes the earlier one.",
+    ),
+)
+NEWEST = Edit(
+    "newest",
+    (
+        "Rely on what the user said most recently; it replaces what was said before.",
+        "Where statements differ, trust the latest one.",
+        "Prefer recent statements over older ones.",
+    ),
+)
+OWN_WORDS = Edit(
+    "own",
+    (
+        "Rely on what the user said of themselves, not on talk about other people.",
+        "Go by the user's own account, and ignore what is said of other people.",
+        "What other people do is irrelevant: the user's own situation counts.",
+    ),
+)
+PLAINLY = 0.9
+"""Strength from which on a prompt asks for something so plainly that saying it again adds nothing."""
 
 _SECTION = re.compile(
     r"^\[\[ ## (\w+) ## \]\]\n(.*?)(?=^\[\[ ## |\nRespond with a JSON object in the following order|\Z)",
@@ -104,14 +166,15 @@ def _wishes(numbers: Mapping[str, str], failure: str) -> Iterator[tuple[str, int
 
 
 def _edits(prompt: str, failures: Sequence[str]) -> Iterator[str]:
+    """Yield the sentences to add, in a wording that hangs on the failures: another time it is another one."""
     general = Counter(edit for failure in failures for edit in _general_edits(prompt, failure))
-    fresh = [edit for edit, _ in general.most_common() if edit not in prompt]
-    yield from fresh[: MOST_EDITS - 1]
+    fresh = [edit for edit, _ in general.most_common() if not edit.is_in(prompt)]
+    yield from (pick(edit.wordings, *failures) for edit in fresh[: MOST_EDITS - 1])
     if "{conversation}" in prompt:
         yield from (f"- {kind}" for kind in _missing_kinds(prompt, failures))
 
 
-def _general_edits(prompt: str, failure: str) -> Iterator[str]:
+def _general_edits(prompt: str, failure: str) -> Iterator[Edit]:
     said, held = _said(failure), _held(failure)
     if "{conversation}" in prompt:
         if any(_is_cut_short(text, held) for text in said):

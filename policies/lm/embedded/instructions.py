@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ...text import stems
 from .blocks import ITEM
+from .lengths import word_limits
+from .meaning import OF_NOTES, sense_of, strengths_of
 from .reading import KIN_WORTH
 from .sentences import Words, words_of
+from .wording import split_sentences
 
 MOST_KINDS = 24
 """Kinds of information of a prompt that get full attention; with more, each gets less."""
@@ -20,13 +24,10 @@ WORDS_PER_NOTE = 14
 WORDS_PER_FULL_NOTE = 40
 WORDS_PER_BRIEF_NOTE = 7
 WORDS_PER_LABEL = 4
-
-_DETAIL = re.compile(
-    r"\b((?:every|all|full|with|in) details?|detailed|specifics?|exact(?:ly)?|precise(?:ly)?|in full|verbatim|"
-    r"own words)\b",
-    re.IGNORECASE,
-)
-_BRIEF = re.compile(r"\b(brief|briefly|short|concise|terse|keywords?)\b", re.IGNORECASE)
+PASSING = 0.5
+"""How much a kind is asked for that is named in a sentence, beside one in a list."""
+CLEAR = 0.4
+"""Strength from which on a prompt asks clearly for what is done or not done, and has no degrees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Kind:
 
     text: str
     words: Words
+    wanted: float = 1.0
+    """How much it is asked for; below 0 where it is to be left out."""
 
     def fit(self, said: Words) -> float:
         """Return how well something said fits, in [0, 1]; what asks for everything fits nothing well."""
@@ -43,28 +46,47 @@ class Kind:
         return shared / (shared + breadth)
 
 
-def _whether(pattern: str) -> cached_property[bool]:
-    """Return a property of instructions: whether their prose matches."""
-    return cached_property(lambda instructions: re.search(pattern, instructions.prose, re.IGNORECASE) is not None)
-
-
 @dataclass(frozen=True)
 class Instructions:
     """A prompt without what is to be read."""
 
     text: str
+    is_list: bool = False
+    """Whether its items are labels and nothing else."""
 
     @cached_property
+    def _parts(self) -> tuple[tuple[Kind, ...], str]:
+        """The kinds of information that the prompt names, and what it says besides."""
+        kinds: list[Kind] = []
+        prose: list[str] = []
+        place, heading = 0, ""
+        for match in ITEM.finditer(self.text):
+            between = self.text[place : match.start()]
+            place = match.end()
+            prose.append(between)
+            heading = (split_sentences(between) or (heading,))[-1]
+            item = re.sub(r"[*`\"]", "", match[2]).strip()
+            if self.is_list:
+                kinds.append(Kind(item, words_of(item)))
+            elif order := _order(item, heading):
+                prose.append(f"\n{order}\n")
+            else:
+                kinds.append(Kind(item, words_of(item), _bearing(heading) * _bearing(item)))
+        prose.append(self.text[place:])
+        text = "".join(prose)
+        if not self.is_list:
+            kinds += _named_in_passing(text)
+        return tuple(kind for kind in kinds if kind.words.all), text
+
+    @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The items of the prompt's lists."""
-        lines = [re.sub(r"[*`\"]", "", match[2]).strip() for match in ITEM.finditer(self.text)]
-        kinds = [Kind(line, words_of(line)) for line in lines]
-        return tuple(kind for kind in kinds if kind.words.all)
+        """The kinds of information that the prompt names: in lists, and in passing."""
+        return self._parts[0]
 
-    @cached_property
+    @property
     def prose(self) -> str:
-        """The prompt without its lists."""
-        return ITEM.sub("", self.text)
+        """The prompt without the lists of kinds."""
+        return self._parts[1]
 
     @cached_property
     def care(self) -> float:
@@ -72,36 +94,102 @@ class Instructions:
         return min(1.0, MOST_KINDS / max(len(self.kinds), 1))
 
     @cached_property
-    def words_per_note(self) -> int:
-        """How long a note is, in words."""
-        if _DETAIL.search(self.prose):
-            return WORDS_PER_FULL_NOTE
-        return WORDS_PER_BRIEF_NOTE if _BRIEF.search(self.prose) else WORDS_PER_NOTE
+    def _strengths(self) -> Mapping[str, float]:
+        return strengths_of(self.prose)
 
-    own_only = _whether(
-        r"\b(only about the user|user's own|users? themselves|about themselves|not (?:about )?other people)\b"
-    )
-    """Whether other people's doings are to be left out."""
-    dated = _whether(r"\b(keep|note|with|include|add)\b[^.\n]*\b(dates?|when it was said)\b")
-    """Whether each note is to carry the day on which it was said."""
-    replaces = _whether(r"\b(same matter|same subject)\b[^.\n]*\breplaces?\b")
-    """Whether news of a matter are to replace what was known of it, even where the words differ more."""
-    appends = _whether(r"\b(never (?:overwrite|replace)|keep (?:the )?(?:old|earlier)|do not (?:overwrite|replace))\b")
-    """Whether what is known is to be kept beside the news."""
-    separate = _whether(r"\b(?:own|separate|specific|distinct|different) labels?\b|\blabels? of (?:its|their) own\b")
-    """Whether each matter is to have a label of its own."""
+    @cached_property
+    def words_per_note(self) -> int:
+        """How long a note is, in words: the more, the more strongly the prompt asks for it in full."""
+        strength = self._strengths["length"]
+        extreme = WORDS_PER_FULL_NOTE if strength > 0 else WORDS_PER_BRIEF_NOTE
+        words = round(WORDS_PER_NOTE * (extreme / WORDS_PER_NOTE) ** abs(strength))
+        low, high = word_limits(self.prose)
+        return int(max(low, min(high, words)))
+
+    @cached_property
+    def own(self) -> float:
+        """Whose doings are noted: 1 for the user's own only, 0 for those of others a little, -1 for all alike."""
+        return self._bounded("own")
+
+    @cached_property
+    def speakers(self) -> float:
+        """Whose words are noted: the assistant's like the user's at 1, the user's alone from 0 down."""
+        return self._bounded("speakers")
+
+    @cached_property
+    def dated(self) -> bool:
+        """Whether each note is to carry the day on which it was said."""
+        return self._strengths["dated"] > CLEAR
+
+    @cached_property
+    def replaces(self) -> float:
+        """How much more of what was known news replace, even where the words differ more, in [0, 1]."""
+        return max(0.0, self._bounded("replace"))
+
+    @cached_property
+    def appends(self) -> bool:
+        """Whether what is known is to be kept beside the news."""
+        return self._strengths["replace"] < -CLEAR
+
+    @cached_property
+    def separate(self) -> bool:
+        """Whether each matter is to have a label of its own."""
+        return self._strengths["labels"] > CLEAR
+
+    def _bounded(self, ability: str) -> float:
+        return max(-1.0, min(1.0, self._strengths[ability]))
 
     def kind_of(self, said: Words) -> tuple[Kind | None, float]:
-        """Return the kind that fits best and how well, in [0, 1]; many kinds blur each other."""
-        fits = [kind.fit(said) for kind in self.kinds]
-        best = max(fits, default=0.0)
-        return self.kinds[fits.index(best)] if best else None, best * self.care
+        """Return the kind that fits best and how well, in [-1, 1]; many kinds blur each other.
+
+        What fits a kind that is to be left out fits the less, below 0 in the end.
+        """
+        fits = [kind.wanted * kind.fit(said) for kind in self.kinds]
+        best, worst = max(fits, default=0.0), min(fits, default=0.0)
+        kind = self.kinds[fits.index(best)] if best > 0 else None
+        return kind, (max(best, 0.0) + min(worst, 0.0)) * self.care
+
+
+def _order(item: str, heading: str) -> str:
+    """Return an item of a list as an order where it is no kind of information; nothing where it is one.
+
+    Under a heading such as "Do not:" it is read with it.
+    """
+    if re.match(r"^[\w/ -]{1,40}:", item):
+        return ""
+    is_turned = bool(heading) and _bearing(heading) < 0
+    order = f"{heading.rstrip(': ')} {item}" if is_turned else item
+    senses = sense_of(order)
+    bears = any(ability in OF_NOTES for sense in senses for ability in sense.strengths)
+    return order if bears and (is_turned or senses[0].is_order) else ""
+
+
+def _bearing(text: str) -> float:
+    """Return -1 where what follows a text is not wanted, else 1."""
+    senses = sense_of(text)
+    return -1.0 if senses and senses[-1].bearing < 0 else 1.0
+
+
+def _named_in_passing(text: str) -> Iterator[Kind]:
+    """Yield the kinds of information that sentences name.
+
+    What is just mentioned is one where the lexicon knows its words: others may mean anything.
+    """
+    matters = {words: wanted for sense in sense_of(text) for words, wanted in sense.matters}
+    kinds = (Kind(words, words_of(words), PASSING * wanted) for words, wanted in matters.items())
+    return (kind for kind in kinds if kind.words.kin or not 0 <= kind.wanted <= PASSING)
 
 
 @lru_cache(maxsize=256)
 def read_instructions(text: str) -> Instructions:
     """Read a prompt."""
     return Instructions(text)
+
+
+@lru_cache(maxsize=256)
+def read_labels(text: str) -> Instructions:
+    """Read a list of labels: each is a kind, whatever it says."""
+    return Instructions(text, is_list=True)
 
 
 def slug(text: str) -> str:

@@ -12,9 +12,12 @@ from typing import Any
 from ...text import sentences
 from ..base import BYTES_PER_TOKEN
 from .blocks import texts_in, value_of
-from .instructions import Instructions, read_instructions
+from .instructions import Instructions, read_instructions, read_labels
+from .lengths import limits
+from .meaning import limits_labels
 from .sentences import ASKS, OWN, TIME_LINE, message_sentences, words_of
 from .values import lines_of, names_value
+from .wording import split_sentences
 from .writing import WORDS_PER_CALL, likeness, same_from
 
 TOKENS = 300
@@ -40,8 +43,7 @@ PER_DETAIL, MOST_DETAILS = 0.1, 4
 ENOUGH = 0.5
 """Worth from which on a line is kept."""
 
-_LENGTH = re.compile(r"\b(?:at most|no more than|within|under|up to) (\d{1,5}) (tokens|words)\b", re.IGNORECASE)
-_ONLY_LABELS = re.compile(r"\bonly (?:use )?(?:these|the following) labels\b.*\n+((?:- .+(?:\n|\Z))+)", re.IGNORECASE)
+_ITEMS = re.compile(r"(?:^- .+(?:\n|\Z))+", re.MULTILINE)
 _ENDS_PLAIN = re.compile(
     r"""(?:[=:]|\b(?:return|raise))\s*(?:[rbf]?(["']).*\1|-?[\w.+]+|\([^()]*\)|\[[^][]*\])[,;]?$|\):$"""
 )
@@ -76,9 +78,15 @@ class _Note:
 
 
 def only_labels(prompt: str) -> str:
-    """Return the lines with the only labels that a prompt allows notes; nothing where it allows any."""
-    match = _ONLY_LABELS.search(prompt)
-    return match[1] if match else ""
+    """Return the lines with the only labels that a prompt allows notes; nothing where it allows any.
+
+    They follow a sentence that speaks of labels, and of these alone.
+    """
+    for match in _ITEMS.finditer(prompt):
+        above = split_sentences(prompt[: match.start()])
+        if above and limits_labels(above[-1]):
+            return match[0]
+    return ""
 
 
 def write_summary(prompt: str, so_far: str, conversation: Sequence[Mapping[str, Any]]) -> str:
@@ -90,7 +98,7 @@ def write_summary(prompt: str, so_far: str, conversation: Sequence[Mapping[str, 
 
 def write_labels(prompt: str, memories: Mapping[str, str], conversation: Sequence[Mapping[str, Any]]) -> str:
     """Return a JSON object of a prompt's labels to overwrite; what fits none of them comes under the last."""
-    instructions, labels = read_instructions(prompt), read_instructions(only_labels(prompt))
+    instructions, labels = read_instructions(prompt), read_labels(only_labels(prompt))
     new: dict[str, list[_Note]] = {}
     for note in _notes(instructions, conversation):
         said = " ".join([*note.path, *_natures(note.path[-1], own=note.own)])
@@ -104,10 +112,11 @@ def write_labels(prompt: str, memories: Mapping[str, str], conversation: Sequenc
 
 
 def _most_bytes(prompt: str) -> int:
-    length = _LENGTH.search(prompt)
-    if length is None:
-        return TOKENS * BYTES_PER_TOKEN
-    return int(length[1]) * (BYTES_PER_TOKEN if length[2].lower() == "tokens" else BYTES_PER_WORD)
+    """Return the bytes of the first limit that a prompt states for a text."""
+    sizes = (
+        (BYTES_PER_TOKEN if unit.startswith("token") else BYTES_PER_WORD, most) for unit, _, most in limits(prompt)
+    )
+    return next((each * most for each, most in sizes if most is not None), TOKENS * BYTES_PER_TOKEN)
 
 
 def _known(text: str, instructions: Instructions) -> Iterator[_Note]:
@@ -163,11 +172,11 @@ def _is_talk(role: str, content: str) -> bool:
 
 def _said(role: str, content: str, instructions: Instructions) -> Iterator[_Note]:
     """Yield what somebody says in a talk."""
-    less = ASSISTANTS if role == "assistant" else 0.0
+    less = ASSISTANTS * (1.0 - instructions.speakers) if role == "assistant" else 0.0
     said = message_sentences("assistant" if role == "assistant" else "user", content)
     for sentence in said:
         if not sentence.text.endswith("?") or len(said) == 1:
-            yield _note((sentence.text,), instructions, less, own=not less and sentence.voice == OWN)
+            yield _note((sentence.text,), instructions, less, own=role != "assistant" and sentence.voice == OWN)
 
 
 def _seen(content: str, above: str, instructions: Instructions) -> Iterator[_Note]:

@@ -12,7 +12,7 @@ from .blocks import json_blocks, texts_in
 from .composing import compose
 from .engineering import find_engineering_task, improve
 from .fields import find_form, without_form
-from .instructions import read_instructions
+from .instructions import read_labels
 from .reading import Reading
 from .revising import revise
 from .summarizing import only_labels, write_labels, write_summary
@@ -43,7 +43,8 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
         return revised
     if '"ADD"' in text and len(blocks) >= 2:
         facts = blocks[1][1]
-        return merge_facts(text, texts_in(blocks[0][1]), list(map(str, facts)) if isinstance(facts, list) else [])
+        listed = list(map(str, facts)) if isinstance(facts, list) else []
+        return merge_facts(_without(text, blocks), texts_in(blocks[0][1]), listed)
     conversation = next((b for b in reversed(blocks) if _is_conversation(b[1])), None)
     if conversation is not None and _CONVERSATION.search(text):
         return _write(text, blocks, conversation)
@@ -60,18 +61,23 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
 
 
 def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str, Any]) -> str:
-    instructions = text
-    for source, _ in blocks:
-        instructions = instructions.replace(source, "", 1)
+    instructions = _without(text, blocks)
     if '"facts"' in text.replace(conversation[0], ""):
         return write_facts(instructions, conversation[1])
     if '"summary"' in instructions or any(map(_is_summary_form, blocks)):
         known = [texts_in(block[1]).get("summary", "") for block in blocks if not _is_summary_form(block)]
         return write_summary(instructions, next(filter(None, known), ""), conversation[1])
     memories = next((value for _, value in blocks if isinstance(value, dict)), {})
-    if read_instructions(only_labels(instructions)).kinds:
+    if read_labels(only_labels(instructions)).kinds:
         return write_labels(instructions, texts_in(memories), conversation[1])
     return write_profile(instructions, texts_in(memories), conversation[1])
+
+
+def _without(text: str, blocks: Sequence[tuple[str, Any]]) -> str:
+    """Return a prompt without its JSON: what it asks for, and nothing of what is to be read."""
+    for source, _ in blocks:
+        text = text.replace(source, "", 1)
+    return text
 
 
 def _is_summary_form(block: tuple[str, Any]) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...text import stems
 from .instructions import Instructions, Kind, read_instructions, slug
-from .sentences import NOBODY, OWN, message_sentences, tells_change, words_of
+from .sentences import NOBODY, OWN, Sentence, message_sentences, tells_change, words_of
 
 WORDS_PER_CALL = 25
 """Words that the model writes in one call, at least one note."""
@@ -19,12 +19,18 @@ WORDS_OF_A_LABEL = 2
 """Words that a note's label counts for."""
 CLEAR_FIT = 0.35
 """Fit from which on a note is filed under its kind."""
+PLAIN_TALK, OWN_TALK = 0.35, 0.25
+"""Interest of anything that the user says, and what is added for what the user says of the user."""
+OTHERS_OUT, OTHERS_IN = 2.0, 0.25
+"""What other people's doings lose in interest where a prompt wants the user's own only, and win where it wants all."""
 ENOUGH = 0.5
 """Interest from which on a sentence is noted."""
 SAME_MATTER = 0.33
 """Likeness from which on two notes are taken to be about the same matter."""
 CHANGED_MATTER = 0.04
 """The same for a note that says that something has changed: it must have been something."""
+EAGER = 0.25
+"""Share by which that is less where a prompt asks for what is known to be replaced."""
 SAME_NOTE = 0.95
 """Likeness from which on a note tells nothing new."""
 FAMILIAR = 10
@@ -84,7 +90,7 @@ def merge_facts(prompt: str, memories: dict[str, str], facts: Sequence[str]) -> 
 def same_from(text: str, instructions: Instructions) -> float:
     """Return the likeness from which on something said is taken to be about the same matter as what was said before."""
     like = CHANGED_MATTER if tells_change(text) else SAME_MATTER
-    return like * (0.75 if instructions.replaces else 1.0)
+    return like * (1.0 - EAGER * instructions.replaces)
 
 
 def _notes(instructions: Instructions, conversation: Sequence[dict[str, Any]], *, besides: int = 0) -> list[Note]:
@@ -106,18 +112,32 @@ def _notes(instructions: Instructions, conversation: Sequence[dict[str, Any]], *
 def _candidates(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> Iterator[Note]:
     for message in conversation:
         if message.get("role") != "user":
+            yield from _assistants(instructions, message)
             continue
         said = message_sentences("user", str(message.get("content", "")))
         states_something = any(sentence.voice == OWN for sentence in said)
         for sentence in said:
-            if len(sentence.words) < 2 or (sentence.text.endswith("?") and states_something):
-                continue
-            if sentence.voice == NOBODY and instructions.own_only:
-                continue
-            kind, fit = instructions.kind_of(sentence.said)
-            interest = (0.35 + 0.25 * sentence.voice) * instructions.care + fit
-            text = _shorten(sentence.text, instructions, sentence.day)
-            yield Note(text, sentence.words, kind if fit >= CLEAR_FIT else None, interest)
+            if not (sentence.text.endswith("?") and states_something):
+                lost = OTHERS_OUT if instructions.own > 0 else OTHERS_IN
+                more = -lost * instructions.own if sentence.voice == NOBODY else 0.0
+                yield from _note(instructions, sentence, sentence.voice, more)
+
+
+def _assistants(instructions: Instructions, message: Mapping[str, Any]) -> Iterator[Note]:
+    """Yield the assistant's statements where a prompt asks for them: at most as interesting as the user's."""
+    if message.get("role") == "assistant" and instructions.speakers > 0:
+        for sentence in message_sentences("assistant", str(message.get("content", ""))):
+            if not sentence.text.endswith("?"):
+                yield from _note(instructions, sentence, instructions.speakers)
+
+
+def _note(instructions: Instructions, sentence: Sentence, voice: float, more: float = 0.0) -> Iterator[Note]:
+    """Yield a sentence as a note, with ``more`` interest than its voice and its kind give it."""
+    if len(sentence.words) > 1:
+        kind, fit = instructions.kind_of(sentence.said)
+        interest = (PLAIN_TALK + OWN_TALK * voice) * instructions.care + fit + more
+        text = _shorten(sentence.text, instructions, sentence.day)
+        yield Note(text, sentence.words, kind if fit >= CLEAR_FIT else None, interest)
 
 
 def _shorten(text: str, instructions: Instructions, day: str) -> str:

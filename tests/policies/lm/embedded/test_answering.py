@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mnemotune.policies.lm import Message
-from mnemotune.policies.lm.embedded.answering import HEED, _heed, find_choices, find_schema
+from mnemotune.policies.lm.embedded.answering import HEED, LATEST, _heed, find_choices, find_schema
 from mnemotune.policies.lm.embedded.reading import Reading
 
 if TYPE_CHECKING:
@@ -113,6 +113,62 @@ def test_the_system_prompt_asks_for_the_users_own_words_and_a_memory_does_not(li
     heeded = _heed("Which food?", f"You are kind.\n{line}\nGood.", plain)
     assert heeded.voice == pytest.approx(voice * plain.voice)
     assert heeded.primacy == plain.primacy
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Rely on what the user said of themselves, not on talk about other people.",
+        "Go by the user's own account, and ignore what is said of other people.",
+        "What other people do is irrelevant: the user's own situation counts.",
+        "Leave other people out of account.",
+    ],
+)
+def test_the_users_own_words_can_be_asked_for_in_other_words_and_negated(line: str) -> None:
+    plain = Reading()
+    assert _heed(f"Which food?\n\n{line}", "", plain).voice == pytest.approx(HEED * plain.voice)
+    assert _heed("Which food?\n\nConsider other people, too.", "", plain).voice == pytest.approx(plain.voice / HEED)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Rely on what the user said most recently; it replaces what was said before.",
+        "Where statements differ, trust the latest one.",
+        "Prefer recent statements over older ones.",
+        "Old statements no longer count.",
+    ],
+)
+def test_the_newest_can_be_asked_for_in_other_words_and_negated(line: str) -> None:
+    plain = Reading()
+    assert _heed(f"Which food?\n\n{line}", "", plain).primacy == pytest.approx(plain.primacy / LATEST)
+    turned = _heed("Which food?\n\nDo not rely on the latest statement.", "", plain)
+    assert turned.primacy == pytest.approx(plain.primacy * LATEST)
+
+
+@pytest.mark.parametrize(
+    ("system", "power"),
+    [
+        ("Use what you remember about the user.\nMemories:\n- I own a cat.", 1),
+        ("Base your answer on the notes.\n- I own a cat.", 1),
+        ("Do not use the memories.\n- I own a cat.", -1),
+        ("You are a helpful assistant with a memory.\nMemories:\n- I own a cat.", 0),
+        ("Memories of the user, oldest first:\n- I use my memories.", 0),
+        ("", 0),
+    ],
+)
+def test_memories_are_read_closely_where_they_are_to_be_used_and_the_word_alone_does_nothing(
+    system: str, power: int
+) -> None:
+    plain = Reading()
+    assert _heed("Which food?", system, plain).sharpness == pytest.approx(plain.sharpness * plain.focus**power)
+
+
+def test_the_users_question_is_no_instruction() -> None:
+    asked = "I rely on the newest statements of my bank. Should I trust the latest statement?"
+    assert _heed(f"{asked}\n\nChoose.", "", Reading()) == Reading()
+    heeded = _heed(f"Trust the latest statement.\n{asked}\n\nChoose.", "", Reading())
+    assert heeded.primacy < Reading().primacy
 
 
 def test_a_state_that_is_given_needs_no_searching(ask_for_json: AskFor) -> None:

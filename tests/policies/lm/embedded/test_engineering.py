@@ -23,18 +23,22 @@ from mnemotune.policies.lm.embedded.engineering import (
     NEWEST,
     OWN_ONLY,
     OWN_WORDS,
+    PLAINLY,
     REPLACE,
     SEPARATE,
     STARTING_SIZE,
+    Edit,
     EngineeringTask,
     find_engineering_task,
     improve,
 )
+from mnemotune.policies.lm.embedded.meaning import strengths_of
 from mnemotune.policies.prompts import Templates
 
 if TYPE_CHECKING:
     from .conftest import AskFor, EngineeringPrompt
 
+EDITS = (IN_FULL, OWN_ONLY, SEPARATE, REPLACE, NEWEST, OWN_WORDS)
 KINDS = ("write_profile", "write_facts", "merge", "reply_context", "reply_external")
 CUT_SHORT = (
     "Stage: write\n"
@@ -72,6 +76,11 @@ def improved(prompt: str, *failures: str) -> str:
 def changed(numbers: dict[str, str], *failures: str) -> dict[str, int | str]:
     found: dict[str, int | str] = json.loads(improve(EngineeringTask({}, numbers, failures)))["improved_numbers"]
     return found
+
+
+def has(edit: Edit, prompt: str) -> bool:
+    """Tell whether a prompt has an edit in one of its wordings."""
+    return any(wording in prompt for wording in edit.wordings)
 
 
 def is_kept(prompt: str, edited: str) -> bool:
@@ -128,7 +137,10 @@ def test_a_prompt_that_says_respond_with_is_read_to_its_end(engineering_prompt: 
 def test_the_reply_is_an_analysis_the_prompts_and_the_numbers(
     ask_for_json: AskFor, engineering_prompt: EngineeringPrompt
 ) -> None:
-    prompts = {"write": Templates.bundled().write_facts, "reply": f"{NEWEST}\n{OWN_WORDS}\nMemories: {{memories}}"}
+    prompts = {
+        "write": Templates.bundled().write_facts,
+        "reply": f"{NEWEST.wordings[0]}\n{OWN_WORDS.wordings[0]}\nMemories: {{memories}}",
+    }
     reply = ask_for_json(engineering_prompt(prompts, [CUT_SHORT], {"update_every": "8 (2 to 16)"}))
     assert list(reply) == ["analysis", "improved_prompts", "improved_numbers"]
     assert reply["analysis"].startswith("Added: ")
@@ -138,18 +150,18 @@ def test_the_reply_is_an_analysis_the_prompts_and_the_numbers(
 
 
 def test_a_note_that_was_cut_short_asks_for_full_statements() -> None:
-    assert IN_FULL in improved(Templates.bundled().write_facts, CUT_SHORT)
-    assert IN_FULL not in improved(Templates.bundled().write_facts, NOTHING_HELD)
+    assert has(IN_FULL, improved(Templates.bundled().write_facts, CUT_SHORT))
+    assert not has(IN_FULL, improved(Templates.bundled().write_facts, NOTHING_HELD))
 
 
 def test_a_note_about_somebody_else_asks_for_the_users_own_doings() -> None:
-    assert OWN_ONLY in improved(Templates.bundled().write_facts, CUT_SHORT)
+    assert has(OWN_ONLY, improved(Templates.bundled().write_facts, CUT_SHORT))
     about_the_user = CUT_SHORT.replace("- neighbour: The neighbour has roses.\n", "")
-    assert OWN_ONLY not in improved(Templates.bundled().write_facts, about_the_user)
+    assert not has(OWN_ONLY, improved(Templates.bundled().write_facts, about_the_user))
 
 
 def test_an_empty_memory_says_nothing_about_other_people() -> None:
-    assert OWN_ONLY not in improved(Templates.bundled().write_facts, NOTHING_HELD)
+    assert not has(OWN_ONLY, improved(Templates.bundled().write_facts, NOTHING_HELD))
 
 
 def test_what_was_not_noted_becomes_a_kind_that_others_have_as_well() -> None:
@@ -184,18 +196,40 @@ def test_a_label_that_holds_something_else_asks_for_labels_of_their_own() -> Non
         'Stage: read\nQuestion: Which seeds?\nThe user said: "I watch birds from my kitchen window."\n'
         "Memory held:\n- bird: I paint what I see."
     )
-    assert SEPARATE in improved(Templates.bundled().starting("write_profile"), displaced)
+    assert has(SEPARATE, improved(Templates.bundled().starting("write_profile"), displaced))
     kept = displaced.replace("I paint what I see.", "I watch birds from my kitchen window.")
-    assert SEPARATE not in improved(Templates.bundled().starting("write_profile"), kept)
-    assert SEPARATE not in improved(Templates.bundled().write_facts, displaced), "facts have no labels"
+    assert not has(SEPARATE, improved(Templates.bundled().starting("write_profile"), kept))
+    assert not has(SEPARATE, improved(Templates.bundled().write_facts, displaced)), "facts have no labels"
 
 
 def test_a_merge_prompt_learns_to_replace_and_a_reply_prompt_to_rely_on_the_newest_and_the_users_own_words() -> None:
-    assert REPLACE in improved(Templates.bundled().merge, CUT_SHORT)
+    assert has(REPLACE, improved(Templates.bundled().merge, CUT_SHORT))
     edited = improved(Templates.bundled().reply_context, HELD)
-    assert NEWEST in edited
-    assert OWN_WORDS in edited
-    assert edited.index(NEWEST) < edited.index("{memories}")
+    instructions = edited[: edited.index("{memories}")]
+    assert has(NEWEST, instructions)
+    assert has(OWN_WORDS, instructions)
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.ability)
+def test_each_wording_of_an_edit_has_its_effect(edit: Edit) -> None:
+    assert len(set(edit.wordings)) >= 3
+    for wording in edit.wordings:
+        assert strengths_of(wording)[edit.ability] >= PLAINLY, wording
+
+
+def test_an_edit_is_worded_after_the_failures_so_that_the_next_one_is_worded_otherwise() -> None:
+    failures = (CUT_SHORT.replace("Ferns", right) for right in ("Ferns", "Moss", "Ivy", "Hostas", "Mint"))
+    edited = {improved(Templates.bundled().write_facts, failure) for failure in failures}
+    assert len(edited) > 1
+    assert all(has(IN_FULL, prompt) for prompt in edited)
+
+
+def test_what_a_prompt_asks_for_in_other_words_is_not_asked_for_again() -> None:
+    prompt = Templates.bundled().write_facts
+    asks = prompt.replace("Return JSON", "Be as detailed as possible.\nReturn JSON")
+    assert not has(IN_FULL, improved(asks, CUT_SHORT))
+    denies = prompt.replace("Return JSON", "Do not be detailed.\nReturn JSON")
+    assert has(IN_FULL, improved(denies, CUT_SHORT))
 
 
 def test_without_failures_there_is_nothing_to_add() -> None:
@@ -219,7 +253,7 @@ def test_the_same_failures_again_add_nothing_new_in_the_end_invariant_2(kind: st
     for _ in range(5):
         before, prompt = prompt, improved(prompt, CUT_SHORT, NOTHING_HELD)
     assert prompt == before
-    assert all(prompt.count(edit) <= 1 for edit in (IN_FULL, OWN_ONLY, REPLACE, NEWEST, OWN_WORDS))
+    assert all(sum(map(prompt.count, edit.wordings)) <= 1 for edit in EDITS)
 
 
 def test_the_edits_of_all_prompts_together_are_few_invariant_2() -> None:
@@ -235,9 +269,7 @@ def test_only_the_first_failures_are_read() -> None:
     assert improved(prompt, *failures, CUT_SHORT) == improved(prompt, *failures)
 
 
-PIECES = st.sampled_from(
-    ["\n", "\n\n", "- a cat\n", "1. boats\n", " ", ".", "Note this", "{", "}", *IN_FULL.split(". ")]
-)
+PIECES = st.sampled_from(["\n", "\n\n", "- a cat\n", "1. boats\n", " ", ".", "Note this", "{", "}", *IN_FULL.wordings])
 
 
 @settings(deadline=None)

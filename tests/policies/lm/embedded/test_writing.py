@@ -10,14 +10,17 @@ Invariants:
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.policies.lm.embedded.instructions import MOST_KINDS, WORDS_PER_BRIEF_NOTE, WORDS_PER_NOTE
 from mnemotune.policies.lm.embedded.writing import WORDS_PER_CALL, likeness, merge_facts, write_facts, write_profile
+from mnemotune.policies.prompts import Templates, render
 
 if TYPE_CHECKING:
     from .conftest import AskFor, ConversationOf
@@ -104,11 +107,49 @@ def test_talk_about_others_is_not_noted_unless_a_kind_fits_and_never_where_the_p
     assert own.endswith("I own two cats.")
 
 
+def test_a_prompt_can_ask_for_other_peoples_doings_as_well() -> None:
+    talk = "My sister keeps a loud parrot. I own two cats."
+    assert len(facts("Note what other people do, too.", talk)) == 2
+    assert len(facts("Do not leave out other people.", talk)) == 2
+    assert len(facts("Do not note what other people do.\n- parrots", talk)) == 1
+
+
+def test_a_prompt_can_ask_for_the_assistants_words_as_well(ask_for_json: AskFor, conversation: ConversationOf) -> None:
+    talk = conversation("I own two cats.", assistant="Buy expensive salmon.")
+    for rule, noted in (("Note what both speakers say.", 2), ("", 1), ("Ignore the assistant's advice.", 1)):
+        assert len(ask_for_json(FACTS % (rule, talk))["facts"]) == noted, rule
+
+
+def test_a_matter_that_is_not_wanted_is_not_noted() -> None:
+    talk = "I own two cats. I bake dark bread."
+    assert len(facts("", talk)) == 2
+    for rule in ("Ignore cats and dogs.", "Leave out:\n- cats and other pets"):
+        (noted,) = facts(rule, talk)
+        assert "bread" in noted, rule
+
+
 def test_details_are_cut_unless_the_prompt_asks_for_them() -> None:
     (cut,) = facts("", LONG)
     assert cut == " ".join(LONG.split()[:WORDS_PER_NOTE])
     assert facts("Keep every detail.", LONG) == [LONG]
     assert facts("Be brief.", LONG) == [" ".join(LONG.split()[:WORDS_PER_BRIEF_NOTE])]
+
+
+@pytest.mark.parametrize(
+    "case", yaml.safe_load((Path(__file__).parent / "paraphrases.yaml").read_text(encoding="utf-8"))["negated"], ids=str
+)
+def test_a_negated_prompt_turns_its_effect_round(
+    ask_for_json: AskFor, conversation: ConversationOf, case: dict[str, str]
+) -> None:
+    """With what a prompt adds notes get longer than with the plain prompt, and with its negation shorter."""
+    prompt = (
+        Templates.bundled().starting(f"write_{case['kind']}_minimal").replace("each with a short text", "with a text")
+    )
+    lengths = []
+    for rule in (case["turned"], "", case["add"]):
+        filled = render(f"{rule}\n{prompt}", memories="{}", conversation=conversation(LONG))
+        lengths.append(len(str(ask_for_json(filled)).split()))
+    assert lengths[0] < lengths[1] < lengths[2]
 
 
 def test_what_a_list_asks_for_says_nothing_about_how_to_note_it() -> None:

@@ -1,0 +1,381 @@
+"""What sentences ask for: each is compared by its words' meaning with what the model can do.
+
+A sentence is a row of acts (keep, leave out, rely on), things (details, dates, old notes) and words that turn or weigh
+them (not, less, very). Every thing speaks for one pole of an ability, as "keywords" does for short notes; what stands
+around it can turn that round.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+
+from ...text import STOP_WORDS
+from .wording import STOPS, Hit, Thing, hits_of, split_sentences, vocabulary
+
+ABILITIES = ("length", "dated", "replace", "own", "speakers", "labels", "newest", "memories")
+"""What instructions can bear on. Of each the strength is positive for one pole and negative for the other:
+long or short notes; with their dates or without; replacing what was known or kept beside it; of the user's own life or
+of others' too; of both speakers or of the user alone; under labels of their own or shared ones; answers that rest on
+the newest or on the first, and on memories or not."""
+OF_NOTES = ABILITIES[:6]
+"""Those that bear on what is written."""
+STRONG, WEAK = 1.25, 0.5
+"""Factors of a clause with a word such as "very", and with one such as "a little"."""
+ON_CONDITION, WITH_CONDITION = 0.6, 0.9
+"""Factors of what is asked for on a condition that precedes it, and before one that follows."""
+EMPHASIS = 2.0
+"""How much more a matter is asked for by a sentence that puts it first."""
+MOST = 2.0
+"""What a clause says of an ability, at most."""
+REACH = 5
+"""Words between the two parts of a thing, such as "own" and "label"."""
+_CHOICES = re.compile(r"\b(?:ADD|UPDATE|DELETE|NONE)\b")
+_OPENS = frozenset(";:()\u2013\u2014-\n")
+
+
+@dataclass(slots=True)
+class _Clause:
+    hits: list[Hit]
+    conditional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sense:
+    """What a sentence asks for."""
+
+    strengths: Mapping[str, float]
+    """By ability; zero is left out."""
+    matters: tuple[tuple[str, float], ...] = ()
+    """What is to be noted, or looked for: each matter with how much it is wanted, below 0 where it is not."""
+    bearing: float = 1.0
+    """What the sentence makes of a list that follows it: 1 where its items are asked for, -1 where they are not."""
+    is_order: bool = False
+    """Whether it starts with an act, or has no word that is not part of an instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a thing says of an ability."""
+
+    ability: str
+    strength: float
+    place: int
+    """Of its hit in the clause."""
+    is_verb: bool
+
+    def turned(self, factor: float) -> _Said:
+        return replace(self, strength=self.strength * factor)
+
+
+@dataclass(slots=True)
+class _State:
+    """What is in force at a place of a clause."""
+
+    sign: float = 1.0
+    since: float = 1.0
+    """What has turned since the last thing."""
+    pending: float = 1.0
+    """The same without contrasts, whose second part may be left to guess."""
+    paired: set[tuple[str, int]] = field(default_factory=set)
+    less: int = -9
+    """The place of the last word for less."""
+    too: bool = False
+    verb: dict[str, float] = field(default_factory=dict)
+    """Poles of verbs whose object is yet to come, by ability."""
+    said: list[_Said] = field(default_factory=list)
+
+    def turn(self, factor: float) -> None:
+        self.sign *= factor
+        self.since *= factor
+        self.pending *= factor
+        self.verb.clear()
+
+    def contrast(self) -> None:
+        self.sign *= -1.0
+        self.since *= -1.0
+        self.verb.clear()
+
+    def settle(self) -> None:
+        self.since = self.pending = 1.0
+
+
+def sense_of(text: str) -> tuple[Sense, ...]:
+    """Return what each sentence of a text asks for."""
+    return tuple(map(_sense, split_sentences(text)))
+
+
+@lru_cache(maxsize=1 << 10)
+def strengths_of(text: str) -> Mapping[str, float]:
+    """Return how strongly a text asks for each ability's one pole or, below 0, for the other.
+
+    One plain instruction is 1; more of them, stronger or weaker words go beyond that or not as far, up to 1.3.
+    """
+    total: Counter[str] = Counter()
+    for sense in sense_of(text):
+        for ability, strength in sense.strengths.items():
+            total[ability] += strength  # type: ignore[assignment]
+    return {ability: math.tanh(total[ability]) / math.tanh(1.0) for ability in ABILITIES}
+
+
+def limits_labels(sentence: str) -> bool:
+    """Tell whether a sentence allows the labels that follow it, and no others."""
+    hits = hits_of(sentence)
+    named = any("~label" in hit.groups for hit in hits)
+    asked = frozenset[str]().union(*(hit.groups for hit in hits))
+    alone = not asked.isdisjoint({"only", "~these", "~allowed"})
+    return named and alone and not asked.isdisjoint({"only", "keep", "use", "prefer", "not", "no", "~allowed"})
+
+
+def _clauses(hits: Sequence[Hit]) -> list[_Clause]:
+    """Split a sentence where what is turned in one part is not turned in the next."""
+    clauses = [_Clause([])]
+    for i, hit in enumerate(hits):
+        clause = clauses[-1]
+        is_new = hit.words in _OPENS or "but" in hit.groups
+        if hit.words == "," or ("and" in hit.groups and clause.hits):
+            ahead = _ahead(hits, i + 1)
+            starts = ahead is not None and not ahead.groups.isdisjoint(_STARTS | _VERBS())
+            starts = starts or (hit.words == "," and i + 1 < len(hits) and "only" in hits[i + 1].groups)
+            is_new = starts or (hit.words == "," and clause.conditional)
+        if "condition" in hit.groups:
+            is_new = True
+        if clause.conditional and i and _is_order(hit, hits[i - 1]):
+            is_new = True
+        if is_new:
+            clause = _Clause([], conditional="condition" in hit.groups)
+            clauses.append(clause)
+        clause.hits.append(hit)
+    return [clause for clause in clauses if any(hit.words not in STOPS for hit in clause.hits)]
+
+
+_STARTS = frozenset({"not", "no", "weak_not", "drop", "keep", "use", "prefer", "focus", "contrast"})
+_TURNS = frozenset({"not", "no", "weak_not", "drop"})
+_ASKS = _STARTS | {"want", "unwanted", "only", "less", "more", "plenty", "retain"}
+
+
+@cache
+def _VERBS() -> frozenset[str]:  # noqa: N802
+    return frozenset(name for name, thing in vocabulary().things.items() if thing.how == "verb")
+
+
+def _ahead(hits: Sequence[Hit], place: int) -> Hit | None:
+    """Return the next hit that is no light word such as "please"."""
+    return next((hit for hit in hits[place:] if hit.groups - {"light"} or not hit.groups), None)
+
+
+def _is_order(hit: Hit, before: Hit) -> bool:
+    """Tell whether an act stands where an order starts within a clause."""
+    return bool(hit.groups & {"keep", "use", "drop", "prefer"}) and before.words not in _LEADS
+
+
+_LEADS = frozenset(
+    {"to", "be", "is", "are", "was", "been", "or", "and", "not", "the", "a", "if", "when", "two", "that"}
+)
+
+
+@lru_cache(maxsize=1 << 12)
+def _sense(sentence: str) -> Sense:
+    if len(set(_CHOICES.findall(sentence))) > 2:  # names the events of a reply, and wishes for none of them
+        return Sense({})
+    hits = hits_of(sentence)
+    asked = frozenset[str]().union(*(hit.groups for hit in hits))
+    total: dict[str, float] = dict.fromkeys(ABILITIES, 0.0)
+    matters: list[tuple[str, float]] = []
+    clauses = _clauses(hits)
+    bearing = condition = 1.0
+    for i, clause in enumerate(clauses):
+        if clause.hits[0].words == ";":
+            condition = 1.0
+        if clause.conditional:
+            condition = ON_CONDITION
+            continue
+        state = _read_clause(clause.hits, asked)
+        follows = i + 1 < len(clauses) and clauses[i + 1].conditional
+        factor = _degree(clause.hits) * (WITH_CONDITION if follows else condition)
+        for ability, strength in _sums(state.said).items():
+            total[ability] += factor * strength
+        bearing = state.sign
+        emphasis = EMPHASIS if "focus" in asked else 1.0
+        matters += [(words, bearing * condition * emphasis) for words in _others(clause.hits)]
+    if "form" in asked or asked.isdisjoint(_NOTES):
+        matters.clear()
+    if "form" in asked:  # what a reply may hold is no wish but for its length
+        total = {ability: strength if ability in ("length", "dated") else 0.0 for ability, strength in total.items()}
+    first = _ahead(hits, 0)
+    starts = first is not None and not first.groups.isdisjoint(_STARTS | _VERBS())
+    knows_all = all(hit.groups or hit.words in STOP_WORDS or hit.words in STOPS for hit in hits)
+    strengths = {name: value for name, value in total.items() if value}
+    return Sense(strengths, tuple(matters), bearing, starts or knows_all)
+
+
+def _sums(said: Sequence[_Said]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for each in said:
+        sums[each.ability] = sums.get(each.ability, 0.0) + each.strength
+    return {ability: max(-MOST, min(MOST, strength)) for ability, strength in sums.items()}
+
+
+def _degree(hits: Sequence[Hit]) -> float:
+    groups = frozenset[str]().union(*(hit.groups for hit in hits))
+    return (STRONG if "strong" in groups else 1.0) * (WEAK if "weak" in groups else 1.0)
+
+
+_NOTES = frozenset({"keep", "drop", "prefer", "use", "not", "focus"})
+
+
+def _others(hits: Sequence[Hit]) -> Iterator[str]:
+    """Yield the matters that a clause names: words that no instruction is made of, up to a comma or an "and"."""
+    run: list[str] = []
+    for hit in (*hits, Hit(0, ",", frozenset())):
+        if hit.words in STOPS or not hit.groups.isdisjoint({"and", "or"} | _STARTS):
+            if run:
+                yield " ".join(run)
+            run = []
+        elif not hit.groups and hit.words not in STOP_WORDS:
+            run.append(hit.words)
+
+
+def _read_clause(hits: Sequence[Hit], asked: frozenset[str]) -> _State:
+    state = _State()
+    for i, hit in enumerate(hits):
+        _turn(state, hit, hits, i)
+        for name in sorted(hit.groups):
+            if name.startswith("#"):
+                _say(state, vocabulary().things[name], i, hit, asked)
+        _say_pairs(state, hits, i, asked)
+        if "less" in hit.groups:
+            state.less = hit.place
+        state.too = state.too or "too" in hit.groups
+    if state.pending != 1.0 and _ends_turned(hits):
+        state.said = [each if each.is_verb else each.turned(state.pending) for each in state.said]
+    return state
+
+
+def _ends_turned(hits: Sequence[Hit]) -> bool:
+    """Tell whether the last word that turns is one that can follow what it turns."""
+    turning = [hit for hit in hits if hit.groups & _TURNS]
+    return bool(turning) and "no" not in turning[-1].groups
+
+
+def _turn(state: _State, hit: Hit, hits: Sequence[Hit], i: int) -> None:
+    """Let an act, a negation or a contrast turn what follows it or, as what is said of something, what precedes."""
+    groups = hit.groups
+    if groups & {"not", "no"} and not (groups & {"weak_not"}):
+        state.turn(-1.0)
+    elif "weak_not" in groups:
+        state.turn(-WEAK)
+    elif "unwanted" in groups and _is_thing(hits, i + 1):
+        if state.sign > 0:  # "drop needless details" turns them once
+            state.turn(-1.0)
+    elif "unwanted" in groups or "want" in groups:
+        pole = -1.0 if "unwanted" in groups else 1.0
+        if state.said:
+            state.said = [each.turned(state.since * pole) for each in state.said]
+            state.sign *= pole
+            state.settle()
+        else:
+            state.sign *= pole
+            state.since *= pole
+    elif "drop" in groups:
+        state.turn(-1.0)
+    elif ("contrast" in groups and _contrasts(state, hits, i)) or (
+        hit.words == "to" and state.said and any(other.words.startswith("prefer") for other in hits[:i])
+    ):
+        state.contrast()
+    elif hit.words in ("to", "into", "with", "by", "in"):
+        state.verb.clear()
+
+
+def _is_thing(hits: Sequence[Hit], place: int) -> bool:
+    return place < len(hits) and any(name.startswith("#") for name in hits[place].groups)
+
+
+_ALWAYS = ("instead of", "rather than", "in place of", "as opposed to", "in lieu of", "unlike")
+
+
+def _contrasts(state: _State, hits: Sequence[Hit], i: int) -> bool:
+    """Tell whether a word such as "over" sets what follows against what precedes."""
+    groups = frozenset[str]().union(*(other.groups for other in hits))
+    compared = groups & {"prefer", "want", "unwanted", "plenty", "use"} or "than" in hits[i].words
+    return hits[i].words in _ALWAYS or bool(state.said and (compared or _is_thing(hits, i + 1)))
+
+
+def _say(state: _State, thing: Thing, i: int, hit: Hit, asked: frozenset[str], *, paired: bool = False) -> None:
+    """Let a thing speak for its pole as far as the clause turns it."""
+    if not _counts(thing, asked):
+        return
+    pole, sign = thing.pole, state.sign
+    if any(each.place == i and each.ability == thing.ability for each in state.said):
+        return
+    if thing.how == "verb":
+        factor = math.copysign(1.0, pole) * state.since
+        state.said = [
+            replace(each, strength=abs(each.strength) * factor) if each.ability == thing.ability else each
+            for each in state.said
+        ]
+    elif thing.how != "adverb" and thing.ability in state.verb:
+        pole = math.copysign(pole, state.verb[thing.ability])
+    if not paired and 0 < hit.place - state.less <= 2:
+        sign = -sign
+        state.less = -9
+    if state.too:
+        sign = 0.7 * sign if sign < 0 else -0.7 * sign
+        state.too = False
+    state.said.append(_Said(thing.ability, pole * sign, i, thing.how == "verb"))
+    state.settle()
+    if thing.how == "verb":
+        state.verb[thing.ability] = thing.pole
+        if thing.ability == "replace":  # what replaces is the newest
+            state.verb["newest"] = thing.pole
+
+
+def _counts(thing: Thing, asked: frozenset[str]) -> bool:
+    """Tell whether a sentence with these groups asks for anything with a thing."""
+    match thing.how:
+        case "asked" | "thing":
+            return not asked.isdisjoint(_ASKS | _VERBS())
+        case "kept":
+            return not asked.isdisjoint({"retain", "drop", "want", "unwanted", "only"} | _VERBS())
+        case "used":
+            return not asked.isdisjoint({"use", "drop", "prefer", "not"})
+        case "trusted":
+            return not asked.isdisjoint({"use", "drop", "prefer", "want", "unwanted", "contrast"} | _VERBS())
+        case _:
+            return True
+
+
+def _say_pairs(state: _State, hits: Sequence[Hit], i: int, asked: frozenset[str]) -> None:
+    """Let the things speak of which this hit is the later part."""
+    words = vocabulary()
+    for parts, names in words.pairs.items():
+        for here, there in (parts, parts[::-1]):
+            if here not in hits[i].groups:
+                continue
+            other = _part_before(hits, i, there)
+            if other is None or any((names[0], place) in state.paired for place in (other, i)):
+                continue
+            state.paired |= {(names[0], other), (names[0], i)}
+            state.said = [each for each in state.said if each.place not in (other, i) or each.ability in _SHARED]
+            for name in names:
+                _say(state, words.things[name], i, hits[i], asked, paired=True)
+            break
+
+
+_SHARED = ("replace", "newest")
+"""Abilities whose things are made of the same parts."""
+_BETWEEN = frozenset({"contrast", "form", "not", "no", "drop"})
+
+
+def _part_before(hits: Sequence[Hit], i: int, group: str) -> int | None:
+    """Return the place of the nearest hit of a group that can belong to this one."""
+    for j in range(i - 1, -1, -1):
+        if hits[i].place - hits[j].place - len(hits[j].words.split()) >= REACH or hits[j].groups & _BETWEEN:
+            return None
+        if group in hits[j].groups:
+            return j
+    return None
