@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -80,8 +80,11 @@ def main(
             )
     halves = [[s.resident_mib for s in every if (s.calls > last / 2) == late] for late in (False, True)]
     print()
-    for name, of in {"mean": statistics.mean, "median": statistics.median, "most": max}.items():
-        first, second = map(of, halves)
+    measures: dict[str, Callable[[list[float]], float]] = {
+        "mean": statistics.mean, "median": statistics.median, "most": max
+    }  # fmt: skip
+    for name, measure in measures.items():
+        first, second = measure(halves[0]), measure(halves[1])
         print(f"{name} {first:,.0f} MiB in the first half, {second:,.0f} MiB in the second: {second / first - 1:+.1%}")
 
 
