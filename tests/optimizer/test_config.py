@@ -40,6 +40,7 @@ EVERYTHING = """
 track: letters
 track_options: {longest: 6}
 data: folder/with data.json
+test_data: folder/real.json
 splits: {train: 3, validation: 4, test: 5, seed: 6}
 context_tokens: 1000
 model: openai:org/some-model:7b
