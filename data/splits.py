@@ -48,16 +48,18 @@ def split_by_group(
         dealt = _dealt(tasks, {"train": train, "validation": validation, "test": test}, seed=seed, noun=noun)
         return Splits(**dealt)
     searched = _dealt(tasks, {"train": train, "validation": validation}, seed=seed, noun=noun)
-    return Splits(**searched, **_dealt(sealed, {"test": test}, seed=seed, noun=noun))
+    return Splits(**searched, **_dealt(sealed, {"test": test}, seed=seed, noun=noun, source="`test_data`"))
 
 
-def _dealt(tasks: Sequence[Task], sizes: Mapping[str, int], *, seed: int, noun: str) -> dict[str, tuple[Group, ...]]:
+def _dealt(
+    tasks: Sequence[Task], sizes: Mapping[str, int], *, seed: int, noun: str, source: str = "the data"
+) -> dict[str, tuple[Group, ...]]:
     groups, wanted = grouped(tasks), sum(sizes.values())
     if wanted > len(groups):
         each = ", ".join(f"{size} {name}" for name, size in sizes.items())
         raise ValueError(
             f"the splits ask for {wanted} {noun}s ({each}), "
-            f"but the data has {len(groups)}; lower `splits` or load more {noun}s"
+            f"but {source} has {len(groups)}; lower `splits` or load more {noun}s"
         )
     shuffled = sorted(groups, key=lambda group: group.id)
     random.Random(f"splits:{seed}").shuffle(shuffled)

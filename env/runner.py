@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from ..data.freed import give_back
+from ..data import heap
 from ..data.task import Task, grouped
 from ..policies.lm import EndpointDown, LanguageModelError, Ledger, Metered, MeteredEmbedder
 from ..policies.lm.ledger import merged
@@ -24,8 +24,8 @@ QUESTIONS_A_TASK = 4
 
 As many lists of questions are under way: each has one at least, so that no place for a question stays empty.
 """
-EPISODES_A_GIVING_BACK = 64
-"""Episodes that stop or end before freed memory goes back to the system, which takes some ten milliseconds."""
+EPISODES_BETWEEN_TRIMS = 64
+"""Episodes that stop or end before freed memory goes back to the system again."""
 
 
 class EpisodeRunner(Protocol):
@@ -138,8 +138,8 @@ class Here(EpisodeRunner):
             await rollout.aclose()
             raise
         self._played += 1
-        if self._played % EPISODES_A_GIVING_BACK == 0:
-            give_back()
+        if self._played % EPISODES_BETWEEN_TRIMS == 0:
+            heap.trim()
         if stop is not None:
             self._stopped[policy.key, task.id] = rollout
         else:

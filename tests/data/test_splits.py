@@ -105,7 +105,7 @@ def test_the_test_split_may_come_from_other_data_than_the_rest(users: list[Scena
     assert sorted([*train, *validation]) == [user.id for user in users[:12]]
     assert set(test) < {user.id for user in users[12:]}
     assert split_by_group(users[:12], **sizes, sealed=users[:11:-1]) == splits
-    with pytest.raises(ValueError, match=r"ask for 7 users \(7 test\), but the data has 6"):
+    with pytest.raises(ValueError, match=r"ask for 7 users \(7 test\), but `test_data` has 6"):
         split_by_group(users[:12], train=6, validation=6, test=7, seed=0, noun="user", sealed=users[12:])
 
 

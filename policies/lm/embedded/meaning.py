@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
@@ -32,10 +31,30 @@ EMPHASIS = 2.0
 """How much more a matter is asked for by a sentence that puts it first."""
 MOST = 2.0
 """What a clause says of an ability, at most."""
+MOST_STRANGE = 1
+"""Words besides those of instructions, in a sentence that asks for what it just mentions, as "Short and sweet" does."""
 REACH = 5
 """Words between the two parts of a thing, such as "own" and "label"."""
 _CHOICES = re.compile(r"\b(?:ADD|UPDATE|DELETE|NONE)\b")
 _OPENS = frozenset(";:()\u2013\u2014-\n")
+_STARTS = frozenset({"not", "no", "weak_not", "drop", "keep", "use", "prefer", "focus", "contrast"})
+"""Groups that an order starts with."""
+_TURNS = frozenset({"not", "no", "weak_not", "drop"})
+"""Groups that turn what they stand by."""
+_ASKS = _STARTS | {"want", "unwanted", "only", "less", "more", "plenty", "retain"}
+"""Groups of a sentence that asks for something."""
+_LEADS = frozenset(
+    {"to", "be", "is", "are", "was", "been", "or", "and", "not", "the", "a", "if", "when", "two", "that"}
+)
+"""Words after which an act is no order."""
+_NOTES = frozenset({"keep", "drop", "prefer", "use", "not", "focus"})
+"""Groups of a sentence that names what is to be noted."""
+_ALWAYS = ("instead of", "rather than", "in place of", "as opposed to", "in lieu of", "unlike")
+"""Words that set what follows against what precedes, whatever else is said."""
+_SHARED = ("replace", "newest")
+"""Abilities whose things are made of the same parts."""
+_BETWEEN = frozenset({"contrast", "form", "not", "no", "drop"})
+"""Groups across which two parts make no thing."""
 
 
 @dataclass(slots=True)
@@ -115,11 +134,9 @@ def strengths_of(text: str) -> Mapping[str, float]:
 
     One plain instruction is 1; more of them, stronger or weaker words go beyond that or not as far, up to 1.3.
     """
-    total: Counter[str] = Counter()
-    for sense in sense_of(text):
-        for ability, strength in sense.strengths.items():
-            total[ability] += strength  # type: ignore[assignment]
-    return {ability: math.tanh(total[ability]) / math.tanh(1.0) for ability in ABILITIES}
+    senses = sense_of(text)
+    totals = {ability: sum(sense.strengths.get(ability, 0.0) for sense in senses) for ability in ABILITIES}
+    return {ability: math.tanh(total) / math.tanh(1.0) for ability, total in totals.items()}
 
 
 def limits_labels(sentence: str) -> bool:
@@ -139,7 +156,7 @@ def _clauses(hits: Sequence[Hit]) -> list[_Clause]:
         is_new = hit.words in _OPENS or "but" in hit.groups
         if hit.words == "," or ("and" in hit.groups and clause.hits):
             ahead = _ahead(hits, i + 1)
-            starts = ahead is not None and not ahead.groups.isdisjoint(_STARTS | _VERBS())
+            starts = ahead is not None and not ahead.groups.isdisjoint(_STARTS | _verbs())
             starts = starts or (hit.words == "," and i + 1 < len(hits) and "only" in hits[i + 1].groups)
             is_new = starts or (hit.words == "," and clause.conditional)
         if "condition" in hit.groups:
@@ -153,13 +170,8 @@ def _clauses(hits: Sequence[Hit]) -> list[_Clause]:
     return [clause for clause in clauses if any(hit.words not in STOPS for hit in clause.hits)]
 
 
-_STARTS = frozenset({"not", "no", "weak_not", "drop", "keep", "use", "prefer", "focus", "contrast"})
-_TURNS = frozenset({"not", "no", "weak_not", "drop"})
-_ASKS = _STARTS | {"want", "unwanted", "only", "less", "more", "plenty", "retain"}
-
-
 @cache
-def _VERBS() -> frozenset[str]:  # noqa: N802
+def _verbs() -> frozenset[str]:
     return frozenset(name for name, thing in vocabulary().things.items() if thing.how == "verb")
 
 
@@ -173,17 +185,17 @@ def _is_order(hit: Hit, before: Hit) -> bool:
     return bool(hit.groups & {"keep", "use", "drop", "prefer"}) and before.words not in _LEADS
 
 
-_LEADS = frozenset(
-    {"to", "be", "is", "are", "was", "been", "or", "and", "not", "the", "a", "if", "when", "two", "that"}
-)
-
-
 @lru_cache(maxsize=1 << 12)
 def _sense(sentence: str) -> Sense:
     if len(set(_CHOICES.findall(sentence))) > 2:  # names the events of a reply, and wishes for none of them
         return Sense({})
     hits = hits_of(sentence)
     asked = frozenset[str]().union(*(hit.groups for hit in hits))
+    first = _ahead(hits, 0)
+    starts = first is not None and not first.groups.isdisjoint(_STARTS | _verbs())
+    strange = [hit for hit in hits if not (hit.groups or hit.words in STOP_WORDS or hit.words in STOPS)]
+    if starts or len(strange) <= MOST_STRANGE:
+        asked |= {"alone"}
     total: dict[str, float] = dict.fromkeys(ABILITIES, 0.0)
     matters: list[tuple[str, float]] = []
     clauses = _clauses(hits)
@@ -206,11 +218,8 @@ def _sense(sentence: str) -> Sense:
         matters.clear()
     if "form" in asked:  # what a reply may hold is no wish but for its length
         total = {ability: strength if ability in ("length", "dated") else 0.0 for ability, strength in total.items()}
-    first = _ahead(hits, 0)
-    starts = first is not None and not first.groups.isdisjoint(_STARTS | _VERBS())
-    knows_all = all(hit.groups or hit.words in STOP_WORDS or hit.words in STOPS for hit in hits)
     strengths = {name: value for name, value in total.items() if value}
-    return Sense(strengths, tuple(matters), bearing, starts or knows_all)
+    return Sense(strengths, tuple(matters), bearing, starts or not strange)
 
 
 def _sums(said: Sequence[_Said]) -> dict[str, float]:
@@ -223,9 +232,6 @@ def _sums(said: Sequence[_Said]) -> dict[str, float]:
 def _degree(hits: Sequence[Hit]) -> float:
     groups = frozenset[str]().union(*(hit.groups for hit in hits))
     return (STRONG if "strong" in groups else 1.0) * (WEAK if "weak" in groups else 1.0)
-
-
-_NOTES = frozenset({"keep", "drop", "prefer", "use", "not", "focus"})
 
 
 def _others(hits: Sequence[Hit]) -> Iterator[str]:
@@ -295,9 +301,6 @@ def _is_thing(hits: Sequence[Hit], place: int) -> bool:
     return place < len(hits) and any(name.startswith("#") for name in hits[place].groups)
 
 
-_ALWAYS = ("instead of", "rather than", "in place of", "as opposed to", "in lieu of", "unlike")
-
-
 def _contrasts(state: _State, hits: Sequence[Hit], i: int) -> bool:
     """Tell whether a word such as "over" sets what follows against what precedes."""
     groups = frozenset[str]().union(*(other.groups for other in hits))
@@ -338,13 +341,15 @@ def _counts(thing: Thing, asked: frozenset[str]) -> bool:
     """Tell whether a sentence with these groups asks for anything with a thing."""
     match thing.how:
         case "asked" | "thing":
-            return not asked.isdisjoint(_ASKS | _VERBS())
+            return not asked.isdisjoint(_ASKS | _verbs())
         case "kept":
-            return not asked.isdisjoint({"retain", "drop", "want", "unwanted", "only"} | _VERBS())
+            return not asked.isdisjoint({"retain", "drop", "want", "unwanted", "only"} | _verbs())
         case "used":
             return not asked.isdisjoint({"use", "drop", "prefer", "not"})
         case "trusted":
-            return not asked.isdisjoint({"use", "drop", "prefer", "want", "unwanted", "contrast"} | _VERBS())
+            return not asked.isdisjoint({"use", "drop", "prefer", "want", "unwanted", "contrast"} | _verbs())
+        case "alone":
+            return "alone" in asked or not asked.isdisjoint(_STARTS | {"only", "less", "retain"})
         case _:
             return True
 
@@ -364,11 +369,6 @@ def _say_pairs(state: _State, hits: Sequence[Hit], i: int, asked: frozenset[str]
             for name in names:
                 _say(state, words.things[name], i, hits[i], asked, paired=True)
             break
-
-
-_SHARED = ("replace", "newest")
-"""Abilities whose things are made of the same parts."""
-_BETWEEN = frozenset({"contrast", "form", "not", "no", "drop"})
 
 
 def _part_before(hits: Sequence[Hit], i: int, group: str) -> int | None:

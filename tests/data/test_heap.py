@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemotune.data import freed
+from mnemotune.data import heap
 
 MIB = 2**20
 
@@ -33,7 +33,7 @@ def test_what_was_freed_between_what_lives_goes_back() -> None:
     for block in blocks[1::2]:  # the others pin the heap
         libc.free(block)
     held = resident()
-    freed.give_back()
+    heap.trim()
     assert held - resident() > 20 * MIB
     for block in blocks[::2]:
         libc.free(block)
@@ -41,6 +41,6 @@ def test_what_was_freed_between_what_lives_goes_back() -> None:
 
 def test_where_it_cannot_be_asked_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
-    freed._trim.cache_clear()
-    freed.give_back()
-    freed._trim.cache_clear()
+    heap._malloc_trim.cache_clear()
+    heap.trim()
+    heap._malloc_trim.cache_clear()
