@@ -131,9 +131,10 @@ def unscored_note(rows: Rows, track: Track) -> list[str]:
     named = [f"{group} ({', '.join(map(str, stages))})" for group, stages in flat.items()]
     more = f" and {len(named) - MOST_NAMED:,} {track.noun}s more" if len(named) > MOST_NAMED else ""
     where = f"By {track.noun}, with the {track.stage_noun}s from 0: {', '.join(named[:MOST_NAMED])}{more}"
+    which = f"1 {track.stage_noun} has" if total == 1 else f"{total:,} {track.stage_noun}s have"
     return [
-        f"{total:,} {track.stage_noun}s have no memory score: their ceiling is less than {LEAST_HEADROOM} above their"
-        f" floor, so that memory cannot show there. {where}"
+        f"{which} no memory score: the ceiling is less than {LEAST_HEADROOM} above the floor there, so that memory cannot"
+        f" show. {where}"
     ]
 
 
