@@ -133,8 +133,8 @@ def unscored_note(rows: Rows, track: Track) -> list[str]:
     where = f"By {track.noun}, with the {track.stage_noun}s from 0: {', '.join(named[:MOST_NAMED])}{more}"
     which = f"1 {track.stage_noun} has" if total == 1 else f"{total:,} {track.stage_noun}s have"
     return [
-        f"{which} no memory score: the ceiling is less than {LEAST_HEADROOM} above the floor there, so that memory cannot"
-        f" show. {where}"
+        f"{which} no memory score: the ceiling is less than {LEAST_HEADROOM} above the floor there,"
+        f" so that memory cannot show. {where}"
     ]
 
 
