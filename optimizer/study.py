@@ -14,7 +14,7 @@ from uuid import uuid4
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import StorageInternalError
-from optuna.storages import RDBStorage
+from optuna.storages import InMemoryStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 from pydantic import ConfigDict, TypeAdapter
 from sqlalchemy.exc import DBAPIError, OperationalError, PendingRollbackError, SQLAlchemyError
@@ -265,19 +265,17 @@ class Study:
         self._guard = guard
         if guard is not None:
             optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of a lost connection in many lines
-        kept: str | RDBStorage | None = storage
         try:
             with quiet_optuna():
-                if storage is not None and begun is not None:
-                    options = {"pool_pre_ping": True, "connect_args": CLIENT_SETTINGS}
-                    kept = RDBStorage(storage, engine_kwargs=options, skip_table_creation=begun)
-                if begun and kept is not None:
-                    self._study = optuna.load_study(study_name=name, storage=kept)
+                self._storage = InMemoryStorage() if storage is None else _database(storage, begun)
+                if begun and storage is not None:
+                    self._study = optuna.load_study(study_name=name, storage=self._storage)
                 else:
                     self._study = optuna.create_study(
-                        storage=kept, study_name=name, direction="maximize", load_if_exists=True
+                        storage=self._storage, study_name=name, direction="maximize", load_if_exists=True
                     )
-            frozen, _ = self._study.get_trials(deepcopy=False), self._study.user_attrs
+            self._id = self._storage.get_study_id_from_name(name)
+            frozen, _ = self._storage.get_all_trials(self._id, deepcopy=False), self._study.user_attrs
         except KeyError:
             raise StudyError(f"there is no study named {name!r}; {START_ANOTHER}") from None
         except (SQLAlchemyError, StorageInternalError, RuntimeError) as error:
@@ -322,19 +320,21 @@ class Study:
 
         def write() -> None:
             nonlocal tried
-            stored = self._study.get_trials(deepcopy=False)
-            if tried and len(stored) == len(self._trials) + 1 and stored[-1].user_attrs == frozen.user_attrs:
+            there = self._storage.get_n_trials(self._id)
+            if tried and there == trial.number + 1 and self._stored(trial.number).user_attrs == frozen.user_attrs:
                 return  # it was written before the connection was lost
-            if len(stored) != len(self._trials):
-                there = len(stored)
+            if there != trial.number:
                 raise ValueError(
                     f"another process has written to this study: it holds {there} trials, not {trial.number}"
                 )
             tried = True
-            self._study.add_trial(frozen)
+            self._storage.create_new_trial(self._id, template_trial=frozen)  # a study would keep a copy for good
 
         self._write(write)
         self._trials.append(trial)
+
+    def _stored(self, number: int) -> FrozenTrial:
+        return self._storage.get_trial(self._storage.get_trial_id_from_study_id_trial_number(self._id, number))
 
     @property
     def best(self) -> Trial:
@@ -373,6 +373,14 @@ class Study:
         except (SQLAlchemyError, StorageInternalError) as error:
             kind = DatabaseSilent if _is_lost(error) else StudyError
             raise kind(f"the study cannot be used ({_reason(error)})") from error
+
+
+def _database(storage: str, begun: bool | None) -> RDBStorage:
+    """Open Optuna's tables; where ``begun`` tells what is expected, a database that is lost meanwhile is noticed."""
+    if begun is None:
+        return RDBStorage(storage)
+    options = {"pool_pre_ping": True, "connect_args": CLIENT_SETTINGS}
+    return RDBStorage(storage, engine_kwargs=options, skip_table_creation=begun)
 
 
 def _is_lost(error: BaseException) -> bool:
