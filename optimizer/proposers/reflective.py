@@ -111,7 +111,8 @@ async def improve(
     lm = dspy.LM(f"mnemotune/{model.name}", engine=_NoSyncEngine(), async_engine=engine, cache=False)
     texts = policy.prompts.model_dump()
     try:
-        with dspy.context(lm=lm, adapter=dspy.JSONAdapter(), disable_history=True):  # it would keep each call for good
+        # DSPy would keep each call for good: what was asked, what came back, and the inputs
+        with dspy.context(lm=lm, adapter=dspy.JSONAdapter(), disable_history=True, trace=None):
             prediction = await dspy.Predict(_signature()).acall(
                 purposes={slot: _purpose(space.knob(policy.prompt_kinds[slot])) for slot in slots},
                 current_prompts={slot: texts[slot] for slot in slots},
