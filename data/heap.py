@@ -16,7 +16,8 @@ def trim() -> None:
     """Give freed memory back to the system, where the C library can be asked to.
 
     What lives long lies between what does not, so that the GNU C library keeps what was freed and takes new memory all
-    the same: a tenth of a search's memory after half a million calls. From the first time on, large blocks lie apart.
+    the same: a tenth of a search's memory after half a million calls. The first call
+    fixes the size from which blocks lie apart, too.
     """
     _malloc_trim()(0)
 

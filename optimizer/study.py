@@ -376,7 +376,10 @@ class Study:
 
 
 def _database(storage: str, begun: bool | None) -> RDBStorage:
-    """Open Optuna's tables; where ``begun`` tells what is expected, a database that is lost meanwhile is noticed."""
+    """Open Optuna's tables: in a run's own file, or in a shared database, where ``begun`` tells if they are there.
+
+    A connection to a shared database is tried before it is used.
+    """
     if begun is None:
         return RDBStorage(storage)
     options = {"pool_pre_ping": True, "connect_args": CLIENT_SETTINGS}

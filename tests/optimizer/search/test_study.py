@@ -8,6 +8,7 @@ Invariants, for any trials:
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields
@@ -17,7 +18,7 @@ import optuna
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from mnemotune.env import Summary
 from mnemotune.optimizer.config import SearchConfig
@@ -132,6 +133,20 @@ def test_a_trial_that_another_process_wrote_is_not_written_over_or_doubled_invar
     with pytest.raises(ValueError, match="another process has written"):
         other.append(kit.trial(0))
     assert len(Study(storage, name="evolution").trials) == 1
+
+
+def test_no_second_copy_of_what_was_written_is_kept(kit: Any, make_storage: MakeStorage) -> None:
+    """A long search writes thousands of trials."""
+
+    def alive() -> int:
+        gc.collect()
+        return sum(isinstance(each, FrozenTrial) for each in gc.get_objects())
+
+    study, before = Study(make_storage(), name="evolution"), alive()
+    for number in range(3):
+        study.append(kit.trial(number))
+    assert len(study.trials) == 3
+    assert alive() == before
 
 
 def test_what_was_written_cannot_be_changed_through_the_study_invariant_3(kit: Any, make_storage: MakeStorage) -> None:
