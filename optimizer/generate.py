@@ -16,7 +16,7 @@ from ..env.dialogue.generation.plan import expected_user_calls, most_user_calls
 from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits, Metered, merged
 from ..policies.lm.cache import ResponseCache
 from ..policies.lm.endpoint import EndpointConfig
-from ..policies.lm.providers import default_embedder, model_named
+from ..policies.lm.providers import DEFAULT_EMBEDDER, model_named
 from ..policies.lm.remembered import Remembered
 from .config import Config, ConfigError, GenerationConfig
 from .models import open_models
@@ -106,7 +106,7 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
     if order.out.is_dir():
         raise ConfigError(f"{order.out}: is a folder; name a file to write")
     order.out.parent.mkdir(parents=True, exist_ok=True)
-    others = {"user_model": None, "proposer_model": None, "embedder": default_embedder(config.model)}
+    others = {"user_model": None, "proposer_model": None, "embedder": DEFAULT_EMBEDDER}
     kept = model_named(config.model).remote and config.endpoint.cache
     cache = order.parts / "cache.db" if kept else ":memory:"  # free replies, and unwanted ones, last for the run
     with open_models(config.model_copy(update=others), folder=None) as models, closing(ResponseCache(cache)) as replies:

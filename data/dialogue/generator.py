@@ -11,11 +11,17 @@ from datetime import date, timedelta
 from itertools import pairwise, product
 from typing import Literal
 
-from .library import Topic, ValueTexts, load_library
+from .library import Phrased, Phrasing, Topic, ValueTexts, load_library
 from .personas import person
 from .scenario import AnswerChoice, Period, Question, Scenario, ScenarioError, Session, State, Update
 
 START = date(2020, 10, 1)
+ASKED = 0.78
+"""Share of facts that are told inside a request, as on AMemGym's real users: 953 of 1,226."""
+CHANGED = 0.7
+"""Share of changed values that are told as a change."""
+TALK, TALK_ELSEWHERE = 0.2, 0.1
+"""How often a message has talk about its topic, and about another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +43,23 @@ class Shape:
     """Answer choices a question has at least."""
 
 
-def generate_scenarios(*, users: int, seed: int, shape: Shape = Shape()) -> list[Scenario]:
-    """Make ``users`` scenarios; user ``i`` is the same however many are made.
+def generate_scenarios(*, users: int, seed: int, shape: Shape = Shape(), phrasing: Phrasing = "a") -> list[Scenario]:
+    """Make ``users`` scenarios; user ``i`` is the same however many are made, and lives the same life in each phrasing.
 
     Raises ScenarioError when a scenario fails its own checks (see ``check_scenario``).
     """
-    return list(each_scenario(users=users, seed=seed, shape=shape))
+    return list(each_scenario(users=users, seed=seed, shape=shape, phrasing=phrasing))
 
 
-def each_scenario(*, users: int, seed: int, shape: Shape = Shape()) -> Iterator[Scenario]:
+def each_scenario(*, users: int, seed: int, shape: Shape = Shape(), phrasing: Phrasing = "a") -> Iterator[Scenario]:
     """Make scenarios as ``generate_scenarios`` does, one after another."""
     library = load_library()
     for index in range(users):
-        yield _Life(library, shape, seed, index).scenario()
+        yield _Life(library, shape, seed, index, phrasing).scenario()
+
+
+HELD_OUT: Phrasing = "b"
+"""What users of the bundled sets and of sealed tests speak."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +69,17 @@ class Size:
     users: int
     seed: int
     shape: Shape = Shape()
+    phrasing: Phrasing = "a"
 
     def scenarios(self) -> list[Scenario]:
         """Make the set's users anew."""
-        return generate_scenarios(users=self.users, seed=self.seed, shape=self.shape)
+        return generate_scenarios(users=self.users, seed=self.seed, shape=self.shape, phrasing=self.phrasing)
 
 
 SIZES = {
-    "small": Size(users=4, seed=41),
-    "base": Size(users=20, seed=42),
-    "extra": Size(users=20, seed=43, shape=Shape(changed_periods=20, states_per_question=3)),
+    "small": Size(users=4, seed=41, phrasing=HELD_OUT),
+    "base": Size(users=20, seed=42, phrasing=HELD_OUT),
+    "extra": Size(users=20, seed=43, shape=Shape(changed_periods=20, states_per_question=3), phrasing=HELD_OUT),
 }
 """By name; ``base`` and ``extra`` have the proportions of AMemGym's v1.base and v1.extra."""
 
@@ -111,6 +122,7 @@ class _Life:
     shape: Shape
     seed: int
     index: int
+    phrasing: Phrasing
     used: Counter[str] = field(default_factory=Counter)
 
     def scenario(self) -> Scenario:
@@ -132,7 +144,7 @@ class _Life:
         check_scenario(scenario, self.library)
         return scenario
 
-    def _states_and_ask(self, topic: Topic) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _states_and_ask(self, topic: Topic) -> tuple[tuple[str, ...], Phrased]:
         """Draw the states that a question depends on, and return the ways to ask it."""
         pair = self.random.choice(topic.questions)
         others = [info for info in topic.variables if info not in pair.about]
@@ -198,20 +210,30 @@ class _Life:
         )
 
     def _query(self, infos: list[str], state: State, *, initial: bool) -> str:
-        sentences = []
+        texts, asked = [], False
         for info in infos:
-            texts = self._values(info)[state[info]]
-            sentences.append(self._fresh(texts.say if initial or self.random.random() < 0.3 else texts.change))
+            told = self._values(info)[state[info]].tellings(self.phrasing)
+            changed, asks = not initial and self.random.random() < CHANGED, self.random.random() < ASKED
+            asked = asked or asks
+            if changed:
+                texts.append(self._fresh(told.change_asked if asks else told.change_stated))
+            else:
+                texts.append(self._fresh(told.asked if asks else told.stated))
+        for line in self._talk(self.topic_of[infos[0]]):
+            texts.insert(self.random.randrange(len(texts) + 1), line)
+        if not asked:
+            request = self.library[self.topic_of[infos[0]]].variables[self.random.choice(infos)].ask
+            texts.append(self._fresh(request.lines(self.phrasing)))
+        return " ".join(texts)
+
+    def _talk(self, topic: str) -> list[str]:
         talk = []
-        if self.random.random() < 0.6:
-            talk.append(self._fresh(self.library[self.topic_of[infos[0]]].chat))
-        if self.random.random() < 0.4:
+        if self.random.random() < TALK:
+            talk.append(self._fresh(self.library[topic].chat.lines(self.phrasing)))
+        if self.random.random() < TALK_ELSEWHERE:
             elsewhere = self.library[self.random.choice(sorted(set(self.topic_of.values())))]
-            talk.append(self._fresh(elsewhere.chat))
-        for line in dict.fromkeys(talk):
-            sentences.insert(self.random.randrange(len(sentences) + 1), line)
-        request = self.library[self.topic_of[infos[0]]].variables[self.random.choice(infos)].ask
-        return " ".join([*sentences, self._fresh(request)])
+            talk.append(self._fresh(elsewhere.chat.lines(self.phrasing)))
+        return list(dict.fromkeys(talk))
 
     def _fresh(self, lines: tuple[str, ...]) -> str:
         """Pick one of the lines used least by this user so far."""
@@ -220,7 +242,7 @@ class _Life:
         self.used[line] += 1
         return line
 
-    def _question(self, about: tuple[str, ...], ask: tuple[str, ...], states: list[State]) -> Question:
+    def _question(self, about: tuple[str, ...], ask: Phrased, states: list[State]) -> Question:
         lived = list(dict.fromkeys(tuple(state[info] for info in about) for state in states))
         others = [v for v in product(*(sorted(self._values(info)) for info in about)) if v not in lived]
         filler = self.random.sample(others, max(0, self.shape.min_variants - len(lived)))
@@ -236,7 +258,9 @@ class _Life:
             kind: Literal["experience", "random"] = "experience" if variant in lived else "random"
             choices.append(AnswerChoice(state=list(variant), answer=" ".join(lines), type=kind))
         self.random.shuffle(choices)
-        return Question(query=self.random.choice(ask), required_info=list(about), answer_choices=choices)
+        return Question(
+            query=self.random.choice(ask.lines(self.phrasing)), required_info=list(about), answer_choices=choices
+        )
 
 
 def add_months(day: date, months: int) -> date:

@@ -14,13 +14,16 @@ from ..folded import FoldedTask
 from ..hub import HubError, fetched
 from ..json_files import each_row
 from ..resources import resource
-from .generator import each_scenario
+from .generator import HELD_OUT, each_scenario
+from .library import Phrasing
 from .scenario import Scenario, ScenarioError
 
 MOST_USERS = 100_000
 """Users that ``generated:`` makes at most: it takes a quarter of an hour."""
 MANY_USERS = 200
 """Users that take some seconds to make, which is said."""
+
+_GENERATED = rf"generated:([0-9]{{1,18}})(?:@([0-9]{{0,18}}))?(:{HELD_OUT})?"
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +34,8 @@ def load_scenarios(source: str | Path, *, users: Iterable[str] | None = None) ->
     ``source`` is one of
 
     - a bundled set's name, for example ``base``;
-    - ``generated:USERS`` or ``generated:USERS@SEED``: made on the spot, always the same for the same numbers;
+    - ``generated:USERS`` or ``generated:USERS@SEED``: made on the spot, always the same for the same numbers; with
+      ``:b`` at the end the same lives in other words, those of the bundled sets;
     - ``hf:OWNER/NAME``, ``hf:OWNER/NAME@REVISION`` or ``hf:OWNER/NAME/FILE``: a dataset on the Hugging Face hub
       (needs a network; the file defaults to ``v1.base/data.json``);
     - a JSON file with a list of rows, or a folder: its ``data.json``, or else every ``*.json`` in it.
@@ -104,14 +108,21 @@ def _load(source: str) -> Iterator[Scenario]:
 
 
 def _generate(source: str) -> Iterator[Scenario]:
-    numbers = re.fullmatch(r"generated:([0-9]{1,18})(?:@([0-9]{0,18}))?", source)
+    numbers = re.fullmatch(_GENERATED, source)
     if numbers is None or int(numbers[1]) < 1:
         raise ScenarioError(f"{source}: write generated:USERS or generated:USERS@SEED, for example generated:40@7")
     if int(numbers[1]) > MOST_USERS:
         raise ScenarioError(f"{source}: at most {MOST_USERS:,} users are made on the spot")
     if int(numbers[1]) >= MANY_USERS:
         _log.warning("%s: making %s users, which takes a while", source, f"{int(numbers[1]):,}")
-    return each_scenario(users=int(numbers[1]), seed=int(numbers[2] or 0))
+    phrasing: Phrasing = HELD_OUT if numbers[3] else "a"
+    return each_scenario(users=int(numbers[1]), seed=int(numbers[2] or 0), phrasing=phrasing)
+
+
+def held_out(source: str) -> str | None:
+    """Return the source of the same users in the words that are held out for sealed tests; None where there is none."""
+    generated = re.fullmatch(_GENERATED, source)
+    return None if generated is None or generated[3] else f"{source}:{HELD_OUT}"
 
 
 def _load_folder(folder: Path) -> Iterator[Scenario]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...data.dialogue.load import load_folded
+from ...data.dialogue.load import held_out, load_folded
 from ...data.dialogue.scenario import Scenario
 from ...data.folded import FoldedTask
 from ...data.task import Check, Fact, Task, TaskError
@@ -30,7 +30,7 @@ from .rollout import DialogueRollout
 from .scoring import METRICS, Level, Metric, levels, mean_level, mean_memory_score
 from .transcript import check_talk, read_transcripts
 
-USUAL = Usual(data="base")
+USUAL = Usual(data="base", held_out=held_out)
 MEMORIES_SHOWN = 4
 """Lines of memory that the description of a failure has at most."""
 

@@ -1,4 +1,4 @@
-"""The embedded model beside a published one: four arms, their accuracy, memory score and failure shares by period.
+"""The embedded model beside a published one: seven arms, their accuracy, memory score and failure shares by period.
 
 python -m mnemotune.experiments.embedded_model.calibration [DATA] [FIGURE.svg]
 """
@@ -14,13 +14,16 @@ from pathlib import Path
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from .arms import ARMS, MEASURES, Arm, misses, published, run_all
+from .arms import MEASURES, Arm, misses, published, run_all
 
 TITLES = {
     "native": "native",
     "rag": "RAG-(2,4,30)",
     "awe": "AWE-(2,4,30)",
     "awi": "AWI-(2,4)",
+    "awe-2-0-30": "AWE-(2,0,30)",
+    "awe-2-8-30": "AWE-(2,8,30)",
+    "awe-2-4-10": "AWE-(2,4,10)",
     "accuracy": "accuracy",
     "memory_score": "memory score",
     "write": "write failures",
@@ -29,6 +32,7 @@ TITLES = {
 }
 PUBLISHED_UPPER_BOUND = 0.917
 COLOURS = {"native": "#4c566a", "rag": "#c4751b", "awe": "#2a7f62", "awi": "#7a4fa3"}
+"""Of the arms that are drawn."""
 
 
 def table(arms: Mapping[str, Arm]) -> str:
@@ -50,7 +54,7 @@ def figure(arms: Mapping[str, Arm]) -> Figure:
     drawn = Figure(figsize=(15, 3.6), layout="constrained")
     plots = drawn.subplots(1, len(MEASURES))
     for axes, measure in zip(plots, MEASURES, strict=True):
-        for name in ARMS:
+        for name in COLOURS:
             ours, there = arms[name].series[measure], published()[name].series[measure]
             axes.plot(range(len(ours)), ours, color=COLOURS[name], label=TITLES[name])
             axes.plot(range(len(there)), there, color=COLOURS[name], linestyle=(0, (3, 2)), linewidth=1, alpha=0.7)

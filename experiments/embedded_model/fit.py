@@ -21,12 +21,11 @@ from .arms import BARS, ORDER, Arm, misses, published, run_all
 
 TRAIN = "generated:20@101"
 SPACE = {
-    "sharpness": (4.0, 12.0),
-    "focus": (1.0, 3.0),
-    "voice": (0.5, 3.0),
-    "forgetting": (0.2, 0.9),
-    "primacy": (1.5, 4.5),
-    "kinship": (0.2, 1.0),
+    "sharpness": (2.0, 14.0),
+    "focus": (1.0, 2.0),
+    "voice": (0.0, 2.0),
+    "forgetting": (0.3, 2.0),
+    "kinship": (0.1, 1.0),
 }
 
 

@@ -26,7 +26,7 @@ from ...policies.files import load_policy
 from ...policies.lm.base import Message, Request
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.policy import MemoryPolicy
-from .arms import ARMS, cast
+from .arms import ORDER, cast
 
 REPEATS = 5
 
@@ -36,7 +36,7 @@ def arms(data: str) -> None:
     print("| policy | users | calls | processes | wall s | calls a second |\n|---|---|---|---|---|---|")
     scenarios = load_scenarios(data)
     cores = os.cpu_count() or 1
-    for name in ARMS:
+    for name in ORDER:
         start = time.monotonic()
         evaluation = asyncio.run(evaluated(load_policy(name), scenarios, workers=cores))
         calls, wall = evaluation.ledger.total.calls, time.monotonic() - start

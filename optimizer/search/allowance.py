@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ...data import Splits, split_by_group
-from ...data.task import Task, tasks_of
+from ...data.task import Task, grouped, tasks_of
 from ...env.track import Track, most_calls
 from ...policies.lm import Consumed, Limits
 from ...policies.policy import MemoryPolicy
@@ -87,11 +87,19 @@ def _calls(track: Track, tasks: Sequence[Task], policy: MemoryPolicy) -> int:
 
 
 def splits_of(config: Config) -> Splits:
-    """Deal a config's groups to its splits. Raises ConfigError when the data has a fault, or too few of them."""
+    """Deal a config's groups to its splits. Raises ConfigError when the data has a fault, or too few of them.
+
+    Where the track has other words for the same groups, those of the sealed test are told in these.
+    """
     sizes, track = config.splits, track_of(config)
     try:
         sealed = None if config.test_data is None else track.load(config.test_data)
-        return split_by_group(track.load(config.data), **sizes.model_dump(), noun=track.noun, sealed=sealed)
+        splits = split_by_group(track.load(config.data), **sizes.model_dump(), noun=track.noun, sealed=sealed)
+        held_out = None if sealed is not None else track.usual.held_out(config.data)
+        if held_out is None:
+            return splits
+        told = {group.id: group for group in grouped(track.load(held_out, groups={group.id for group in splits.test}))}
+        return replace(splits, test=tuple(told[group.id] for group in splits.test))
     except ValueError as error:
         raise ConfigError(f"data: {error}") from None
 

@@ -28,7 +28,6 @@ from ...policies.lm import (
 from ...policies.lm.base import CHARACTERS_PER_TOKEN, Bill
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.lexical import LexicalEmbedder
-from ...policies.lm.providers import WIDE
 from ...policies.policy import MemoryPolicy, prompt_kinds
 from ..config import Config
 from ..models import track_of
@@ -112,7 +111,7 @@ async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]
 def free_cast(config: Config) -> Cast:
     """Return the embedded model in all roles, with the config's embedder or a free one in place of one elsewhere."""
     provided = config.provided_embedder
-    embedder = _Counting(dimensions=WIDE) if provided.remote else provided.make(config.reach_of_embedder, None)
+    embedder = _Counting() if provided.remote else provided.make(config.reach_of_embedder, None)
     return Cast(EmbeddedModel(), EmbeddedModel(), embedder, config.context_tokens)
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from ..text import stems
 from .base import Bill, Embedder, Embedding
 
-DIMENSIONS = 16
-"""Of lexical vectors: few, so that words collide and what comes back is only roughly like what is looked for."""
+DIMENSIONS = 1024
+"""Of lexical vectors: so many that words hardly collide."""
 
 
 class LexicalEmbedder(Embedder):
@@ -28,15 +28,12 @@ class LexicalEmbedder(Embedder):
 
     async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         """Return one row per text, of length 1 (or 0 for a text without content words)."""
-        rows = [self._row(text) for text in texts]
-        return Embedding(np.array(rows, dtype=np.float32).reshape(len(texts), self.dimensions))
-
-    def _row(self, text: str) -> list[float]:
-        row = [0.0] * self.dimensions
-        for word, count in Counter(stems(text)).items():
-            row[_slot(word, self.dimensions)] += 1.0 + math.log(count)
-        length = math.hypot(*row) or 1.0
-        return [value / length for value in row]
+        rows = np.zeros((len(texts), self.dimensions))
+        for row, text in zip(rows, texts, strict=True):
+            for word, count in Counter(stems(text)).items():
+                row[_slot(word, self.dimensions)] += 1.0 + math.log(count)
+            row /= math.hypot(*row) or 1.0
+        return Embedding(rows.astype(np.float32))
 
 
 @lru_cache(maxsize=1 << 16)

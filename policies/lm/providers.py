@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import ValidationInfo, field_validator
 
 from ...data.record import Record
 from ...data.registry import Registry, UnknownPartError
@@ -112,8 +112,8 @@ EMBEDDERS: Registry[Provider[Embedder]] = Registry(
         "openai": Provider("openai:NAME", _openai_embedder),
     },
 )
-WIDE = 1024
-"""Dimensions of lexical vectors in which words hardly collide."""
+DEFAULT_EMBEDDER = f"lexical:{DIMENSIONS}"
+"""It is not known which embedding models an endpoint has, so that none is used without being named."""
 
 
 @cache
@@ -126,15 +126,6 @@ def model_named(name: str) -> Provided[LanguageModel]:
 def embedder_named(name: str) -> Provided[Embedder]:
     """Return what an embedder's name stands for. Raises ValueError, which lists what can be written."""
     return _named(name, EMBEDDERS)
-
-
-def default_embedder(model: str) -> str:
-    """Return the embedder that goes with a language model where none is named.
-
-    With a stand-in, few dimensions: its figures are to come near the published ones. It is not known which embedding
-    models an endpoint has, so that none is used without being named.
-    """
-    return f"lexical:{DIMENSIONS if model_named(model).stand_in else WIDE}"
 
 
 def open_embedder(name: str, endpoint: EndpointConfig = EndpointConfig()) -> Embedder:  # noqa: B008 - frozen
@@ -164,9 +155,9 @@ class ModelsConfig(Record):
     """Plays the user; None is ``model``."""
     proposer_model: str | None = None
     """Edits prompts; None is ``model``."""
-    embedder: str = Field(default=None, validate_default=True)
+    embedder: str = DEFAULT_EMBEDDER
     """Searches memories: ``lexical:DIMENSIONS``, ``openai:NAME``, ``fastembed:NAME`` or ``fastembed:FOLDER``, or what
-    other packages register. None is ``lexical:16`` with the embedded model, and ``lexical:1024`` with a real one."""
+    other packages register."""
     endpoint: EndpointConfig = EndpointConfig()
     embedder_endpoint: EndpointConfig | None = None
     """How the embedder is spoken to; None is ``endpoint`` without its ``extra_body``. The prices of ``endpoint`` hold
@@ -209,8 +200,8 @@ class ModelsConfig(Record):
 
     @field_validator("embedder", mode="before")
     @classmethod
-    def _choose_embedder(cls, given: object, info: ValidationInfo) -> object:
-        return default_embedder(info.data["model"]) if given is None and "model" in info.data else given
+    def _choose_embedder(cls, given: object) -> object:
+        return DEFAULT_EMBEDDER if given is None else given
 
     @field_validator("model", "user_model", "proposer_model", "embedder")
     @classmethod

@@ -243,12 +243,10 @@ def test_any_other_model_is_refused_by_key(role: str, model: str) -> None:
 
 @pytest.mark.parametrize(
     ("model", "embedder"),
-    [("embedded", "lexical:16"), ("openai:small", "lexical:1024"), ("openai:a:b", "lexical:1024")],
+    [("embedded", "lexical:1024"), ("openai:small", "lexical:1024"), ("openai:a:b", "lexical:1024")],
 )
 @pytest.mark.parametrize("given", [[], ["embedder=null"]])
-def test_a_real_models_memories_are_not_searched_with_few_dimensions(
-    model: str, embedder: str, given: list[str]
-) -> None:
+def test_memories_are_not_searched_with_few_dimensions(model: str, embedder: str, given: list[str]) -> None:
     assert parse(LEAST, f"model={model}", *given).embedder == embedder
 
 

@@ -18,7 +18,7 @@ _PROBE_LINE = re.compile(r'^\s*"([^"]+)"\s*:\s*(\[\s*"[^\]]*\])\s*,?\s*$', re.MU
 HEED = 2.0
 """Factor by which instructions that ask for the user's own words shift attention to them."""
 LATEST = 1.4
-"""Factor by which instructions that ask for the newest weaken the first impression, which is stubborn."""
+"""Factor by which instructions that ask for the newest strengthen forgetting."""
 
 
 def find_choices(text: str) -> tuple[str, list[str]] | None:
@@ -45,7 +45,7 @@ def answer_choices(query: str, options: Sequence[str], history: Sequence[Message
     if given:  # what is stated in the question itself needs no searching
         scores = _agreement(given, words, reading)
     else:
-        cue = _cue(_question_only(query), words)
+        cue = words_of(_question_only(query)).all
         system = "\n".join(m.content for m in history[:1] if m.role == "system")
         scores = weigh(read_messages(history), cue, words, _heed(query, system, reading))
     return fenced({"answer": foremost(scores) + 1})
@@ -87,7 +87,7 @@ def _heed(prompt: str, system: str, reading: Reading) -> Reading:
     newest, own, memories = (max(-1.0, min(1.0, asked[ability])) for ability in ("newest", "own", "memories"))
     return replace(
         reading,
-        primacy=reading.primacy / LATEST**newest,
+        forgetting=reading.forgetting * LATEST**newest,
         sharpness=reading.sharpness * reading.focus ** (memories if system else 0.0),
         voice=reading.voice * HEED**own,
     )

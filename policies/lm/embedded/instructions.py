@@ -19,10 +19,10 @@ MOST_KINDS = 24
 """Kinds of information of a prompt that get full attention; with more, each gets less."""
 WORDS_OF_A_KIND = 6
 """Words with which a kind is still described precisely."""
-WORDS_PER_NOTE = 14
+WORDS_PER_NOTE = 13
 """Length of a note, in words, where the prompt says nothing about it; in full and in brief it is the next two."""
 WORDS_PER_FULL_NOTE = 40
-WORDS_PER_BRIEF_NOTE = 7
+WORDS_PER_BRIEF_NOTE = 6
 WORDS_PER_LABEL = 4
 PASSING = 0.5
 """How much a kind is asked for that is named in a sentence, beside one in a list."""

@@ -21,17 +21,18 @@ Floats = NDArray[np.float64]
 class Reading:
     """The reader's few parameters."""
 
-    sharpness: float = 6.3
-    """How strongly attention goes to the sentences most like what is looked for, >= 0; at 0 all count alike."""
-    focus: float = 1.9
+    sharpness: float = 9.0
+    """How fast attention falls with likeness, beside what is most like what is looked for, >= 0; at 0 all count alike.
+
+    It is the power to which the ratio of likenesses is raised.
+    """
+    focus: float = 1.3
     """Factor of sharpness in answers that are to rest on memories, >= 1."""
-    voice: float = 3.0
+    voice: float = 0.5
     """Log-odds of attention by which a statement of the user about the user leads other people's talk."""
-    forgetting: float = 0.5
+    forgetting: float = 0.25
     """Log-odds of attention that a sentence loses with each doubling of its distance from the end, >= 0."""
-    primacy: float = 3.1
-    """Log-odds of attention by which the first sentence leads those far from the beginning, >= 0."""
-    kinship: float = 0.5
+    kinship: float = 0.3
     """How much a kindred word counts beside the same word when it speaks for an option, in [0, 1]."""
 
 
@@ -47,8 +48,8 @@ TIED = 1e-9
 
 FRESH = 2.0
 """Sentences at the end that are fresh in mind."""
-AT_FIRST = 42.0
-"""Sentences at the beginning that leave a first impression."""
+BLUR = 0.1
+"""Likeness, as a share of the highest, below which differences are not seen."""
 
 
 class ReadText:
@@ -102,11 +103,6 @@ class ReadText:
         return np.asarray(np.log2(1.0 + (len(self) - 1 - self.order) / FRESH))
 
     @cached_property
-    def lateness(self) -> Floats:
-        """How far each sentence is from the first impression: 0 at the beginning, towards 1 beyond ``AT_FIRST``."""
-        return np.asarray(1.0 - np.exp(-self.order / AT_FIRST))
-
-    @cached_property
     def quantities(self) -> tuple[tuple[int, Quantity], ...]:
         """What is counted, with the sentence that says it."""
         return tuple((i, q) for i, sentence in enumerate(self.sentences) for q in sentence.said.quantities)
@@ -148,8 +144,8 @@ def attend(context: ReadText, cue: frozenset[str], reading: Reading) -> Floats:
     mass = math.fsum(context.worth[known] ** 2) + math.fsum(np.where(unknown % 2, KIN_WORTH, 1.0) ** 2)
     norms = np.sqrt(context.masses * mass)
     like = np.divide(shared, norms, out=np.zeros(len(context)), where=(shared > 0) & (norms > 0))
-    odds = reading.sharpness * like + reading.voice * context.voice
-    odds -= reading.forgetting * context.age + reading.primacy * context.lateness
+    odds = reading.sharpness * np.log(BLUR + like / (like.max() or 1.0)) + reading.voice * context.voice
+    odds -= reading.forgetting * context.age
     odds = np.exp(odds - odds.max())
     return np.asarray(odds / odds.sum())
 

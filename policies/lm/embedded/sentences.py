@@ -120,7 +120,12 @@ OWN, ASKS, OTHER, NOBODY = 1.0, 0.5, 0.25, 0.0
 
 def about_self(text: str) -> bool:
     """Tell whether a sentence is a statement in the first person about the speaker."""
-    return not text.endswith("?") and _FIRST_PERSON.search(text) is not None and _SOMEBODY_ELSE.search(text) is None
+    return not text.endswith("?") and _FIRST_PERSON.search(text) is not None and not is_others(text)
+
+
+def is_others(text: str) -> bool:
+    """Tell whether a sentence is about other people's doings."""
+    return _SOMEBODY_ELSE.search(text) is not None
 
 
 def tells_change(text: str) -> bool:
@@ -148,11 +153,11 @@ def _sentence(text: str, voice: float | None, day: str) -> Sentence:
 
 
 def _voice(text: str) -> float:
-    if _SOMEBODY_ELSE.search(text):
+    if is_others(text):
         return NOBODY
     if _FIRST_PERSON.search(text):
         return ASKS if text.endswith("?") else OWN
-    return NOBODY if text.endswith("?") else OTHER
+    return OTHER
 
 
 @lru_cache(maxsize=1 << 14)

@@ -18,11 +18,13 @@ from .meaning import limits_labels
 from .sentences import ASKS, OWN, TIME_LINE, message_sentences, words_of
 from .values import lines_of, names_value
 from .wording import split_sentences
-from .writing import WORDS_PER_CALL, likeness, same_from
+from .writing import likeness, same_from
 
 TOKENS = 300
 """Length of a summary where the prompt says none."""
 BYTES_PER_WORD = 6
+WORDS_OF_TALK = 25
+"""Words of what is said that a summary takes up in one call, at least one sentence."""
 LONGEST_LINE = 360
 """Characters of a line that are kept."""
 LONGEST_HEAD = 160
@@ -143,7 +145,7 @@ def _notes(instructions: Instructions, conversation: Sequence[Mapping[str, Any]]
         above = calls.get(str(message.get("tool_call_id")), "")
         notes = _said(role, content, instructions) if _is_talk(role, content) else _seen(content, above, instructions)
         noted += [note for note in notes if note.worth >= ENOUGH]
-    left, written = WORDS_PER_CALL, set[int]()
+    left, written = WORDS_OF_TALK, set[int]()
     said = [place for place, note in enumerate(noted) if not note.key]
     for place in sorted(said, key=lambda place: -noted[place].worth):
         left -= len(noted[place].path[-1].split())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
-from ...text import sentences, stem, stems
+from ...text import sentences, stems
 from ..base import Message
 from .answering import find_schema
-from .blocks import WORD
 from .phrases import PHRASES, Lines, pick
 from .reading import Reading, attend, foremost, read_messages
 from .sentences import OWN, about_self, words_of
@@ -17,6 +17,24 @@ _EXCHANGE = re.compile(r"^User: (.*?)^Assistant: (.*?)(?=^User: |\n\n|\Z)", re.M
 _OF_THE_USER = re.compile(r"\b(?:you|your|you're|you've)\b", re.IGNORECASE)
 _TIME = re.compile(r"^\[Current Time: [^\]]*\]\s*")
 _LABEL = re.compile(r"^\w+: ")
+_THING = re.compile(r"\b(?:the|an?|my|our|your|his|her|their)(?: [a-z][a-z'-]+){1,3}", re.IGNORECASE)
+_WITHOUT_ARTICLE = re.compile(
+    r"\b(?:which|what|some|any|more|of|for|with|without|about|on) ([a-z][a-z'-]{2,})\b|\b([a-z][a-z-]{2,}[^\Ws']s)\b",
+    re.I,
+)
+"""Things that a text names without an article: after such a word, or in the plural."""
+_OWNERS = {"my": "your", "our": "your", "your": "my"}
+_NO_THING = ("ing", "ly", "n't", "'ve")
+"""Endings of words that mostly name no thing."""
+_NO_BARE_THING = ("ed", "er", "est")
+"""The same where no article shows that one is named."""
+_VERBS = frozenset(
+    "add ask become begin bring buy call carry change choose come eat fall feed feel fit grow happen help hold last "
+    "leave live look need pay plan play read ride run save see sell sit sleep spend stand start stay stop store "
+    "suit swim teach tell train turn wait walk want wash wear work would write".split()
+)
+"""Words that follow the name of a thing in a question: what does my dog need?"""
+_NOTHING_NAMED = ("this", "the rest")
 TELLING = 3
 """Words of a statement that a reply can rest on."""
 
@@ -52,7 +70,7 @@ def follow_up(prompt: str) -> str:
     stray = _stray(_said(own), said[:-1])
     if stray is not None:
         question = " ".join(text for text in _said(own) if text.endswith("?"))
-        first, second = (_longest_words(text, secret)[0] for text in (question, stray))
+        first, second = ([*_things(text, secret), *_NOTHING_NAMED][0] for text in (question, stray))
         return pick(PHRASES.elsewhere, replied).replace("{a}", first).replace("{b}", second)
     return _fill(PHRASES.follow_ups, said[-1], seed=replied, secret=secret)
 
@@ -64,11 +82,11 @@ def _said(content: str) -> tuple[str, ...]:
 def _brought_up(messages: Sequence[Message], last: Sequence[str], question: str, reading: Reading) -> str | None:
     """Return the user's statement that gets most attention, of those on the matter and those of the last message."""
     cue = words_of(question).all
-    context = read_messages(messages)
-    shares = attend(context, cue, reading)
+    stated = Message(messages[-1].role, " ".join(text for text in last if not text.endswith("?")))
+    context = read_messages([*messages[:-1], stated])
     own = [
         (share, sentence.text)
-        for share, sentence in zip(shares, context.sentences, strict=True)
+        for share, sentence in zip(attend(context, cue, reading), context.sentences, strict=True)
         if sentence.voice == OWN and len(sentence.words) >= TELLING and (sentence.words & cue or sentence.text in last)
     ]
     return own[foremost([share for share, _ in own])][1] if own else None
@@ -83,16 +101,46 @@ def _stray(said: Sequence[str], replied: Sequence[str]) -> str | None:
 
 
 def _fill(texts: Lines, source: str, *, seed: str, secret: frozenset[str] = frozenset()) -> str:
-    """Fill one of the texts with the longest content words of ``source``."""
-    a, b = [*_longest_words(source, secret), "the rest"][:2]
+    """Fill one of the texts with the longest things that ``source`` names."""
+    a, b = [*_things(source, secret), *_NOTHING_NAMED][:2]
     return pick(texts, seed).replace("{a}", a).replace("{b}", b)
 
 
-def _longest_words(source: str, secret: frozenset[str]) -> list[str]:
-    """Return a text's content words, the longest first, without those that are secret; at least one word."""
-    content = frozenset(stems(source)) - secret
-    words = dict.fromkeys(word.lower() for word in WORD.findall(source) if stem(word.lower()) in content)
-    return sorted(words, key=lambda word: (-len(word), word)) or ["this"]
+def _things(source: str, secret: frozenset[str]) -> list[str]:
+    """Return the things that a text names with an article or an owner, as the other one says it, the longest first.
+
+    Where there is none, those without an article. A thing with a secret word is left out.
+    """
+    named = [_without_trail(" ".join(match[0].split())) for match in _THING.finditer(source)]
+    words = [
+        match[1] or match[2] for match in _WITHOUT_ARTICLE.finditer(source) if _is_bare_thing(match[1] or match[2])
+    ]
+    for texts in (named, words):
+        told = dict.fromkeys(text.lower() for text in texts if text and not secret.intersection(stems(text)))
+        if told:
+            return [_turned(thing) for thing in sorted(told, key=lambda thing: (-len(thing), thing))]
+    return []
+
+
+def _without_trail(text: str) -> str:
+    """Return an article or an owner with the words that follow as far as they may name a thing; empty for none."""
+    owner, *words = text.split()
+    kept = list(takewhile(_is_thing, words))
+    return f"{owner} {' '.join(kept)}" if kept else ""
+
+
+def _is_thing(word: str) -> bool:
+    return bool(stems(word)) and word.lower() not in _VERBS and not word.endswith(_NO_THING)
+
+
+def _is_bare_thing(word: str) -> bool:
+    return _is_thing(word) and not word.endswith(_NO_BARE_THING)
+
+
+def _turned(thing: str) -> str:
+    """Return a thing as the one who is spoken to calls it: my dog is your dog."""
+    owner, *words = thing.split()
+    return " ".join([_OWNERS.get(owner, owner), *words])
 
 
 def _to_second_person(text: str) -> str:

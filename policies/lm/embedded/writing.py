@@ -11,9 +11,9 @@ from typing import Any
 
 from ...text import stems
 from .instructions import Instructions, Kind, read_instructions, slug
-from .sentences import NOBODY, OWN, Sentence, message_sentences, tells_change, words_of
+from .sentences import OWN, Sentence, is_others, message_sentences, tells_change, words_of
 
-WORDS_PER_CALL = 25
+WORDS_PER_CALL = 90
 """Words that the model writes in one call, at least one note."""
 WORDS_OF_A_LABEL = 2
 """Words that a note's label counts for."""
@@ -25,6 +25,8 @@ OTHERS_OUT, OTHERS_IN = 2.0, 0.25
 """What other people's doings lose in interest where a prompt wants the user's own only, and win where it wants all."""
 ENOUGH = 0.5
 """Interest from which on a sentence is noted."""
+EMPTY_REQUEST, PER_WORD, MOST_BY_WORDS = 6, 0.025, 0.15
+"""Content words of a request that tells nothing of the user; what each more adds to interest, and how much at most."""
 SAME_MATTER = 0.33
 """Likeness from which on two notes are taken to be about the same matter."""
 CHANGED_MATTER = 0.04
@@ -117,10 +119,19 @@ def _candidates(instructions: Instructions, conversation: Sequence[dict[str, Any
         said = message_sentences("user", str(message.get("content", "")))
         states_something = any(sentence.voice == OWN for sentence in said)
         for sentence in said:
-            if not (sentence.text.endswith("?") and states_something):
-                lost = OTHERS_OUT if instructions.own > 0 else OTHERS_IN
-                more = -lost * instructions.own if sentence.voice == NOBODY else 0.0
-                yield from _note(instructions, sentence, sentence.voice, more)
+            if states_something and sentence.text.endswith("?") and len(sentence.said.plain) <= EMPTY_REQUEST:
+                continue
+            lost = OTHERS_OUT if instructions.own > 0 else OTHERS_IN
+            more = -lost * instructions.own if is_others(sentence.text) else _told(sentence)
+            yield from _note(instructions, sentence, sentence.voice, more)
+
+
+def _told(sentence: Sentence) -> float:
+    """Return by how much a request is more interesting than one that tells nothing; 0 for a statement."""
+    if not sentence.text.endswith("?"):
+        return 0.0
+    told = PER_WORD * (len(sentence.said.plain) - EMPTY_REQUEST)
+    return max(-MOST_BY_WORDS, min(MOST_BY_WORDS, told))
 
 
 def _assistants(instructions: Instructions, message: Mapping[str, Any]) -> Iterator[Note]:

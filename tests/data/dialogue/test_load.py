@@ -17,7 +17,7 @@ import pytest
 
 from mnemotune.data import Scenario, ScenarioError, load_scenarios
 from mnemotune.data.dialogue.generator import SIZES, generate_scenarios
-from mnemotune.data.dialogue.load import MOST_USERS, bundled_sets, pinned
+from mnemotune.data.dialogue.load import MOST_USERS, bundled_sets, held_out, pinned
 from mnemotune.data.resources import resource
 from mnemotune.optimizer.cli.data import generate_command
 
@@ -166,6 +166,14 @@ def test_generated_users_are_those_of_the_generator() -> None:
     assert load_scenarios("generated:2@9") == generate_scenarios(users=2, seed=9)
     assert load_scenarios("generated:1") == generate_scenarios(users=1, seed=0)
     assert load_scenarios("generated:1@") == load_scenarios("generated:1@0")
+    assert load_scenarios("generated:2@9:b") == generate_scenarios(users=2, seed=9, phrasing="b")
+
+
+def test_the_words_of_sealed_users_are_a_source_of_their_own() -> None:
+    assert held_out("generated:2@9") == "generated:2@9:b"
+    assert held_out("generated:2") == "generated:2:b"
+    assert held_out("generated:2@9:b") is None
+    assert held_out("base") is None
 
 
 @pytest.mark.parametrize(

@@ -365,7 +365,7 @@ def test_environment_variables_point_to_an_endpoint(
         ("rag", ["--model", "openai:tiny"], "lexical:1024", True),
         ("awe", ["--model", "openai:tiny", "--embedder", "lexical:16"], "lexical:16", True),
         ("awi", ["--model", "openai:tiny"], "lexical:1024", False),
-        ("rag", [], "lexical:16", False),
+        ("rag", [], "lexical:1024", False),
         ("rag", ["--embedder", "lexical:64"], "lexical:64", False),
     ],
 )

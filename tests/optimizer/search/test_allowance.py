@@ -18,17 +18,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.data import Splits
+from mnemotune.data import Splits, load_scenarios
 from mnemotune.data.task import tasks_of
 from mnemotune.env.dialogue.protocol import upper_bound_calls
-from mnemotune.optimizer.config import BudgetLimits, Config, ConfigError
+from mnemotune.optimizer.config import BudgetLimits, Config, ConfigError, SplitSizes
 from mnemotune.optimizer.proposers.numbers import NumberSampler, apply_point
-from mnemotune.optimizer.search.allowance import Allowance
+from mnemotune.optimizer.search.allowance import Allowance, splits_of
 from mnemotune.optimizer.search.run import evolve
 from mnemotune.optimizer.search.sealed import EVOLVED, SEED, SealedTest, open_test
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Limits, Metered
 from mnemotune.policies.lm.budget import Budget
+from mnemotune.policies.text import sentences
 
 
 def config_with(kit: Any, *, seed_policy: Any = None, baselines: Any = ("native", "rag"), **search: Any) -> Config:
@@ -270,3 +271,27 @@ def test_a_budget_that_ends_before_the_seed_is_judged_says_so(tmp_path: Path) ->
     )
     with pytest.raises(ConfigError, match=r"search\.budget"):
         evolve(config, tmp_path / "runs" / "one", listeners=[])
+
+
+# Who is tested
+
+
+def test_sealed_users_say_nothing_that_the_search_has_heard(kit: Any) -> None:
+    splits = splits_of(config_with(kit).model_copy(update={"data": "generated:11@1"}))
+
+    def told(groups: Any) -> set[str]:
+        tasks = [task.opened for task in tasks_of(groups)]
+        return {s.query for user in tasks for period in user.periods for s in period.sessions} | {
+            question.query for user in tasks for question in user.qas
+        }
+
+    heard = {sentence for text in told([*splits.train, *splits.validation]) for sentence in sentences(text)}
+    assert len(heard) > 100
+    assert {sentence for text in told(splits.test) for sentence in sentences(text)} & heard == set()
+    assert {group.id for group in splits.test}.isdisjoint(group.id for group in [*splits.train, *splits.validation])
+
+
+def test_users_whose_words_are_given_are_tested_in_these(kit: Any) -> None:
+    config = config_with(kit).model_copy(update={"data": "base", "splits": SplitSizes(train=2, validation=2, test=2)})
+    by_id = {user.id: user for user in load_scenarios("base")}
+    assert all(task.opened == by_id[task.id] for task in tasks_of(splits_of(config).test))

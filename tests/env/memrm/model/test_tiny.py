@@ -90,7 +90,7 @@ def test_it_tells_safe_writes_from_harmful_ones_of_a_user_that_it_never_met_inva
     tiny: MemRM, rows: list[Row]
 ) -> None:
     found = quality_on_rows(tiny.score([row.event for row in rows]), rows)
-    assert found.figures["auroc"] > 0.93
+    assert found.figures["auroc"] > 0.9
     assert found.unscored == 0
 
 

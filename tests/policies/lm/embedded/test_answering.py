@@ -26,6 +26,9 @@ PROBE = (
 )
 
 
+TALK = [*["I have a cat."] * 2, *["The rain went on."] * 7, "I have a dog."]
+"""The cat was told twice, the dog last."""
+
 # Finding
 
 
@@ -79,10 +82,9 @@ def test_what_the_user_says_of_the_user_counts_more_than_talk_about_others(ask_f
 
 
 def test_an_instruction_to_rely_on_the_newest_is_heeded(ask_for_json: AskFor) -> None:
-    talk = ["I have a cat.", *["The rain went on."] * 40, "I have a dog.", *["It rained again."] * 4]
     heedful = QUESTION.replace("Choose.", "Choose. Rely on what the user said most recently.")
-    assert ask_for_json(*talk, QUESTION) == {"answer": 2}, "the first impression sticks"
-    assert ask_for_json(*talk, heedful) == {"answer": 3}
+    assert ask_for_json(*TALK, QUESTION) == {"answer": 2}, "what was said more often is louder"
+    assert ask_for_json(*TALK, heedful) == {"answer": 3}
 
 
 @pytest.mark.parametrize(
@@ -96,8 +98,7 @@ def test_an_instruction_to_rely_on_the_newest_is_heeded(ask_for_json: AskFor) ->
 def test_the_system_prompt_asks_for_the_newest_and_a_memory_does_not(
     ask_for_json: AskFor, line: str, right: int
 ) -> None:
-    talk = ["I have a cat.", *["The rain went on."] * 40, "I have a dog.", *["It rained again."] * 4]
-    assert ask_for_json(Message("system", line), *talk, QUESTION) == {"answer": right}
+    assert ask_for_json(Message("system", line), *TALK, QUESTION) == {"answer": right}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_the_system_prompt_asks_for_the_users_own_words_and_a_memory_does_not(li
     plain = Reading()
     heeded = _heed("Which food?", f"You are kind.\n{line}\nGood.", plain)
     assert heeded.voice == pytest.approx(voice * plain.voice)
-    assert heeded.primacy == plain.primacy
+    assert heeded.forgetting == plain.forgetting
 
 
 @pytest.mark.parametrize(
@@ -141,9 +142,9 @@ def test_the_users_own_words_can_be_asked_for_in_other_words_and_negated(line: s
 )
 def test_the_newest_can_be_asked_for_in_other_words_and_negated(line: str) -> None:
     plain = Reading()
-    assert _heed(f"Which food?\n\n{line}", "", plain).primacy == pytest.approx(plain.primacy / LATEST)
+    assert _heed(f"Which food?\n\n{line}", "", plain).forgetting == pytest.approx(plain.forgetting * LATEST)
     turned = _heed("Which food?\n\nDo not rely on the latest statement.", "", plain)
-    assert turned.primacy == pytest.approx(plain.primacy * LATEST)
+    assert turned.forgetting == pytest.approx(plain.forgetting / LATEST)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_the_users_question_is_no_instruction() -> None:
     asked = "I rely on the newest statements of my bank. Should I trust the latest statement?"
     assert _heed(f"{asked}\n\nChoose.", "", Reading()) == Reading()
     heeded = _heed(f"Trust the latest statement.\n{asked}\n\nChoose.", "", Reading())
-    assert heeded.primacy < Reading().primacy
+    assert heeded.forgetting > Reading().forgetting
 
 
 def test_a_state_that_is_given_needs_no_searching(ask_for_json: AskFor) -> None:

@@ -33,7 +33,7 @@ def test_messages_are_read_as_sentences_in_order_each_with_its_voice() -> None:
         ("I own a cat.", OWN),
         ("My sister is a vet.", NOBODY),
         ("It rained.", OTHER),
-        ("Which food?", NOBODY),
+        ("Which food?", OTHER),
         ("Which for me?", ASKS),
         ("I would ask your sister.", NOBODY),
     ]

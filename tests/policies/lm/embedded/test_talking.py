@@ -34,6 +34,14 @@ def test_the_assistant_takes_up_what_was_said_in_the_second_person(ask: Ask) -> 
     assert reply.startswith("I'll keep in mind that you swim in your lake every day and you're fond of it.")
 
 
+def test_the_assistant_names_things_as_the_user_does(ask: Ask) -> None:
+    """With their article and their owner, in the second person: nobody speaks of "easier" as of a thing."""
+    told = [ask(f"How do I train my old dog more easily by the canal, week {week}?", role="reply") for week in range(9)]
+    assert all("your old dog" in reply for reply in told)
+    assert any("the canal" in reply for reply in told)
+    assert not any(word in reply for reply in told for word in ("easily", "my old dog"))
+
+
 def test_the_time_and_the_question_are_not_what_was_said(ask: Ask) -> None:
     reply = ask("[Current Time: 2021-01-01 20:00:00]\nWhich food is best?", role="reply")
     assert "2021" not in reply
@@ -96,7 +104,7 @@ def test_a_forgetful_reply_leads_the_talk_elsewhere(ask: Ask) -> None:
         exchange(said, "As you said before, your piano needs tuning. Take worms and patience."), role="user"
     )
     assert "piano" not in mindful
-    assert forgetful == "Why do you bring up tuning? I was asking about bait."
+    assert forgetful == "Why do you bring up my piano? I was asking about bait."
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,16 @@ LONG = (
     "I keep cats, and these cats of mine are old cats that watch the ferries in the harbour on Sundays from a "
     "blue cushion."
 )
-TALL = " ".join(["I keep cats, and these cats"] + ["that I keep are old cats"] * 5) + "."
-ANIMALS = ("cats", "dogs", "ponies", "geese", "bees", "rabbits", "hens", "trout")
+ANIMALS = tuple(
+    "cats dogs ponies geese bees rabbits hens goats sheep ducks pigs swans mice frogs toads newts eels crabs snails "
+    "slugs ants moths owls trout".split()
+)
+SMALL_TALK = (
+    "I tried the new cinema. I saw a comedy with friends of mine. I ate too much popcorn. I lost my umbrella. "
+    "I missed the last train home. I met my old teacher. I bought a blue scarf. I burnt the soup. I watered my roses. "
+    "I wrote a letter to the council. I painted my garden gate. I heard a brass band. I found a coin in the gutter. "
+    "I slept through my alarm. I mended my kettle. I sold two chairs. I borrowed a ladder. I swept my cellar. "
+)
 
 
 def user(*texts: str) -> list[dict[str, Any]]:
@@ -81,9 +89,10 @@ def test_no_more_is_noted_than_can_be_written_in_one_go_and_in_the_order_of_the_
     assert [line for line in said if any(line in note for note in noted)] == [note.split(": ")[-1] for note in noted]
 
 
-def test_a_single_note_may_be_longer_than_what_is_written_in_one_go() -> None:
-    assert facts("Keep every detail.", TALL) == [TALL]
-    assert len(TALL.split()) > WORDS_PER_CALL
+def test_a_fact_inside_a_request_is_noted_and_an_empty_request_is_not() -> None:
+    telling = "How do I store boards and clamps in the garage so that my wife still gets her car in after woodworking?"
+    assert facts("Write everything in full.", telling)[0].endswith(telling)
+    assert facts("", "Which toys should I get?") == []
 
 
 def test_a_kind_of_information_that_is_asked_for_goes_first() -> None:
@@ -225,10 +234,7 @@ def test_a_prompt_can_ask_to_keep_what_was_known_beside_the_news() -> None:
 
 def test_the_prompts_bullets_change_what_memory_holds(ask_for_json: AskFor, conversation: ConversationOf) -> None:
     """What the whole search is about: a more specific write prompt writes something else."""
-    talk = conversation(
-        "I tried the new cinema. I saw a comedy with friends of mine. I ate too much popcorn. I lost my umbrella. "
-        "I missed the last train home. My knee hurts on stairs."
-    )
+    talk = conversation(f"{SMALL_TALK}My knee hurts on stairs.")
     vague = f"Note what matters.\nThe profile now:\n{{}}\n\nConversation:\n{talk}"
     specific = vague.replace("Note what matters.", "Note:\n- health, pains of knee or back")
     assert "knee" not in str(ask_for_json(vague))
