@@ -84,8 +84,6 @@ class Usual:
     """A source of tasks; None: it has to be named."""
     context_tokens: int | None = None
     """The budget at which the track's scores are told: the headroom is .3 or more there. None is no limit."""
-    embedder: str | None = None
-    """None is the config's."""
     held_out: Callable[[str], str | None] = lambda source: None
     """Returns the source of a source's groups in words that are held out for the sealed test; None: there is none."""
 

@@ -31,7 +31,7 @@ class CodeTrack(ObservingTrack[Task]):
     """
 
     name, noun, stage_noun = TRACK, "package", "part"
-    usual = Usual("generated:50@7", context_tokens=1000, embedder="lexical:1024")
+    usual = Usual("generated:50@7", context_tokens=1000)
 
     def __init__(self, templates: Templates) -> None:
         """``templates`` has the texts that put a question."""

@@ -22,7 +22,7 @@ from ..statistics import nan_mean
 from ..track import Cast, FactPrompt, Rollout, Usual
 from .rollout import ResearchRollout, is_off_path, observed, subject_given
 
-USUAL = Usual(data="generated:60@7", context_tokens=500, embedder="lexical:1024")
+USUAL = Usual(data="generated:60@7", context_tokens=500)
 
 
 class ResearchTrack(ObservingTrack[Task]):

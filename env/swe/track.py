@@ -18,7 +18,7 @@ class SweTrack(PlannedTrack[Step]):
     """An agent repairs a bug in a container; what the plan's commands need is answered from memory."""
 
     name, noun, stage_noun = "swe", "bug", "step"
-    usual = Usual(data="repairs", context_tokens=500, embedder="lexical:1024")
+    usual = Usual(data="repairs", context_tokens=500)
 
     def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
         """Return the tasks that a source names, as ``load_swe`` has it. Raises TaskError, also without a plan."""

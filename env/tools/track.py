@@ -49,7 +49,7 @@ class ToolsTrack(PlannedTrack[Step]):
     """An agent follows a plan with tools; what the plan's arguments are is answered from memory. After tau2-bench."""
 
     name, noun, stage_noun = "tools", "customer", "stage"
-    usual = Usual(data="workshop", context_tokens=500, embedder="lexical:1024")
+    usual = Usual(data="workshop", context_tokens=500)
 
     def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
         """Return the tasks that a source names, as ``load_tools`` has it. Raises TaskError."""

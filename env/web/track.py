@@ -20,7 +20,7 @@ class WebTrack(PlannedTrack[Step]):
     """An agent follows a plan in a browser; what it types and clicks memory gives back. After WebArena-Infinity."""
 
     name, noun, stage_noun = "web", "instance", "stage"
-    usual = Usual(data="desks", context_tokens=800, embedder="lexical:1024")
+    usual = Usual(data="desks", context_tokens=800)
 
     def load(self, source: str, *, groups: Collection[str] | None = None) -> Sequence[Task]:
         """Return the tasks that a source names, as ``load_web`` has it. Raises TaskError, also for a checkout's."""

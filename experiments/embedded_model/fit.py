@@ -24,7 +24,7 @@ SPACE = {
     "sharpness": (2.0, 14.0),
     "focus": (1.0, 2.0),
     "voice": (0.0, 2.0),
-    "forgetting": (0.3, 2.0),
+    "forgetting": (0.0, 1.5),
     "kinship": (0.1, 1.0),
 }
 

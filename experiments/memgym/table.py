@@ -80,13 +80,12 @@ def policies_at(tokens: int) -> dict[str, MemoryPolicy]:
 
 
 def config_of(track: str, source: str | None = None) -> tuple[Track, Config]:
-    """Return a track and the config of its usual budget and embedder; None is its usual source."""
+    """Return a track and the config of its usual budget; None is its usual source."""
     splits = {"train": 1, "validation": 2, "test": 2}
     given: dict[str, object] = {"track": track, "splits": splits, "seed_policy": WINDOW, "data": source or track}
     usual = track_of(parse_config(json.dumps(given), where=track)).usual
     given["data"] = source or usual.data or track
     given["context_tokens"] = usual.context_tokens or DIALOGUE_TOKENS
-    given |= {"embedder": usual.embedder} if usual.embedder else {}
     config = parse_config(json.dumps(given), where=track)
     return track_of(config), config
 

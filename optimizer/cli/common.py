@@ -33,9 +33,9 @@ def track_and_settings(path: Path | None, **given: str | int | None) -> tuple[Tr
     """Return a config's track, and the config with what is usual there for what nobody has said."""
     settings = settings_of(path, **given)
     track = track_of(settings)
-    usual = {"context_tokens": track.usual.context_tokens, "embedder": track.usual.embedder}
-    unsaid = {name: value for name, value in usual.items() if value and name not in settings.model_fields_set}
-    return track, settings.model_copy(update=unsaid)
+    if "context_tokens" in settings.model_fields_set:
+        return track, settings
+    return track, settings.model_copy(update={"context_tokens": track.usual.context_tokens})
 
 
 def data_of(track: Track, data: str | None) -> str:

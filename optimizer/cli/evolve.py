@@ -112,7 +112,8 @@ def show(outcome: Outcome) -> None:
     console = Console()
     noun, groups = outcome.track.noun, outcome.config.splits.test
     console.print()
-    source = f" of {outcome.config.test_data}" if outcome.config.test_data else ""
+    sealed = outcome.config.test_data or outcome.track.usual.held_out(outcome.config.data)
+    source = f" of {sealed}" if sealed else ""
     whom = f"{groups} {noun}s{source} that the search never saw{acted_by(outcome.track)}"
     console.print(score_table(outcome.test.rows, title=f"Sealed test: {whom}"))
     console.print()

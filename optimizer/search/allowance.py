@@ -95,8 +95,8 @@ def splits_of(config: Config) -> Splits:
     try:
         sealed = None if config.test_data is None else track.load(config.test_data)
         splits = split_by_group(track.load(config.data), **sizes.model_dump(), noun=track.noun, sealed=sealed)
-        held_out = None if sealed is not None else track.usual.held_out(config.data)
-        if held_out is None:
+        held_out = track.usual.held_out(config.data)
+        if sealed is not None or held_out is None:
             return splits
         told = {group.id: group for group in grouped(track.load(held_out, groups={group.id for group in splits.test}))}
         return replace(splits, test=tuple(told[group.id] for group in splits.test))

@@ -32,7 +32,7 @@ class LexicalEmbedder(Embedder):
         for row, text in zip(rows, texts, strict=True):
             for word, count in Counter(stems(text)).items():
                 row[_slot(word, self.dimensions)] += 1.0 + math.log(count)
-            row /= math.hypot(*row) or 1.0
+            row /= math.hypot(*row[row > 0]) or 1.0
         return Embedding(rows.astype(np.float32))
 
 

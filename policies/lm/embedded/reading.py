@@ -43,7 +43,7 @@ QUANTITY_WORTH = 2.0
 LOUD = 2.4
 """What a sentence says when it is half as loud as it can be, in words."""
 TIED = 1e-9
-"""Scores that differ by no more than this are a tie: how a machine rounds never decides an answer."""
+"""Scores that differ by no more than this share of the highest are a tie: how a machine rounds never decides."""
 
 
 FRESH = 2.0
@@ -177,4 +177,4 @@ def weigh(context: ReadText, cue: frozenset[str], options: Sequence[Words], read
 def foremost(scores: Sequence[float]) -> int:
     """Return the place of the highest score, the first in a tie."""
     top = max(scores)
-    return next(place for place, score in enumerate(scores) if score >= top - TIED)
+    return next(place for place, score in enumerate(scores) if score >= top * (1.0 - TIED))

@@ -152,7 +152,11 @@ def _note(instructions: Instructions, sentence: Sentence, voice: float, more: fl
 
 
 def _shorten(text: str, instructions: Instructions, day: str) -> str:
-    short = " ".join(text.split()[: instructions.words_per_note])
+    words = text.split()
+    kept = words[: instructions.words_per_note]
+    while 1 < len(kept) < len(words) and not stems(kept[-1]):  # nobody ends a note with "the"
+        kept.pop()
+    short = " ".join(kept)
     return f"{short} ({day})" if instructions.dated and day else short
 
 

@@ -212,8 +212,8 @@ def test_the_library_is_read_once() -> None:
 def topic() -> dict[str, Any]:
     told = {"asked": ["Is the pool warm?"], "stated": ["I swim."]}
     told |= {"change_asked": ["Now that I swim, what next?"], "change_stated": ["I swim now."]}
-    variable = {"values": {name: {"a": told, "b": told, "advice": ["Bring a towel."]} for name in ("pool", "lake")}}
-    variable["ask"] = {"a": ["Where to?"], "b": ["Where?"]}  # type: ignore[dict-item]
+    texts = {"a": told, "b": told, "advice": ["Bring a towel."]}
+    variable = {"values": {"pool": texts, "lake": texts}, "ask": {"a": ["Where to?"], "b": ["Where?"]}}
     return {
         "topic": "swimming",
         "variables": {"place": variable, "time": variable},

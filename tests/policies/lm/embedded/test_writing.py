@@ -89,6 +89,13 @@ def test_no_more_is_noted_than_can_be_written_in_one_go_and_in_the_order_of_the_
     assert [line for line in said if any(line in note for note in noted)] == [note.split(": ")[-1] for note in noted]
 
 
+def test_a_note_that_is_cut_ends_with_a_word_of_content() -> None:
+    (note,) = facts(
+        "", "My toddler climbs on chairs, tables, shelves and a wardrobe, so cushions line the walls and doors."
+    )
+    assert note.endswith("so cushions line")
+
+
 def test_a_fact_inside_a_request_is_noted_and_an_empty_request_is_not() -> None:
     telling = "How do I store boards and clamps in the garage so that my wife still gets her car in after woodworking?"
     assert facts("Write everything in full.", telling)[0].endswith(telling)
