@@ -33,6 +33,8 @@ from ..command import run
 
 BUDGETS = (250, 500, 1000, 2000, None)
 """Context tokens; None is no limit, where the window is the whole talk."""
+APART = 0.06
+"""Between two policies' points at one budget, as a share of the way to the next budget."""
 PRESETS = (WINDOW, "rag", "awe", "awi")
 Front = Mapping[int | None, Mapping[str, Evaluation]]
 """Evaluations by budget and policy, all of the same groups."""
@@ -67,17 +69,16 @@ def figure(front: Front) -> Figure:
     """Draw each policy's score against the budget, with its interval; the last place is no limit."""
     drawn = Figure(figsize=(7, 4), layout="constrained")
     axes = drawn.subplots()
-    places = range(len(front))
-    for name in next(iter(front.values())):
+    for n, name in enumerate(next(iter(front.values()))):
         scores = [found[name].memory_score for found in front.values()]
-        (line,) = axes.plot(places, [score.mean for score in scores], marker="o", label=name)
-        lows, highs = [score.low for score in scores], [score.high for score in scores]
-        axes.fill_between(places, lows, highs, color=line.get_color(), alpha=0.15, linewidth=0)
-    axes.set_xticks(list(places), [_title(budget) for budget in front])
+        places = [place + n * APART for place in range(len(front))]
+        lengths = [[score.mean - score.low for score in scores], [score.high - score.mean for score in scores]]
+        axes.errorbar(places, [score.mean for score in scores], yerr=lengths, marker="o", markersize=4, label=name)
+    axes.set_xticks(range(len(front)), [_title(budget) for budget in front])
     axes.set_xlabel("context tokens")
     axes.set_ylabel("memory score")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+    drawn.legend(loc="outside right upper", frameon=False)
     return drawn
 
 
@@ -107,7 +108,8 @@ def main(
     """Score all policies within all budgets."""
     policies = {name: load_policy(name) for name in PRESETS}
     policies |= {name: load_policy(file) for name, _, file in (given.partition("=") for given in evolved or [])}
-    config = parse_config(json.dumps({"track": track, "data": data}), where="the budgets' config")
+    unused = {"splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": WINDOW}
+    config = parse_config(json.dumps({"track": track, "data": data}), where="the budgets' config", defaults=unused)
     front = asyncio.run(front_of(config, policies))
     out.mkdir(parents=True, exist_ok=True)
     (out / "front.json").write_text(json.dumps(_json(front), indent=1), encoding="utf-8")
