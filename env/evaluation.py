@@ -39,6 +39,8 @@ class Evaluation:
     ledger: Ledger = field(default_factory=Ledger)
     turn: CallRole = "reply"
     """The role of the calls that are turns."""
+    readers: Mapping[str, str] = field(repr=False, default_factory=dict)
+    """Who of the model's family played with each group; empty where it is no family."""
     bounds: Mapping[str, Bounds] = field(repr=False, default_factory=dict)
     """By task, where they could be found."""
     reworded: tuple[GroupScore, ...] = ()
@@ -157,6 +159,7 @@ class Evaluator:
             turn=self.track.turn,
             episodes=tuple(settled),
             group_of={task.id: task.group for task in tasks},
+            readers={task.group: self.cast.readers[task.group] for task in tasks if task.group in self.cast.readers},
             ledger=merged([ledger, *(episode.ledger for episode in episodes)]),
             wall_s=self._clock() - start,
             critical_path=Chain(chain().seconds - before.seconds, chain().calls - before.calls),

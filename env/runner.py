@@ -94,7 +94,7 @@ class Here(EpisodeRunner):
         """Find a task's bounds."""
         model, user = Metered(self.cast.assistant), Metered(self.cast.user)
         embedder = MeteredEmbedder(self.cast.embedder)
-        cast = replace(self.cast, assistant=model, user=user, embedder=embedder)
+        cast = replace(self.cast, assistant=model, user=user, embedder=embedder).of_group(task.group)
         bounds: Bounds | LanguageModelError | OutsideFault
         async with self._places:
             try:
@@ -127,7 +127,7 @@ class Here(EpisodeRunner):
         if stopped is not None:
             return stopped
         replay = None if replays is None else replays[task.id]
-        return self.track.begin(task, policy, self.cast, replay=replay, after=after)
+        return self.track.begin(task, policy, self.cast.of_group(task.group), replay=replay, after=after)
 
     async def _play(
         self, policy: MemoryPolicy, task: Task, rollout: Rollout, stop: int | None, done: Callable[[Episode], None]

@@ -73,6 +73,8 @@ class Summary:
     """``STAGE_FIGURES`` at each stage, means over groups."""
     by_group: Mapping[str, Figure] = field(default_factory=dict)
     """Memory score of each group that was not lost."""
+    readers: Mapping[str, str] = field(default_factory=dict)
+    """Who of the model's family played with each group; empty where it is no family."""
     reworded_by_group: Mapping[str, Figure] = field(default_factory=dict)
     """The same when each check is asked in other words; empty where nothing was asked so."""
     evidence_by_group: Mapping[str, Figure] = field(default_factory=dict)
@@ -113,6 +115,7 @@ class Summary:
             shares={share: evaluation.mean(share) for share in FAILURE_KINDS},
             stages={figure: tuple(evaluation.stage_means(figure)) for figure in STAGE_FIGURES},
             by_group=evaluation.by_group,
+            readers=evaluation.readers,
             reworded_by_group={score.group: score.memory_score for score in evaluation.reworded},
             evidence_by_group={score.group: score.evidence for score in evaluation.groups},
             unparsable=sum(
@@ -147,6 +150,13 @@ class Summary:
         return estimate(list(self.evidence_by_group.values()))
 
     @property
+    def by_reader(self) -> dict[str, Estimate]:
+        """Memory score over the groups of each reader, in the order of their names; empty where there is no family."""
+        names = sorted({*self.readers.values()})
+        scores = {name: [s for group, s in self.by_group.items() if self.readers.get(group) == name] for name in names}
+        return {name: estimate(of_reader) for name, of_reader in scores.items()}
+
+    @property
     def lost(self) -> dict[str, str]:
         """Why groups have no score: their episodes failed, and not as the endpoint refused what the policy asks."""
         return {group: reason for group, reason in self.failures.items() if group not in self.by_group}
@@ -167,7 +177,8 @@ class Summary:
         cost, reworded = self.spend.total.cost_usd, json_number(self.reworded.mean)
         counts = {"groups": self.groups, "unscored": self.unscored}
         figures = {"evidence_recall": json_number(self.evidence.mean), "reworded": reworded, "cost_usd": cost}
-        return values | score_json(self.memory_score) | counts | figures
+        readers = {name: score_json(score) for name, score in self.by_reader.items()}
+        return values | score_json(self.memory_score) | counts | figures | {"by_reader": readers}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Summary:

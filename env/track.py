@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from ..data.task import Check, Fact, Task
 from ..policies.assistant import Assistant
 from ..policies.forms import ReplyForm
 from ..policies.lm import CallRole, Embedder, LanguageModel
+from ..policies.lm.base import OneReader
 from ..policies.memory import open_memory
 from ..policies.policy import MemoryPolicy
 from .episode import Bounds, Episode, Mark
@@ -28,6 +29,8 @@ class Cast:
     embedder: Embedder
     context_tokens: int | None = None
     """The most that memory puts before the model in one call, in tokens of 4 bytes; None is no limit."""
+    readers: Mapping[str, str] = field(default_factory=dict)
+    """Who of the assistant's family plays with each group, where it is a family."""
     reworded: bool = False
     """Whether each check is also asked in other words, as in the sealed test."""
     outside: Outside = field(default_factory=Outside)
@@ -37,6 +40,11 @@ class Cast:
     question_lists: asyncio.Semaphore | None = None
     """Bounds how many lists of questions are under way at once; those of the other lists are not even put into words.
     None: all lists."""
+
+    def of_group(self, group: str) -> Cast:
+        """Return those who play with a group."""
+        reader = self.readers.get(group)
+        return self if reader is None else replace(self, assistant=OneReader(self.assistant, reader))
 
     async def aclose(self) -> None:
         """Release every model's connections, and close what is outside."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 from ..data.dialogue import load
 from ..data.registry import UnknownPartError
+from ..data.task import Group
 from ..env import Cast, DialogueTrack, Track
 from ..env.agent import MODEL
 from ..env.outside import Outside
@@ -32,6 +34,15 @@ class Models:
     proposer: LanguageModel
     per_core: bool
     """Whether a copy of all of them in a process on each core is worth while."""
+    readers: tuple[str, ...] = ()
+    """The members of the assistant's family; none where it is one model."""
+
+    def dealt(self, *parts: Sequence[Group]) -> Models:
+        """Return the same models, the assistant's family dealt to the groups of each part in turn."""
+        if not self.readers:
+            return self
+        readers = {group.id: name for part in parts for group, name in zip(part, cycle(self.readers), strict=False)}
+        return replace(self, cast=replace(self.cast, readers=readers))
 
     async def aclose(self) -> None:
         """Release every model's connections."""
@@ -92,7 +103,7 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
         assistant, user = by_name[names["assistant"]], by_name[names["user"]]
         record = None if folder is None else partial(_open_record, folder, config.storage)
         cast = Cast(assistant, user, embedder, config.context_tokens, outside=Outside(record))
-        yield Models(cast, by_name[names["proposer"]], config.per_core)
+        yield Models(cast, by_name[names["proposer"]], config.per_core, provided[names["assistant"]].readers)
 
 
 def _open_record(folder: Path, storage: Storage | None) -> Cache:

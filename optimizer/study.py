@@ -113,6 +113,14 @@ class Look:
     """Whether it was a look at the end of the search."""
     slices: Mapping[str, Estimate] = field(default_factory=dict)
     """Difference from the best policy on each slice; the intervals hold for all slices together at 95%."""
+    without_reader: Mapping[str, float] = field(default_factory=dict)
+    """Mean gain over the seed policy where the users of one reader of the model's family are left out; empty without a
+    family."""
+
+    @property
+    def only_reader(self) -> str | None:
+        """The reader that alone makes the gain over the seed policy; None where there is none."""
+        return next((name for name, gain in self.without_reader.items() if not gain > 0), None)
 
     @property
     def sure(self) -> bool:

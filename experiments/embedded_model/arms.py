@@ -104,7 +104,7 @@ def evaluate(policy: MemoryPolicy, data: str, reading: Reading = Reading()) -> E
 
 def cast(reading: Reading = Reading()) -> Cast:  # noqa: B008 - frozen
     """Return the embedded model in all roles."""
-    model = EmbeddedModel(reading)
+    model = EmbeddedModel({"": reading})
     return Cast(model, model, LexicalEmbedder())
 
 
@@ -112,3 +112,8 @@ def _series(arm: str, data: str, reading: Reading) -> Arm:
     preset, numbers = ARMS[arm]
     summary = Summary.of(evaluate(load_policy(preset).model_copy(update=dict(numbers)), data, reading), name=arm)
     return Arm({measure: list(summary.stages[measure]) for measure in MEASURES}, summary.ceiling, summary.wall_s)
+
+
+def native_accuracies(data: str, reading: Reading) -> list[float]:
+    """Return a reader's accuracies by period with the whole history in its prompt."""
+    return list(_series("native", data, reading).series["accuracy"])

@@ -23,6 +23,7 @@ TRAIN = "generated:20@101"
 SPACE = {
     "sharpness": (2.0, 14.0),
     "focus": (1.0, 2.0),
+    "habit": (0.0, 3.0),
     "voice": (0.0, 2.0),
     "forgetting": (0.0, 1.5),
     "kinship": (0.1, 1.0),

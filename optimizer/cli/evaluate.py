@@ -25,7 +25,7 @@ from ...policies.lm.ledger import merged
 from ...policies.lm.providers import model_named
 from ..config import ConfigError
 from ..models import embedder_remark, open_models
-from ..views.table import heading, over_window, reply_notes, say, score_table, unscored_note, with_interval
+from ..views.table import heading, number, over_window, reply_notes, say, score_table, unscored_note, with_interval
 from ..workers import open_pool, runner_of
 from . import options
 from .common import data_of, load_tasks, policies_named, print_json, run_with, track_and_settings
@@ -64,14 +64,14 @@ def evaluate_command(
         check_names(export, users=[task.id for task in tasks], **exported_as)
     replays = None if off_policy is None else kind.replays(off_policy)
     console = Console(stderr=True)
-    with open_models(settings, folder=out, repeat=seed) as models, console.status("") as status:
+    with open_models(settings, folder=out, repeat=seed) as opened, console.status("") as status:
+        groups, models = len(grouped(tasks)), opened.dealt(grouped(tasks))
         finished = count(1)
 
         def done(_: object) -> None:
             status.update(f"{next(finished)} of {len(tasks) * len(policies)} episodes")
 
         calls = most_calls(kind, tasks, policies.values())
-        groups = len(grouped(tasks))
         pool = open_pool(settings, models, folder=out, calls=calls, most=groups, repeat=seed)
 
         async def evaluate_all() -> dict[str, Evaluation]:
@@ -115,6 +115,9 @@ def _remarks(rows: Mapping[str, Summary], policy: str, *, model: str, track: Tra
     longest = summary.critical_path
     if not math.isnan(over.mean):
         yield f"{summary.policy} - {WINDOW}: {with_interval(over)}, paired by {track.noun}"
+    if summary.by_reader:
+        each = ", ".join(f"{reader} {number(score.mean)}" for reader, score in summary.by_reader.items())
+        yield f"{summary.policy} by reader: {each}"
     if model_named(model).remote:
         cost = "not known (set endpoint.prices)" if total.cost_usd is None else f"${total.cost_usd:.2f}"
         yield f"{total.calls:,} calls with the bounds', {total.cached:,} of them from the cache; cost: {cost}"

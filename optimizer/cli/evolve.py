@@ -18,8 +18,18 @@ from ...policies.lm.postgres import DatabaseSilent
 from ...policies.lm.providers import model_named
 from ...policies.lm.secrets import redacted
 from ..config import ConfigError, default_uri, load_config
-from ..search.sealed import SEED
-from ..views.table import acted_by, bound_notes, reply_notes, say, score_table, unscored_note, with_interval
+from ..search.sealed import EVOLVED, SEED
+from ..views.table import (
+    acted_by,
+    bound_notes,
+    by_reader,
+    reply_notes,
+    say,
+    score_table,
+    signed,
+    unscored_note,
+    with_interval,
+)
 from . import options
 from .common import explained, print_json
 
@@ -124,6 +134,10 @@ def show(outcome: Outcome) -> None:
         if not math.isnan(gain.mean):
             also = "" if math.isnan(reworded.mean) else f"; reworded {with_interval(reworded)}"
             say(console, f"evolved - {label}: {with_interval(gain)}, paired by {noun}{also}")
+    if best is not None and EVOLVED in outcome.test.rows:
+        gains = by_reader(outcome.test.rows, EVOLVED, best)
+        each = ", ".join(f"{reader} {signed(gain.mean)}" for reader, gain in gains.items())
+        say(console, *([f"evolved - {best} by reader: {each}"] if each else []))
     if outcome.study.trials and outcome.study.best.number == 0:
         say(console, "No candidate was accepted: the best policy is the seed policy.", style="yellow")
     say(console, *unscored_note(outcome.test.rows, outcome.track), style="yellow")

@@ -17,7 +17,10 @@ Users = Annotated[str | None, typer.Option("--users", help="Only these groups: I
 Track = Annotated[
     str | None, typer.Option("--track", help="`dialogue`, `codeqa`, `research`, `swe`, `tools`, or a package's.")
 ]
-Model = Annotated[str | None, typer.Option("--model", help="`embedded`, `openai:NAME`, or what a package registers.")]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", help="`embedded[:READER]`, `openai:NAME`, or what a package registers."),
+]
 Embedder = Annotated[
     str | None,
     typer.Option("--embedder", help="Searches memories: `lexical:DIMENSIONS`, `openai:NAME` or `fastembed:NAME`."),

@@ -47,7 +47,8 @@ def ranks_command(
     tasks = load_tasks(kind, data, None)
     recorded = None if off_policy is None else kind.replays(off_policy)
     console = Console(stderr=True)
-    with open_models(settings, folder=out) as models, console.status(""):
+    with open_models(settings, folder=out) as opened, console.status(""):
+        models = opened.dealt(grouped(tasks))
         evaluator = Evaluator(kind, models.cast)
 
         async def both_ways() -> tuple[dict[str, Evaluation], dict[str, Evaluation]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from ...data.task import Task
 from ...env import Evaluation
@@ -52,15 +53,33 @@ def promising(scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
 
 
 def look(
-    scores: Mapping[str, float], slices: Slices, *, seed: Trial, best: Trial, level: float, last: bool = False
+    scores: Mapping[str, float],
+    slices: Slices,
+    *,
+    seed: Trial,
+    best: Trial,
+    level: float,
+    last: bool = False,
+    readers: Mapping[str, str] = MappingProxyType({}),
 ) -> Look:
-    """Compare a candidate's validation scores with those of the seed policy and of the best so far."""
+    """Compare a candidate's validation scores with those of the seed policy and of the best so far.
+
+    ``readers`` are those of the model's family by user.
+    """
     pairs = {name: (slices[name], best.slices[name]) for name in slices if name in best.slices}
     pairs = {name: pair for name, pair in pairs.items() if paired_difference(*pair).users >= FEWEST_USERS}
     together = 1 - 0.05 / max(1, len(pairs))
     differences = {name: paired_difference(*pair, level=together) for name, pair in pairs.items()}
     over_seed, over_best = (Comparison.of(scores, trial.validation) for trial in (seed, best))
-    return Look(over_seed, over_best, level, last, differences)
+    return Look(over_seed, over_best, level, last, differences, _without_reader(scores, seed.validation, readers))
+
+
+def _without_reader(
+    scores: Mapping[str, float], others: Mapping[str, float], readers: Mapping[str, str]
+) -> dict[str, float]:
+    names = sorted({readers[user] for user in scores if user in readers})
+    rest = {name: {user: score for user, score in scores.items() if readers.get(user) != name} for name in names}
+    return {name: paired_difference(left, others).mean for name, left in rest.items() if left}
 
 
 def slices_of(evaluation: Evaluation, tasks: Sequence[Task], *, stage_noun: str) -> Slices:

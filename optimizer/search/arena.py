@@ -314,6 +314,7 @@ def joined(parts: Sequence[Evaluation]) -> Evaluation:
         groups=tuple(score for part in parts for score in part.groups),
         episodes=episodes,
         group_of={task: group for part in parts for task, group in part.group_of.items()},
+        readers={group: name for part in parts for group, name in part.readers.items()},
         ledger=merged([episode.ledger for episode in episodes]),
     )
 

@@ -271,6 +271,8 @@ class Loop:
             reason = f"not surely better than the seed policy (p {seen.over_seed.p:.4f}, needed {seen.level:.4f})"
         elif not seen.likely:
             reason = f"too little (p {seen.over_best.p:.2f})"
+        elif seen.only_reader is not None:
+            reason = f"better for one reader alone: without {seen.only_reader} nothing is left of the gain"
         elif self.search.veto and seen.regressions:
             worst = seen.regressions[0]
             reason = f"but worse on {worst}, {difference_text(seen.slices[worst])}"
@@ -280,7 +282,15 @@ class Loop:
 
     def _seen(self, trial: Trial, validation: Validation, *, last: bool) -> tuple[Trial, Look]:
         trials, best, scores, slices = self.study.trials, self.study.best, validation.scores, validation.slices
-        seen = look(scores, slices, seed=trials[0], best=best, level=level(trials, last=last), last=last)
+        seen = look(
+            scores,
+            slices,
+            seed=trials[0],
+            best=best,
+            level=level(trials, last=last),
+            last=last,
+            readers=self.arena.evaluator.cast.readers,
+        )
         return _with_validation(trial, validation, look=seen), seen
 
     def _placed(self, trial: Trial) -> Trial:

@@ -78,6 +78,7 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
     with ExitStack() as stack:
         lock, begun = stack.enter_context(alone_in(folder, config.storage))
         models = stack.enter_context(open_models(config, folder=folder))
+        models = models.dealt(splits.train, splits.validation, splits.test)
         study = None if lock is None else open_study(folder, config.storage, lock=lock)  # before the config names it
         write_whole(folder / "config.yaml", dump_config(config))
         outcome = Outcome(folder, config, study or open_study(folder))

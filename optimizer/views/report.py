@@ -29,7 +29,18 @@ from ..search.outcome import Outcome
 from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
 from ..study import Trial
-from .table import Rows, bound_notes, cost_cells, count, number, over_window, reply_notes, unscored_note, with_interval
+from .table import (
+    Rows,
+    bound_notes,
+    cost_cells,
+    count,
+    number,
+    over_window,
+    readers_of,
+    reply_notes,
+    unscored_note,
+    with_interval,
+)
 from .tracking import policy_params
 
 ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
@@ -120,6 +131,7 @@ def render_report(outcome: Outcome) -> str:
         screening=screened(trials),
         proposers=_proposers(trials),
         numbers=[] if policy is None else _compare_numbers(config.seed_policy, policy),
+        readers=readers_of(test.rows),
         unscored=unscored_note(test.rows, track),
         bounds=bound_notes(outcome.at_bounds, context_tokens=config.context_tokens),
         prompts=[] if policy is None else _compare_prompts(config.seed_policy, policy, config.templates),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -120,6 +120,22 @@ def over_window(rows: Rows) -> dict[str, Estimate]:
         name: UNSCORED if window is None or row is window else paired_difference(row.by_group, window.by_group)
         for name, row in rows.items()
     }
+
+
+def readers_of(rows: Rows) -> dict[str, int]:
+    """Return how many groups each reader of the model's family played with; empty where it is no family."""
+    readers = next((row.readers for row in rows.values() if row.readers), {})
+    return dict(sorted(Counter(readers.values()).items()))
+
+
+def by_reader(rows: Rows, name: str, other: str) -> dict[str, Estimate]:
+    """Return how far a policy's memory score is over another's with each reader of the family, paired by group."""
+    mine, theirs = rows[name], rows[other]
+    scores = {
+        reader: {group: score for group, score in mine.by_group.items() if mine.readers.get(group) == reader}
+        for reader in readers_of({name: mine})
+    }
+    return {reader: paired_difference(scores[reader], theirs.by_group) for reader in scores}
 
 
 def unscored_note(rows: Rows, track: Track) -> list[str]:

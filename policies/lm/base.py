@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -183,6 +183,8 @@ class Request:
     """Longest reply, in tokens; 0 stands for the role's, ``MOST_OUTPUT_TOKENS``."""
     repeat: int = 0
     """Tells apart equal requests that want independent replies."""
+    reader: str = ""
+    """Who of a family of models replies, by name; empty is its first, and a model that is no family pays no heed."""
     bill: Bill | None = field(default=None, compare=False, repr=False)
     """Hears when it is sent."""
 
@@ -192,7 +194,7 @@ class Request:
 
     def identity(self, model: str) -> bytes:
         """Return 16 bytes that tell what is asked of a model of this name from everything else that may be."""
-        settings = self.form, self.temperature, self.max_tokens, self.repeat
+        settings = self.form, self.temperature, self.max_tokens, self.repeat, *filter(None, [self.reader])
         tools = [text for tool in self.tools for text in (tool.name, tool.description, tool.parameters)]
         parts = (part for message in self.messages for part in message.parts)
         return identity(model, *map(str, settings), *tools, *parts)
@@ -261,6 +263,19 @@ class Wrapper(LanguageModel):
     async def aclose(self) -> None:
         """Close the inner model."""
         await self.model.aclose()
+
+
+class OneReader(Wrapper):
+    """One of the models of a family."""
+
+    def __init__(self, family: LanguageModel, reader: str) -> None:
+        """Ask the one of this name."""
+        super().__init__(family)
+        self._reader = reader
+
+    async def complete(self, request: Request) -> Completion:
+        """Ask the family for this one's reply."""
+        return await self.model.complete(replace(request, reader=self._reader))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from ...data.registry import Registry, UnknownPartError
 from .base import Embedder, LanguageModel
 from .cache import Cache
 from .embedded import EmbeddedModel
+from .embedded.readers import READERS
 from .endpoint import EndpointConfig
 from .fast import FastEmbedder
 from .lexical import DIMENSIONS, LexicalEmbedder
@@ -47,6 +48,8 @@ class Provided(Generic[ModelT]):
     matches words and not meanings. Every run with it says so."""
     per_core: bool = False
     """Whether a copy in a process on each core is worth while: it uses one core, and it can be pickled."""
+    readers: tuple[str, ...] = ()
+    """The members of a family of models, which are dealt to groups; none where it is one model."""
 
     def price(self, endpoint: EndpointConfig) -> Prices | None:
         """Return what its tokens cost; None where that is not known."""
@@ -64,9 +67,18 @@ class Provider(Generic[ModelT]):
 
 
 def _embedded(argument: str) -> Provided[LanguageModel]:
-    if argument:
-        raise ValueError("it has no variants")
-    return Provided(EmbeddedModel.name, lambda _, __: EmbeddedModel(), remote=False, stand_in=True, per_core=True)
+    if argument and argument not in READERS:
+        raise ValueError(f"its readers are {', '.join(READERS)}")
+    readers = {argument: READERS[argument]} if argument else READERS
+    family = () if argument else tuple(READERS)
+    return Provided(
+        EmbeddedModel.name,
+        lambda _, __: EmbeddedModel(readers),
+        remote=False,
+        stand_in=True,
+        per_core=True,
+        readers=family,
+    )
 
 
 def _openai_model(name: str) -> Provided[LanguageModel]:
@@ -101,7 +113,7 @@ def _required(name: str) -> str:
 MODELS: Registry[Provider[LanguageModel]] = Registry(
     "model",
     "mnemotune.models",
-    {"embedded": Provider("embedded", _embedded), "openai": Provider("openai:NAME", _openai_model)},
+    {"embedded": Provider("embedded[:READER]", _embedded), "openai": Provider("openai:NAME", _openai_model)},
 )
 EMBEDDERS: Registry[Provider[Embedder]] = Registry(
     "embedder",

@@ -42,6 +42,35 @@ class Slow(LanguageModel):
         return await EmbeddedModel().complete(request)
 
 
+class Named(LanguageModel):
+    """Notes who of a family is asked for what."""
+
+    name = "named"
+
+    def __init__(self) -> None:
+        self.asked = set[tuple[str, str]]()
+
+    async def complete(self, request: Request) -> Completion:
+        self.asked.add((request.role, request.reader))
+        return await EmbeddedModel().complete(request)
+
+
+async def test_each_group_has_its_reader_and_the_simulated_user_is_always_the_same(make_scenario: MakeScenario) -> None:
+    family, user = Named(), Named()
+    cast = Cast(family, user, LexicalEmbedder(), readers={"ann": "gpt-4o-mini"})
+    here = Here(DialogueTrack(), cast)
+    scenario = make_scenario()
+    await here.run(load_policy("awe"), [scenario])
+    assert {reader for _, reader in family.asked} == {"gpt-4o-mini"}
+    family.asked.clear()
+    await here.bounds(scenario)
+    assert {reader for _, reader in family.asked} == {"gpt-4o-mini"}
+    assert {reader for _, reader in user.asked} == {""}
+    other = Named()
+    await Here(DialogueTrack(), Cast(other, user, LexicalEmbedder())).run(load_policy("native"), [scenario])
+    assert {reader for _, reader in other.asked} == {""}
+
+
 @pytest.mark.parametrize("most", [1, 2])
 async def test_questions_beyond_a_few_for_each_task_wait_without_their_context(most: int) -> None:
     model, track = Slow(), LettersTrack(Templates.bundled())

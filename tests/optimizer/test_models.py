@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from mnemotune.data.task import Group
 from mnemotune.env import DialogueTrack
 from mnemotune.env.dialogue.protocol import Protocol
 from mnemotune.optimizer.config import Config, ConfigError, parse_config
 from mnemotune.optimizer.models import MeteredModels, open_models, track_of
 from mnemotune.policies.lm import Budget, BudgetExhausted, LanguageModelError, Limits, Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.embedded.readers import READERS
 from mnemotune.policies.prompts import Templates
 
 LEAST = "{data: base, splits: {train: 1, validation: 2, test: 2}, seed_policy: native}"
@@ -51,6 +56,27 @@ def test_each_part_can_have_its_own_model() -> None:
         assert models.cast.assistant.name == "small"
         assert models.cast.user.name == "embedded"
         assert models.proposer.name == "large"
+
+
+def groups(prefix: str, count: int) -> list[Group]:
+    return [Group(f"{prefix}{number}", ()) for number in range(count)]
+
+
+@given(sizes=st.lists(st.integers(0, 23), min_size=1, max_size=3))
+def test_a_family_is_dealt_to_the_groups_of_each_split_evenly(sizes: list[int]) -> None:
+    parts = [groups(str(place), size) for place, size in enumerate(sizes)]
+    with open_models(config(), folder=None) as models:
+        readers = models.dealt(*parts).cast.readers
+    assert readers.keys() == {group.id for part in parts for group in part}
+    for part in parts:
+        dealt = Counter(readers[group.id] for group in part)
+        assert max(dealt.values(), default=0) - min((dealt[name] for name in READERS), default=0) <= 1
+
+
+def test_one_reader_and_a_model_behind_an_endpoint_are_dealt_to_nobody() -> None:
+    for chosen in (config("model=embedded:gpt-4o-mini"), config("model=openai:small", LOCAL)):
+        with open_models(chosen, folder=None) as models:
+            assert models.dealt(groups("user", 5)) is models
 
 
 def test_parts_of_the_same_model_share_one_connection() -> None:

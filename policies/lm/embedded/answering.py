@@ -17,8 +17,8 @@ _CHOICE = re.compile(r"^(\d+): (.+)$", re.MULTILINE)
 _PROBE_LINE = re.compile(r'^\s*"([^"]+)"\s*:\s*(\[\s*"[^\]]*\])\s*,?\s*$', re.MULTILINE)
 HEED = 2.0
 """Factor by which instructions that ask for the user's own words shift attention to them."""
-LATEST = 1.4
-"""Factor by which instructions that ask for the newest strengthen forgetting."""
+LATEST = 1.5
+"""Log-odds by which instructions that ask for the newest strengthen forgetting."""
 
 
 def find_choices(text: str) -> tuple[str, list[str]] | None:
@@ -47,7 +47,7 @@ def answer_choices(query: str, options: Sequence[str], history: Sequence[Message
     else:
         cue = words_of(_question_only(query)).all
         system = "\n".join(m.content for m in history[:1] if m.role == "system")
-        scores = weigh(read_messages(history), cue, words, _heed(query, system, reading))
+        scores = weigh(read_messages(history), cue, words, _heed(query, system, reading.for_advice))
     return fenced({"answer": foremost(scores) + 1})
 
 
@@ -87,7 +87,7 @@ def _heed(prompt: str, system: str, reading: Reading) -> Reading:
     newest, own, memories = (max(-1.0, min(1.0, asked[ability])) for ability in ("newest", "own", "memories"))
     return replace(
         reading,
-        forgetting=reading.forgetting * LATEST**newest,
+        forgetting=reading.forgetting + LATEST * newest,
         sharpness=reading.sharpness * reading.focus ** (memories if system else 0.0),
         voice=reading.voice * HEED**own,
     )

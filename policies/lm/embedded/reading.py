@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -21,19 +21,26 @@ Floats = NDArray[np.float64]
 class Reading:
     """The reader's few parameters."""
 
-    sharpness: float = 9.0
+    sharpness: float = 7.0
     """How fast attention falls with likeness, beside what is most like what is looked for, >= 0; at 0 all count alike.
 
     It is the power to which the ratio of likenesses is raised.
     """
-    focus: float = 1.3
+    focus: float = 1.5
     """Factor of sharpness in answers that are to rest on memories, >= 1."""
     voice: float = 0.5
     """Log-odds of attention by which a statement of the user about the user leads other people's talk."""
-    forgetting: float = 0.25
+    forgetting: float = 0.8
     """Log-odds of attention that a sentence loses with each doubling of its distance from the end, >= 0."""
+    habit: float = 1.8
+    """How much less it loses where advice is asked for, and not the fact itself: what was heard first is relied on."""
     kinship: float = 0.3
     """How much a kindred word counts beside the same word when it speaks for an option, in [0, 1]."""
+
+    @property
+    def for_advice(self) -> Reading:
+        """How it reads where advice is asked for, and not a fact itself."""
+        return replace(self, forgetting=self.forgetting - self.habit, habit=0.0)
 
 
 KIN_WORTH = 0.5

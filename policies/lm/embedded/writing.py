@@ -23,7 +23,7 @@ PLAIN_TALK, OWN_TALK = 0.35, 0.25
 """Interest of anything that the user says, and what is added for what the user says of the user."""
 OTHERS_OUT, OTHERS_IN = 2.0, 0.25
 """What other people's doings lose in interest where a prompt wants the user's own only, and win where it wants all."""
-ENOUGH = 0.5
+ENOUGH = 0.42
 """Interest from which on a sentence is noted."""
 EMPTY_REQUEST, PER_WORD, MOST_BY_WORDS = 6, 0.025, 0.15
 """Content words of a request that tells nothing of the user; what each more adds to interest, and how much at most."""

@@ -61,6 +61,28 @@ def judged(kit: Any, fates: Sequence[str]) -> list[Trial]:
     return trials
 
 
+# Readers
+
+READERS = dict(zip(USERS, ["a", "b", "c", "a", "b", "c", "a", "b"], strict=True))
+
+
+def test_a_gain_that_is_one_readers_alone_is_told(kit: Any) -> None:
+    seed = replace(kit.trial(), validation=told([0.1] * 8))
+    alone = told([0.5 if READERS[user] == "b" else 0.1 - 0.01 * place for place, user in enumerate(USERS)])
+    seen = look(alone, {}, seed=seed, best=seed, level=0.01, readers=READERS)
+    assert seen.only_reader == "b"
+    assert seen.without_reader["b"] < 0 < seen.without_reader["a"]
+    shared = told([0.5 if READERS[user] != "b" else 0.0 for user in USERS])
+    assert look(shared, {}, seed=seed, best=seed, level=0.01, readers=READERS).only_reader is None
+
+
+def test_without_a_family_no_gain_is_one_readers_alone(kit: Any) -> None:
+    seed = replace(kit.trial(), validation=told([0.1] * 8))
+    seen = look(told([0.5] * 8), {}, seed=seed, best=seed, level=0.01)
+    assert seen.without_reader == {}
+    assert seen.only_reader is None
+
+
 # Levels
 
 

@@ -73,7 +73,7 @@ def test_a_model_of_another_package_is_one_file_and_one_registration(installed: 
     request = Request((Message("user", "hello "),), role="reply")
     with open_models(config, folder=None) as models:
         assert asyncio.run(models.cast.assistant.complete(request)).text == "hello hello "
-    with pytest.raises(ConfigError, match=r"user_model: .*`embedded`, `openai:NAME` or `parrot:COLOUR`"):
+    with pytest.raises(ConfigError, match=r"user_model: .*`embedded\[:READER\]`, `openai:NAME` or `parrot:COLOUR`"):
         parse_config(LEAST, where="my.yaml", overrides=["user_model=parakeet"])
 
 
@@ -85,7 +85,17 @@ def test_an_embedder_of_another_package_is_one_file_and_one_registration(install
         parse_config(LEAST, where="my.yaml", overrides=["embedder=yardstick"])
 
 
-@pytest.mark.parametrize(("name", "why"), [("embedded:2", "no variants"), ("openai", "name is missing")])
+def test_the_embedded_model_is_a_family_and_each_of_its_readers_is_one_model() -> None:
+    family = model_named("embedded").readers
+    assert len(family) == 5
+    for name in family:
+        one = model_named(f"embedded:{name}")
+        assert one.readers == ()
+        assert one.stand_in
+        assert one.per_core
+
+
+@pytest.mark.parametrize(("name", "why"), [("embedded:2", "readers are gpt"), ("openai", "name is missing")])
 def test_what_is_wrong_with_the_rest_of_a_name_is_said(name: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         model_named(name)

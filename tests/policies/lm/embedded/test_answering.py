@@ -71,9 +71,11 @@ def test_without_any_evidence_the_first_answer_is_chosen(ask_for_json: AskFor) -
     assert ask_for_json("The weather is nice.", QUESTION) == {"answer": 1}
 
 
-def test_what_was_said_later_counts_more(ask_for_json: AskFor) -> None:
-    assert ask_for_json("I have a cat.", "I have a dog.", QUESTION) == {"answer": 3}
-    assert ask_for_json("I have a dog.", "I have a cat.", QUESTION) == {"answer": 2}
+def test_a_state_is_what_was_said_last_and_advice_goes_by_what_was_said_first(ask_for_json: AskFor) -> None:
+    for first, last, answer, state in (("cat", "dog", 2, "big_dog"), ("dog", "cat", 3, "old_cat")):
+        talk = [f"I have a {first}.", *["The rain went on."] * 7, f"I have a {last}."]
+        assert ask_for_json(*talk, QUESTION) == {"answer": answer}
+        assert ask_for_json(*talk, PROBE)["pet_kind"] == state
 
 
 def test_what_the_user_says_of_the_user_counts_more_than_talk_about_others(ask_for_json: AskFor) -> None:
@@ -142,9 +144,9 @@ def test_the_users_own_words_can_be_asked_for_in_other_words_and_negated(line: s
 )
 def test_the_newest_can_be_asked_for_in_other_words_and_negated(line: str) -> None:
     plain = Reading()
-    assert _heed(f"Which food?\n\n{line}", "", plain).forgetting == pytest.approx(plain.forgetting * LATEST)
+    assert _heed(f"Which food?\n\n{line}", "", plain).forgetting == pytest.approx(plain.forgetting + LATEST)
     turned = _heed("Which food?\n\nDo not rely on the latest statement.", "", plain)
-    assert turned.forgetting == pytest.approx(plain.forgetting / LATEST)
+    assert turned.forgetting == pytest.approx(plain.forgetting - LATEST)
 
 
 @pytest.mark.parametrize(

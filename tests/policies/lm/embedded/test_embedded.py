@@ -32,6 +32,8 @@ from mnemotune.env.dialogue.protocol import (
 from mnemotune.policies.forms import ANY_OBJECT
 from mnemotune.policies.lm import CALL_ROLES, Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.embedded.readers import READERS
+from mnemotune.policies.lm.embedded.reading import Reading
 from mnemotune.policies.prompts import Templates, render
 from mnemotune.policies.replies import read_json_object
 
@@ -88,6 +90,21 @@ def test_nothing_outlives_a_call() -> None:
     first = say(QUESTION)
     say("I have a dog. My dog is hungry.", QUESTION)
     assert say(QUESTION) == first
+
+
+def test_a_reader_that_is_asked_for_replies_and_else_the_first_does() -> None:
+    hasty, careful = Reading(forgetting=30.0), Reading(habit=30.0)
+    model = EmbeddedModel({"careful": careful, "hasty": hasty})
+    talk = [
+        Message("user", text) for text in ("I have a cat.", *["It rains a lot here."] * 9, "I have a dog.", QUESTION)
+    ]
+
+    def answer(reader: str) -> str:
+        return asyncio.run(model.complete(Request(tuple(talk), "answer", reader=reader))).text
+
+    assert answer("") == answer("careful") != answer("hasty")
+    for name in READERS:
+        assert asyncio.run(EmbeddedModel().complete(Request(tuple(talk), "answer", reader=name))).text
 
 
 def test_usage_is_four_characters_a_token_rounded_up() -> None:

@@ -33,6 +33,7 @@ PARAMETERS = st.builds(
     sharpness=st.floats(0, 30),
     voice=st.floats(0, 5),
     forgetting=st.floats(0, 3),
+    habit=st.floats(-3, 3),
     kinship=st.floats(0, 1),
 )
 EVEN = Reading(sharpness=12.0, voice=2.0, forgetting=0.0)
