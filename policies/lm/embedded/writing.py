@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...text import stems
-from .instructions import Instructions, Kind, read_instructions, slug
-from .sentences import OWN, Sentence, is_others, message_sentences, tells_change, words_of
+from .instructions import WORDS_PER_FULL_NOTE, Instructions, Kind, read_instructions, slug
+from .sentences import OWN, TIME_LINE, Sentence, is_others, message_sentences, tells_change, words_of
 
 WORDS_PER_CALL = 90
 """Words that the model writes in one call, at least one note."""
@@ -35,6 +36,9 @@ EAGER = 0.25
 """Share by which that is less where a prompt asks for what is known to be replaced."""
 SAME_NOTE = 0.95
 """Likeness from which on a note tells nothing new."""
+SPEAKER = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)?: ")
+"""A name before what somebody says. Where all messages have one, two people talk: both are heard like users, and notes
+are in full, as they have to be understood without the talk."""
 FAMILIAR = 10
 """What a word counts for as the topic where labels use it already, beside a mention by the user."""
 
@@ -67,18 +71,21 @@ def write_facts(prompt: str, conversation: Sequence[dict[str, Any]]) -> str:
     instructions = read_instructions(prompt)
     topic = _topic(conversation, {})
     notes = [note.text for note in _notes(instructions, conversation)]
-    facts = [text if topic in stems(text) else f"{topic}: {text}" for text in notes]
+    facts = [text if SPEAKER.match(text) or topic in stems(text) else f"{topic}: {text}" for text in notes]
     return json.dumps({"facts": facts}, ensure_ascii=False)
 
 
 def merge_facts(prompt: str, memories: dict[str, str], facts: Sequence[str]) -> str:
     """Decide what each new fact does to the known ones."""
     instructions = read_instructions(prompt)
-    known = {key: words_of(text).all for key, text in memories.items()}
+    notes = {key: _speaker(text) for key, text in memories.items()}
+    known = {key: (speaker, words_of(said).all) for key, (speaker, said) in notes.items()}
     events: list[dict[str, str]] = []
     for fact in facts:
-        words = words_of(fact).all
-        like, key = max(((likeness(words, others), key) for key, others in known.items()), default=(0.0, ""))
+        speaker, said = _speaker(fact)
+        words = words_of(said).all
+        theirs = ((likeness(words, others), key) for key, (who, others) in known.items() if who == speaker)
+        like, key = max(theirs, default=(0.0, ""))
         if like > SAME_NOTE:
             events.append({"event": "NONE", "id": key})
         elif like > same_from(fact, instructions) and not instructions.appends:
@@ -112,18 +119,30 @@ def _notes(instructions: Instructions, conversation: Sequence[dict[str, Any]], *
 
 
 def _candidates(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> Iterator[Note]:
-    for message in conversation:
-        if message.get("role") != "user":
+    texts = [str(message.get("content", "")) for message in conversation]
+    people = all(_speaker(text)[0] for text in texts)
+    for message, text in zip(conversation, texts, strict=True):
+        speaker, text = _speaker(text) if people else ("", text)
+        if message.get("role") != "user" and not speaker:
             yield from _assistants(instructions, message)
             continue
-        said = message_sentences("user", str(message.get("content", "")))
+        said = message_sentences("user", text)
         states_something = any(sentence.voice == OWN for sentence in said)
         for sentence in said:
             if states_something and sentence.text.endswith("?") and len(sentence.said.plain) <= EMPTY_REQUEST:
                 continue
             lost = OTHERS_OUT if instructions.own > 0 else OTHERS_IN
             more = -lost * instructions.own if is_others(sentence.text) else _told(sentence)
-            yield from _note(instructions, sentence, sentence.voice, more)
+            voice = OWN if speaker and not sentence.text.endswith("?") else sentence.voice
+            yield from _note(instructions, sentence, voice, more, speaker=speaker)
+
+
+def _speaker(text: str) -> tuple[str, str]:
+    """Return the name before what somebody says, with its colon, and what is said with its time."""
+    time = TIME_LINE.match(text)
+    start = time.end() if time else 0
+    name = SPEAKER.match(text, start)
+    return (name[0], text[:start] + text[name.end() :]) if name else ("", text)
 
 
 def _told(sentence: Sentence) -> float:
@@ -142,18 +161,21 @@ def _assistants(instructions: Instructions, message: Mapping[str, Any]) -> Itera
                 yield from _note(instructions, sentence, instructions.speakers)
 
 
-def _note(instructions: Instructions, sentence: Sentence, voice: float, more: float = 0.0) -> Iterator[Note]:
-    """Yield a sentence as a note, with ``more`` interest than its voice and its kind give it."""
+def _note(
+    instructions: Instructions, sentence: Sentence, voice: float, more: float = 0.0, *, speaker: str = ""
+) -> Iterator[Note]:
+    """Yield a sentence as a note, with ``more`` interest than its voice and its kind give it; it says who spoke."""
     if len(sentence.words) > 1:
         kind, fit = instructions.kind_of(sentence.said)
         interest = (PLAIN_TALK + OWN_TALK * voice) * instructions.care + fit + more
-        text = _shorten(sentence.text, instructions, sentence.day)
-        yield Note(text, sentence.words, kind if fit >= CLEAR_FIT else None, interest)
+        text = _shorten(sentence.text, instructions, sentence.day, at_least=WORDS_PER_FULL_NOTE if speaker else 0)
+        yield Note(speaker + text, sentence.words, kind if fit >= CLEAR_FIT else None, interest)
 
 
-def _shorten(text: str, instructions: Instructions, day: str) -> str:
+def _shorten(text: str, instructions: Instructions, day: str, *, at_least: int) -> str:
+    """Cut a note where it has more words than the prompt wants, and than ``at_least``."""
     words = text.split()
-    kept = words[: instructions.words_per_note]
+    kept = words[: max(at_least, instructions.words_per_note)]
     while 1 < len(kept) < len(words) and not stems(kept[-1]):  # nobody ends a note with "the"
         kept.pop()
     short = " ".join(kept)

@@ -136,6 +136,31 @@ def test_a_prompt_can_ask_for_the_assistants_words_as_well(ask_for_json: AskFor,
         assert len(ask_for_json(FACTS % (rule, talk))["facts"]) == noted, rule
 
 
+PEOPLE = [
+    {"role": "user", "content": "Ada: The trip to Lisbon was a dream. Did you like it?"},
+    {"role": "assistant", "content": f"Bo: {LONG}"},
+]
+
+
+def test_where_two_people_talk_both_are_noted_in_full_by_name() -> None:
+    noted = json.loads(write_facts(FACTS % ("", ""), PEOPLE))["facts"]
+    assert noted == ["Ada: The trip to Lisbon was a dream.", f"Bo: {LONG}"]
+    timed = [{**message, "content": f"[Current Time: 2024-05-08]\n{message['content']}"} for message in PEOPLE]
+    assert json.loads(write_facts(FACTS % ("", ""), timed))["facts"] == noted
+
+
+def test_where_one_message_has_no_name_before_it_the_assistant_is_no_person() -> None:
+    talk = [*PEOPLE, {"role": "user", "content": "I see."}]
+    assert not any("cats" in fact for fact in json.loads(write_facts(FACTS % ("", ""), talk))["facts"])
+
+
+def test_what_one_person_says_replaces_nothing_of_the_others() -> None:
+    known = {"0": "Ada: I have a dog."}
+    assert merged(known, "Bo: I have a dog now.") == [{"event": "ADD", "text": "Bo: I have a dog now."}]
+    [event] = merged(known, "Ada: I have a cat and a dog now.")
+    assert event["event"] == "UPDATE"
+
+
 def test_a_matter_that_is_not_wanted_is_not_noted() -> None:
     talk = "I own two cats. I bake dark bread."
     assert len(facts("", talk)) == 2
