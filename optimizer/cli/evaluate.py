@@ -115,7 +115,7 @@ def _remarks(rows: Mapping[str, Summary], policy: str, *, model: str, track: Tra
     longest = summary.critical_path
     if not math.isnan(over.mean):
         yield f"{summary.policy} - {WINDOW}: {with_interval(over)}, paired by {track.noun}"
-    if summary.by_reader:
+    if len(summary.by_reader) > 1:
         each = ", ".join(f"{reader} {number(score.mean)}" for reader, score in summary.by_reader.items())
         yield f"{summary.policy} by reader: {each}"
     if model_named(model).remote:

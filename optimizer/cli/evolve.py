@@ -122,8 +122,7 @@ def show(outcome: Outcome) -> None:
     console = Console()
     noun, groups = outcome.track.noun, outcome.config.splits.test
     console.print()
-    sealed = outcome.config.test_data or outcome.track.usual.held_out(outcome.config.data)
-    source = f" of {sealed}" if sealed else ""
+    source = f" of {outcome.sealed_source}" if outcome.sealed_source else ""
     whom = f"{groups} {noun}s{source} that the search never saw{acted_by(outcome.track)}"
     console.print(score_table(outcome.test.rows, title=f"Sealed test: {whom}"))
     console.print()
@@ -137,7 +136,10 @@ def show(outcome: Outcome) -> None:
     if best is not None and EVOLVED in outcome.test.rows:
         gains = by_reader(outcome.test.rows, EVOLVED, best)
         each = ", ".join(f"{reader} {signed(gain.mean)}" for reader, gain in gains.items())
-        say(console, *([f"evolved - {best} by reader: {each}"] if each else []))
+        say(
+            console,
+            *([f"evolved - {best} by reader, named after the model that it was fitted to: {each}"] if each else []),
+        )
     if outcome.study.trials and outcome.study.best.number == 0:
         say(console, "No candidate was accepted: the best policy is the seed policy.", style="yellow")
     say(console, *unscored_note(outcome.test.rows, outcome.track), style="yellow")

@@ -74,6 +74,11 @@ class Outcome:
         return track_of(self.config)
 
     @property
+    def sealed_source(self) -> str | None:
+        """Where the sealed test's groups come from, where it is not the data that the search was on."""
+        return self.config.test_data or self.track.usual.held_out(self.config.data)
+
+    @property
     def test(self) -> SealedTest:
         """The sealed test, as far as it went."""
         noted = self.study.noted(TEST)

@@ -15,6 +15,7 @@ from ...data.resources import resource
 from ...data.whole_files import write_whole
 from ...env import Summary
 from ...env.statistics import nan_mean
+from ...env.summary import UNSCORED
 from ...policies.files import WINDOW, dump_policy
 from ...policies.lm.ledger import merged
 from ...policies.lm.prices import Prices
@@ -114,6 +115,7 @@ def render_report(outcome: Outcome) -> str:
         remark=embedder_remark(config),
         stand_ins=[name for name, model in config.provided.items() if model.stand_in],
         test=test,
+        sealed=outcome.sealed_source,
         rows=score_rows(test.rows, price_of(config.model, config)),
         reworded=any(row.reworded_by_group for row in test.rows.values()),
         best=best,
@@ -132,6 +134,7 @@ def render_report(outcome: Outcome) -> str:
         proposers=_proposers(trials),
         numbers=[] if policy is None else _compare_numbers(config.seed_policy, policy),
         readers=readers_of(test.rows),
+        reader_rows=reader_rows(test.rows),
         unscored=unscored_note(test.rows, track),
         bounds=bound_notes(outcome.at_bounds, context_tokens=config.context_tokens),
         prompts=[] if policy is None else _compare_prompts(config.seed_policy, policy, config.templates),
@@ -157,6 +160,14 @@ def score_rows(rows: Rows, price: Prices | None) -> list[tuple[str, ...]]:
         )
         for (name, row), over in zip(rows.items(), over_window(rows).values(), strict=True)
     ]
+
+
+def reader_rows(rows: Rows) -> dict[str, list[str]]:
+    """Return each policy's memory score with each reader of the model's family, in the order of their names."""
+    readers = readers_of(rows)
+    return {
+        name: [with_interval(row.by_reader.get(reader, UNSCORED)) for reader in readers] for name, row in rows.items()
+    }
 
 
 def _has_turns(rows: Rows) -> bool:

@@ -123,9 +123,9 @@ def over_window(rows: Rows) -> dict[str, Estimate]:
 
 
 def readers_of(rows: Rows) -> dict[str, int]:
-    """Return how many groups each reader of the model's family played with; empty where it is no family."""
-    readers = next((row.readers for row in rows.values() if row.readers), {})
-    return dict(sorted(Counter(readers.values()).items()))
+    """Return how many groups each reader of the model's family played with; empty where there are not several."""
+    counts = Counter(next((row.readers for row in rows.values() if row.readers), {}).values())
+    return dict(sorted(counts.items())) if len(counts) > 1 else {}
 
 
 def by_reader(rows: Rows, name: str, other: str) -> dict[str, Estimate]:

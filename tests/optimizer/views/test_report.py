@@ -182,6 +182,24 @@ def test_each_figure_of_the_sealed_test_stands_under_its_heading() -> None:
     }
 
 
+def test_scores_are_told_by_reader_where_there_are_several(make_rig: Any, kit: Any) -> None:
+    readers = {f"user{i}": "keen" if i < 2 else "slow" for i in range(4)}
+    by_group = {"user0": 0.5, "user1": 0.7, "user2": 0.1, "user3": 0.1}
+    row = Summary(policy="evolved", memory_score=Estimate(0.35, 0.0, 1.0, 4), by_group=by_group, readers=readers)
+    told = {}
+    for rows in (
+        {"evolved": row, "lost": Summary(policy="lost")},
+        {"evolved": replace(row, readers={"user0": "keen"})},
+    ):
+        rig = make_rig()
+        rig.study.append(kit.trial())
+        rig.study.note(TEST, SealedTest(rows, done=True).as_json())
+        told[len(rows)] = read(render_report(as_outcome(rig, kit.policy()))).words()
+    assert "policykeen (2 users)slow (2 users)" in told[2].replace(" keen", "keen").replace(" slow", "slow")
+    assert "0.100 [0.100, 0.100]" in told[2]
+    assert "By reader" not in told[1]
+
+
 def test_the_headline_tells_the_window_and_the_reworded_difference(make_rig: Any, kit: Any) -> None:
     def row(name: str, score: float, reworded: float) -> Summary:
         scores = {f"user{i}": score + i / 100 for i in range(3)}

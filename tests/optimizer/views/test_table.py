@@ -14,10 +14,12 @@ from mnemotune.env.cost import TurnCost
 from mnemotune.env.dialogue.protocol import Protocol
 from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.views.table import (
+    by_reader,
     count,
     number,
     over_window,
     people,
+    readers_of,
     reply_notes,
     score_table,
     signed,
@@ -44,6 +46,18 @@ def shown(rows: dict[str, Summary], *, width: int = 120) -> str:
 def columns_of(rows: dict[str, Summary]) -> dict[str, list[str]]:
     table = score_table(rows, title="Some scores")
     return {str(column.header): [str(cell) for cell in column.cells] for column in table.columns}
+
+
+def test_a_policy_is_compared_reader_by_reader() -> None:
+    readers = {"ann": "keen", "bob": "keen", "cy": "slow", "dee": "slow"}
+    mine = replace(ROW, by_group={"ann": 0.5, "bob": 0.7, "cy": 0.2, "dee": 0.2}, readers=readers)
+    theirs = replace(ROW, by_group=dict.fromkeys(readers, 0.1), readers=readers)
+    assert readers_of({"mine": mine}) == {"keen": 2, "slow": 2}
+    gains = by_reader({"mine": mine, "theirs": theirs}, "mine", "theirs")
+    assert {reader: round(gain.mean, 6) for reader, gain in gains.items()} == {"keen": 0.5, "slow": 0.1}
+    assert {reader: round(score.mean, 6) for reader, score in mine.by_reader.items()} == {"keen": 0.6, "slow": 0.2}
+    assert readers_of({"mine": ROW}) == {}
+    assert by_reader({"mine": ROW, "theirs": ROW}, "mine", "theirs") == {}
 
 
 def test_a_row_has_a_cell_for_each_column() -> None:

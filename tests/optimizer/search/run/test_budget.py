@@ -186,11 +186,11 @@ def test_a_search_that_is_not_over_goes_further_with_a_larger_budget(
     configured: Callable[..., Config], runs: Path
 ) -> None:
     calls = smallest_budget(configured, runs / "none")
-    config = configured(f"search.budget.calls={calls}", "search.generations=4")
+    config = configured(f"search.budget.calls={calls}", "search.generations=8")
     with pytest.raises(Stop):
         go(config, runs / "run", Screen("where the search starts"))
     outcome = go_on(runs / "run", "search.budget.calls=20000")
-    assert outcome.ended == "all 4 generations are done"
+    assert outcome.ended == "all 8 generations are done"
     assert outcome.search_spend.total.calls > calls - allowance(outcome).reserve, "more than it was allowed at first"
 
 
