@@ -12,7 +12,8 @@ from ...env import Evaluation
 from ...env.evaluation import with_the_rest_wrong
 from ...env.scoring import FAILURE_KINDS
 from ...env.statistics import nan_mean, paired_difference, paired_test
-from ..study import Comparison, Look, Trial
+from ..looks import Comparison, Look
+from ..study import Trial
 
 ALPHA_AT_THE_END = 0.025
 """Level of the last look of a search: where it is met, the 95% interval of the gain lies above zero."""

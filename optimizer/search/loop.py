@@ -12,10 +12,11 @@ from ...policies.lm import BudgetExhausted, LanguageModelError, Ledger, Limits, 
 from ...policies.lm.prices import Prices
 from ...policies.policy import MemoryPolicy
 from ..config import SearchConfig
+from ..looks import Look
 from ..proposers.mix import propose
 from ..proposers.numbers import distributions
 from ..proposers.proposer import Candidate, Proposer
-from ..study import Decision, Kind, Look, Study, Trial, leader
+from ..study import Decision, Kind, Study, Trial, leader
 from .acceptance import level, look, promising
 from .arena import Arena, Race, Validation, difference_text, mean_scores
 from .front import pick

@@ -26,6 +26,7 @@ from mnemotune.env import Evaluation
 from mnemotune.env.episode import Episode, Mark, StageRecord
 from mnemotune.env.scoring import Diagnosis, GroupScore, StageScore
 from mnemotune.env.statistics import paired_difference, paired_test
+from mnemotune.optimizer.looks import LIKELY
 from mnemotune.optimizer.search.acceptance import (
     ALPHA_AT_THE_END,
     ALPHA_ON_THE_WAY,
@@ -37,7 +38,7 @@ from mnemotune.optimizer.search.acceptance import (
     promising,
     slices_of,
 )
-from mnemotune.optimizer.study import LIKELY, Trial
+from mnemotune.optimizer.study import Trial
 
 NAN = math.nan
 USERS = tuple(f"valid{i}" for i in range(8))

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from mnemotune.optimizer.config import SearchConfig
+from mnemotune.optimizer.looks import Comparison, Look
 from mnemotune.optimizer.search.acceptance import ALPHA_AT_THE_END, level
 from mnemotune.optimizer.search.loop import GENERATIONS_BETWEEN_LOOKS
-from mnemotune.optimizer.study import Comparison, Evidence, Look
+from mnemotune.optimizer.study import Evidence
 from mnemotune.policies.lm import BudgetExhausted, EndpointDown, Limits, Refused, Request
 
 pytestmark = pytest.mark.usefixtures("early_looks")
