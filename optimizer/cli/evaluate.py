@@ -103,6 +103,9 @@ def evaluate_command(
     else:
         title = heading(summary.groups, kind, model=settings.model, context_tokens=tokens)
         Console().print(score_table(rows, title=title))
+        if len(summary.by_reader) > 1:
+            each = ", ".join(f"{reader} {number(score.mean)}" for reader, score in summary.by_reader.items())
+            say(console, f"{policy} by reader, named after the model that it was fitted to: {each}")
     say(console, *_remarks(rows, policy, model=settings.model, track=kind), style="yellow")
     say(console, *([remark] if remark else []), style="yellow")
     if not summary.groups:
@@ -115,9 +118,6 @@ def _remarks(rows: Mapping[str, Summary], policy: str, *, model: str, track: Tra
     longest = summary.critical_path
     if not math.isnan(over.mean):
         yield f"{summary.policy} - {WINDOW}: {with_interval(over)}, paired by {track.noun}"
-    if len(summary.by_reader) > 1:
-        each = ", ".join(f"{reader} {number(score.mean)}" for reader, score in summary.by_reader.items())
-        yield f"{summary.policy} by reader: {each}"
     if model_named(model).remote:
         cost = "not known (set endpoint.prices)" if total.cost_usd is None else f"${total.cost_usd:.2f}"
         yield f"{total.calls:,} calls with the bounds', {total.cached:,} of them from the cache; cost: {cost}"

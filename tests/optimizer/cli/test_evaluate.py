@@ -73,6 +73,9 @@ def test_json_is_all_that_a_real_process_prints(start: Any, people: Path, check_
 def test_without_json_a_table_is_printed(cli: Cli, people: Path, plain: Any) -> None:
     done = cli("evaluate", "awi", "--data", people).succeeded()
     assert "8 users, model: embedded" in done.out
+    assert "awi by reader, named after the model that it was fitted to: claude-sonnet-4 -0.311, deepseek" in plain(
+        done.err
+    )
     assert "policy memory score window racy dence write read util. /turn /turn" in plain(done.out)
     assert "awi" in done.out
 
@@ -255,7 +258,7 @@ def test_an_endpoint_is_asked_for_everything_and_scores_as_the_model_behind_it(
     check_evaluation(told, users=8)
     assert counted(told, "calls") == len(server.asked)
     assert {body["model"] for _, body in server.asked} == {"tiny"}
-    direct = cli("evaluate", notes, "--data", people, "--json").json
+    direct = cli("evaluate", notes, "--data", people, "--model", "embedded:gpt-4.1-mini", "--json").json
     for name in ("accuracy", "memory_score", "shares", "stages", "by_group"):
         assert told[name] == direct[name], name
     for kind in ("calls", "input_tokens", "output_tokens"):
