@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -40,7 +41,8 @@ def open_pool(
     if models.per_core:
         setup, each = partial(given, track_of(config), models.cast), 1
     else:
-        setup, each = partial(_opened, _paced(config, count), folder, repeat), max(1, under_way // count)
+        setup = partial(_opened, _paced(config, count), folder, repeat, models.cast.readers)
+        each = max(1, under_way // count)
     if workers.runner == "ray":
         start = on_ray(setup, most=under_way, address=workers.address, cores=int(models.per_core))
     else:
@@ -74,6 +76,8 @@ def given(track: Track, cast: Cast) -> Iterator[tuple[Track, Cast]]:
 
 
 @contextmanager
-def _opened(config: Config, folder: Path | None, repeat: int) -> Iterator[tuple[Track, Cast]]:
+def _opened(
+    config: Config, folder: Path | None, repeat: int, readers: Mapping[str, str]
+) -> Iterator[tuple[Track, Cast]]:
     with open_models(config, folder=folder, repeat=repeat) as models:
-        yield track_of(config), models.cast
+        yield track_of(config), replace(models.cast, readers=readers)

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from mnemotune.data.task import Group
 from mnemotune.env import DialogueTrack
 from mnemotune.env.dialogue.protocol import Protocol
+from mnemotune.optimizer import workers
 from mnemotune.optimizer.config import Config, ConfigError, parse_config
 from mnemotune.optimizer.models import MeteredModels, open_models, track_of
+from mnemotune.optimizer.workers import open_pool
 from mnemotune.policies.lm import Budget, BudgetExhausted, LanguageModelError, Limits, Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.embedded.readers import READERS
@@ -77,6 +79,17 @@ def test_one_reader_and_a_model_behind_an_endpoint_are_dealt_to_nobody() -> None
     for chosen in (config("model=embedded:gpt-4o-mini"), config("model=openai:small", LOCAL)):
         with open_models(chosen, folder=None) as models:
             assert models.dealt(groups("user", 5)) is models
+
+
+@pytest.mark.parametrize("override", ["workers={runner: processes, count: 2}", "embedder=openai:small"])
+def test_a_worker_has_the_readers_that_were_dealt(override: str) -> None:
+    chosen = config("workers={runner: processes, count: 2}", override, LOCAL)
+    setups = []
+    with pytest.MonkeyPatch.context() as patched, open_models(chosen, folder=None) as models:
+        patched.setattr(workers, "processes", lambda setup, **_: setups.append(setup))
+        open_pool(chosen, models.dealt(groups("user", 5)), folder=None, calls=1e9, most=5)
+        with setups[0]() as (_, cast):
+            assert cast.readers == dict(zip([f"user{n}" for n in range(5)], READERS, strict=True))
 
 
 def test_parts_of_the_same_model_share_one_connection() -> None:
