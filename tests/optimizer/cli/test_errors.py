@@ -117,7 +117,7 @@ def test_a_model_that_cannot_be_is_told_with_how_to_write_one(cli: Cli, people: 
     for command in commands:
         told = cli(*command).refused()
         assert "model" in told
-        assert "`embedded` or `openai:NAME`" in told
+        assert "`embedded[:READER]` or `openai:NAME`" in told
     assert not Path("run").exists()
 
 
