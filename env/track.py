@@ -13,7 +13,7 @@ from ..data.task import Check, Fact, Task
 from ..policies.assistant import Assistant
 from ..policies.forms import ReplyForm
 from ..policies.lm import CallRole, Embedder, LanguageModel
-from ..policies.lm.base import OneReader
+from ..policies.lm.base import RequestsWith
 from ..policies.memory import open_memory
 from ..policies.policy import MemoryPolicy
 from .episode import Bounds, Episode, Mark
@@ -44,7 +44,7 @@ class Cast:
     def of_group(self, group: str) -> Cast:
         """Return those who play with a group."""
         reader = self.readers.get(group)
-        return self if reader is None else replace(self, assistant=OneReader(self.assistant, reader))
+        return self if reader is None else replace(self, assistant=RequestsWith(self.assistant, reader=reader))
 
     async def aclose(self) -> None:
         """Release every model's connections, and close what is outside."""

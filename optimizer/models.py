@@ -16,9 +16,9 @@ from ..env import Cast, DialogueTrack, Track
 from ..env.agent import MODEL
 from ..env.outside import Outside
 from ..env.tracks import TRACKS
-from ..policies.lm import Budget, Completion, LanguageModel, Metered, MeteredEmbedder, Request
+from ..policies.lm import Budget, LanguageModel, Metered, MeteredEmbedder
 from ..policies.lm.address import url_of
-from ..policies.lm.base import Wrapper
+from ..policies.lm.base import RequestsWith
 from ..policies.lm.cache import Cache, ResponseCache, SharedCache
 from ..policies.lm.prices import Prices, list_price
 from ..policies.lm.providers import model_named
@@ -68,19 +68,6 @@ class MeteredModels:
     budget: Budget
 
 
-class Repeated(Wrapper):
-    """A language model whose replies are independent of those to the same requests under another number."""
-
-    def __init__(self, model: LanguageModel, repeat: int) -> None:
-        """Ask ``model`` under the number ``repeat``."""
-        super().__init__(model)
-        self.repeat = repeat
-
-    async def complete(self, request: Request) -> Completion:
-        """Ask the inner model."""
-        return await self.model.complete(replace(request, repeat=self.repeat))
-
-
 @contextmanager
 def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iterator[Models]:
     """Make the config's models; where there is a ``folder``, their replies are cached in it or in the storage.
@@ -97,7 +84,7 @@ def open_models(config: Config, *, folder: Path | None, repeat: int = 0) -> Iter
     with nullcontext() if kept is None else closing(_open_cache(kept, config.storage)) as cache:
         by_name = {name: model.make(config.endpoint, cache) for name, model in provided.items()}
         if repeat:
-            by_name = {name: Repeated(model, repeat) for name, model in by_name.items()}
+            by_name = {name: RequestsWith(model, repeat=repeat) for name, model in by_name.items()}
         if cache is not None and config.provided_embedder.remote:
             embedder = config.provided_embedder.make(reach, cache)
         assistant, user = by_name[names["assistant"]], by_name[names["user"]]

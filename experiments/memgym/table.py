@@ -93,7 +93,8 @@ def config_of(track: str, source: str | None = None) -> tuple[Track, Config]:
 async def scored(track: Track, config: Config, policies: Mapping[str, MemoryPolicy]) -> dict[str, Summary]:
     """Evaluate policies on all tasks of the config's data."""
     tasks = track.load(config.data)
-    with open_models(config, folder=None) as models:
+    with open_models(config, folder=None) as opened:
+        models = opened.dealt(grouped(tasks))
         calls = most_calls(track, tasks, policies.values())
         pool = open_pool(config, models, folder=None, calls=calls, most=len(grouped(tasks)))
         async with nullcontext() if pool is None else aclosing(pool), aclosing(models.cast):

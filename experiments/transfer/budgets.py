@@ -19,6 +19,7 @@ import typer
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from ...data.task import grouped
 from ...env import Evaluation, Evaluator
 from ...env.statistics import paired_difference
 from ...env.summary import score_json
@@ -45,7 +46,8 @@ async def front_of(config: Config, policies: Mapping[str, MemoryPolicy]) -> Fron
     track = track_of(config)
     tasks = track.load(config.data)
     found: dict[int | None, dict[str, Evaluation]] = {}
-    with open_models(config, folder=None) as models:
+    with open_models(config, folder=None) as opened:
+        models = opened.dealt(grouped(tasks))
         calls = len(BUDGETS) * most_calls(track, tasks, policies.values())
         for budget in BUDGETS:
             within = replace(models, cast=replace(models.cast, context_tokens=budget))

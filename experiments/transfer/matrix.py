@@ -42,7 +42,8 @@ async def scored(config: Config, policies: Mapping[str, MemoryPolicy]) -> dict[s
     track = track_of(config)
     splits = splits_of(config)
     tasks = tasks_of(splits.test)
-    with open_models(config, folder=None) as models:
+    with open_models(config, folder=None) as opened:
+        models = opened.dealt(splits.test)
         calls = most_calls(track, tasks, policies.values())
         pool = open_pool(config, models, folder=None, calls=calls, most=len(splits.test))
         async with nullcontext() if pool is None else aclosing(pool), aclosing(models.cast):

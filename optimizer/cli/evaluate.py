@@ -65,7 +65,8 @@ def evaluate_command(
     replays = None if off_policy is None else kind.replays(off_policy)
     console = Console(stderr=True)
     with open_models(settings, folder=out, repeat=seed) as opened, console.status("") as status:
-        groups, models = len(grouped(tasks)), opened.dealt(grouped(tasks))
+        every = tasks if users is None else load_tasks(kind, data, None)  # so that a group has the same reader always
+        groups, models = len(grouped(tasks)), opened.dealt(grouped(every))
         finished = count(1)
 
         def done(_: object) -> None:

@@ -135,11 +135,9 @@ def show(outcome: Outcome) -> None:
             say(console, f"evolved - {label}: {with_interval(gain)}, paired by {noun}{also}")
     if best is not None and EVOLVED in outcome.test.rows:
         gains = by_reader(outcome.test.rows, EVOLVED, best)
-        each = ", ".join(f"{reader} {signed(gain.mean)}" for reader, gain in gains.items())
-        say(
-            console,
-            *([f"evolved - {best} by reader, named after the model that it was fitted to: {each}"] if each else []),
-        )
+        if gains:
+            each = ", ".join(f"{reader} {signed(gain.mean)}" for reader, gain in gains.items())
+            say(console, f"evolved - {best} by reader, named after the model that it was fitted to: {each}")
     if outcome.study.trials and outcome.study.best.number == 0:
         say(console, "No candidate was accepted: the best policy is the seed policy.", style="yellow")
     say(console, *unscored_note(outcome.test.rows, outcome.track), style="yellow")

@@ -111,7 +111,9 @@ class Loop:
             trial, seen = self._seen(trial, await self.arena.validate(policy), last=True)
             gain = f"{difference_text(seen.over_seed.gain)} over the seed policy on validation"
             reason = f"{gain} (p {seen.over_seed.p:.4f}), needed {seen.level:.4f}"
-            settled = _ended(trial, "validate", reason, accepted=seen.sure)
+            if seen.only_reader is not None:
+                reason += f"; {_alone(seen.only_reader)}"
+            settled = _ended(trial, "validate", reason, accepted=seen.sure and seen.only_reader is None)
         self._append(settled)
         return settled.accepted
 
@@ -273,7 +275,7 @@ class Loop:
         elif not seen.likely:
             reason = f"too little (p {seen.over_best.p:.2f})"
         elif seen.only_reader is not None:
-            reason = f"better for one reader alone: without {seen.only_reader} nothing is left of the gain"
+            reason = _alone(seen.only_reader)
         elif self.search.veto and seen.regressions:
             worst = seen.regressions[0]
             reason = f"but worse on {worst}, {difference_text(seen.slices[worst])}"
@@ -303,6 +305,11 @@ class Loop:
     def _append(self, trial: Trial) -> None:
         self.study.append(trial)
         self.tell(trial)
+
+
+def _alone(reader: str) -> str:
+    """Say that a gain over the seed policy is one reader's alone."""
+    return f"nothing is left of the gain over the seed policy without the users of {reader}"
 
 
 def _failures_text(failures: Mapping[str, str]) -> str:

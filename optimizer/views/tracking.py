@@ -137,7 +137,7 @@ class Tracker(Listener):
             scores |= {f"test/{name}/memory_score": row.memory_score.mean, f"test/{name}/accuracy": row.accuracy}
             scores |= {f"test/{name}/{share}": value for share, value in row.shares.items()}
             scores[f"test/{name}/evidence_recall"] = row.evidence.mean
-            scores |= {f"test/{name}/memory_score/{reader}": score.mean for reader, score in row.by_reader.items()}
+            scores |= {f"test/{name}/by_reader/{reader}": score.mean for reader, score in row.by_reader.items()}
             scores |= {f"test/{name}/reworded": row.reworded.mean, f"test/{name}/over_window": over[name].mean}
         gain = self.outcome.test.difference
         scores |= {"test/gain": gain.mean, "test/gain_low": gain.low, "test/gain_high": gain.high}

@@ -265,17 +265,17 @@ class Wrapper(LanguageModel):
         await self.model.aclose()
 
 
-class OneReader(Wrapper):
-    """One of the models of a family."""
+class RequestsWith(Wrapper):
+    """A language model that is asked with some fields of each request set, such as its reader or its repeat."""
 
-    def __init__(self, family: LanguageModel, reader: str) -> None:
-        """Ask the one of this name."""
-        super().__init__(family)
-        self._reader = reader
+    def __init__(self, model: LanguageModel, **fields: Any) -> None:
+        """Ask ``model``; ``fields`` are of ``Request``."""
+        super().__init__(model)
+        self.fields = fields
 
     async def complete(self, request: Request) -> Completion:
-        """Ask the family for this one's reply."""
-        return await self.model.complete(replace(request, reader=self._reader))
+        """Ask the inner model."""
+        return await self.model.complete(replace(request, **self.fields))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ EAGER = 0.25
 SAME_NOTE = 0.95
 """Likeness from which on a note tells nothing new."""
 SPEAKER = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)?: ")
-"""A name before what somebody says. Where all messages have one, two people talk: both are heard like users, and notes
-are in full, as they have to be understood without the talk."""
+"""A name before what somebody says. Where the user's and the assistant's messages all have one, two people talk: both
+are heard like users, and notes are in full, as they have to be understood without the talk."""
 FAMILIAR = 10
 """What a word counts for as the topic where labels use it already, beside a mention by the user."""
 
@@ -120,9 +120,10 @@ def _notes(instructions: Instructions, conversation: Sequence[dict[str, Any]], *
 
 def _candidates(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> Iterator[Note]:
     texts = [str(message.get("content", "")) for message in conversation]
-    people = all(_speaker(text)[0] for text in texts)
-    for message, text in zip(conversation, texts, strict=True):
-        speaker, text = _speaker(text) if people else ("", text)
+    named = [_speaker(text) for text in texts]
+    are_two = len({message.get("role") for message in conversation}) > 1 and all(speaker for speaker, _ in named)
+    spoken = named if are_two else [("", text) for text in texts]
+    for message, (speaker, text) in zip(conversation, spoken, strict=True):
         if message.get("role") != "user" and not speaker:
             yield from _assistants(instructions, message)
             continue

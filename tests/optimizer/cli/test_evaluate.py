@@ -121,6 +121,10 @@ def test_only_the_users_asked_for_take_part_in_the_order_of_the_data(
     cli("evaluate", "native", "--data", people, "--users", users, "--out", tmp_path / "out").succeeded()
     want = sorted(user.strip() for user in users.split(","))
     assert [episode["task"] for episode in episodes(tmp_path / "out")] == want
+    alone = cli("evaluate", "native", "--data", people, "--users", users, "--json").json
+    every = cli("evaluate", "native", "--data", people, "--json").json
+    for figures in ("readers", "by_group"):
+        assert alone[figures] == {user: every[figures][user] for user in want}, "each user has the same reader always"
 
 
 def test_one_user_alone_has_a_score_and_no_interval(cli: Cli, people: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -165,6 +166,31 @@ async def test_a_candidate_that_is_perfect_is_judged_by_what_it_is_compared_with
         assert (last.policy, last.parent, last.train) == (trial.policy, trial.number, trial.train)
         assert (last.decided_at, last.accepted) == ("validate", found_last[0])
         assert re.search(found_last[1], last.reason)
+
+
+async def test_a_gain_over_the_seed_policy_that_is_one_readers_alone_is_refused(kit: Any, make_rig: MakeRig) -> None:
+    """The candidate is perfect; the seed policy is so too with the one user that another reader plays with."""
+    pupil = kit.pupil(propose=lambda _: kit.reply("Care 100.\n{memories}"))
+    found = {}
+    for other in ("keen", "slow"):
+        rig = make_rig(pupil=pupil, search=searching(candidates=1), splits=kit.splits(validation=6))
+        readers = {f"valid{i}": "keen" for i in range(5)} | {"valid5": other}
+        rig.evaluator.cast = replace(rig.evaluator.cast, readers=readers)
+        values = {
+            "policy": kit.policy(50),
+            "decided_at": "seed",
+            "accepted": True,
+            "train": spread(SEED["train"], "train"),
+            "validation": spread([0.0, 0.1, 0.0, 0.1, 0.0, 1.0], "valid"),
+            "evidence": (Evidence("utilisation", "Question: who?"),),
+        }
+        rig.study.append(kit.trial(0, **values))
+        await rig.run(kit.policy(50))
+        found[other] = next(trial for trial in rig.study.trials if trial.policy == kit.policy(100))
+    assert found["keen"].accepted
+    assert not found["slow"].accepted
+    assert "nothing is left of the gain over the seed policy without the users of keen" in found["slow"].reason
+    assert found["slow"].look.sure
 
 
 async def test_each_look_makes_the_next_dearer_but_the_last(kit: Any, make_rig: MakeRig) -> None:

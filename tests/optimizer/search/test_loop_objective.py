@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,6 +79,19 @@ async def test_where_validation_users_are_against_the_pick_the_leader_is_looked_
     assert "over the seed policy on validation" in refused.reason
     assert leader.kind == "last_look"
     assert leader.look.level < ALPHA_AT_THE_END
+
+
+async def test_a_pick_whose_gain_is_one_readers_alone_is_refused(kit: Any, make_rig: MakeRig) -> None:
+    rig = with_trials(make_rig, kit, searching(), [SEED, DEAR, CHEAP | {"care": 100}])
+    first = rig.study.trials[0]
+    first.validation["valid5"] = 1.0
+    readers = {user: "slow" if user == "valid5" else "keen" for user in first.validation}
+    rig.evaluator.cast = replace(rig.evaluator.cast, readers=readers)
+    await rig.look_last()
+    picked = next(trial for trial in rig.study.trials if trial.kind == "pick")
+    assert picked.look.sure
+    assert not picked.accepted
+    assert "nothing is left of the gain over the seed policy without the users of keen" in picked.reason
 
 
 async def test_a_pick_that_was_accepted_on_the_way_takes_no_call(kit: Any, make_rig: MakeRig) -> None:

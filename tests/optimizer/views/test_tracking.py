@@ -14,6 +14,7 @@ import sys
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,17 @@ def test_a_resumed_run_goes_on_under_the_same_parent_invariant_1(outcome: Outcom
     assert len(view.children) == 4
     assert [step for step, _ in view.curve("spent/calls")] == [0, 1, 2, 3]
     assert set(view.points().values()) == {1}
+
+
+def test_the_sealed_tests_scores_are_told_by_reader(outcome: Outcome, trials: list[Any]) -> None:
+    readers = {"a": "keen", "b": "slow"}
+    rows = {name: replace(row, readers=readers) for name, row in ROWS.items()}
+    tracker = follow(outcome, trials)
+    outcome.study.note(TEST, SealedTest(rows, "", done=True).as_json())
+    tracker.finish()
+    metrics = View(outcome).parent.data.metrics
+    assert metrics["test/evolved/by_reader/keen"] == pytest.approx(0.6)
+    assert metrics["test/seed/by_reader/slow"] == pytest.approx(0.4)
 
 
 def test_a_stopped_run_is_killed_and_a_resumed_one_is_running(outcome: Outcome, trials: list[Any]) -> None:
