@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ...env.evidence import pieces_of, stands_in, telling
+from ...env.evidence import pieces_of, stands_in
 from ...env.statistics import Estimate, estimate, nan_mean
 from ...optimizer.views.table import markdown_lines, with_interval
 from ...policies import Assistant, load_policy
@@ -42,7 +42,7 @@ class Question:
     text: str
     category: int
     evidence: tuple[str, ...]
-    """Of each turn that has the answer, the sentence that shares most words with question and answer."""
+    """The turns that have the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,7 @@ class Conversation:
         questions = []
         for asked in values["qa"]:
             ids = " ".join(asked["evidence"]).replace(";", " ").split()
-            fact = f"{asked['question']} {asked.get('answer', '')}"
-            evidence = tuple(telling(fact, turns[turn]) for turn in ids if turn in turns)
+            evidence = tuple(turns[turn] for turn in ids if turn in turns)
             if asked["category"] in CATEGORIES and evidence:
                 questions.append(Question(asked["question"], asked["category"], evidence))
         return cls(values["sample_id"], tuple(messages), tuple(questions))

@@ -128,14 +128,25 @@ def _candidates(instructions: Instructions, conversation: Sequence[dict[str, Any
             yield from _assistants(instructions, message)
             continue
         said = message_sentences("user", text)
+        if speaker:
+            yield from _turn(instructions, speaker, said)
+            continue
         states_something = any(sentence.voice == OWN for sentence in said)
         for sentence in said:
             if states_something and sentence.text.endswith("?") and len(sentence.said.plain) <= EMPTY_REQUEST:
                 continue
             lost = OTHERS_OUT if instructions.own > 0 else OTHERS_IN
             more = -lost * instructions.own if is_others(sentence.text) else _told(sentence)
-            voice = OWN if speaker and not sentence.text.endswith("?") else sentence.voice
-            yield from _note(instructions, sentence, voice, more, speaker=speaker)
+            yield from _note(instructions, sentence, sentence.voice, more)
+
+
+def _turn(instructions: Instructions, speaker: str, said: Sequence[Sentence]) -> Iterator[Note]:
+    """Yield what a person says in one turn as one note, in full and by name, unless it only asks."""
+    if all(sentence.text.endswith("?") for sentence in said):
+        return
+    text = " ".join(sentence.text for sentence in said)
+    whole = Sentence(text, words_of(text), OWN, said[0].day)
+    yield from _note(instructions, whole, OWN, speaker=speaker)
 
 
 def _speaker(text: str) -> tuple[str, str]:

@@ -136,7 +136,7 @@ def test_a_prompt_can_ask_for_the_assistants_words_as_well(ask_for_json: AskFor,
         assert len(ask_for_json(FACTS % (rule, talk))["facts"]) == noted, rule
 
 
-PEOPLE = [
+PEOPLE: list[dict[str, Any]] = [
     {"role": "user", "content": "Ada: The trip to Lisbon was a dream. Did you like it?"},
     {"role": "assistant", "content": f"Bo: {LONG}"},
 ]
@@ -144,7 +144,9 @@ PEOPLE = [
 
 def test_where_two_people_talk_both_are_noted_in_full_by_name() -> None:
     noted = json.loads(write_facts(FACTS % ("", ""), PEOPLE))["facts"]
-    assert noted == ["Ada: The trip to Lisbon was a dream.", f"Bo: {LONG}"]
+    assert noted == ["Ada: The trip to Lisbon was a dream. Did you like it?", f"Bo: {LONG}"]
+    asked = [PEOPLE[1], {"role": "user", "content": "Ada: How many? Are they old?"}]
+    assert json.loads(write_facts(FACTS % ("", ""), asked))["facts"] == [f"Bo: {LONG}"], "who only asks tells nothing"
     timed = [{**message, "content": f"[Current Time: 2024-05-08]\n{message['content']}"} for message in PEOPLE]
     assert json.loads(write_facts(FACTS % ("", ""), timed))["facts"] == noted
 
