@@ -64,7 +64,7 @@ def figure(arms: Mapping[str, Arm]) -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8)
     plots[0].legend(fontsize=8, frameon=False)
-    drawn.suptitle("embedded model (solid) and gpt-4.1-mini as published (dashed)", fontsize=10)
+    drawn.suptitle("the embedded model's first reader (solid) and gpt-4.1-mini as published (dashed)", fontsize=10)
     return drawn
 
 

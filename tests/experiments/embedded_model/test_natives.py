@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from mnemotune.experiments.embedded_model import natives as module
 from mnemotune.experiments.embedded_model.natives import (
     CHANCE,
     GRID,
@@ -12,6 +15,7 @@ from mnemotune.experiments.embedded_model.natives import (
     Native,
     accuracies,
     distance,
+    main,
     natives,
     nearest,
     predicted_mean,
@@ -76,3 +80,29 @@ def test_a_pair_of_the_grid_is_a_reader_that_plays() -> None:
     [curve] = accuracies("generated:1@3", [reader(pair)], Inline())  # type: ignore[arg-type]
     assert len(curve) == 11
     assert all(0 <= accuracy <= 1 for accuracy in curve)
+
+
+def made_up(_: str, readings: Sequence[Reading], __: object) -> list[list[float]]:
+    """The sharper a reader, the better it begins; the stronger its habit, the worse it goes on."""
+    return [[0.5 + 0.03 * r.sharpness, *[0.4 - 0.05 * r.habit] * 10] for r in readings]
+
+
+def test_each_model_has_its_reader_beside_what_is_predicted_without_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "accuracies", made_up)
+    main("base")
+    first, second = capsys.readouterr().out.split("\n\n")
+    assert [line.split(" | ")[0].lstrip("| ") for line in first.splitlines()[2:]] == list(natives())
+    assert "| gpt-4.1-mini | 0.710 (0.695) | 0.310 (0.550) |" in second
+
+
+def test_one_more_model_is_predicted_from_its_upper_bound_and_its_first_period(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "accuracies", made_up)
+    main("base", 0.9, 0.7)
+    printed = capsys.readouterr().out
+    assert printed.startswith("sharpness 7.0, habit ")
+    assert "mean 0.4" in printed
+    assert ": 0.710 " in printed
