@@ -46,6 +46,19 @@ def stands_in(text: str, pieces: Sequence[str]) -> bool:
     return bool(wanted) and any(len(wanted & _stems(piece)) >= ENOUGH * len(wanted) for piece in pieces)
 
 
+def entails(fact: Fact, pieces: Sequence[str]) -> bool | None:
+    """Tell whether one of the pieces entails a fact, where their words show it; None where a model has to read them.
+
+    It does where it has most content words of the fact, or of the sentence that told it. It does not where no piece
+    shares any of them; that is known only of facts with sources.
+    """
+    tellings = _tellings(fact)
+    if any(stands_in(telling, pieces) for telling in tellings):
+        return True
+    words = frozenset[str]().union(*map(_stems, tellings))
+    return False if fact.sources and all(words.isdisjoint(_stems(piece)) for piece in pieces) else None
+
+
 def _tellings(fact: Fact) -> Sequence[str]:
     return fact.text, *(telling(fact.text, source) for source in fact.sources)
 

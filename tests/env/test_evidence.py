@@ -4,6 +4,7 @@ Invariants:
 
 1. A message that told a fact is evidence as long as all of it is shown.
 2. More that is shown never takes evidence away.
+3. What is entailed stays so whatever else is shown, and what has none of a fact's words never entails it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 import toy
 from mnemotune.data.task import Check, Fact
 from mnemotune.env import Evaluator
-from mnemotune.env.evidence import evidence, recall, stands_in, telling
+from mnemotune.env.evidence import entails, evidence, recall, stands_in, telling
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded import EmbeddedModel
@@ -117,3 +118,30 @@ async def test_other_tracks_tell_evidence_as_well(make_cast: MakeCast) -> None:
     letters = track.load("letters:1:2")
     evaluation = await Evaluator(track, make_cast(EmbeddedModel())).evaluate(load_policy("native"), letters)
     assert [group.evidence for group in evaluation.groups] == [1.0] * len(evaluation.groups)
+
+
+@pytest.mark.parametrize(
+    ("lines", "entailed"),
+    [
+        ([TOLD], True),
+        (["I swapped my old bicycle for a red cargo bike"], True),
+        (["type of bike: cargo"], True),
+        (["It rained again.", "Dinner tonight"], False),
+        ([], False),
+        (["The user rides a bike"], None),
+    ],
+)
+def test_words_show_what_is_entailed_and_a_model_reads_the_rest(lines: list[str], entailed: bool | None) -> None:
+    assert entails(BIKE, lines) is entailed
+
+
+def test_nothing_is_ruled_out_where_it_is_not_known_how_a_fact_was_told() -> None:
+    assert entails(replace(BIKE, sources=()), ["It rained again."]) is None
+
+
+@given(texts, texts)
+def test_more_lines_never_take_an_entailment_away_invariant_3(some: list[str], others: list[str]) -> None:
+    if entails(BIKE, some):
+        assert entails(BIKE, [*others, *some])
+    if entails(BIKE, [*others, *some]) is False:
+        assert entails(BIKE, some) is False

@@ -21,6 +21,7 @@ from .execution import execute
 from .labels import EpisodeLabels, Labeller
 from .reading import FactReader
 from .retrievals import RecordedReplies, retrieve
+from .validity import Outcome, answers_after, facts_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,10 @@ class CollectedEpisode:
     """What its memory brought back for each check; None where the episode failed."""
     failure: str | None = None
     """Why there are no rows; None when all went well."""
+    answers: Sequence[Outcome] = ()
+    """How checks were answered after labelled writes."""
+    facts: Sequence[Outcome] = ()
+    """Which facts were known after labelled writes."""
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -71,6 +76,7 @@ async def collect(
         [episode] = evaluation.episodes
         labels, failure, calls = EpisodeLabels(), episode.failure, episode.ledger.total.calls
         score, retrievals = math.nan, None
+        marks = [mark for stage in episode.stages for mark in stage.marks]
         if failure is None:
             score = evaluation.memory_score.mean
             rng = random.Random(f"writes:{seed}:{task.id}:{policy.key}")
@@ -86,7 +92,8 @@ async def collect(
                 raise
             except (LanguageModelError, OutsideFault) as error:
                 failure = f"labels: {error}"
-        return CollectedEpisode(task.id, policy.key, score, labels, calls, retrievals, failure)
+        outcomes = (tuple(after(task, labels.rows, marks)) for after in (answers_after, facts_after))
+        return CollectedEpisode(task.id, policy.key, score, labels, calls, retrievals, failure, *outcomes)
 
     first, *others = policies.values()
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ....policies.policy import MemoryPolicy
@@ -13,17 +14,22 @@ from ...summary import json_number
 from ..rows.row import Row
 from ..rows.splits import RowSplits
 from .collect import CollectedEpisode
+from .validity import Outcome, validity
 
 FORMAT = 1
 WHAT = (
     "One row for each write of a memory policy: the messages that left its buffer, the memory before and after, and "
-    "the facts at stake. A fact counts when a check needs it, each with its newest value. It is at stake when the "
-    "assistant's language model reads it from the evicted message that tells it, or else from lines of the old memory "
-    "that the write changed; it is lost when the model does not read it from the new memory. A row is HARMFUL when a "
-    "fact is lost. The model is asked in several prompts, which are the track's. It must be right in each of them, or "
-    "in none; writes with a fact in between are left out, unless another fact is lost. From a memory it reads the "
-    "lines that were written from messages that state the fact, in their order, and nothing else: unrelated lines "
-    "neither help nor hinder."
+    "the facts at stake. A fact counts when a check needs it, each with its newest value. It is at stake when an "
+    "evicted message tells it, or else lines of the old memory that the write changed; it is lost when the new memory "
+    "does not tell it. A row is HARMFUL when a fact is lost. Which message tells a fact is known. A line tells it "
+    "where it has most words of the fact, or of the sentence that told it, and does not where it has none of them; in "
+    "between the assistant's language model reads it. The model is asked in several prompts, which are the track's. It "
+    "must be right in each of them, or in none. Writes with a fact in between are left out, unless another fact is "
+    "lost; so are writes that may be SAFE with a fact that the model cannot read in the evicted message itself. From a "
+    "memory the lines are read that were written from messages that tell the fact, in their order, and nothing else: "
+    "unrelated lines neither help nor hinder. `predictive_validity` is the share of wrong answers, and of facts that "
+    "were not known when they were asked for, after the newest write at which they were at stake lost one, and after "
+    "it lost none."
 )
 
 EXECUTED = (
@@ -63,6 +69,10 @@ def data_card(
         "splits": splits.model_dump(mode="json"),
         "facts": _facts(rows),
         "characters": _lengths(rows),
+        "predictive_validity": {
+            "wrong_answers": _validity(outcome for episode in episodes for outcome in episode.answers),
+            "unknown_facts": _validity(outcome for episode in episodes for outcome in episode.facts),
+        },
         "writes": {
             "all": sum(episode.labels.writes for episode in episodes),
             "undecided": sum(episode.labels.undecided for episode in episodes),
@@ -90,6 +100,11 @@ def data_card(
             {"task": e.task, "policy": e.policy, "reason": e.failure} for e in episodes if e.failure is not None
         ],
     }
+
+
+def _validity(outcomes: Iterable[Outcome]) -> dict[str, float | None] | None:
+    found = validity(list(outcomes))
+    return None if found is None else {name: json_number(value) for name, value in asdict(found).items()}
 
 
 def _executions(rows: Sequence[Row], episodes: Sequence[CollectedEpisode]) -> dict[str, Any]:

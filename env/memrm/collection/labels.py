@@ -117,10 +117,11 @@ class Labeller:
     ) -> EpisodeLabels:
         """Label an episode's writes, at most ``most`` of them, which ``rng`` draws.
 
-        Facts count that a check needs, each key with its newest fact so far. A fact is at stake when the model reads
-        it from the evicted message that tells it, or else from lines of the old memory that the write changed. It is
-        lost when the model does not read it from the new memory. Where the model reads a fact in some prompts only,
-        nothing is said of the fact, and the write is left out unless another fact is lost for certain.
+        Facts count that a check needs, each key with its newest fact so far. A fact is at stake when an evicted
+        message tells it, or else lines of the old memory that the write changed. It is lost when the new memory does
+        not tell it. Lines tell what their words entail; where words do not show it, the model reads them. Where the
+        model reads a fact in some prompts only, or cannot read it in the evicted message itself, its reading says
+        nothing: then the write is left out unless a fact is lost for certain.
         """
         writes = self._writes(episode)
         chosen = writes
@@ -178,21 +179,26 @@ class Labeller:
     async def _label(self, key: str, write: _Write) -> FactLabel | None:
         """Return the label of a fact; None where it is not at stake."""
         fact, message = write.newest[key], self._source(key, write)
-        if message is None:
-            had = await self._reader.from_lines(fact, lines_with(write.change.before, state_of(fact)))
-        else:
-            had = await self._reader.from_messages(fact, write.messages[message : message + 1])
-        if had == "no":
+        after = lines_with(write.change.after, state_of(fact))
+        if message is not None:
+            evicted = write.messages[message]
+            told = await self._reader.from_messages(fact, [evicted])
+            lost = await self._lost(fact, after) if told == "yes" else self._lost_for_certain(fact, after)
+            sentence = await self._sentence(fact, evicted)
+            return FactLabel(key=key, topic=fact.topic, lost=lost, message=message, sentence=sentence)
+        held = await self._reader.from_lines(fact, lines_with(write.change.before, state_of(fact)))
+        lost = await self._lost(fact, after)
+        if held == "no" or (held == "unsure" and lost is None):
             return None
-        has = await self._reader.from_lines(fact, lines_with(write.change.after, state_of(fact)))
-        if had == has == "unsure" and message is None:
-            return None
-        lost = None if "unsure" in {had, has} else has == "no"
-        label = FactLabel(key=key, topic=fact.topic, lost=lost)
-        if message is None:
-            return label.model_copy(update={"line": await self._line(fact, write)})
-        sentence = await self._sentence(fact, write.messages[message])
-        return label.model_copy(update={"message": message, "sentence": sentence})
+        place = await self._line(fact, write)
+        return FactLabel(key=key, topic=fact.topic, lost=lost if held == "yes" else None, line=place)
+
+    async def _lost(self, fact: Fact, after: Sequence[str]) -> bool | None:
+        return {"yes": False, "no": True, "unsure": None}[await self._reader.from_lines(fact, after)]
+
+    def _lost_for_certain(self, fact: Fact, after: Sequence[str]) -> bool | None:
+        """Return that a fact is lost where the words of the new lines show it: its reader could not tell."""
+        return True if self._reader.entailed(fact, after) is False else None
 
     async def _sentence(self, fact: Fact, message: Message) -> int | None:
         """Return the place of the only sentence of a message that tells a fact."""

@@ -1,4 +1,4 @@
-"""Which facts can be read from texts: a language model decides, except where a track sees it from the words alone."""
+"""Which facts texts tell: a language model reads them where their words alone do not show it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Literal
 from ....data.task import Fact, Task, facts_by_source
 from ....policies.lm.base import LanguageModel, Message, Request
 from ...concurrency import side_by_side
+from ...evidence import entails
 from ...track import FactPrompt, Track
 
 State = tuple[str, str]
 """A fact's key and text: where a value comes back after another, it is the same state."""
 HEADING = "Memories of the user, oldest first:"
 Known = Literal["yes", "no", "unsure"]
-"""Whether a model reads a fact: in all prompts, in none, or in some."""
+"""Whether texts tell a fact: a model reads it in all prompts, in none, or in some, where words do not show it."""
 
 _Place = tuple[State, tuple[Message, ...]]
 
@@ -52,10 +53,18 @@ class FactReader:
         """Return the facts that a message tells, as ``facts_stated`` has it."""
         return self._stated(text)
 
-    async def from_lines(self, fact: Fact, lines: Sequence[str]) -> Known:
-        """Tell whether the model reads a fact from lines of memory, oldest first."""
+    def entailed(self, fact: Fact, lines: Sequence[str]) -> bool | None:
+        """Tell whether lines of memory entail a fact, where their words show it; None where a model has to read."""
         if not lines:
-            return "no"
+            return False
+        stated = self._track.states(self._task, fact, "\n".join(lines))
+        return entails(fact, lines) if stated is None else stated
+
+    async def from_lines(self, fact: Fact, lines: Sequence[str]) -> Known:
+        """Tell whether lines of memory, oldest first, tell a fact: their words show it, or the model reads it."""
+        entailed = self.entailed(fact, lines)
+        if entailed is not None:
+            return "yes" if entailed else "no"
         listed = "\n".join(f"- {line}" for line in lines)
         return await self.from_messages(fact, [Message("system", f"{HEADING}\n{listed}")])
 

@@ -46,7 +46,7 @@ class FactLabel(Record):
     """What the fact is about."""
     topic: str
     lost: bool | None
-    """Whether the model does not read it from the new memory; None where the model wavers."""
+    """Whether the new memory does not tell it; None where that is not known."""
     message: int | None = None
     """0-based place of the evicted message that tells it; None where the old memory does."""
     sentence: int | None = None

@@ -127,7 +127,7 @@ def _show(card: Mapping[str, Any], members: Sequence[Member], out: Path, console
     say(
         console,
         f"{rows['rows']:,} rows written to {out}: {rows['SAFE']:,} SAFE, {rows['HARMFUL']:,} HARMFUL; "
-        f"{writes['undecided']:,} writes left out, where the model wavers; "
+        f"{writes['undecided']:,} writes left out, where the model cannot tell; "
         f"{calls['episodes']:,} calls for episodes, {calls['labels']:,} for labels",
     )
     for failure in card["failures"]:

@@ -61,6 +61,20 @@ def told(life: Scenario, reader: FactReader, run_virtually: Callable[..., tuple[
     raise AssertionError("no such session")
 
 
+@pytest.fixture
+def unreadable(life: Scenario, reader: FactReader, run_virtually: Callable[..., tuple[str, float]]) -> Message:
+    """An opening that tells one needed fact only, which the model cannot read in it."""
+    needed = {fact for check in life.checks.values() for fact in check.needs}
+    for period, stage in zip(life.periods, range(len(life.periods)), strict=True):
+        for session in period.sessions:
+            facts = [f for f in life.facts.values() if f.since == stage and session.opening in f.sources]
+            message = Message("user", session.opening)
+            alone = [fact.id in needed for fact in facts] == [True]
+            if alone and run_virtually(reader.from_messages(facts[0], [message]))[0] != "yes":
+                return message
+    raise AssertionError("no such session")
+
+
 def write(
     evicted: Sequence[Message], before: Sequence[str], after: Sequence[str], error: str | None = None
 ) -> MemoryEvent:
@@ -79,6 +93,20 @@ def test_a_write_that_keeps_nothing_of_what_was_told_is_harmful(
 ) -> None:
     [row] = label([write([told], [], after)]).rows
     assert row.label == "HARMFUL"
+    assert [(fact.lost, fact.message) for fact in row.facts] == [(True, 0)]
+
+
+def test_a_write_is_left_out_where_the_model_cannot_read_in_the_message_itself_what_it_tells(
+    label: Label, unreadable: Message
+) -> None:
+    found = label([write([unreadable], [], [f"user: {unreadable.content}"])])
+    assert (found.rows, found.undecided) == ((), 1)
+
+
+def test_a_write_that_keeps_no_word_of_what_was_told_is_harmful_whatever_the_model_can_read(
+    label: Label, unreadable: Message
+) -> None:
+    [row] = label([write([unreadable], [], ["zzz"])]).rows
     assert [(fact.lost, fact.message) for fact in row.facts] == [(True, 0)]
 
 

@@ -50,9 +50,18 @@ def test_lines_about_other_topics_are_rarely_taken_for_an_answer(
 def test_a_reply_is_kept(life: Scenario, run_virtually: Run) -> None:
     reader = FactReader(DialogueTrack(), life, EmbeddedModel())
     fact = life.facts[next(iter(life.checks.values())).needs[0]]
+    line = " ".join(fact.text.split("_")[:1])
     for _ in range(2):
-        run_virtually(reader.from_lines(fact, ["a line"]))
+        run_virtually(reader.from_lines(fact, [line]))
         assert reader.calls == 4
+
+
+def test_no_model_is_asked_where_words_show_what_a_line_entails(life: Scenario, run_virtually: Run) -> None:
+    reader = FactReader(DialogueTrack(), life, EmbeddedModel())
+    fact = life.facts[next(iter(life.checks.values())).needs[0]]
+    assert run_virtually(reader.from_lines(fact, [fact.sources[0]]))[0] == "yes"
+    assert run_virtually(reader.from_lines(fact, ["zzz"]))[0] == "no"
+    assert reader.calls == 0
 
 
 class Literal(toy.LettersTrack):
