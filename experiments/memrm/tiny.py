@@ -21,6 +21,8 @@ COLLECTED = {
     "more-presets": "--data generated:150@51515 --policies presets --seed 1",
 }
 """What rows are collected, by name: many policies, and more of those that people start from."""
+APART = "--data generated:40@71717:b --policies presets random:60 damaged:30 --each 3 --seed 7"
+"""Of users who say the same in other words: what weighs words and shape."""
 
 
 def mnemotune(*arguments: str) -> None:
@@ -32,11 +34,12 @@ def mnemotune(*arguments: str) -> None:
 
 def main(out: Path) -> None:
     """Do what is missing."""
-    files = {name: out / f"{name}.jsonl" for name in COLLECTED}
-    for name, settings in COLLECTED.items():
-        if not files[name].is_file():
-            mnemotune("collect", *settings.split(), "--out", str(files[name]))
-    rows = [argument for file in files.values() for argument in ("--rows", str(file))]
+    files = {out / f"{name}.jsonl": settings for name, settings in COLLECTED.items()}
+    apart = out / "apart.jsonl"
+    for file, settings in (*files.items(), (apart, APART)):
+        if not file.is_file():
+            mnemotune("collect", *settings.split(), "--out", str(file))
+    rows = [argument for file in files for argument in ("--rows", str(file))] + ["--apart", str(apart)]
     mnemotune("train", str(RECIPE), *rows, "--out", str(out / "tiny"), "--tracking", f"sqlite:///{out / 'mlflow.db'}")
 
 

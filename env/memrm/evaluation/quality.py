@@ -12,8 +12,9 @@ import numpy as np
 
 from ....policies.memory import MemoryEvent
 from ....policies.text import stems
-from ...episode import lines_beyond
+from ..model.blend import SETTINGS
 from ..model.memgym import MemGymRow
+from ..model.shape import said, shape_of, size, sizes_of
 from ..rows.row import Row
 from . import metrics
 from .metrics import COVERED, Floats, Labels, auroc, interval
@@ -24,8 +25,6 @@ RowT = TypeVar("RowT", Row, MemGymRow)
 FOLDS = 5
 PENALTY = 1.0
 """On the squared weights of the baseline's regression, beside the summed loss."""
-TREES = {"n_estimators": 100, "max_depth": 3, "subsample": 0.5, "min_samples_leaf": 10, "random_state": 0}
-"""How the baseline's boosted trees are fitted, in scikit-learn's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,7 @@ def _quality(
 
 def length_ratio(events: Sequence[MemoryEvent]) -> Floats:
     """Return the new memory's characters per character of the old memory and the messages."""
-    return np.array([_size(e.after) / max(1, _size(e.before) + _size(_said(e))) for e in events])
+    return np.array([size(e.after) / max(1, size(e.before) + size(said(e))) for e in events])
 
 
 def lexical_overlap(events: Sequence[MemoryEvent]) -> Floats:
@@ -159,19 +158,19 @@ def logistic_regression(events: Sequence[MemoryEvent], harmful: Labels, clusters
     from sklearn.preprocessing import StandardScaler
 
     model = make_pipeline(StandardScaler(), LogisticRegression(C=1 / (2 * PENALTY)))
-    features = [[*_wordless(event), _overlap(event)] for event in events]
+    features = [[*sizes_of(event), _overlap(event)] for event in events]
     return _fitted_on_others(model, features, harmful, clusters)
 
 
 def boosted_trees(events: Sequence[MemoryEvent], harmful: Labels, clusters: Sequence[str]) -> Floats:
     """Return P(safe) of boosted trees that read no word, fitted on other clusters' writes.
 
-    They see lengths, counts, what was kept of the old memory, and which lines were removed by their lengths.
+    They see what ``shape_of`` returns.
     """
     from sklearn.ensemble import GradientBoostingClassifier  # imported late: it takes a while
 
-    features = [[*_wordless(event), *_shares(event)] for event in events]
-    return _fitted_on_others(GradientBoostingClassifier(**TREES), features, harmful, clusters)
+    features = list(map(shape_of, events))
+    return _fitted_on_others(GradientBoostingClassifier(**SETTINGS), features, harmful, clusters)
 
 
 def _fitted_on_others(
@@ -188,37 +187,7 @@ def _fitted_on_others(
     return p_safe
 
 
-def _wordless(event: MemoryEvent) -> list[float]:
-    removed, added = lines_beyond(event.before, event.after), lines_beyond(event.after, event.before)
-    sizes = [_size(_said(event)), _size(event.before), _size(event.after), _size(removed), _size(added)]
-    counts = [len(event.evicted), len(event.before), len(removed), len(added)]
-    return [*map(np.log1p, sizes), *map(np.log1p, counts)]
-
-
-def _shares(event: MemoryEvent) -> list[float]:
-    """Return how much of what was there a write keeps, and how long its messages and lines are; no word is read."""
-    removed, added = lines_beyond(event.before, event.after), lines_beyond(event.after, event.before)
-    heard = [len(message.content) for message in event.evicted if message.role == "user"]
-    return [
-        _size(event.after) / max(1, _size(event.before) + _size(_said(event))),
-        1 - _size(removed) / max(1, _size(event.before)),
-        _size(added) / max(1, sum(heard)),
-        len(added) / max(1, len(event.evicted)),
-        max(heard, default=0),
-        max(map(len, added), default=0),
-        max(map(len, removed), default=0),
-    ]
-
-
 def _overlap(event: MemoryEvent) -> float:
     said = {word for message in event.evicted if message.role == "user" for word in stems(message.content)}
     known = {word for line in event.after for word in stems(line)}
     return len(said & known) / len(said) if said else 1.0
-
-
-def _said(event: MemoryEvent) -> list[str]:
-    return [message.content for message in event.evicted]
-
-
-def _size(texts: Sequence[str]) -> int:
-    return sum(map(len, texts))

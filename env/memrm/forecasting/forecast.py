@@ -7,28 +7,25 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ValidationError
 
-from ....data.record import Record, first_problem
+from ....data.record import first_problem
 from ....policies.lm import Message
 from ....policies.memory import MemoryEvent
 from ..model.checkpoint import CheckpointError
 from ..model.scoring import RewardModel, Scores
 from ..rows.retrievals import Retrieval, RetrievalLog
+from ..trees import BoostedTrees, fit_trees
 
 FORECAST = "forecast.json"
-RATE = 0.08
-TREES = {"n_estimators": 100, "max_depth": 4, "learning_rate": RATE, "subsample": 0.5, "min_samples_leaf": 50}
+TREES = {"n_estimators": 100, "max_depth": 4, "learning_rate": 0.08, "subsample": 0.5, "min_samples_leaf": 50}
 """How the boosted trees are fitted, in scikit-learn's words."""
 MOST_EPISODES = 400
 """That a forecast is fitted on."""
-
-Index = Annotated[int, Field(ge=-1)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Features(NamedTuple):
@@ -80,55 +77,18 @@ COUNTS = [Features._fields.index(name) for name in ("words", "lines", "buffer_wo
 """Numbers of a question that the trees see."""
 
 
-class Tree(Record):
-    """A regression tree; lists are aligned with its nodes, the root first."""
+class Forecast(BoostedTrees):
+    """Boosted trees on what memory shows before a question: the log-odds of a right answer."""
 
-    feature: list[Index]
-    """-1 in a leaf."""
-    threshold: list[Finite]
-    """A feature that is at most this goes left."""
-    left: list[Index]
-    right: list[Index]
-    value: list[Finite]
-    """Log-odds that a leaf adds."""
-
-    @model_validator(mode="after")
-    def _check_nodes(self) -> Tree:
-        nodes = len(self.feature)
-        if not nodes or any(len(values) != nodes for values in (self.threshold, self.left, self.right, self.value)):
-            raise ValueError("its lists are empty, or not of one length")
-        for node, feature in enumerate(self.feature):
-            if feature >= FEATURES:
-                raise ValueError(f"node {node}: there is no feature {feature}")
-            if feature >= 0 and not all(node < child[node] < nodes for child in (self.left, self.right)):
-                raise ValueError(f"node {node}: its children are not after it")
-        return self
-
-    def values(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the value of each row's leaf; shape ``(rows,)``."""
-        feature, threshold = np.array(self.feature), np.array(self.threshold)
-        left, right = np.array(self.left), np.array(self.right)
-        at, rows = np.zeros(len(features), dtype=np.intp), np.arange(len(features))
-        while (inner := feature[at] >= 0).any():
-            further = np.where(features[rows, feature[at]] <= threshold[at], left[at], right[at])
-            at = np.where(inner, further, at)
-        return np.array(self.value)[at]
-
-
-class Forecast(Record):
-    """Boosted trees on what memory shows before a question."""
-
-    start: Finite
-    """Log-odds of a right answer before any tree."""
-    trees: list[Tree]
+    FEATURES = FEATURES
 
     def right(self, features: Sequence[Features]) -> Scores:
         """Return the probability of a right answer to each question, in [0, 1]; NaN where a feature is."""
         table = feature_table(features)
         known = ~np.isnan(table).any(axis=1)
-        odds = np.full(len(features), np.nan)
-        odds[known] = self.start + sum((tree.values(table[known]) for tree in self.trees), start=np.zeros(1))
-        return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float64)
+        right = np.full(len(features), np.nan)
+        right[known] = self.probability(table[known])
+        return right
 
     def score(self, features: Sequence[Features]) -> float:
         """Return the share of right answers to expect, in [0, 1]; NaN unless half of the questions have a forecast."""
@@ -149,8 +109,6 @@ def fit_forecast(logs: Iterable[RetrievalLog], reward: RewardModel, *, seed: int
 
     Raises CheckpointError where answers are all right or all wrong.
     """
-    from sklearn.ensemble import GradientBoostingClassifier  # only who trains needs it
-
     every = list(logs)
     drawn = random.Random(f"forecast:{seed}").sample(every, min(MOST_EPISODES, len(every)))
     features, answers = list[Features](), list[bool]()
@@ -162,22 +120,7 @@ def fit_forecast(logs: Iterable[RetrievalLog], reward: RewardModel, *, seed: int
     known, labels = ~np.isnan(table).any(axis=1), np.array(answers, dtype=bool)
     if len(set(labels[known].tolist())) < 2:
         raise CheckpointError("a forecast needs questions that were answered rightly and ones that were not")
-    model = GradientBoostingClassifier(**TREES, random_state=seed).fit(table[known], labels[known])
-    share = float(labels[known].mean())
-    trees = [_tree(estimator.tree_) for estimator in model.estimators_[:, 0]]
-    return Forecast(start=float(np.log(share / (1 - share))), trees=trees)
-
-
-def _tree(fitted: Any) -> Tree:
-    """Return one of scikit-learn's trees (``sklearn.tree``'s ``tree_``) as plain values."""
-    inner = fitted.children_left >= 0
-    return Tree(
-        feature=np.where(inner, fitted.feature, -1).tolist(),
-        threshold=np.where(inner, fitted.threshold, 0.0).tolist(),
-        left=fitted.children_left.tolist(),
-        right=fitted.children_right.tolist(),
-        value=(RATE * fitted.value[:, 0, 0]).tolist(),
-    )
+    return fit_trees(Forecast, table[known], labels[known], TREES | {"random_state": seed})
 
 
 def write_forecast(folder: Path, forecast: Forecast) -> None:

@@ -7,12 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..evaluation.quality import harmful_rows
+from ..model.blend import table_of
 from ..model.checkpoint import ModelCard
 from ..model.render import Prompt, Statement, statements, unreadable
 from ..model.tokens import Tokens
 from ..rows.retrievals import RetrievalLog, read_retrievals, retrievals_file
 from ..rows.row import FactLabel, Row, read_rows
 from ..rows.splits import language_model_of, read_splits
+from ..trees import Table
 from .recipe import RecipeError, TrainingRecipe
 
 
@@ -33,6 +39,10 @@ class Examples:
     train: tuple[Example, ...]
     """Each prompt and label once, in the order of the rows."""
     held_out: tuple[Row, ...]
+    shapes: Table
+    """Of the writes that are trained on, a row each, as ``shape_of`` has it."""
+    safe: NDArray[np.bool_]
+    """Their labels, aligned."""
     retrievals: tuple[RetrievalLog, ...] = ()
     """Of the groups and policies that are trained on; empty where no rows have a ``.shown.jsonl`` beside them."""
     language_model: str | None = None
@@ -57,10 +67,13 @@ def read_examples(recipe: TrainingRecipe) -> Examples:
     groups = sorted({row.group for row in rows})
     if len(groups) < 2:
         raise RecipeError(f"rows: {named} has {len(groups)} groups with labelled writes; two are needed at least")
-    held = set(random.Random(f"held out:{recipe.seed}").sample(groups, max(1, round(recipe.held_out * len(groups)))))
+    apart = list(chain.from_iterable(map(read_rows, recipe.apart)))
+    share = 0 if apart else max(1, round(recipe.held_out * len(groups)))
+    held = {row.group for row in apart} | set(random.Random(f"held out:{recipe.seed}").sample(groups, share))
+    given = [row for row in rows if row.group not in held]
     counts: dict[tuple[Prompt, bool], int] = {}
-    for row in rows:
-        for example in labelled(row) if row.group not in held else ():
+    for row in given:
+        for example in labelled(row):
             counts[example] = counts.get(example, 0) + 1
     train = tuple(Example(prompt, safe, count) for (prompt, safe), count in counts.items())
     if len({example.safe for example in train}) < 2:
@@ -69,8 +82,14 @@ def read_examples(recipe: TrainingRecipe) -> Examples:
     logs = chain.from_iterable(read_retrievals(file) for file in map(retrievals_file, recipe.rows) if file.is_file())
     retrievals = tuple(log for log in logs if kept_apart.isdisjoint({log.group, log.policy}))
     models = {language_model_of(file) for file in recipe.rows}
+    able = [row for row in given if unreadable(row.event) is None]
     return Examples(
-        train, tuple(row for row in rows if row.group in held), retrievals, models.pop() if len(models) == 1 else None
+        train,
+        held_out=tuple(apart or (row for row in rows if row.group in held)),
+        shapes=table_of([row.event for row in able]),
+        safe=~harmful_rows(able),
+        retrievals=retrievals,
+        language_model=models.pop() if len(models) == 1 else None,
     )
 
 

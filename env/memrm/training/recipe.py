@@ -75,7 +75,10 @@ class TrainingRecipe(Record):
     splits: Path | None = None
     """A data card of the rows: of their splits, only ``train`` is trained on. None takes all rows."""
     held_out: Share = 0.1
-    """Share of the users kept apart, to see how training goes and to find the temperature."""
+    """Share of the users kept apart: to see how training goes, to find the temperature, to weigh words and shape."""
+    apart: Annotated[tuple[Path, ...], BeforeValidator(_as_list)] = ()
+    """Rows of other users that are kept apart instead of that share; best of texts in other words, since those that a
+    model learned from flatter it."""
     seed: int = 0
     window: Positive = 768
     """Tokens of the longest prompt; longer ones are left out of training, and not scored."""

@@ -16,9 +16,10 @@ from ....env.memrm.evaluation.metrics import COVERED, Floats, Labels
 from ....env.memrm.evaluation.quality import RewardQuality, harmful_rows, quality_on_memgym, quality_on_rows
 from ....env.memrm.forecasting.forecast import read_forecast
 from ....env.memrm.forecasting.ranking import Ranking, rank
+from ....env.memrm.model.blend import Loaded, load_reward, words_of
 from ....env.memrm.model.checkpoint import ADAPTER, CARD
 from ....env.memrm.model.memgym import ADAPTER_FOLDER, is_memgym, load_memgym, read_memgym, score_prompts
-from ....env.memrm.model.scoring import MemRM, folder_of, load_memrm
+from ....env.memrm.model.scoring import MemRM, folder_of
 from ....env.memrm.rows.retrievals import read_retrievals, retrievals_file
 from ....env.memrm.rows.row import RowError, read_rows
 from ....env.memrm.rows.splits import data_card_file, read_splits
@@ -56,7 +57,7 @@ def eval_command(
 ) -> None:
     """Judge a reward model on labelled writes: AUROC, calibration, F1, coverage, beside simple baselines."""
     reward = _load(model, base=base, torch=torch)
-    ranking = _rank(reward, data, model) if ranked else None
+    ranking = _rank(words_of(reward), data, model) if ranked else None
     p_safe, harmful, quality = _evaluate(reward, data, part, threshold)
     if plot is not None:
         from ...views.plots import reliability_plot  # imported late: matplotlib takes a while
@@ -71,12 +72,12 @@ def eval_command(
         _show(quality, threshold, ranking)
 
 
-def _load(model: str, *, base: str | None, torch: bool) -> MemRM:
+def _load(model: str, *, base: str | None, torch: bool) -> Loaded:
     folder = Path(model)
     foreign = any((place / ADAPTER).is_file() for place in (folder, folder / ADAPTER_FOLDER))
     if foreign and not (folder / CARD).is_file():
         return load_memgym(folder, base=base)
-    return load_memrm(model, torch=torch)
+    return load_reward(model, torch=torch)
 
 
 def _rank(reward: MemRM, data: Path, model: str) -> Ranking:
@@ -87,13 +88,13 @@ def _rank(reward: MemRM, data: Path, model: str) -> Ranking:
     return rank(list(read_retrievals(file)), reward, forecast)
 
 
-def _evaluate(reward: MemRM, data: Path, part: Part | None, threshold: float) -> tuple[Floats, Labels, RewardQuality]:
+def _evaluate(reward: Loaded, data: Path, part: Part | None, threshold: float) -> tuple[Floats, Labels, RewardQuality]:
     """Return scores, labels and the model's quality."""
     if is_memgym(data):
         if part is not None:
             raise RowError(f"{data}: has MemGym's rows, which no data card splits: leave --split out")
         given = list(read_memgym(data))
-        p_safe = score_prompts(reward, [row.prompt for row in given])
+        p_safe = score_prompts(words_of(reward), [row.prompt for row in given])
         return p_safe, harmful_rows(given), quality_on_memgym(p_safe, given, threshold=threshold)
     rows = list(read_rows(data))
     if part is not None:

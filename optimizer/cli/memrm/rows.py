@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from ....data.whole_files import write_whole
+from ....env.memrm.model.blend import load_reward
 from ....env.memrm.model.memgym import write_memgym
-from ....env.memrm.model.scoring import load_memrm
 from ....env.memrm.rows.row import Row, read_rows
 from ...views.table import say
 
@@ -26,7 +26,7 @@ def score_command(
     torch: Annotated[bool, typer.Option("--torch", help="Run with torch though an ONNX graph is there.")] = False,
 ) -> None:
     """Score writes: one JSON line each with task, policy, stage, write and p_safe, null where it is not scored."""
-    reward, given = load_memrm(model, torch=torch), list(read_rows(rows))
+    reward, given = load_reward(model, torch=torch), list(read_rows(rows))
     scores = reward.score([row.event for row in given]).tolist()
     text = "".join(_line(row, score) for row, score in zip(given, scores, strict=True))
     if out is None:

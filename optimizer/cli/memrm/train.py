@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from ....env.memrm.evaluation.quality import harmful_rows
 from ....env.memrm.forecasting.forecast import FORECAST, fit_forecast, write_forecast
+from ....env.memrm.model.blend import TREES, fit_wordless, write_trees
 from ....env.memrm.model.checkpoint import CheckpointError, ModelCard
 from ....env.memrm.model.scoring import load_memrm
 from ....env.memrm.rows.retrievals import retrievals_file
-from ....env.memrm.training.examples import read_examples
+from ....env.memrm.training.examples import Examples, read_examples
 from ....env.memrm.training.recipe import RecipeError, Scratch, TrainingRecipe, load_recipe
 from ....policies.space import flat
 
@@ -25,6 +27,9 @@ def train_command(
     rows: Annotated[
         list[Path] | None, typer.Option("--rows", help="Training rows instead of the recipe's; may be given again.")
     ] = None,
+    apart: Annotated[
+        list[Path] | None, typer.Option("--apart", help="Rows of other users to calibrate on; may be given again.")
+    ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Another seed than the recipe's.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last state in --out.")] = False,
     tracking_uri: Annotated[str, typer.Option("--tracking", help="MLflow's store.")] = "sqlite:///mlflow.db",
@@ -33,6 +38,7 @@ def train_command(
     from ...views.tracking import logged_run  # imported late: Optuna takes a while
 
     given: dict[str, Any] = {"rows": tuple(rows)} if rows else {}
+    given |= {"apart": tuple(apart)} if apart else {}
     given |= {} if seed is None else {"seed": seed}
     settings = load_recipe(recipe).model_copy(update=given)
     console = Console(stderr=True)
@@ -52,6 +58,7 @@ def train_command(
 
         card = train(settings, examples, out, resume=resume, log=log)
     console.print(f"{out}: temperature {card.temperature:.2f}, window {card.window:,} tokens")
+    _add_trees(out, examples, console)
     if examples.retrievals:
         try:
             write_forecast(out, fit_forecast(examples.retrievals, load_memrm(out), seed=settings.seed))
@@ -64,6 +71,19 @@ def train_command(
     else:
         missing = f"{retrievals_file(settings.rows[0])}: not there"
         console.print(f"{missing}, so that this checkpoint has no {FORECAST} and cannot rank policies", style="yellow")
+
+
+def _add_trees(out: Path, examples: Examples, console: Console) -> None:
+    rows = examples.held_out
+    events, safe = [row.event for row in rows], ~harmful_rows(rows)
+    try:
+        trees = fit_wordless(examples.shapes, examples.safe, words=load_memrm(out), held_out=events, held_out_safe=safe)
+    except CheckpointError as error:  # the reward model is whole without them
+        console.print(f"{error}, so that this checkpoint has no {TREES}", style="yellow")
+    else:
+        write_trees(out, trees)
+        weights = f"words weigh {trees.of_words:.2f}, shape {trees.of_shape:.2f}"
+        console.print(f"{out / TREES}: trees that read no word; {weights}", highlight=False)
 
 
 def _trainer(recipe: TrainingRecipe) -> Callable[..., ModelCard]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mnemotune.env.memrm.model.render import Prompt
@@ -111,6 +112,21 @@ def test_one_user_is_too_few(tmp_path: Path, rows: list[Row]) -> None:
         read_examples(recipe_of(tmp_path / "rows.jsonl"))
 
 
+def test_rows_kept_apart_take_the_place_of_the_held_out_share(rows_file: Path, tmp_path: Path, rows: list[Row]) -> None:
+    others = [row.model_copy(update={"group": f"other-{row.group}"}) for row in rows[:20]]
+    write_rows(tmp_path / "apart.jsonl", others)
+    found = read_examples(recipe_of(rows_file).model_copy(update={"apart": (tmp_path / "apart.jsonl",)}))
+    assert list(found.held_out) == others
+    assert len(found.shapes) == len(found.safe) == len(rows)
+
+
+def test_a_user_whose_rows_are_kept_apart_is_not_learned_from(rows_file: Path, tmp_path: Path, rows: list[Row]) -> None:
+    own = [row for row in rows if row.group == "user-0"]
+    write_rows(tmp_path / "apart.jsonl", own)
+    found = read_examples(recipe_of(rows_file).model_copy(update={"apart": (tmp_path / "apart.jsonl",)}))
+    assert len(found.safe) == len(rows) - len(own)
+
+
 def test_one_label_is_too_few(tmp_path: Path, rows: list[Row]) -> None:
     write_rows(tmp_path / "rows.jsonl", [row for row in rows if row.label == "SAFE"])
     with pytest.raises(RecipeError, match="one label only"):
@@ -118,7 +134,8 @@ def test_one_label_is_too_few(tmp_path: Path, rows: list[Row]) -> None:
 
 
 def test_weights_make_both_classes_count_the_same_up_to_the_cap() -> None:
-    examples = Examples(tuple(Example(Prompt("", ""), i < 2) for i in range(10)), ())
+    given = tuple(Example(Prompt("", ""), i < 2) for i in range(10))
+    examples = Examples(given, held_out=(), shapes=np.zeros((0, 1)), safe=np.zeros(0, dtype=bool))
     safe, harmful = examples.weights(10.0)
     assert 2 * safe == pytest.approx(8 * harmful)
     capped = examples.weights(3.0)
