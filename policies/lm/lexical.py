@@ -28,12 +28,23 @@ class LexicalEmbedder(Embedder):
 
     async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         """Return one row per text, of length 1 (or 0 for a text without content words)."""
-        rows = np.zeros((len(texts), self.dimensions))
+        rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
-            for word, count in Counter(stems(text)).items():
-                row[_slot(word, self.dimensions)] += 1.0 + math.log(count)
-            row /= math.hypot(*row[row > 0]) or 1.0
-        return Embedding(rows.astype(np.float32))
+            slots, values = _vector(text, self.dimensions)
+            row[slots] = values
+        return Embedding(rows)
+
+
+@lru_cache(maxsize=1 << 12)
+def _vector(text: str, dimensions: int) -> tuple[list[int], list[float]]:
+    """Return the slots of a text's words, and their values: the same questions are asked again and again."""
+    weights: dict[int, float] = {}
+    for word, count in Counter(stems(text)).items():
+        slot = _slot(word, dimensions)
+        weights[slot] = weights.get(slot, 0.0) + 1.0 + math.log(count)
+    slots = sorted(weights)
+    length = math.hypot(*(weights[slot] for slot in slots)) or 1.0
+    return slots, [weights[slot] / length for slot in slots]
 
 
 @lru_cache(maxsize=1 << 16)
