@@ -2,7 +2,7 @@
 
 python -m mnemotune.experiments.memrm.tiny OUT
 
-Takes half an hour on two cores. What is finished in OUT is not done again; the checkpoint is OUT/tiny.
+Takes an hour on two cores. What is finished in OUT is not done again; the checkpoint is OUT/tiny.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ RECIPE = Path(__file__).parents[2] / "configs" / "memrm" / "tiny.yaml"
 COLLECTED = {
     "many": "--data generated:400@31337 --policies presets random:60 damaged:30 --each 3 --seed 7",
     "presets": "--data generated:200@41414 --policies presets --seed 1",
-    "more": "--data generated:100@61616 --policies presets random:60 damaged:30 --each 3 --seed 7",
-    "more-presets": "--data generated:150@51515 --policies presets --seed 1",
 }
 """What rows are collected, by name: many policies, and more of those that people start from."""
 APART = "--data generated:40@71717:b --policies presets random:60 damaged:30 --each 3 --seed 7"

@@ -75,6 +75,7 @@ def recipe(rows: Path, tmp_path: Path) -> Path:
 def test_what_is_trained_scores_every_row(run: Run, recipe: Path, rows: Path, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'mlflow.db'}"
     run("train", recipe, "--out", tmp_path / "model", "--tracking", store)
+    assert (tmp_path / "model" / "trees.json").is_file()
     printed = run("score", rows, "--model", tmp_path / "model")
     run("score", rows, "--model", tmp_path / "model", "--out", tmp_path / "scores.jsonl")
     assert (tmp_path / "scores.jsonl").read_text() == printed
