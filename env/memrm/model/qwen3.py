@@ -60,16 +60,14 @@ class Attention(nn.Module):
         batch, new, _ = x.shape
         q = self.q_norm(self.q_proj(x).view(batch, new, self.heads, self.size)).transpose(1, 2)
         k = self.k_norm(self.k_proj(x).view(batch, new, self.groups, self.size)).transpose(1, 2)
-        v = self.v_proj(x).view(batch, new, self.groups, self.size).transpose(1, 2).float()
+        v = self.v_proj(x).view(batch, new, self.groups, self.size).transpose(1, 2)
         q, k = _turned(q, turn), _turned(k, turn)
         new_past = torch.stack([k, v])
         if past is not None:
             k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
         times = self.heads // self.groups
         k, v = k.repeat_interleave(times, dim=1), v.repeat_interleave(times, dim=1)
-        # In bf16 a CPU without its own instructions for it attends slower than in fp32.
-        with torch.autocast(x.device.type, enabled=False):
-            out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+        out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
         return self.o_proj(out.transpose(1, 2).reshape(batch, new, self.heads * self.size)), new_past
 
 

@@ -73,7 +73,7 @@ def train_adapter(recipe: TrainingRecipe, examples: Examples, out: Path, *, resu
     """Train, calibrate, and write an adapter with tokenizer and card; return the card.
 
     Checkpoints lie in ``out/checkpoints`` until the end; ``resume`` goes on from the last one. A CPU computes in 32
-    bits, since it is some fifteen times slower in 16. Raises RecipeError when the base model cannot be used.
+    bits: many take more than ten times as long in 16. Raises RecipeError when the base model cannot be used.
     """
     spec = recipe.model
     if not isinstance(spec, Adapter):

@@ -87,9 +87,8 @@ class _Training:
         given = padded([example.ids for example in batch])
         right = torch.tensor([0 if example.safe else 1 for example in batch])
         worth = torch.tensor([example.worth for example in batch])
-        with torch.autocast("cpu", torch.bfloat16):
-            logits = self.model(torch.from_numpy(given.ids), torch.from_numpy(given.length))
-        losses = functional.cross_entropy(logits.float(), right, weight=weights, reduction="none")
+        logits = self.model(torch.from_numpy(given.ids), torch.from_numpy(given.length))
+        losses = functional.cross_entropy(logits, right, weight=weights, reduction="none")
         loss = (worth * losses).sum() / worth.sum()
         self.optimizer.zero_grad()
         loss.backward()
