@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -36,20 +36,25 @@ class RewardQuality:
     unscored: int
     harmful: int
     clusters: int
-    """Users; trajectories of MemGym's rows. Intervals are for new ones."""
+    """Groups or policies; trajectories of MemGym's rows. Intervals are for new ones."""
     figures: Mapping[str, float]
     intervals: Mapping[str, Interval]
     """Of the figures, 95%."""
     baselines: Mapping[str, float]
     """AUROC of each."""
-    lead: tuple[str, float, Interval]
-    """The best baseline, and by how much the model's AUROC is above it; paired."""
+    leads: Mapping[str, tuple[float, Interval]]
+    """By how much the model's AUROC is above each baseline's; paired."""
 
 
-def quality_on_rows(p_safe: Floats, rows: Sequence[Row], *, threshold: float = COVERED) -> RewardQuality:
-    """Return the quality of scores of our rows; NaN ones are counted and left out."""
+def quality_on_rows(
+    p_safe: Floats, rows: Sequence[Row], *, threshold: float = COVERED, by: Literal["group", "policy"] = "group"
+) -> RewardQuality:
+    """Return the quality of scores of our rows; NaN ones are counted and left out.
+
+    Intervals are for new groups or policies; what is fitted is fitted on the others' rows.
+    """
     kept = _scored(p_safe, rows)
-    events, groups = [row.event for row in kept], [row.group for row in kept]
+    events, groups = [row.event for row in kept], [row.group if by == "group" else row.policy for row in kept]
     harmful = harmful_rows(kept)
     rivals = {
         "length ratio": length_ratio(events),
@@ -120,9 +125,9 @@ def _quality(
     }
     rivals = {"majority": np.zeros(len(p_safe)), **rivals}
     aurocs = {name: auroc(scores, harmful) for name, scores in rivals.items()}
-    best = max(aurocs, key=lambda name: -math.inf if math.isnan(aurocs[name]) else aurocs[name])
     samples = metrics.bootstrap_samples(clusters)
-    leads = [auroc(p_safe[s], harmful[s]) - auroc(rivals[best][s], harmful[s]) for s in samples]
+    own = np.array([auroc(p_safe[s], harmful[s]) for s in samples])
+    others = {name: np.array([auroc(scores[s], harmful[s]) for s in samples]) for name, scores in rivals.items()}
     figures = {name: measure(p_safe, harmful) for name, measure in measures.items()}
     drawn = {name: [measure(p_safe[s], harmful[s]) for s in samples] for name, measure in measures.items()}
     return RewardQuality(
@@ -133,7 +138,7 @@ def _quality(
         figures=figures,
         intervals={name: interval(values) for name, values in drawn.items()},
         baselines=aurocs,
-        lead=(best, figures["auroc"] - aurocs[best], interval(leads)),
+        leads={name: (figures["auroc"] - aurocs[name], interval((own - others[name]).tolist())) for name in rivals},
     )
 
 

@@ -28,6 +28,8 @@ from .. import options
 from ..common import print_json
 
 Part = Literal["train", "groups", "policies", "topics"]
+Unit = Literal["group", "policy"]
+PLURAL: Mapping[Unit, str] = {"group": "groups", "policy": "policies"}
 NAMES = {
     "auroc": "AUROC, HARMFUL positive",
     "ece": "ECE",
@@ -44,6 +46,9 @@ def eval_command(
     part: Annotated[
         Part | None, typer.Option("--split", help="Only this split of the data card, DATA.card.json.")
     ] = None,
+    by: Annotated[
+        Unit, typer.Option("--by", help="What intervals are for new ones of; baselines learn from the others' rows.")
+    ] = "group",
     threshold: Annotated[
         float, typer.Option("--threshold", min=0.5, max=1.0, help="P(safe) or P(harmful) that is sure.")
     ] = COVERED,
@@ -58,18 +63,19 @@ def eval_command(
     """Judge a reward model on labelled writes: AUROC, calibration, F1, coverage, beside simple baselines."""
     reward = _load(model, base=base, torch=torch)
     ranking = _rank(words_of(reward), data, model) if ranked else None
-    p_safe, harmful, quality = _evaluate(reward, data, part, threshold)
+    p_safe, harmful, quality = _evaluate(reward, data, part, by, threshold)
     if plot is not None:
         from ...views.plots import reliability_plot  # imported late: matplotlib takes a while
 
         write_whole(plot, reliability_plot(p_safe, harmful) + "\n")
     if as_json:
-        given = {"model": model, "data": str(data), "split": part, "threshold": threshold}
-        figures, (best, lead, interval) = asdict(quality), quality.lead
-        figures |= figures.pop("figures") | {"lead": {"over": best, "auroc": lead, "interval": interval}}
+        given = {"model": model, "data": str(data), "split": part, "by": by, "threshold": threshold}
+        figures = asdict(quality)
+        leads = {name: {"auroc": lead, "interval": interval} for name, (lead, interval) in figures.pop("leads").items()}
+        figures |= figures.pop("figures") | {"leads": leads}
         print_json(_plain(given | figures | ({} if ranking is None else {"rank": asdict(ranking)})))
     else:
-        _show(quality, threshold, ranking)
+        _show(quality, threshold, ranking, "trajectories" if is_memgym(data) else PLURAL[by])
 
 
 def _load(model: str, *, base: str | None, torch: bool) -> Loaded:
@@ -88,7 +94,9 @@ def _rank(reward: MemRM, data: Path, model: str) -> Ranking:
     return rank(list(read_retrievals(file)), reward, forecast)
 
 
-def _evaluate(reward: Loaded, data: Path, part: Part | None, threshold: float) -> tuple[Floats, Labels, RewardQuality]:
+def _evaluate(
+    reward: Loaded, data: Path, part: Part | None, by: Unit, threshold: float
+) -> tuple[Floats, Labels, RewardQuality]:
     """Return scores, labels and the model's quality."""
     if is_memgym(data):
         if part is not None:
@@ -103,7 +111,7 @@ def _evaluate(reward: Loaded, data: Path, part: Part | None, threshold: float) -
         if not rows:
             raise RowError(f"{data}: has no rows in the split {part!r}")
     p_safe = reward.score([row.event for row in rows])
-    return p_safe, harmful_rows(rows), quality_on_rows(p_safe, rows, threshold=threshold)
+    return p_safe, harmful_rows(rows), quality_on_rows(p_safe, rows, threshold=threshold, by=by)
 
 
 def _plain(value: Any) -> Any:
@@ -117,14 +125,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _show(quality: RewardQuality, threshold: float, ranking: Ranking | None) -> None:
+def _show(quality: RewardQuality, threshold: float, ranking: Ranking | None, units: str) -> None:
     rows: list[tuple[str, float, Sequence[float]]] = [
         (f"{title} at {threshold:g}" if name == "coverage" else title, quality.figures[name], quality.intervals[name])
         for name, title in NAMES.items()
     ]
-    best, lead, interval = quality.lead
-    rows.append((f"AUROC above that of {best}", lead, interval))
     rows += [(f"AUROC of {name}", value, ()) for name, value in quality.baselines.items()]
+    rows += [(f"AUROC above that of {name}", lead, interval) for name, (lead, interval) in quality.leads.items()]
     if ranking is not None:
         title = f"rank correlation over {len(ranking.policies)} policies"
         rows.append((title, ranking.spearman, ranking.interval))
@@ -132,5 +139,5 @@ def _show(quality: RewardQuality, threshold: float, ranking: Ranking | None) -> 
     console = Console()
     console.print(plain_table(("", "figure", "95% interval"), cells, box=None, padding=(0, 1), pad_edge=False))
     unscored = f"; {quality.unscored:,} are not scored" if quality.unscored else ""
-    writes = f"{quality.n:,} writes of {quality.clusters:,} groups, {quality.harmful:,} of them HARMFUL"
+    writes = f"{quality.n:,} writes of {quality.clusters:,} {units}, {quality.harmful:,} of them HARMFUL"
     say(console, writes + unscored)

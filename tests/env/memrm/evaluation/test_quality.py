@@ -42,10 +42,20 @@ def test_scores_that_follow_the_labels_lead_every_baseline(rows: list[Row]) -> N
     trivial, fitted = {"majority", "length ratio", "lexical overlap"}, {"logistic regression", "trees without words"}
     assert set(found.baselines) == trivial | fitted
     assert found.baselines["majority"] == 0.5
-    name, lead, (low, high) = found.lead
-    assert found.baselines[name] == max(found.baselines.values())
-    assert low <= lead <= high
-    assert lead == pytest.approx(1 - found.baselines[name])
+    assert set(found.leads) == set(found.baselines)
+    for name, (lead, (low, high)) in found.leads.items():
+        assert low <= lead <= high
+        assert lead == pytest.approx(1 - found.baselines[name])
+
+
+def test_by_policy_baselines_learn_from_other_policies_of_the_only_group(rows: list[Row]) -> None:
+    alone = [row.model_copy(update={"group": "ann", "policy": f"policy-{place % 6}"}) for place, row in enumerate(rows)]
+    p_safe = np.where(labels(alone), 0.1, 0.9)
+    by_group, by_policy = quality_on_rows(p_safe, alone), quality_on_rows(p_safe, alone, by="policy")
+    assert (by_group.clusters, by_policy.clusters) == (1, 6)
+    assert by_group.baselines["trees without words"] == 0.5
+    assert by_policy.baselines["trees without words"] > 0.9
+    assert not math.isnan(by_policy.intervals["auroc"][0])
 
 
 def test_scores_that_know_nothing_are_at_chance(rows: list[Row]) -> None:
