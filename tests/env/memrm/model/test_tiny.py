@@ -21,6 +21,7 @@ from mnemotune.env import Cast, DialogueTrack
 from mnemotune.env.memrm.collection.collect import collect
 from mnemotune.env.memrm.evaluation.quality import quality_on_rows
 from mnemotune.env.memrm.forecasting.forecast import read_forecast
+from mnemotune.env.memrm.model.blend import load_reward
 from mnemotune.env.memrm.model.scoring import TINY, MemRM, load_memrm
 from mnemotune.env.memrm.rows.row import Row
 from mnemotune.policies.files import load_policy
@@ -60,12 +61,13 @@ def test_it_is_small_invariant_1() -> None:
 def test_it_runs_without_torch_invariant_1() -> None:
     script = (
         "import sys; sys.modules['torch'] = None; sys.modules['sklearn'] = None\n"
-        "from mnemotune.env.memrm.model.scoring import load_memrm, folder_of\n"
+        "from mnemotune.env.memrm.model.scoring import folder_of\n"
+        "from mnemotune.env.memrm.model.blend import load_reward\n"
         "from mnemotune.env.memrm.forecasting.forecast import read_forecast\n"
         "from mnemotune.policies.lm import Message\n"
         "from mnemotune.policies.memory import MemoryEvent\n"
         "event = MemoryEvent((Message('user', 'I live in a flat.'),), (), ('home: a flat',))\n"
-        "print(load_memrm('tiny').score([event])[0], len(read_forecast(folder_of('tiny')).trees))"
+        "print(load_reward('tiny').score([event])[0], len(read_forecast(folder_of('tiny')).trees))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -89,8 +91,8 @@ def test_what_is_kept_is_safe_and_what_is_lost_is_not_invariant_3(tiny: MemRM) -
 def test_it_tells_safe_writes_from_harmful_ones_of_a_user_that_it_never_met_invariant_3(
     tiny: MemRM, rows: list[Row]
 ) -> None:
-    found = quality_on_rows(tiny.score([row.event for row in rows]), rows)
-    assert found.figures["auroc"] > 0.9
+    found = quality_on_rows(load_reward("tiny").score([row.event for row in rows]), rows)
+    assert found.figures["auroc"] > 0.95
     assert found.unscored == 0
 
 
@@ -114,4 +116,5 @@ def test_the_folder_is_part_of_the_package() -> None:
         "model.onnx",
         "model.safetensors",
         "tokenizer.json",
+        "trees.json",
     }
