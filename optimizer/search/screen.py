@@ -15,9 +15,10 @@ from ...env import Cast, Episode, Track
 from ...env.concurrency import side_by_side
 from ...env.memrm.collection.retrievals import retrieve
 from ...env.memrm.forecasting.forecast import Forecast, features_of, read_forecast
+from ...env.memrm.forecasting.presence import SharedWords
 from ...env.memrm.forecasting.ranking import spearman
 from ...env.memrm.model.checkpoint import read_model_card
-from ...env.memrm.model.scoring import MemRM, folder_of, load_memrm
+from ...env.memrm.model.scoring import MemRM, RewardModel, folder_of, load_memrm
 from ...env.statistics import nan_mean
 from ...env.summary import json_number
 from ...policies.lm import EndpointDown, LanguageModelError, Ledger, on_account
@@ -74,10 +75,11 @@ class KeepAll:
 
 @dataclass(frozen=True)
 class ForecastModel:
-    """A reward model, and the forecast that was fitted with it."""
+    """A forecast, what it is told of what memory shows, and the model that knows which texts are foreign."""
 
     reward: MemRM
     expected: Forecast
+    present: RewardModel = field(default_factory=SharedWords)
 
     def is_foreign(self, episodes: Iterable[Episode]) -> bool:
         """Tell whether the texts that memory heard are unlike those that the model learned from."""
@@ -119,7 +121,7 @@ class ReplayForecaster:
             raise
         except LanguageModelError:
             return math.nan
-        return self.model.expected.score(features_of(retrievals, self.model.reward))
+        return self.model.expected.score(features_of(retrievals, self.model.present))
 
 
 @dataclass(frozen=True)

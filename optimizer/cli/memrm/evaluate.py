@@ -15,11 +15,12 @@ from ....data.whole_files import write_whole
 from ....env.memrm.evaluation.metrics import COVERED, Floats, Labels
 from ....env.memrm.evaluation.quality import RewardQuality, harmful_rows, quality_on_memgym, quality_on_rows
 from ....env.memrm.forecasting.forecast import read_forecast
+from ....env.memrm.forecasting.presence import SharedWords
 from ....env.memrm.forecasting.ranking import Ranking, rank
 from ....env.memrm.model.blend import Loaded, load_reward, words_of
 from ....env.memrm.model.checkpoint import ADAPTER, CARD
 from ....env.memrm.model.memgym import ADAPTER_FOLDER, is_memgym, load_memgym, read_memgym, score_prompts
-from ....env.memrm.model.scoring import MemRM, folder_of
+from ....env.memrm.model.scoring import folder_of
 from ....env.memrm.rows.retrievals import read_retrievals, retrievals_file
 from ....env.memrm.rows.row import RowError, read_rows
 from ....env.memrm.rows.splits import data_card_file, read_splits
@@ -62,7 +63,7 @@ def eval_command(
 ) -> None:
     """Judge a reward model on labelled writes: AUROC, calibration, F1, coverage, beside simple baselines."""
     reward = _load(model, base=base, torch=torch)
-    ranking = _rank(words_of(reward), data, model) if ranked else None
+    ranking = _rank(data, model) if ranked else None
     p_safe, harmful, quality = _evaluate(reward, data, part, by, threshold)
     if plot is not None:
         from ...views.plots import reliability_plot  # imported late: matplotlib takes a while
@@ -86,12 +87,12 @@ def _load(model: str, *, base: str | None, torch: bool) -> Loaded:
     return load_reward(model, torch=torch)
 
 
-def _rank(reward: MemRM, data: Path, model: str) -> Ranking:
+def _rank(data: Path, model: str) -> Ranking:
     """Rank policies. Raises RowError or CheckpointError before anything is scored where a file is missing."""
     forecast, file = read_forecast(folder_of(model)), retrievals_file(data)
     if not file.is_file():
         raise RowError(f"{file}: there is no such file; `mnemotune memrm collect` writes it beside its rows")
-    return rank(list(read_retrievals(file)), reward, forecast)
+    return rank(list(read_retrievals(file)), SharedWords(), forecast)
 
 
 def _evaluate(

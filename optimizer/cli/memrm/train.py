@@ -12,6 +12,7 @@ from rich.console import Console
 
 from ....env.memrm.evaluation.quality import harmful_rows
 from ....env.memrm.forecasting.forecast import FORECAST, fit_forecast, write_forecast
+from ....env.memrm.forecasting.presence import SharedWords
 from ....env.memrm.model.blend import TREES, fit_wordless, write_trees
 from ....env.memrm.model.checkpoint import CheckpointError, ModelCard
 from ....env.memrm.model.scoring import load_memrm
@@ -61,7 +62,7 @@ def train_command(
     _add_trees(out, examples, console)
     if examples.retrievals:
         try:
-            write_forecast(out, fit_forecast(examples.retrievals, load_memrm(out), seed=settings.seed))
+            write_forecast(out, fit_forecast(examples.retrievals, SharedWords(), seed=settings.seed))
         except CheckpointError as error:  # the reward model is whole without it
             console.print(f"{error}, so that this checkpoint cannot rank policies", style="yellow")
         else:

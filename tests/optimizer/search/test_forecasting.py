@@ -8,39 +8,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from mnemotune.data import Scenario
 from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, DialogueTrack
-from mnemotune.env.memrm.forecasting.forecast import Forecast, Tree
-from mnemotune.env.memrm.model.render import statements
-from mnemotune.env.memrm.model.scoring import Scores
+from mnemotune.env.memrm.forecasting.forecast import Forecast
+from mnemotune.env.memrm.model.scoring import load_memrm
+from mnemotune.env.memrm.trees import Tree
 from mnemotune.optimizer.search.screen import ForecastModel, ReplayForecaster
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModelError, Limits, Metered
 from mnemotune.policies.lm.base import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.memory import MemoryEvent
 from mnemotune.policies.policy import MemoryPolicy
 
 PRESENT = Tree(feature=[0, -1, -1], threshold=[0.5, 0.0, 0.0], left=[1, 0, 0], right=[2, 0, 0], value=[0.0, -2.0, 2.0])
-
-
-class Words:
-    """A reward model that believes in words: P(safe) is the share of statements of which all words are there."""
-
-    def score(self, events: Sequence[MemoryEvent]) -> Scores:
-        return np.array([self._one(event) for event in events], dtype=np.float64)
-
-    def _one(self, event: MemoryEvent) -> float:
-        told = [statement.prompt.suffix.split() for statement in statements(event)]
-        return float(np.mean([words[0] == words[2] for words in told]))
 
 
 class Failing(EmbeddedModel):
@@ -64,7 +51,7 @@ def life() -> Scenario:
 async def forecaster(life: Scenario) -> Callable[..., ReplayForecaster]:
     cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder())
     replays = {life.id: await DialogueTrack().begin(life, load_policy("native"), cast).run()}
-    judge = ForecastModel(Words(), Forecast(start=0.0, trees=[PRESENT]))
+    judge = ForecastModel(load_memrm("tiny"), Forecast(start=0.0, trees=[PRESENT]))
     return lambda model: ReplayForecaster(judge, DialogueTrack(), [life], replays, replace(cast, assistant=model))
 
 
