@@ -109,9 +109,12 @@ async def test_every_shipped_task_fails_before_its_repair_and_passes_after_it(
 @pytest.mark.slow
 @pytest.mark.exhaustive("bug")
 @pytest.mark.parametrize("bug", SHIPPED)
-async def test_a_wrong_answer_to_any_slot_of_a_shipped_task_fails(track: SweTrack, outside: Outside, bug: str) -> None:
-    for task in map(swe_task, track.load("repairs", groups=[bug])):
-        for check in task.checks:
+async def test_a_wrong_answer_to_any_slot_of_a_shipped_task_fails(
+    track: SweTrack, outside: Outside, bug: str, request: pytest.FixtureRequest
+) -> None:
+    share = 1 if request.config.getoption("--all") else 3
+    for place, task in enumerate(map(swe_task, track.load("repairs", groups=[bug]))):
+        for check in list(task.checks)[place % share :: share]:
             desk = track.desk(task, outside)
             await played(desk, task, {check: "wrong"})
             assert await desk.reward() == 0
