@@ -75,16 +75,14 @@ class BoostedTrees(Record):
 TreesT = TypeVar("TreesT", bound=BoostedTrees)
 
 
-def fit_trees(
-    kind: type[TreesT], table: Table, labels: NDArray[np.bool_], settings: Mapping[str, Any], **others: Any
-) -> TreesT:
-    """Fit trees on labels of both classes, with scikit-learn's settings; ``others`` are the kind's further fields."""
+def fit_trees(kind: type[TreesT], table: Table, labels: NDArray[np.bool_], settings: Mapping[str, Any]) -> TreesT:
+    """Fit trees on labels of both classes, one a row of the table, with scikit-learn's settings."""
     from sklearn.ensemble import GradientBoostingClassifier  # only who trains needs it
 
     model = GradientBoostingClassifier(**settings).fit(table, labels)
     share = float(labels.mean())
     trees = [_tree(estimator.tree_, model.learning_rate) for estimator in model.estimators_[:, 0]]
-    return kind(start=float(np.log(share / (1 - share))), trees=trees, **others)
+    return kind(start=float(np.log(share / (1 - share))), trees=trees)
 
 
 def _tree(fitted: Any, rate: float) -> Tree:

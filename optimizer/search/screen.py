@@ -17,8 +17,9 @@ from ...env.memrm.collection.retrievals import retrieve
 from ...env.memrm.forecasting.forecast import Forecast, features_of, read_forecast
 from ...env.memrm.forecasting.presence import SharedWords
 from ...env.memrm.forecasting.ranking import spearman
-from ...env.memrm.model.checkpoint import read_model_card
-from ...env.memrm.model.scoring import MemRM, RewardModel, folder_of, load_memrm
+from ...env.memrm.model.checkpoint import TOKENIZER, ModelCard, is_foreign, read_model_card, read_tokens
+from ...env.memrm.model.scoring import folder_of
+from ...env.memrm.model.tokens import Tokens
 from ...env.statistics import nan_mean
 from ...env.summary import json_number
 from ...policies.lm import EndpointDown, LanguageModelError, Ledger, on_account
@@ -75,16 +76,17 @@ class KeepAll:
 
 @dataclass(frozen=True)
 class ForecastModel:
-    """A forecast, what it is told of what memory shows, and the model that knows which texts are foreign."""
+    """A forecast, and what tells texts that are foreign to it."""
 
-    reward: MemRM
     expected: Forecast
-    present: RewardModel = field(default_factory=SharedWords)
+    tokens: Tokens
+    card: ModelCard
 
     def is_foreign(self, episodes: Iterable[Episode]) -> bool:
-        """Tell whether the texts that memory heard are unlike those that the model learned from."""
+        """Tell whether the texts that memory heard are unlike those that the forecast was fitted on."""
         heard = (messages for episode in episodes for stage in episode.stages for messages in stage.heard)
-        return self.reward.is_foreign([m.content for messages in heard for m in messages if m.role != "assistant"])
+        said = [m.content for messages in heard for m in messages if m.role != "assistant"]
+        return is_foreign(said, self.tokens, self.card)
 
 
 def knows(checkpoint: str, model: str) -> bool:
@@ -94,7 +96,9 @@ def knows(checkpoint: str, model: str) -> bool:
 
 def load_forecast_model(checkpoint: str) -> ForecastModel:
     """Load a checkpoint that can rank policies. Raises CheckpointError."""
-    return ForecastModel(load_memrm(checkpoint), read_forecast(folder_of(checkpoint)))
+    folder = folder_of(checkpoint)
+    card = read_model_card(folder)  # first, for it says so where there is no folder
+    return ForecastModel(read_forecast(folder), read_tokens(folder / TOKENIZER), card)
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ class ReplayForecaster:
             raise
         except LanguageModelError:
             return math.nan
-        return self.model.expected.score(features_of(retrievals, self.model.present))
+        return self.model.expected.score(features_of(retrievals, SharedWords()))
 
 
 @dataclass(frozen=True)

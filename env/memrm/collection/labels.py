@@ -26,7 +26,7 @@ class EpisodeLabels:
     writes: int = 0
     """Of the episode, labelled or not."""
     undecided: int = 0
-    """Writes that were left out, as the model does not read a fact in every prompt."""
+    """Writes that were left out, as it is not known whether a fact is lost."""
     failed: int = 0
     """Writes whose reply could not be read."""
     calls: int = 0
@@ -197,7 +197,7 @@ class Labeller:
         return {"yes": False, "no": True, "unsure": None}[await self._reader.from_lines(fact, after)]
 
     def _lost_for_certain(self, fact: Fact, after: Sequence[str]) -> bool | None:
-        """Return that a fact is lost where the words of the new lines show it: its reader could not tell."""
+        """Return True where the words of the new lines show that a fact is lost, else None."""
         return True if self._reader.entailed(fact, after) is False else None
 
     async def _sentence(self, fact: Fact, message: Message) -> int | None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....data.task import Check, Fact, Task
 from ...episode import Mark
+from ..evaluation.metrics import bootstrap_samples, interval
 from ..rows.row import Row
-
-RESAMPLES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Validity:
     after_safe: float
     ratio: float
     low: float
-    """Lower end of the ratio's 95% interval, resampled by group; NaN with fewer than two groups."""
+    """Lower end of the ratio's 95% interval, bootstrapped over groups; NaN with fewer than two groups."""
     high: float
     count: int
 
@@ -77,28 +76,20 @@ def _lost(fact: Fact, check: Check, rows: Sequence[Row]) -> bool | None:
     return next(labels, None)
 
 
-def validity(outcomes: Sequence[Outcome], *, seed: int = 0) -> Validity | None:
+def validity(outcomes: Sequence[Outcome]) -> Validity | None:
     """Return how labels go with outcomes; None where a label has none, or where nothing failed after a SAFE write."""
-    groups = sorted({outcome.group for outcome in outcomes})
-    counts = Counter((outcome.group, outcome.lost, outcome.failed) for outcome in outcomes)
-    # by group, by whether a fact was lost, by whether it failed
-    table = np.array(
-        [[[counts[g, lost, failed] for failed in (False, True)] for lost in (False, True)] for g in groups]
-    )
-    if not groups or not table.sum(axis=(0, 2)).all() or not table[:, 0, 1].any():
+    lost = np.array([outcome.lost for outcome in outcomes], dtype=bool)
+    failed = np.array([outcome.failed for outcome in outcomes], dtype=bool)
+    ratio = _ratio(lost, failed)
+    if math.isnan(ratio):
         return None
-    safe, harmful = _failed(table.sum(axis=0))
-    low = high = math.nan
-    if len(groups) > 1:
-        drawn = np.random.default_rng(seed).integers(len(groups), size=(RESAMPLES, len(groups)))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = np.array([_failed(table[places].sum(axis=0)) for places in drawn])
-            ratios = shares[:, 1] / shares[:, 0]
-        low, high = np.quantile(ratios[np.isfinite(ratios)], (0.025, 0.975))
-    return Validity(float(harmful), float(safe), float(harmful / safe), float(low), float(high), len(outcomes))
+    samples = bootstrap_samples([outcome.group for outcome in outcomes])
+    low, high = interval([_ratio(lost[sample], failed[sample]) for sample in samples])
+    return Validity(float(failed[lost].mean()), float(failed[~lost].mean()), ratio, low, high, len(outcomes))
 
 
-def _failed(table: np.ndarray) -> np.ndarray:
-    """Return the share of failures, by whether a fact was lost."""
-    share: np.ndarray = table[:, 1] / table.sum(axis=1)
-    return share
+def _ratio(lost: NDArray[np.bool_], failed: NDArray[np.bool_]) -> float:
+    """Return how many times as large the share of failures is after a loss; NaN where a share is missing or zero."""
+    if not lost.any() or lost.all() or not failed[~lost].any():
+        return math.nan
+    return float(failed[lost].mean() / failed[~lost].mean())

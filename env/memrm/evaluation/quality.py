@@ -22,6 +22,8 @@ from .metrics import COVERED, Floats, Labels, auroc, interval
 Interval = tuple[float, float]
 RowT = TypeVar("RowT", Row, MemGymRow)
 
+MAJORITY = "majority"
+"""The baseline that says the same of every write: its AUROC is a half."""
 FOLDS = 5
 PENALTY = 1.0
 """On the squared weights of the baseline's regression, beside the summed loss."""
@@ -123,7 +125,7 @@ def _quality(
         "coverage": partial(metrics.coverage, threshold=threshold),
         "accuracy_covered": partial(metrics.accuracy_covered, threshold=threshold),
     }
-    rivals = {"majority": np.zeros(len(p_safe)), **rivals}
+    rivals = {MAJORITY: np.zeros(len(p_safe)), **rivals}
     aurocs = {name: auroc(scores, harmful) for name, scores in rivals.items()}
     samples = metrics.bootstrap_samples(clusters)
     own = np.array([auroc(p_safe[s], harmful[s]) for s in samples])

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from ....data.record import first_problem
 from ....policies.memory import MemoryEvent
 from ..trees import BoostedTrees, Finite, Table, fit_trees
-from .checkpoint import CheckpointError, ModelCard
+from .checkpoint import CheckpointError, ModelCard, is_foreign
 from .render import unreadable
 from .scoring import MemRM, Scores, folder_of, load_memrm
 from .shape import FEATURES, shape_of
@@ -71,12 +71,11 @@ class BlendedMemRM:
         return p_safe
 
     def _is_foreign(self, event: MemoryEvent) -> bool:
-        return unreadable(event) is None and self.words.is_foreign(
-            message.content for message in event.evicted if message.role != "assistant"
-        )
+        said = [message.content for message in event.evicted if message.role != "assistant"]
+        return unreadable(event) is None and is_foreign(said, self.words.tokens, self.words.card)
 
 
-Loaded = MemRM | BlendedMemRM
+AnyMemRM = MemRM | BlendedMemRM
 """What a checkpoint folder holds."""
 
 
@@ -124,12 +123,12 @@ def write_trees(folder: Path, trees: WordlessTrees) -> None:
     (folder / TREES).write_text(trees.model_dump_json() + "\n", encoding="utf-8")
 
 
-def words_of(reward: Loaded) -> MemRM:
+def words_of(reward: AnyMemRM) -> MemRM:
     """Return the model that reads words."""
     return reward.words if isinstance(reward, BlendedMemRM) else reward
 
 
-def load_reward(checkpoint: Path | str = "tiny", *, torch: bool = False) -> Loaded:
+def load_reward(checkpoint: Path | str = "tiny", *, torch: bool = False) -> AnyMemRM:
     """Load a checkpoint folder, or the bundled ``tiny``, with its trees where it has some. Raises CheckpointError."""
     words, path = load_memrm(checkpoint, torch=torch), folder_of(checkpoint) / TREES
     if not path.is_file():

@@ -7,6 +7,7 @@ An adapter has ``adapter_model.safetensors`` and ``adapter_config.json`` in plac
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,8 @@ WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json
 CARD, ONNX = "memrm.json", "model.onnx"
 ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 FORMAT = "mnemotune-memrm"
+FOREIGN = 1.5
+"""How many times the usual tokens a word takes in texts that are foreign to a model."""
 
 
 class CheckpointError(MnemotuneError, ValueError):
@@ -68,6 +71,12 @@ def read_model_card(folder: Path) -> ModelCard:
             f"{path}: was trained on template {card.template}; this version's is {TEMPLATE}: train it anew"
         )
     return card
+
+
+def is_foreign(texts: Iterable[str], tokens: Tokens, card: ModelCard) -> bool:
+    """Tell whether texts are unlike those that a model learned from: another language, code, or no text."""
+    usual = card.tokens_per_word
+    return usual is not None and tokens.per_word(texts) > FOREIGN * usual
 
 
 def read_tokens(path: Path) -> Tokens:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -21,8 +21,6 @@ Scores = NDArray[np.float64]
 """P(safe) in [0, 1], aligned with the events; NaN is unscored."""
 BATCH_TOKENS, GPU_BATCH_TOKENS = 2048, 8192
 """Of a batch, padding included: larger ones outgrow a CPU's caches."""
-FOREIGN = 1.5
-"""How many times the usual tokens a word takes in texts that are foreign to a model."""
 MOST_KEPT = 1 << 18
 """Prompts whose answers are kept."""
 TINY = Path(__file__).parents[1] / "tiny"
@@ -63,11 +61,6 @@ class MemRM:
         """
         prompts = self.encode(events)
         return self.p_safe(self.differences(prompts), prompts)
-
-    def is_foreign(self, texts: Iterable[str]) -> bool:
-        """Tell whether texts are unlike those that the model learned from: another language, code, or no text."""
-        usual = self.card.tokens_per_word
-        return usual is not None and self.tokens.per_word(texts) > FOREIGN * usual
 
     def p_safe(self, differences: Scores, prompts: Prompts) -> Scores:
         """Return P(safe) of events from the differences of all their prompts, in their order; None is NaN."""

@@ -13,11 +13,11 @@ from rich.console import Console
 
 from ....data.whole_files import write_whole
 from ....env.memrm.evaluation.metrics import COVERED, Floats, Labels
-from ....env.memrm.evaluation.quality import RewardQuality, harmful_rows, quality_on_memgym, quality_on_rows
+from ....env.memrm.evaluation.quality import MAJORITY, RewardQuality, harmful_rows, quality_on_memgym, quality_on_rows
 from ....env.memrm.forecasting.forecast import read_forecast
 from ....env.memrm.forecasting.presence import SharedWords
 from ....env.memrm.forecasting.ranking import Ranking, rank
-from ....env.memrm.model.blend import Loaded, load_reward, words_of
+from ....env.memrm.model.blend import AnyMemRM, load_reward, words_of
 from ....env.memrm.model.checkpoint import ADAPTER, CARD
 from ....env.memrm.model.memgym import ADAPTER_FOLDER, is_memgym, load_memgym, read_memgym, score_prompts
 from ....env.memrm.model.scoring import folder_of
@@ -79,7 +79,7 @@ def eval_command(
         _show(quality, threshold, ranking, "trajectories" if is_memgym(data) else PLURAL[by])
 
 
-def _load(model: str, *, base: str | None, torch: bool) -> Loaded:
+def _load(model: str, *, base: str | None, torch: bool) -> AnyMemRM:
     folder = Path(model)
     foreign = any((place / ADAPTER).is_file() for place in (folder, folder / ADAPTER_FOLDER))
     if foreign and not (folder / CARD).is_file():
@@ -96,7 +96,7 @@ def _rank(data: Path, model: str) -> Ranking:
 
 
 def _evaluate(
-    reward: Loaded, data: Path, part: Part | None, by: Unit, threshold: float
+    reward: AnyMemRM, data: Path, part: Part | None, by: Unit, threshold: float
 ) -> tuple[Floats, Labels, RewardQuality]:
     """Return scores, labels and the model's quality."""
     if is_memgym(data):
@@ -132,7 +132,8 @@ def _show(quality: RewardQuality, threshold: float, ranking: Ranking | None, uni
         for name, title in NAMES.items()
     ]
     rows += [(f"AUROC of {name}", value, ()) for name, value in quality.baselines.items()]
-    rows += [(f"AUROC above that of {name}", lead, interval) for name, (lead, interval) in quality.leads.items()]
+    leads = {name: lead for name, lead in quality.leads.items() if name != MAJORITY}
+    rows += [(f"AUROC above that of {name}", lead, interval) for name, (lead, interval) in leads.items()]
     if ranking is not None:
         title = f"rank correlation over {len(ranking.policies)} policies"
         rows.append((title, ranking.spearman, ranking.interval))

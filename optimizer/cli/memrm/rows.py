@@ -13,6 +13,7 @@ from rich.console import Console
 from ....data.whole_files import write_whole
 from ....env.memrm.model.blend import load_reward
 from ....env.memrm.model.memgym import write_memgym
+from ....env.memrm.model.scoring import MemRM
 from ....env.memrm.rows.row import Row, read_rows
 from ...views.table import say
 
@@ -35,7 +36,8 @@ def score_command(
         write_whole(out, text)
     unscored = sum(map(math.isnan, scores))
     if unscored:
-        why = f"beyond the window of {reward.card.window:,} tokens, empty, or no text"
+        beyond = f"beyond the window of {reward.card.window:,} tokens, " if isinstance(reward, MemRM) else ""
+        why = f"{beyond}empty, or no text"
         say(Console(stderr=True), f"{unscored:,} of {len(given):,} writes are not scored: {why}", style="yellow")
 
 

@@ -17,9 +17,8 @@ from mnemotune.data import Scenario
 from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, DialogueTrack
 from mnemotune.env.memrm.forecasting.forecast import Forecast
-from mnemotune.env.memrm.model.scoring import load_memrm
 from mnemotune.env.memrm.trees import Tree
-from mnemotune.optimizer.search.screen import ForecastModel, ReplayForecaster
+from mnemotune.optimizer.search.screen import ReplayForecaster, load_forecast_model
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModelError, Limits, Metered
 from mnemotune.policies.lm.base import Completion, Request
@@ -51,7 +50,7 @@ def life() -> Scenario:
 async def forecaster(life: Scenario) -> Callable[..., ReplayForecaster]:
     cast = Cast(EmbeddedModel(), EmbeddedModel(), LexicalEmbedder())
     replays = {life.id: await DialogueTrack().begin(life, load_policy("native"), cast).run()}
-    judge = ForecastModel(load_memrm("tiny"), Forecast(start=0.0, trees=[PRESENT]))
+    judge = replace(load_forecast_model("tiny"), expected=Forecast(start=0.0, trees=[PRESENT]))
     return lambda model: ReplayForecaster(judge, DialogueTrack(), [life], replays, replace(cast, assistant=model))
 
 
