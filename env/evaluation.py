@@ -20,7 +20,7 @@ from ..policies.policy import MemoryPolicy
 from .concurrency import both, side_by_side
 from .episode import Bounds, Episode, Mark, StageRecord
 from .runner import EpisodeRunner, Here
-from .scoring import GroupScore, by_stage, score_group, value_of
+from .scoring import GroupScore, Measure, by_stage, score_group, value_of
 from .statistics import Estimate, estimate, nan_mean
 from .track import Cast, Track
 
@@ -62,6 +62,10 @@ class Evaluation:
     def by_group(self) -> dict[str, float]:
         """Each group's memory score."""
         return {score.group: score.memory_score for score in self.groups}
+
+    def measured(self, measure: Measure) -> dict[str, float]:
+        """Return each group's mean of a measure over its stages."""
+        return {score.group: score.mean_of(measure) for score in self.groups}
 
     @property
     def memory_score(self) -> Estimate:

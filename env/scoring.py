@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -80,6 +80,15 @@ class StageScore:
         return (self.accuracy - self.floor) / self.headroom if self.is_scored else math.nan
 
 
+Measure = Callable[[StageScore], float]
+"""What policies are compared by at a stage; higher is better, NaN where it is not known."""
+
+
+def memory_score(stage: StageScore) -> float:
+    """Return a stage's memory score."""
+    return stage.memory_score
+
+
 @dataclass(frozen=True, slots=True)
 class GroupScore:
     """Scores of one group, stage by stage."""
@@ -92,7 +101,11 @@ class GroupScore:
     @property
     def memory_score(self) -> float:
         """Mean over stages; higher is better."""
-        return mean_over_stages([stage.memory_score for stage in self.stages], guarded=self.guarded)
+        return self.mean_of(memory_score)
+
+    def mean_of(self, measure: Measure) -> float:
+        """Return the mean of a measure over stages."""
+        return mean_over_stages([measure(stage) for stage in self.stages], guarded=self.guarded)
 
     @property
     def accuracy(self) -> float:

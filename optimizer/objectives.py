@@ -1,4 +1,4 @@
-"""What a search is for, by name: score alone, score for what it costs, or what memory shows."""
+"""What a search is for, by name: the memory score, what memory shows beside it, or score for what it costs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..data.registry import Registry
 from ..env.cost import TurnCost
+from ..env.scoring import Measure, StageScore, memory_score
 from ..policies.lm.prices import Prices
 
 
@@ -28,6 +29,11 @@ Worth = Callable[[Standing], float | None]
 """Higher is better; None where it is not known."""
 
 
+def score_and_evidence(stage: StageScore) -> float:
+    """Return the mean of a stage's memory score and its evidence recall; the score alone where the other is unknown."""
+    return stage.memory_score if math.isnan(stage.evidence) else (stage.memory_score + stage.evidence) / 2
+
+
 @dataclass(frozen=True, slots=True)
 class Objective:
     """What the evolved policy of the sealed test is best in."""
@@ -38,6 +44,8 @@ class Objective:
     """Whether it picks one of them; else the leader is the evolved policy."""
     needs_price: bool = False
     """Whether it needs the price of tokens in dollars."""
+    measure: Measure = memory_score
+    """What candidates are compared by, in races and at looks."""
 
 
 def dollars(cost: TurnCost, prices: Prices | None) -> float | None:
@@ -62,6 +70,7 @@ OBJECTIVES: Registry[Objective] = Registry(
     "mnemotune.objectives",
     {
         "score": Objective(lambda standing: standing.score, picks=False),
+        "score-and-evidence": Objective(lambda standing: standing.score, picks=False, measure=score_and_evidence),
         "score-per-token": Objective(_per(lambda standing: standing.per_turn.tokens)),
         "score-per-call": Objective(_per(lambda standing: standing.per_turn.calls)),
         "score-per-dollar": Objective(

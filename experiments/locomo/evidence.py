@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -51,7 +51,7 @@ class Conversation:
 
     id: str
     messages: tuple[Message, ...]
-    """The first speaker's are the user's, each with the speaker's name before it."""
+    """All are a user's, for nobody here is the assistant; the speaker's name is before each."""
     questions: tuple[Question, ...]
     """Those whose evidence is known."""
 
@@ -61,8 +61,7 @@ class Conversation:
         talk, messages, turns = values["conversation"], list[Message](), dict[str, str]()
         names = sorted((name for name, turns in talk.items() if isinstance(turns, list)), key=lambda n: int(n[8:]))
         for turn in (turn for name in names for turn in talk[name]):
-            role: Literal["user", "assistant"] = "user" if turn["speaker"] == talk["speaker_a"] else "assistant"
-            messages.append(Message(role, f"{turn['speaker']}: {turn['text']}"))
+            messages.append(Message("user", f"{turn['speaker']}: {turn['text']}"))
             turns[turn["dia_id"]] = turn["text"]
         questions = []
         for asked in values["qa"]:

@@ -12,7 +12,7 @@ from ...data.splits import Splits
 from ...data.task import Group, Task, tasks_of
 from ...env import Episode, Evaluation, Evaluator, Summary, Track
 from ...env.concurrency import side_by_side
-from ...env.scoring import FAILURE_KINDS, FailureKind, failure_weights, marked
+from ...env.scoring import FAILURE_KINDS, FailureKind, Measure, failure_weights, marked, memory_score
 from ...env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from ...policies.lm import Ledger, merged, on_account
 from ...policies.policy import MemoryPolicy
@@ -61,13 +61,16 @@ class _Entrant:
     rivals: Sequence[Trial]
     evaluations: Mapping[str, Evaluation] = field(default_factory=dict)
     """By group, as far as it got."""
+    measure: Measure = memory_score
     upto: int | None = None
     """Stages of each task that count; None is all of them."""
     ledger: Ledger = field(default_factory=Ledger)
 
     @property
     def series(self) -> dict[str, tuple[float, ...]]:
-        return {group: series_of(evaluation)[: self.upto] for group, evaluation in self.evaluations.items()}
+        return {
+            group: series_of(evaluation, self.measure)[: self.upto] for group, evaluation in self.evaluations.items()
+        }
 
     @property
     def score(self) -> float:
@@ -105,6 +108,8 @@ class Arena:
     """Train groups of the first race; then come twice as many, and so on."""
     racing: bool = True
     """Else each race is on all train groups at once."""
+    measure: Measure = memory_score
+    """What candidates are compared by."""
     replays: Mapping[str, Episode] | None = None
     """By task: memory hears them instead of acting."""
     done: Callable[[Episode], None] = lambda _: None
@@ -134,7 +139,7 @@ class Arena:
         played = await self._evaluate(policy, [by_id[name] for name in dict.fromkeys(groups)])
         return {
             name: Played(
-                part.by_group.get(name, math.nan),
+                part.measured(self.measure).get(name, math.nan),
                 self._evidence(part, policy),
                 tuple(r for episode in part.episodes for stage in episode.stages for r in stage.revisions),
             )
@@ -154,7 +159,7 @@ class Arena:
 
         Each candidate has its own ``rivals``; they and the races are aligned with ``policies``.
         """
-        every = [_Entrant(policy, against) for policy, against in zip(policies, rivals, strict=True)]
+        every = [_Entrant(policy, against, measure=self.measure) for policy, against in zip(policies, rivals, strict=True)]
         steps = self._rungs() if any(rivals) else iter([(len(self._train), None)])
         running, outrun = every, list[_Entrant]()
         for groups, stages in steps:
@@ -224,12 +229,16 @@ class Arena:
         half, ledger = self.splits.validation[: len(self.splits.validation) // 2] if best is not None else [], Ledger()
         with on_account(ledger):
             parts = [await self._run(policy, half)] if len(half) > 1 else []
-            if best is None or not parts or paired_difference(parts[0].by_group, best.validation).mean > 0:
+            if (
+                best is None
+                or not parts
+                or paired_difference(parts[0].measured(self.measure), best.validation).mean > 0
+            ):
                 rest = self.splits.validation[len(half) if parts else 0 :]
                 parts.append(await self._run(policy, rest))
         whole = joined(parts)
         return Validation(
-            whole.by_group,
+            whole.measured(self.measure),
             whole.failures,
             finished=len(whole.episodes) == len(tasks_of(self.splits.validation)),
             headroom=whole.mean("ceiling") - whole.mean("floor"),
@@ -283,9 +292,9 @@ def first_look(stages: int) -> int:
     return math.ceil(stages / FIRST_LOOK)
 
 
-def series_of(evaluation: Evaluation) -> tuple[float, ...]:
-    """Return the memory score by stage of the only group that an evaluation is of; empty where an episode failed."""
-    return tuple(stage.memory_score for group in evaluation.groups for stage in group.stages)
+def series_of(evaluation: Evaluation, measure: Measure = memory_score) -> tuple[float, ...]:
+    """Return what is compared, by stage, of the only group that an evaluation is of; empty where an episode failed."""
+    return tuple(measure(stage) for group in evaluation.groups for stage in group.stages)
 
 
 def stages_of(evaluation: Evaluation) -> int:

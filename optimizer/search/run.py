@@ -266,6 +266,7 @@ class _Run:
             seed=search.seed,
             block=search.race_block,
             racing=search.racing,
+            measure=search.aim.measure,
             replays=self.replays,
             done=lambda _: self.listeners.tick(),
         )

@@ -121,8 +121,8 @@ def _notes(instructions: Instructions, conversation: Sequence[dict[str, Any]], *
 def _candidates(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> Iterator[Note]:
     texts = [str(message.get("content", "")) for message in conversation]
     named = [_speaker(text) for text in texts]
-    roles = [message.get("role") for message in conversation]
-    are_two = "user" in roles and "assistant" in roles and all(speaker for speaker, _ in named)
+    speakers = {speaker for speaker, _ in named}
+    are_two = len(speakers) > 1 and "" not in speakers
     spoken = named if are_two else [("", text) for text in texts]
     for message, (speaker, text) in zip(conversation, spoken, strict=True):
         if message.get("role") != "user" and not speaker:
