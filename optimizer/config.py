@@ -156,8 +156,9 @@ class SearchConfig(Record):
     acceptance: Literal["validation", "train"] = "validation"
     """validation: what is better on train users must be so surely on validation users; train: the best mean wins."""
     objective: ObjectiveName = "score"
-    """What the policy that goes to the sealed test as evolved has most of: ``score``, or, among the policies that are
-    surely better than the seed policy, score for what a turn costs (``score-per-token``, ``-call`` or ``-dollar``)."""
+    """What the policy that goes to the sealed test as evolved has most of: ``score``, also with what memory shows
+    (``score-and-evidence``), or, among the policies that are surely better than the seed policy, ``evidence`` or score
+    for what a turn costs (``score-per-token``, ``-call`` or ``-dollar``)."""
     veto: bool = True
     """Whether a candidate is refused when it gets surely worse on a topic or a stretch of periods."""
     space: Limits = Field(default_factory=Space)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 ResponseFormat = Literal["json_schema", "json_object", "text"]
@@ -59,6 +60,7 @@ def one_of(values: Sequence[str]) -> Schema:
     return {**TEXT, "enum": list(dict.fromkeys(values))} if values else TEXT
 
 
+@lru_cache
 def number_form(most: int) -> ReplyForm:
     """Return the form of an answer that is a number from 1 to ``most``."""
     return ReplyForm.of("answer", record(answer=NUMBER | {"enum": [*range(1, most + 1)]}))
@@ -66,7 +68,12 @@ def number_form(most: int) -> ReplyForm:
 
 def choice_form(schema: Mapping[str, Sequence[str]]) -> ReplyForm:
     """Return the form of a reply with one of its values for each key."""
-    return ReplyForm.of("choices", record(**{key: one_of(values) for key, values in schema.items()}))
+    return _choice_form(tuple((key, tuple(values)) for key, values in schema.items()))
+
+
+@lru_cache(maxsize=1 << 10)
+def _choice_form(schema: tuple[tuple[str, tuple[str, ...]], ...]) -> ReplyForm:
+    return ReplyForm.of("choices", record(**{key: one_of(values) for key, values in schema}))
 
 
 def _is_strict(schema: Any) -> bool:

@@ -159,7 +159,9 @@ class Arena:
 
         Each candidate has its own ``rivals``; they and the races are aligned with ``policies``.
         """
-        every = [_Entrant(policy, against, measure=self.measure) for policy, against in zip(policies, rivals, strict=True)]
+        every = [
+            _Entrant(policy, against, measure=self.measure) for policy, against in zip(policies, rivals, strict=True)
+        ]
         steps = self._rungs() if any(rivals) else iter([(len(self._train), None)])
         running, outrun = every, list[_Entrant]()
         for groups, stages in steps:

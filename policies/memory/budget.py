@@ -6,6 +6,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from ..lm.base import BYTES_PER_TOKEN, Message, ToolCall
 from .protocol import Context
@@ -101,7 +102,11 @@ def _best(context: Context, tokens: int) -> Context:
             chosen[order[count - 1]] = replace(items[order[count - 1]], text=text)
         return replace(context, items=tuple(chosen[i] for i in sorted(chosen)))
 
-    count = bisect_right(range(1, len(items) + 1), tokens, key=lambda count: first(count).tokens)
+    count = _guess([items[i].text for i in order], (tokens - first(0).tokens) * BYTES_PER_TOKEN)
+    while count < len(items) and first(count + 1).tokens <= tokens:
+        count += 1
+    while count and first(count).tokens > tokens:
+        count -= 1
     shown, cut = first(count), 0
     if count < len(items):
         text = items[order[count]].text
@@ -111,6 +116,12 @@ def _best(context: Context, tokens: int) -> Context:
             if fitting:
                 shown, count, cut = first(count + 1, cut_text(text, sizes[fitting - 1])), count + 1, 1
     return replace(shown, left_out=context.left_out + len(items) - count, cut=context.cut + cut)
+
+
+def _guess(texts: Sequence[str], room: int) -> int:
+    """Return about how many items of these texts fit into ``room`` bytes, each a line of a list."""
+    sizes = accumulate(len(text.encode("utf-8", "surrogatepass")) + len("- \n") for text in texts)
+    return bisect_right([*sizes], room)
 
 
 def _cut_unit(unit: tuple[Message, ...], tokens: int) -> tuple[Message, ...] | None:

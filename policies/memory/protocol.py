@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 from ...data.values import Values
@@ -25,7 +26,7 @@ class Item:
     """Whether every item that is not pinned is left out before it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Context:
     """What a memory puts before a query."""
 
@@ -42,7 +43,7 @@ class Context:
     pinned: int = 0
     """How many of the messages, the first ones, are left out after all others, as a pinned item is."""
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         """What it takes of the budget when it is rendered: tokens of 4 bytes, each message rounded up."""
         return sum(message.tokens for message in self.render())
@@ -54,6 +55,10 @@ class Context:
 
     def render(self) -> tuple[Message, ...]:
         """Return the messages that a model is shown before the query."""
+        return self._rendered
+
+    @cached_property
+    def _rendered(self) -> tuple[Message, ...]:
         if self.template is None:
             return self.messages
         listing = self.listing

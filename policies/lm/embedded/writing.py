@@ -37,8 +37,8 @@ EAGER = 0.25
 SAME_NOTE = 0.95
 """Likeness from which on a note tells nothing new."""
 SPEAKER = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)?: ")
-"""A name before what somebody says. Where the user's and the assistant's messages all have one, two people talk: both
-are heard like users, and notes are in full, as they have to be understood without the talk."""
+"""A name before what somebody says. Where all messages have one, and not the same, people talk to each other: all are
+heard like users, and notes are in full, as they have to be understood without the talk."""
 FAMILIAR = 10
 """What a word counts for as the topic where labels use it already, beside a mention by the user."""
 

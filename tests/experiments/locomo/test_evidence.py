@@ -33,7 +33,7 @@ def test_sessions_come_in_their_order_and_questions_with_known_evidence_alone() 
     talk = Conversation.of(TALK)
     assert [(message.role, message.content) for message in talk.messages] == [
         ("user", "Ada: I adopted a grey parrot named Figaro."),
-        ("assistant", "Bo: My violin was stolen in Lisbon."),
+        ("user", "Bo: My violin was stolen in Lisbon."),
     ]
     assert [(question.category, len(question.evidence)) for question in talk.questions] == [(4, 1), (1, 2)]
 

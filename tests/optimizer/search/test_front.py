@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
+from mnemotune.env.scoring import Diagnosis, StageScore
 from mnemotune.env.statistics import paired_test
 from mnemotune.optimizer.objectives import OBJECTIVES, Standing, dollars
 from mnemotune.optimizer.search.front import SURE, Placed, front, pick, placed
@@ -105,10 +106,18 @@ def test_each_objective_counts_its_own_cost() -> None:
     worth = {name: OBJECTIVES.get(name).worth(standing) for name in OBJECTIVES.names}
     per = {"token": 0.5 / 1100, "call": 0.5 / 2.5, "dollar": 0.5 / 0.0014}
     by_unit = {f"score-per-{unit}": value for unit, value in per.items()}
-    assert worth == pytest.approx({"score": 0.5, "evidence": 0.75} | by_unit)
+    assert worth == pytest.approx({"score": 0.5, "score-and-evidence": 0.5, "evidence": 0.75} | by_unit)
     unpriced = Standing(0.5, turn)
     assert OBJECTIVES.get("score-per-dollar").worth(unpriced) is dollars(turn, None) is None
     assert OBJECTIVES.get("evidence").worth(unpriced) is None
+
+
+def test_candidates_are_compared_by_the_score_and_by_evidence_beside_it_where_the_objective_says_so() -> None:
+    stage = StageScore(0.2, 1.0, Diagnosis(0.4, 0.6, 0.0, 0.0, 4), unparsable=0, evidence=0.75)
+    measures = {name: OBJECTIVES.get(name).measure(stage) for name in OBJECTIVES.names}
+    assert measures.pop("score-and-evidence") == pytest.approx((0.25 + 0.75) / 2)
+    assert set(measures.values()) == {stage.memory_score}
+    assert OBJECTIVES.get("score-and-evidence").measure(replace(stage, evidence=math.nan)) == stage.memory_score
 
 
 def test_the_objective_evidence_picks_what_shows_most_of_what_is_needed(kit: Any) -> None:

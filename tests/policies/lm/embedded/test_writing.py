@@ -147,6 +147,8 @@ def test_where_two_people_talk_both_are_noted_in_full_by_name() -> None:
     assert noted == ["Ada: The trip to Lisbon was a dream. Did you like it?", f"Bo: {LONG}"]
     asked = [PEOPLE[1], {"role": "user", "content": "Ada: How many? Are they old?"}]
     assert json.loads(write_facts(FACTS % ("", ""), asked))["facts"] == [f"Bo: {LONG}"], "who only asks tells nothing"
+    neither = [{**message, "role": "user"} for message in PEOPLE]
+    assert json.loads(write_facts(FACTS % ("", ""), neither))["facts"] == noted, "nobody here is the assistant"
     timed = [{**message, "content": f"[Current Time: 2024-05-08]\n{message['content']}"} for message in PEOPLE]
     assert json.loads(write_facts(FACTS % ("", ""), timed))["facts"] == noted
 
