@@ -16,17 +16,18 @@ from .sampled import at_point
 
 STRATEGIES = ("native", "rag", "awe", "awi")
 """After AMemGym (ICLR 2026), the section on memory implementations."""
+_USERS_WORDS = {"write": {"mode": "verbatim", "roles": "user"}, "update_every": 2, "buffer_size": 0}
 USERS_MESSAGES = {
-    "write": {"mode": "verbatim", "roles": "user"},
-    "update_every": 2,
-    "buffer_size": 0,
-    "store": "context",
+    "users_messages": {**_USERS_WORDS, "store": "context"},
+    "users_messages_searched": {**_USERS_WORDS, "store": "external", "top_k": 30},
 }
-"""The newest of what the user said, as it was said: a window without the assistant's side."""
+"""What the user said, as it was said: the newest of it, a window without the assistant's side; or what is most similar
+to the message at hand, RAG without it.
+"""
 
 
 class Known(BaseProposer):
-    """Proposes native, RAG, AWE, AWI and the user's messages where they lie within the space.
+    """Proposes native, RAG, AWE, AWI and the user's messages, newest or searched, where they lie within the space.
 
     Prompts are the leader's, where they fit.
     """
@@ -48,6 +49,6 @@ class Known(BaseProposer):
         space = self.search.space
         tried = [point for _, point in located(trials, space)]
         policies = {name: load_policy(name, templates=self.means.templates) for name in STRATEGIES}
-        policies["users_messages"] = MemoryPolicy.model_validate(USERS_MESSAGES)
+        policies |= {name: MemoryPolicy.model_validate(values) for name, values in USERS_MESSAGES.items()}
         points = {name: space.point_of(policy) for name, policy in policies.items()}
         return {name: point for name, point in points.items() if point is not None and point not in tried}

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from mnemotune.optimizer.proposers.known import STRATEGIES
+from mnemotune.optimizer.proposers.known import STRATEGIES, USERS_MESSAGES
 from mnemotune.optimizer.study import Trial
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import Templates
 
-NAMED = (*STRATEGIES, "users_messages")
+NAMED = (*STRATEGIES, *USERS_MESSAGES)
 
 
 def proposed_one_after_another(bench: Any, trials: list[Trial], *, seed: int = 0, **search: Any) -> list[Any]:
@@ -36,6 +36,8 @@ def test_each_strategy_is_proposed_once_invariants_1_2(bench: Any) -> None:
     assert set(made) == {f"the strategy {name}" for name in NAMED}
     own = made["the strategy users_messages"].policy
     assert (own.label, own.write.roles) == ("verbatim+context(2,0)", "user")
+    searched = made["the strategy users_messages_searched"].policy
+    assert (searched.label, searched.write.roles) == ("verbatim+external(2,0,30)", "user")
     for name in STRATEGIES:
         found, strategy = made[f"the strategy {name}"], load_policy(name)
         assert found.parent == 0
@@ -82,5 +84,5 @@ def test_what_is_outside_the_space_is_never_proposed_invariant_2(
 
 def test_the_order_is_drawn(bench: Any) -> None:
     trials = [bench.trial(policy=bench.facts(top_k=7))]
-    firsts = {proposed_one_after_another(bench, trials, seed=seed)[0].change for seed in range(30)}
+    firsts = {proposed_one_after_another(bench, trials, seed=seed)[0].change for seed in range(40)}
     assert len(firsts) == len(NAMED)
