@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..data.registry import Registry
 from ..env.cost import TurnCost
 from ..env.scoring import Measure, StageScore, memory_score
+from ..env.summary import Summary
 from ..policies.lm.prices import Prices
 
 
@@ -46,6 +47,10 @@ class Objective:
     """Whether it needs the price of tokens in dollars."""
     measure: Measure = memory_score
     """What candidates are compared by, in races and at looks."""
+    compared: str = "memory score"
+    """What that is called."""
+    overall: Callable[[Summary], float] = lambda row: row.memory_score.mean
+    """The same of a whole evaluation."""
 
 
 def dollars(cost: TurnCost, prices: Prices | None) -> float | None:
@@ -65,12 +70,23 @@ def _evidence(standing: Standing) -> float | None:
     return None if math.isnan(standing.evidence) else standing.evidence
 
 
+def _score_and_evidence(row: Summary) -> float:
+    score, evidence = row.memory_score.mean, row.evidence.mean
+    return score if math.isnan(evidence) else (score + evidence) / 2
+
+
 OBJECTIVES: Registry[Objective] = Registry(
     "objective",
     "mnemotune.objectives",
     {
         "score": Objective(lambda standing: standing.score, picks=False),
-        "score-and-evidence": Objective(lambda standing: standing.score, picks=False, measure=score_and_evidence),
+        "score-and-evidence": Objective(
+            lambda standing: standing.score,
+            picks=False,
+            measure=score_and_evidence,
+            compared="mean of memory score and evidence recall",
+            overall=_score_and_evidence,
+        ),
         "score-per-token": Objective(_per(lambda standing: standing.per_turn.tokens)),
         "score-per-call": Objective(_per(lambda standing: standing.per_turn.calls)),
         "score-per-dollar": Objective(

@@ -73,7 +73,7 @@ class Played:
     """How a policy did with one user."""
 
     score: float
-    """Memory score; NaN when the episode failed."""
+    """What it is compared by; NaN when the episode failed."""
     evidence: tuple[Evidence, ...]
     revisions: tuple[Revision, ...] = ()
     """How the policy rewrote its own prompts, in order."""
@@ -99,11 +99,11 @@ class Trial:
     reason: str = ""
     """Why it was accepted or dropped."""
     train: Mapping[str, float] = field(default_factory=dict)
-    """Memory score by train user, as far as the race went; whole episodes only."""
+    """What trials are compared by, usually the memory score, by train user; whole episodes only."""
     series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Memory score by train user and period, as far as the race went."""
+    """The same by train user and period, as far as the race went."""
     validation: Mapping[str, float] = field(default_factory=dict)
-    """Memory score by validation user; empty when it was not looked at."""
+    """The same by validation user; empty when it was not looked at."""
     slices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Scores on parts of what validation users are asked, by user."""
     summary: Summary | None = None
@@ -130,7 +130,7 @@ class Trial:
 
     @property
     def score(self) -> float:
-        """Mean memory score over the train users; NaN without any."""
+        """Mean over the train users; NaN without any."""
         return nan_mean(list(self.train.values()))
 
     @property

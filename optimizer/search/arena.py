@@ -37,7 +37,7 @@ class Race:
     """How a candidate did on the train groups."""
 
     series: Mapping[str, tuple[float, ...]]
-    """Memory score by group and stage; empty where an episode failed."""
+    """What is compared, by group and stage; empty where an episode failed."""
     scores: Mapping[str, float]
     """Mean over all stages by group; NaN where an episode failed, empty where no episode was played to its end."""
     failures: Mapping[str, str]
@@ -83,7 +83,7 @@ class Validation:
     """How a policy did on the validation groups."""
 
     scores: Mapping[str, float]
-    """Memory score by group; groups with a failed episode are left out."""
+    """What is compared, by group; groups with a failed episode are left out."""
     failures: Mapping[str, str]
     """Why episodes failed, by group."""
     finished: bool = True

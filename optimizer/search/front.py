@@ -33,7 +33,7 @@ class Placed:
 
     @property
     def score(self) -> float:
-        """Mean memory score over the train users."""
+        """What it is compared by, mean over the train users."""
         return self.trial.score
 
     def standing(self, prices: Prices | None) -> Standing:

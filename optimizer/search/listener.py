@@ -23,7 +23,7 @@ class Standing:
     planned_trials: int = 0
     """0 where nobody plans any."""
     best: float = math.nan
-    """Validation memory score of the best policy so far."""
+    """What the best policy so far is compared by, on validation."""
     calls_ahead: int = 0
     """Calls that the rest of the run is expected to ask for."""
 

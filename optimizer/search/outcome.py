@@ -39,7 +39,7 @@ class FrontRow:
     trial: int
     policy: str
     train: float
-    """Memory score on the train groups."""
+    """What it is compared by on the train groups."""
     validation: float
     """The same on the validation groups; NaN where it was not looked at."""
     per_turn: TurnCost

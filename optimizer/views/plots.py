@@ -125,8 +125,8 @@ def stages_plot(rows: Rows, *, stage_noun: str = "stage") -> Figure:
 
 
 @_as_svg
-def search_plot(trials: Sequence[Trial], *, noun: str = "group") -> Figure:
-    """Draw every trial's memory score on the train groups, and the best policy's on the validation groups."""
+def search_plot(trials: Sequence[Trial], *, noun: str = "group", compared: str = "memory score") -> Figure:
+    """Draw what every trial is compared by on the train groups, and the best policy's on the validation groups."""
     figure, axes = _axes(7.2, 3.4)
     raced = {t.number: t.score for t in trials if t.finished_race and not t.accepted}
     lost = {t.number: standing(t, trials[0]) for t in trials if t.series and not t.finished_race}
@@ -141,7 +141,7 @@ def search_plot(trials: Sequence[Trial], *, noun: str = "group") -> Figure:
     steps, label = list(_best_so_far(trials)), f"best so far, validation {noun}s"
     if steps:
         axes.step(range(len(steps)), steps, where="post", color=ACCENT, linewidth=1.6, label=label)
-    axes.set(xlabel="trial", ylabel="memory score")
+    axes.set(xlabel="trial", ylabel=compared)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
     return figure
@@ -192,8 +192,8 @@ def reliability_plot(p_safe: NDArray[np.float64], harmful: NDArray[np.bool_]) ->
 
 
 @_as_svg
-def front_plot(places: Sequence[Placed], best: Trial, *, noun: str = "group") -> Figure:
-    """Draw each raced policy's memory score on the train groups against its tokens a turn, and the front."""
+def front_plot(places: Sequence[Placed], best: Trial, *, noun: str = "group", compared: str = "memory score") -> Figure:
+    """Draw what each raced policy is compared by, on the train groups, against its tokens a turn, and the front."""
     figure, axes = _axes(7.2, 3.4)
     line = front(places)
     costs, scores = [p.cost for p in line], [p.score for p in line]
@@ -214,7 +214,7 @@ def front_plot(places: Sequence[Placed], best: Trial, *, noun: str = "group") ->
         for group in _neighbours(line, axes):
             numbers, last = ", ".join(str(p.trial.number) for p in group), group[-1]
             axes.annotate(numbers, (last.cost, last.score), (0, 7), textcoords="offset points", ha="center")
-    axes.set(xlabel="tokens a turn", ylabel=f"memory score, train {noun}s")
+    axes.set(xlabel="tokens a turn", ylabel=f"{compared}, train {noun}s")
     axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
     return figure
 

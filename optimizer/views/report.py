@@ -96,7 +96,7 @@ def render_report(outcome: Outcome) -> str:
     environment.tests["known"] = lambda value: not math.isnan(value)
     template = environment.from_string(resource("optimizer", "views", "report.html").read_text(encoding="utf-8"))
     config, test, track, trials = outcome.config, outcome.test, outcome.track, outcome.study.trials
-    best = outcome.study.best if trials else None
+    best, aim = outcome.study.best if trials else None, config.search.aim
     policy = None if best is None else best.policy
     drawn = {}
     if test.rows:
@@ -104,8 +104,8 @@ def render_report(outcome: Outcome) -> str:
         drawn["shares"] = plots.shares_plot(test.rows)
         drawn["stages"] = plots.stages_plot(test.rows, stage_noun=track.stage_noun)
     if best is not None:
-        drawn["search"] = plots.search_plot(trials, noun=track.noun)
-        drawn["front"] = plots.front_plot(placed(trials), best, noun=track.noun)
+        drawn["search"] = plots.search_plot(trials, noun=track.noun, compared=aim.compared)
+        drawn["front"] = plots.front_plot(placed(trials), best, noun=track.noun, compared=aim.compared)
     return template.render(
         name=outcome.folder.name,
         config=config,
@@ -119,6 +119,7 @@ def render_report(outcome: Outcome) -> str:
         rows=score_rows(test.rows, price_of(config.model, config)),
         reworded=any(row.reworded_by_group for row in test.rows.values()),
         best=best,
+        aim=aim,
         best_number=next((trial.number for trial in trials if trial.policy == policy), None),
         front=outcome.front,
         seed=SEED,

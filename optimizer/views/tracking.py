@@ -181,9 +181,9 @@ class Tracker(Listener):
         trials = self.outcome.study.trials[: trial.number + 1]
         best = next(t for t in reversed(trials) if t.accepted)
         return {
-            "best/validation_memory_score": nan_mean(list(best.validation.values())),
-            "best/train_memory_score": best.score,
-            "trial/train_memory_score": trial.score if trial.finished_race else math.nan,
+            "best/validation_score": nan_mean(list(best.validation.values())),
+            "best/train_score": best.score,
+            "trial/train_score": trial.score if trial.finished_race else math.nan,
             "spent/calls": sum(t.ledger.total.calls for t in trials),
             "screen/rank_correlation": rank_correlation(trials),
         }
@@ -321,8 +321,8 @@ def _metrics(trial: Trial) -> dict[str, float | None]:
     scores = {} if summary is None else {"accuracy": summary.accuracy, "ceiling": summary.ceiling}
     shares = {} if summary is None else summary.shares
     return {
-        "train_memory_score": trial.score if trial.finished_race else None,
-        "validation_memory_score": nan_mean(list(trial.validation.values())),
+        "train_score": trial.score if trial.finished_race else None,
+        "validation_score": nan_mean(list(trial.validation.values())),
         **scores,
         **{f"share/{name}": value for name, value in shares.items()},
         "forecast": trial.forecast,

@@ -324,6 +324,9 @@ def test_the_evolved_policys_score_is_told_from_train_to_test(finished: Outcome,
     validation = sum(best.validation.values()) / len(best.validation)
     told = [best.score, validation, finished.test.rows["evolved"].memory_score.mean]
     assert "train {} → validation {} → test {}".format(*map(number, told)) in page.words()
+    search = finished.config.search.model_copy(update={"objective": "score-and-evidence"})
+    both = replace(finished, config=finished.config.model_copy(update={"search": search}))
+    assert "The evolved policy's mean of memory score and evidence recall where" in read(render_report(both)).words()
 
 
 def test_a_run_that_looked_at_nothing_has_no_table_of_looks(make_rig: Any, kit: Any) -> None:

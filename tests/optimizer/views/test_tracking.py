@@ -167,8 +167,8 @@ def test_a_runs_config_and_a_trials_numbers_are_params(outcome: Outcome, trials:
 def test_a_trials_scores_shares_and_spend_are_metrics(outcome: Outcome, trials: list[Any]) -> None:
     follow(outcome, trials)
     metrics = View(outcome).children[3].data.metrics
-    assert metrics["train_memory_score"] == pytest.approx(0.875)
-    assert metrics["validation_memory_score"] == pytest.approx(0.7)
+    assert metrics["train_score"] == pytest.approx(0.875)
+    assert metrics["validation_score"] == pytest.approx(0.7)
     assert metrics["accuracy"] == pytest.approx(0.5)
     assert metrics["share/utilisation"] == pytest.approx(0.3)
     assert (metrics["calls"], metrics["tokens"], metrics["cost_usd"]) == (200, 2200, 0)
@@ -177,8 +177,8 @@ def test_a_trials_scores_shares_and_spend_are_metrics(outcome: Outcome, trials: 
 def test_what_a_trial_has_no_score_for_is_left_out(outcome: Outcome, trials: list[Any]) -> None:
     follow(outcome, trials)
     children = View(outcome).children
-    assert "train_memory_score" not in children[1].data.metrics
-    assert "validation_memory_score" not in children[2].data.metrics
+    assert "train_score" not in children[1].data.metrics
+    assert "validation_score" not in children[2].data.metrics
 
 
 def test_a_trial_tells_its_change_and_its_reason_and_keeps_its_policy(outcome: Outcome, trials: list[Any]) -> None:
@@ -194,9 +194,9 @@ def test_the_parents_curves_have_a_point_for_each_trial(outcome: Outcome, trials
     follow(outcome, trials)
     view = View(outcome)
     best = [(0, 0.3), (1, 0.3), (2, 0.3), (3, 0.7)]
-    assert view.curve("best/validation_memory_score") == [(step, pytest.approx(value)) for step, value in best]
+    assert view.curve("best/validation_score") == [(step, pytest.approx(value)) for step, value in best]
     assert view.curve("spent/calls") == [(0, 100), (1, 101), (2, 141), (3, 341)]
-    assert [step for step, _ in view.curve("trial/train_memory_score")] == [0, 3], "a lost race has no whole score"
+    assert [step for step, _ in view.curve("trial/train_score")] == [0, 3], "a lost race has no whole score"
 
 
 def test_the_sealed_test_and_the_runs_files_are_on_the_parent(outcome: Outcome, trials: list[Any]) -> None:
