@@ -35,8 +35,9 @@ VERSION = 4
 
 START_ANOTHER = "start another run in a new folder, or remove this one"
 
-Kind = Literal["seed", "candidate", "last_look", "pick"]
-"""What a trial is: the seed policy, a proposal, the leader looked at once more at the end, or the objective's pick."""
+Kind = Literal["seed", "candidate", "finalist", "last_look", "pick"]
+"""What a trial is: the seed policy, a proposal, the leader looked at once more at the end, what train groups cannot
+tell from an accepted leader, or the objective's pick."""
 Decision = Literal["seed", "check", "screen", "race", "validate"]
 """The step of the loop that decided on a trial."""
 

@@ -19,6 +19,7 @@ from ..proposers.proposer import Candidate, Proposer
 from ..study import Decision, Kind, Study, Trial, leader
 from .acceptance import level, look, promising
 from .arena import Arena, Race, Validation, difference_text, mean_scores
+from .finalists import finalists, is_sure, over_all
 from .front import pick
 from .screen import Screen, Verdict, racing
 
@@ -77,17 +78,44 @@ class Loop:
     async def look_last(self) -> None:
         """Look at the leader on the validation users, unless it is accepted already. Raises BudgetExhausted.
 
-        Where the objective is not the score alone, its pick comes first; the leader is looked at if the pick is bad.
+        Where it is accepted, what train users cannot tell from it is looked at too. Where the objective picks, its pick
+        comes first; the leader is looked at if the pick is bad.
         """
         if self.search.aim.picks and await self._settle():
             return
         first = leader(self.study.trials)
-        twins = [trial for trial in self.study.trials if trial.policy == first.policy]
-        done = any(trial.accepted or (trial.look is not None and trial.look.last) for trial in twins)
-        if self.search.acceptance == "train" or done or first.policy is None:
+        if self.search.acceptance == "train" or first.policy is None:
             return
-        again = self._again(first, "last_look", "the leader, looked at last")
-        self._append(await self._look(again, first.policy, last=True))
+        twins = [trial for trial in self.study.trials if trial.policy == first.policy]
+        if not any(trial.accepted or (trial.look is not None and trial.look.last) for trial in twins):
+            again = self._again(first, "last_look", "the leader, looked at last")
+            twins.append(await self._look(again, first.policy, last=True))
+            self._append(twins[-1])
+        accepted = [trial.look for trial in twins if trial.accepted and trial.look is not None]
+        if accepted:
+            await self._look_at_finalists(accepted[0].level)
+
+    async def _look_at_finalists(self, level: float) -> None:
+        """Accept of what train users cannot tell from the accepted leader what is better on all users.
+
+        Each must be surely better than the seed policy at the leader's level; the first that is not ends it, so that
+        the chance to accept any by luck is the leader's.
+        """
+        noun = self.arena.track.noun
+        for trial in finalists(self.study.trials)[1:]:
+            met = [t for t in self.study.trials if t.kind == "finalist" and t.policy == trial.policy]
+            if not met and trial.policy is not None:
+                validation = await self.arena.validate(trial.policy)
+                finalist = self._again(trial, "finalist", f"a finalist: train {noun}s cannot tell it from the leader")
+                finalist, seen = self._seen(finalist, validation, last=True, level=level)
+                best = self.study.best
+                scores = f"{over_all(finalist):.3f} for {over_all(best):.3f} of trial {best.number}"
+                reason = f"{scores} on train and validation {noun}s together"
+                accepted = is_sure(seen) and over_all(finalist) > over_all(best)
+                met = [_ended(finalist, "validate", reason, accepted=accepted)]
+                self._append(met[0])
+            if not (met and met[0].look is not None and is_sure(met[0].look)):
+                return
 
     async def _settle(self) -> bool:
         """Accept the objective's pick last, unless validation users are against it; tell whether it was accepted.
@@ -108,12 +136,13 @@ class Loop:
             trial = trial if known is None else replace(trial, validation=known.validation, slices=known.slices)
             settled = _ended(trial, "race", change, accepted=True)
         else:
-            trial, seen = self._seen(trial, await self.arena.validate(policy), last=True)
+            at = level(self.study.trials, last=True)
+            trial, seen = self._seen(trial, await self.arena.validate(policy), last=True, level=at)
             gain = f"{difference_text(seen.over_seed.gain)} over the seed policy on validation"
             reason = f"{gain} (p {seen.over_seed.p:.4f}), needed {seen.level:.4f}"
             if seen.only_reader is not None:
                 reason += f"; {_alone(seen.only_reader)}"
-            settled = _ended(trial, "validate", reason, accepted=seen.sure and seen.only_reader is None)
+            settled = _ended(trial, "validate", reason, accepted=is_sure(seen))
         self._append(settled)
         return settled.accepted
 
@@ -266,7 +295,7 @@ class Loop:
         """Decide on the validation users."""
         best = self.study.best
         validation = await self.arena.validate(policy, best)
-        trial, seen = self._seen(trial, validation, last=last)
+        trial, seen = self._seen(trial, validation, last=last, level=level(self.study.trials, last=last))
         gain = f"{difference_text(seen.over_best.gain)} over trial {best.number} on validation"
         if not validation.finished:
             reason = f"no better on the first {len(validation.scores)} {self.arena.track.noun}s"
@@ -283,14 +312,14 @@ class Loop:
             return _ended(trial, "validate", f"{gain}: better", accepted=True)
         return _ended(trial, "validate", f"{gain}: {reason}")
 
-    def _seen(self, trial: Trial, validation: Validation, *, last: bool) -> tuple[Trial, Look]:
+    def _seen(self, trial: Trial, validation: Validation, *, last: bool, level: float) -> tuple[Trial, Look]:
         trials, best, scores, slices = self.study.trials, self.study.best, validation.scores, validation.slices
         seen = look(
             scores,
             slices,
             seed=trials[0],
             best=best,
-            level=level(trials, last=last),
+            level=level,
             last=last,
             readers=self.arena.evaluator.cast.readers,
         )

@@ -197,11 +197,11 @@ def test_a_search_that_is_not_over_goes_further_with_a_larger_budget(
 def test_a_run_warns_once_at_half_and_at_four_fifths_of_a_limit_also_when_it_goes_on(
     configured: Callable[..., Config], runs: Path
 ) -> None:
-    config, first, second = configured("search.budget={tokens: 900000}"), Screen(TRIAL_2), Screen()
+    config, first, second = configured("search.budget={tokens: 1200000}"), Screen(TRIAL_2), Screen()
     with pytest.raises(Stop):
         go(config, runs / "run", first)
     outcome = go_on(runs / "run", screen=second)
-    levels = [n for n in (50, 80) if outcome.consumed.tokens >= n / 100 * 900_000]
-    told = re.findall(r"(\d+)% of 900,000 tokens are gone", first.getvalue() + second.getvalue())
+    levels = [n for n in (50, 80) if outcome.consumed.tokens >= n / 100 * 1_200_000]
+    told = re.findall(r"(\d+)% of 1,200,000 tokens are gone", first.getvalue() + second.getvalue())
     assert levels
     assert [int(n) for n in told] == levels

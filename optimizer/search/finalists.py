@@ -1,0 +1,42 @@
+"""Finalists: policies that train groups cannot tell from the leader; validation groups help to choose among them.
+
+They are looked at in the order of their train scores, which no validation group knows: a fixed sequence of tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...env.statistics import nan_mean, paired_test
+from ..looks import Look
+from ..study import Trial, leader, raced
+
+MOST = 3
+"""Finalists of a search, the leader among them."""
+TIED = 0.1
+"""One-sided p of no lead of the leader's, on train groups, from which on a policy is tied with it."""
+
+
+def finalists(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the leader and, best first, the policies that are tied with it and above the seed policy on train groups.
+
+    Of policies that do the same on every train group, the first stands for all.
+    """
+    first, seed = leader(trials), trials[0]
+    able = (trial for trial in raced(trials) if trial.policy is not None and trial.score > seed.score)
+    tied = (trial for trial in able if paired_test(first.train, trial.train)[1] >= TIED)
+    found = [first]
+    for trial in sorted(tied, key=lambda trial: -trial.score):
+        if not any(trial.policy == other.policy or trial.train == other.train for other in found):
+            found.append(trial)
+    return found[:MOST]
+
+
+def over_all(trial: Trial) -> float:
+    """Return a trial's mean over train and validation groups together."""
+    return nan_mean([*trial.train.values(), *trial.validation.values()])
+
+
+def is_sure(look: Look) -> bool:
+    """Tell whether a policy is surely better than the seed policy, and not for one reader's users alone."""
+    return look.sure and look.only_reader is None
