@@ -142,8 +142,9 @@ def dump_policy(policy: MemoryPolicy) -> str:
     values = policy.model_dump(exclude_none=True)
     for name in policy.unsaid & values.keys():
         del values[name]
-    for name in policy.write.unsaid & values["write"].keys():
-        del values["write"][name]
+    for part, unsaid in (("write", policy.write.unsaid), ("read", policy.read.unsaid)):
+        for name in unsaid & values.get(part, {}).keys():
+            del values[part][name]
     return dump_yaml(values)
 
 

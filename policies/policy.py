@@ -65,6 +65,18 @@ class Read(Record):
 
     order: Literal["time", "relevance"] = "time"
     """time: oldest first; relevance: most relevant first."""
+    diversity: Annotated[int, Field(ge=0, le=100)] = 0
+    """Percent of its likeness to the most similar newer memory that is taken off a memory's likeness to the message:
+    of memories that say about the same, the newest comes back. After maximal marginal relevance (Carbonell and
+    Goldstein, SIGIR 1998), which knows no age."""
+    recency: Annotated[int, Field(ge=0, le=100)] = 0
+    """Percent that age counts in the rank of the memories that come back, beside similarity, each scaled to 0 to 1
+    among them: the budget leaves out the lowest ranks. After Generative Agents (Park et al., UIST 2023), 4.1."""
+
+    @property
+    def unsaid(self) -> set[str]:
+        """Fields that a key and a file leave out, as they have their defaults."""
+        return {name for name in ("diversity", "recency") if not getattr(self, name)}
 
 
 class Prompts(Record):
@@ -157,7 +169,8 @@ class MemoryPolicy(Record):
     def key(self) -> str:
         """The first 12 hex digits of the hash of the canonical JSON."""
         values = self.model_dump(mode="json", exclude=self.unsaid)
-        values["write"] = self.write.model_dump(mode="json", exclude=self.write.unsaid)
+        for part in ("write", "read"):
+            values[part] = getattr(self, part).model_dump(mode="json", exclude=getattr(self, part).unsaid)
         if self.prompts.info_types is None:
             del values["prompts"]["info_types"]
         canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -179,7 +192,7 @@ class MemoryPolicy(Record):
         """A short description, for example ``facts+external(2,4,30)``."""
         ranges = {knob.path: knob for knob in self._table if isinstance(knob.domain, Range)}
         numbers = [
-            f"{value}%" if knob.unit == "%" else f"{knob.name}={value}" if knob.named else str(value)
+            f"{knob.name}={value}" if knob.named or knob.unit == "%" else str(value)
             for path, value in self.values.items()
             if (knob := ranges.get(path)) is not None and value not in (None, knob.default)
         ]

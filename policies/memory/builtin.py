@@ -13,7 +13,7 @@ from ..policy import MemoryPolicy
 from .budget import units_of, within
 from .masking import masked
 from .protocol import Context, Item, MemoryEvent
-from .stores import MemoryState, VectorIndex
+from .stores import MemoryState, Ranking, VectorIndex
 from .writers import write
 
 
@@ -53,7 +53,8 @@ class BuiltinMemory:
         if policy.prompts.reply is not None:
             best: Sequence[int] = range(len(state.entries))[::-1]
             if policy.top_k is not None:
-                (best,) = await self._index.search([query], state.lines, policy.top_k)
+                ranking = Ranking(policy.read.diversity / 100, policy.read.recency / 100)
+                (best,) = await self._index.search([query], state.lines, policy.top_k, ranking)
             items = {i: Item(str(state.entries[i].id), state.entries[i].line, rank) for rank, i in enumerate(best)}
             order = sorted(items) if policy.read.order == "time" else items
             everything = replace(everything, items=tuple(items[i] for i in order))

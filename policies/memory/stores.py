@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,10 @@ from ..lm.base import Embedder, Message, Vectors
 Matrix = NDArray[np.float64]
 
 ROWS_A_BLOCK = 32
+CANDIDATES = 2
+"""Where likeness among the texts counts, it is looked at among so many times the texts that are wanted."""
+ROWS_A_THREAD = 16
+"""Products of more rows are shared out among threads, which wait for each other where all cores are at work."""
 ALIKE = 1e-6
 """Similarities that differ by no more than this are a tie: how a machine rounds never decides what comes back."""
 
@@ -59,6 +64,16 @@ class MemoryState:
         return replace(self, entries=entries, next_id=self.next_id + len(new), _known=(entries, lines))
 
 
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """How texts are ranked besides by similarity; both are 0 to 1, and 0 changes nothing."""
+
+    diversity: float = 0.0
+    """Share of its likeness to the most similar newer text that a text loses."""
+    recency: float = 0.0
+    """Share of age in the rank of the texts that were found."""
+
+
 class VectorIndex:
     """Finds the most similar texts; each text is embedded once.
 
@@ -74,17 +89,21 @@ class VectorIndex:
         self._blocks: list[Vectors] = []
         self._lock = asyncio.Lock()
 
-    async def search(self, queries: Sequence[str], texts: Sequence[str], top_k: int) -> list[list[int]]:
+    async def search(
+        self, queries: Sequence[str], texts: Sequence[str], top_k: int, ranking: Ranking | None = None
+    ) -> list[list[int]]:
         """Return, for each query, the positions of the ``top_k`` texts most similar to it, best first.
 
-        Ties go to the newer. There is at least one query; all of it is one call of the embedder.
+        ``texts`` are ordered from old to new; ties go to the newer. There is at least one query; all of it is one call
+        of the embedder.
         """
+        ranking = ranking or Ranking()
         if not texts:
             return [[] for _ in queries]
         wanted = (await self._embed(queries, texts)).astype(np.float64)
         rows = [self._rows[text] for text in texts]
         similar = np.concatenate([block.astype(np.float64) @ wanted.T for block in self._blocks])[rows]
-        return [_best(column, top_k) for column in similar.T]
+        return [self._ranked(column, rows, top_k, ranking) for column in similar.T]
 
     def forget(self, texts: Sequence[str]) -> None:
         """Drop the vectors of texts; a text that is searched again is embedded again."""
@@ -94,6 +113,19 @@ class VectorIndex:
                 block, place = divmod(row, ROWS_A_BLOCK)
                 self._blocks[block][place] = 0.0
                 self._free.append(row)
+
+    def _ranked(self, similar: Matrix, rows: Sequence[int], top_k: int, ranking: Ranking) -> list[int]:
+        places = sorted(_best(similar, CANDIDATES * top_k if ranking.diversity else top_k))
+        worth = similar[places]
+        if ranking.diversity:
+            worth = worth - ranking.diversity * _likeness_to_newer(self._vectors([rows[place] for place in places]))
+        best = _best(worth, top_k)
+        if ranking.recency and len(best) > 1:
+            best = _newer_first(worth, best, ranking.recency)
+        return [places[i] for i in best]
+
+    def _vectors(self, rows: Sequence[int]) -> Vectors:
+        return np.stack([self._blocks[row // ROWS_A_BLOCK][row % ROWS_A_BLOCK] for row in rows])
 
     async def _embed(self, queries: Sequence[str], texts: Sequence[str]) -> Vectors:
         """Return the vectors of the queries; those of texts that are new come with them."""
@@ -115,6 +147,27 @@ class VectorIndex:
         self._rows[text] = row = self._free.pop()
         block, place = divmod(row, ROWS_A_BLOCK)
         self._blocks[block][place] = vector
+
+
+def _likeness_to_newer(vectors: Vectors) -> Matrix:
+    """Return each text's likeness to the most similar of those after it, from 0 up; 0 for the last."""
+    most = np.zeros(len(vectors))
+    starts = range(0, len(vectors), ROWS_A_THREAD)
+    for one, other in combinations_with_replacement(starts, 2):
+        rows = slice(one, one + ROWS_A_THREAD)
+        like = vectors[rows] @ vectors[other : other + ROWS_A_THREAD].T
+        most[rows] = np.maximum(most[rows], (np.triu(like, 1) if one == other else like).max(axis=1))
+    return most
+
+
+def _newer_first(worth: Matrix, best: Sequence[int], recency: float) -> list[int]:
+    """Return positions in the order of worth and age together, each scaled to 0 to 1 among them."""
+    places = sorted(best)
+    found = worth[places]
+    spread = float(np.ptp(found))
+    scaled = (found - found.min()) / spread if spread > ALIKE else np.zeros(len(places))
+    age = np.linspace(0, 1, len(places))
+    return [places[i] for i in _best((1 - recency) * scaled + recency * age, len(places))]
 
 
 def _best(similarity: Matrix, top_k: int) -> list[int]:

@@ -35,6 +35,8 @@ LIMITS = {
     "stores": ("context", "external"),
     "top_k": (2, 60),
     "order": ("time", "relevance"),
+    "diversity": (0, 100),
+    "recency": (0, 100),
 }
 NAMED: dict[str, Any] = {"keep_first": [0, 4], "mask": [0, 20], "summary_tokens": [100, 400]}
 SUMMARY: dict[str, Any] = {"write": {"mode": "summary"}, "update_every": 2, "buffer_size": 8}
@@ -51,10 +53,10 @@ def test_the_keys_of_the_presets_stay_the_same_from_release_to_release(name: str
     assert load_policy(name).key == KEYS[name]
 
 
-def test_the_default_space_is_what_it_was() -> None:
+def test_the_default_space_is_this_one() -> None:
     assert Space().limits == LIMITS
     assert Space.within({}) == Space.within(LIMITS) == Space()
-    assert len(Space().coordinates({})) == 16
+    assert len(Space().coordinates({})) == 18
 
 
 def test_a_summary_lies_outside_of_a_space_that_does_not_name_it() -> None:

@@ -80,6 +80,14 @@ def test_a_written_policy_can_be_read_by_people() -> None:
     assert text.startswith("write:\n")
 
 
+def test_how_memories_are_ranked_is_written_where_it_is_not_the_default() -> None:
+    plain = load_policy("rag")
+    ranked = plain.model_copy(update={"read": Read(diversity=50, recency=30)})
+    assert "diversity" not in dump_policy(plain)
+    assert parse_policy(dump_policy(ranked), where="here") == ranked
+    assert ranked.key != plain.key
+
+
 def test_a_policy_may_be_written_as_json(tmp_path: Path) -> None:
     path = tmp_path / "policy.json"
     path.write_text(json.dumps({"write": {"mode": "none"}}), encoding="utf-8")

@@ -49,7 +49,7 @@ def test_a_space_under_a_budget_is_made_again_from_its_limits() -> None:
 def test_half_of_the_budget_is_the_default_and_is_not_in_the_label() -> None:
     even, uneven = MemoryPolicy.model_validate(RAG), MemoryPolicy.model_validate(RAG | {"buffer_share": 70})
     assert even.buffer_share == 50
-    assert (even.label, uneven.label) == ("verbatim+external(2,4,30)", "verbatim+external(2,4,30,70%)")
+    assert (even.label, uneven.label) == ("verbatim+external(2,4,30)", "verbatim+external(2,4,30,buffer_share=70)")
     assert even.key != uneven.key
     assert parse_policy(dump_policy(uneven), where="test") == uneven
 

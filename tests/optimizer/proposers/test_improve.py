@@ -84,6 +84,8 @@ def test_the_request_shows_prompts_numbers_and_failures_is_billed_as_a_proposal_
         "roles": f"both (user or both): {MEANINGS['roles']}",
         "top_k": f"30 (2 to 60): {MEANINGS['top_k']}",
         "order": f"time (time or relevance): {MEANINGS['order']}",
+        "diversity": f"0 (0 to 100): {MEANINGS['diversity']}",
+        "recency": f"0 (0 to 100): {MEANINGS['recency']}",
     }
 
 

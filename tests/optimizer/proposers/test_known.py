@@ -38,6 +38,8 @@ def test_each_strategy_is_proposed_once_invariants_1_2(bench: Any) -> None:
     assert (own.label, own.write.roles) == ("verbatim+context(2,0)", "user")
     searched = made["the strategy users_messages_searched"].policy
     assert (searched.label, searched.write.roles) == ("verbatim+external(2,0,30)", "user")
+    renewed = made["the strategy users_messages_renewed"].policy
+    assert renewed.label == "verbatim+external(2,0,45,diversity=50,recency=30)"
     for name in STRATEGIES:
         found, strategy = made[f"the strategy {name}"], load_policy(name)
         assert found.parent == 0

@@ -68,7 +68,7 @@ def names_at(point: Mapping[str, Any]) -> set[str]:
     if point["mode"] == "none":
         return {"mode", "none.window"} | ({"none.buffer_size"} if point["none.window"] == "last" else set())
     written = {"mode", "update_every", "buffer_size", "roles", "store"}
-    return written | ({"top_k", "order"} if point["store"] == "external" else set())
+    return written | ({"top_k", "order", "diversity", "recency"} if point["store"] == "external" else set())
 
 
 def inside(policy: MemoryPolicy, space: Space) -> bool:
@@ -338,6 +338,8 @@ def test_parameters_carry_the_bounds_of_the_space() -> None:
         "store": CategoricalDistribution(STORES),
         "top_k": IntDistribution(2, 60, log=True),
         "order": CategoricalDistribution(("time", "relevance")),
+        "diversity": IntDistribution(0, 100),
+        "recency": IntDistribution(0, 100),
     }
 
 

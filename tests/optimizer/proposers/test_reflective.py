@@ -22,7 +22,7 @@ def of_stage(bench: Any, *stages: str) -> tuple[Evidence, ...]:
     ("stage", "slots", "numbers"),
     [
         ("write", {"write"}, {"update_every", "roles"}),
-        ("read", {"write", "merge", "reply"}, {"buffer_size", "top_k", "order"}),
+        ("read", {"write", "merge", "reply"}, {"buffer_size", "top_k", "order", "diversity", "recency"}),
         ("utilisation", {"reply"}, set()),
     ],
 )
@@ -164,7 +164,7 @@ def test_without_routing_failures_of_all_stages_are_shown_untold_with_all_that_m
     trials = [bench.trial(policy=bench.facts(), evidence=of_stage(bench, "utilisation"))]
     bench.propose("reflective", trials, model=pupil, routing=False)
     assert bench.kit.shown(pupil, "current_prompts").keys() == {"write", "merge", "reply"}
-    numbers = {"update_every", "roles", "buffer_size", "top_k", "order"}
+    numbers = {"update_every", "roles", "buffer_size", "top_k", "order", "diversity", "recency"}
     assert bench.kit.shown(pupil, "current_numbers").keys() == numbers
     told = bench.kit.shown(pupil, "failures")
     assert told

@@ -89,6 +89,32 @@ async def test_the_most_similar_memories_come_back_in_the_order_that_the_policy_
     assert system.content.splitlines()[1:] == [f"- {line}" for line in expected]
 
 
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        ({}, ["user: old", "user: new"]),
+        ({"recency": 100}, ["user: new", "assistant: same"]),
+        ({"diversity": 90}, ["user: new", "assistant: same"]),
+    ],
+)
+async def test_what_a_budget_leaves_out_is_what_ranks_low_by_likeness_age_and_likeness_to_newer(
+    make_model: MakeModel,
+    make_policy: MakePolicy,
+    make_embedder: MakeEmbedder,
+    pair: Pair,
+    read: dict[str, int],
+    expected: list[str],
+) -> None:
+    policy = make_policy("verbatim", buffer_size=0, store="external", top_k=4, read=read)
+    memory = open_memory(policy, make_model(), make_embedder({**VECTORS, "user: old": (0.95, 0.1)}))
+    await observe_all(memory, [pair("old", "far"), pair("new", "same")])
+    context = await memory.context(
+        "q", tokens=sum(map(len, ["I know:", *(f"\n- {line}" for line in expected)])) // 4 + 1
+    )
+    assert [item.text for item in context.items] == expected
+    assert context.left_out == 2
+
+
 async def test_a_fact_that_was_updated_is_the_newest(
     make_model: MakeModel, make_policy: MakePolicy, rounds: Rounds
 ) -> None:

@@ -5,6 +5,8 @@ Invariants:
 1. The result is what sorting all texts by similarity gives, ties to the newer.
 2. Each text is embedded once, however often and by however many it is searched.
 3. The lines of a state are those of its entries.
+4. Diversity takes from a text what a newer one is like it, and no more.
+5. Recency changes the order of what is found, and not what is found.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from hypothesis import strategies as st
 
 from mnemotune.policies.lm import Embedding, Message
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.memory.stores import ROWS_A_BLOCK, MemoryState, VectorIndex
+from mnemotune.policies.memory.stores import ROWS_A_BLOCK, MemoryState, Ranking, VectorIndex
 
 if TYPE_CHECKING:
     from ..conftest import MakeEmbedder
@@ -218,3 +220,63 @@ def test_the_lines_of_a_state_are_those_of_its_entries_however_it_grew_invariant
 def test_a_state_that_grows_does_not_list_its_entries_anew() -> None:
     state = MemoryState().with_new(["a"])
     assert replace(state, observed=7).lines is state.lines
+
+
+# Diversity and recency
+
+ALIKE = {"old boat": (1.0, 0.1), "new boat": (1.0, 0.0), "dog": (0.6, 0.8), "q": (1.0, 0.0)}
+BOATS_AND_DOG = ["old boat", "new boat", "dog"]
+
+
+async def ranked(index: VectorIndex, texts: Sequence[str], top_k: int, **ranking: float) -> list[int]:
+    (places,) = await index.search(["q"], texts, top_k, Ranking(**ranking))
+    return places
+
+
+async def test_of_texts_that_are_alike_the_newest_stands_for_all_invariant_4(make_embedder: MakeEmbedder) -> None:
+    index = VectorIndex(make_embedder(ALIKE))
+    assert await ranked(index, BOATS_AND_DOG, 2) == [1, 0]
+    assert await ranked(index, BOATS_AND_DOG, 2, diversity=0.7) == [2, 1]
+
+
+async def test_a_text_that_nothing_newer_is_like_loses_nothing_invariant_4(make_embedder: MakeEmbedder) -> None:
+    index = VectorIndex(
+        make_embedder({"boat": (1.0, 0.0), "opposite": (-1.0, 0.0), "dog": (0.0, 0.5), "q": (1.0, 0.0)})
+    )
+    assert await ranked(index, ["boat", "dog", "opposite"], 3, diversity=1.0) == [0, 1, 2]
+
+
+async def test_recency_ranks_what_was_found_and_finds_nothing_else_invariant_5(make_embedder: MakeEmbedder) -> None:
+    vectors = {"best": (1.0, 0.0), "good": (0.8, 0.6), "fair": (0.6, 0.8), "foreign": (0.0, 1.0), "q": (1.0, 0.0)}
+    index = VectorIndex(make_embedder(vectors))
+    texts = ["best", "good", "fair", "foreign"]
+    assert await ranked(index, texts, 3, recency=0.0) == [0, 1, 2]
+    assert await ranked(index, texts, 3, recency=0.6) == [2, 1, 0]
+    assert await ranked(index, texts, 3, recency=1.0) == [2, 1, 0]
+    assert await ranked(index, texts, 1, recency=1.0) == [0]
+
+
+@settings(deadline=None)
+@given(
+    vectors=st.lists(VECTOR, min_size=1, max_size=12),
+    query=VECTOR,
+    top_k=st.integers(1, 15),
+    diversity=st.sampled_from([0.0, 0.5, 1.0]),
+    recency=st.sampled_from([0.0, 0.3, 1.0]),
+)
+def test_any_ranking_brings_back_as_many_each_once_invariants_4_5(
+    make_embedder: MakeEmbedder,
+    vectors: list[Vector],
+    query: Vector,
+    top_k: int,
+    diversity: float,
+    recency: float,
+) -> None:
+    texts = [str(i) for i in range(len(vectors))]
+    index = VectorIndex(make_embedder({**dict(zip(texts, vectors, strict=True)), "q": query}))
+    found = asyncio.run(ranked(index, texts, top_k, diversity=diversity, recency=recency))
+    assert len(found) == len(set(found)) == min(top_k, len(texts))
+    without_age = asyncio.run(ranked(index, texts, top_k, diversity=diversity))
+    assert set(found) == set(without_age)
+    if recency == 1.0:
+        assert found == sorted(found, reverse=True)
