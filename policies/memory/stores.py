@@ -87,6 +87,8 @@ class VectorIndex:
         """By text, counted over all blocks."""
         self._free: list[int] = []
         self._blocks: list[Vectors] = []
+        self._compared: dict[tuple[int, ...], Matrix] = {}
+        """Of the rows that were compared with each other last, their likeness to newer ones."""
         self._lock = asyncio.Lock()
 
     async def search(
@@ -113,19 +115,24 @@ class VectorIndex:
                 block, place = divmod(row, ROWS_A_BLOCK)
                 self._blocks[block][place] = 0.0
                 self._free.append(row)
+        self._compared = {}
 
     def _ranked(self, similar: Matrix, rows: Sequence[int], top_k: int, ranking: Ranking) -> list[int]:
         places = sorted(_best(similar, CANDIDATES * top_k if ranking.diversity else top_k))
         worth = similar[places]
         if ranking.diversity:
-            worth = worth - ranking.diversity * _likeness_to_newer(self._vectors([rows[place] for place in places]))
+            worth = worth - ranking.diversity * self._likeness(tuple(rows[place] for place in places))
         best = _best(worth, top_k)
         if ranking.recency and len(best) > 1:
             best = _newer_first(worth, best, ranking.recency)
         return [places[i] for i in best]
 
-    def _vectors(self, rows: Sequence[int]) -> Vectors:
-        return np.stack([self._blocks[row // ROWS_A_BLOCK][row % ROWS_A_BLOCK] for row in rows])
+    def _likeness(self, rows: tuple[int, ...]) -> Matrix:
+        """Return each row's likeness to the most similar newer one: the same for every query while all rows compete."""
+        if rows not in self._compared:
+            vectors = np.stack([self._blocks[row // ROWS_A_BLOCK][row % ROWS_A_BLOCK] for row in rows])
+            self._compared = {rows: _likeness_to_newer(vectors)}
+        return self._compared[rows]
 
     async def _embed(self, queries: Sequence[str], texts: Sequence[str]) -> Vectors:
         """Return the vectors of the queries; those of texts that are new come with them."""
@@ -173,6 +180,7 @@ def _newer_first(worth: Matrix, best: Sequence[int], recency: float) -> list[int
 def _best(similarity: Matrix, top_k: int) -> list[int]:
     """Return the positions of the greatest, the greatest first; of those that are alike, the last comes first."""
     order = np.argsort(-similarity)
-    rank = np.empty(len(similarity), dtype=int)
-    rank[order] = np.cumsum(np.diff(-similarity[order], prepend=-np.inf) > ALIKE)
+    falling = similarity[order]
+    rank = np.zeros(len(similarity), dtype=int)
+    rank[order[1:]] = np.cumsum(falling[:-1] - falling[1:] > ALIKE)
     return [int(i) for i in np.lexsort((-np.arange(len(similarity)), rank))[:top_k]]
