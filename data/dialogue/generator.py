@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import calendar
 import random
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import pairwise, product
@@ -97,9 +97,10 @@ def check_scenario(scenario: Scenario, library: Mapping[str, Topic]) -> None:
         for value, texts in variable.values.items()
         for statement in texts.statements
     }
+    find = _finder(meaning)
     for p, period in enumerate(scenario.periods):
         for s, session in enumerate(period.sessions):
-            exposed = {meaning[statement] for statement in meaning if statement in session.query}
+            exposed = {meaning[statement] for statement in find(session.query)}
             if exposed != set(session.exposed_states.items()):
                 raise ScenarioError(
                     f"user {scenario.id}: period {p}: sessions[{s}].query exposes {sorted(exposed)}, "
@@ -112,6 +113,21 @@ def check_scenario(scenario: Scenario, library: Mapping[str, Topic]) -> None:
             if len(distinct) < len(choices):
                 raise ScenarioError(f"user {scenario.id}: qas[{q}].answer_choices: two choices have equal {what}")
     scenario.check_golds()
+
+
+def _finder(statements: Collection[str]) -> Callable[[str], Iterator[str]]:
+    """Return what yields the statements that a text holds; each is looked for where its beginning stands."""
+    size, by_beginning = min(map(len, statements)), defaultdict[str, list[str]](list)
+    for statement in statements:
+        by_beginning[statement[:size]].append(statement)
+
+    def find(text: str) -> Iterator[str]:
+        for place in range(len(text)):
+            for statement in by_beginning.get(text[place : place + size], ()):
+                if text.startswith(statement, place):
+                    yield statement
+
+    return find
 
 
 @dataclass
