@@ -169,7 +169,7 @@ def test_the_same_config_and_seed_make_the_same_run_invariant_1(
 def test_another_seed_searches_elsewhere_and_is_tested_on_the_same_users(
     finished: Outcome, configured: Callable[..., Config], runs: Path
 ) -> None:
-    other = go(configured("search.seed=1"), runs / "run")
+    other = go(configured("search.seed=2"), runs / "run")
     assert [t.policy for t in other.study.trials[1:]] != [t.policy for t in finished.study.trials[1:]]
     assert scores(other.test.rows)["seed"] == scores(finished.test.rows)["seed"]
 
