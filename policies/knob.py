@@ -66,8 +66,10 @@ class Range:
     limits: tuple[int, int]
     least: int = 1
     """What a policy may have at least."""
+    most: int | None = None
+    """What a policy may have at most; None: there is no such bound."""
     ends: tuple[int, ...] = ()
-    """Limits beyond which a search has nothing to look for, besides ``least``."""
+    """Limits beyond which a search has nothing to look for, besides ``least`` and ``most``."""
     log: bool = True
     """Whether a step is a factor, and not a difference."""
 
@@ -80,12 +82,12 @@ class Range:
     @property
     def annotation(self) -> Any:
         """What its limits may be, for pydantic."""
-        number = Annotated[int, Field(ge=self.least)]
+        number = Annotated[int, Field(ge=self.least, le=self.most)]
         return Annotated[tuple[number, number], AfterValidator(_in_order)]
 
     def allows(self, value: object) -> bool:
         """Tell whether a policy may have a value, searched or not."""
-        return isinstance(value, int) and value >= self.least
+        return isinstance(value, int) and value >= self.least and (self.most is None or value <= self.most)
 
     def coordinates(self, value: int | None) -> list[float]:
         """Return a value's place between the limits, 0 to 1; what has no effect is in the middle."""
@@ -104,7 +106,7 @@ class Range:
     def open_limits(self) -> set[int]:
         """The limits beyond which there is more; none where they leave a single number."""
         low, high = self.limits
-        return {low, high} - {self.least, *self.ends} if low < high else set()
+        return {low, high} - {self.least, self.most, *self.ends} if low < high else set()
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,8 @@ class Read(Record):
     Goldstein, SIGIR 1998), which knows no age."""
     recency: Annotated[int, Field(ge=0, le=100)] = 0
     """Percent that age counts in the rank of the memories that come back, beside similarity, each scaled to 0 to 1
-    among them: the budget leaves out the lowest ranks. After Generative Agents (Park et al., UIST 2023), 4.1."""
+    among them: the budget leaves out the lowest ranks. After Generative Agents (Park et al., UIST 2023, section 4.1),
+    where age counts by the hour."""
 
     @property
     def unsaid(self) -> set[str]:

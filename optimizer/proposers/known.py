@@ -26,7 +26,7 @@ USERS_MESSAGES = {
 }  # fmt: skip
 """What the user said, as it was said: the newest of it, a window without the assistant's side; what is most similar to
 the message at hand, RAG without it; or that, where the newest of what is alike stands for the rest. The numbers of the
-last are those of the best score and evidence among twenty on 24 trial users (experiments/LOG.md).
+last were chosen by hand, on 24 generated users, AMemGym's sample and LoCoMo (experiments/LOG.md).
 """
 
 

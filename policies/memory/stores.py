@@ -66,12 +66,15 @@ class MemoryState:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """How texts are ranked besides by similarity; both are 0 to 1, and 0 changes nothing."""
+    """How texts are ranked besides by similarity. Both shares are in [0, 1], and 0 changes nothing."""
 
     diversity: float = 0.0
-    """Share of its likeness to the most similar newer text that a text loses."""
+    """Share of its likeness to the most similar newer text that is taken off a text's likeness to the query."""
     recency: float = 0.0
-    """Share of age in the rank of the texts that were found."""
+    """Share that age has in the ranks of the ``top_k`` texts, beside what they are worth without it."""
+
+
+BY_SIMILARITY = Ranking()
 
 
 class VectorIndex:
@@ -92,14 +95,13 @@ class VectorIndex:
         self._lock = asyncio.Lock()
 
     async def search(
-        self, queries: Sequence[str], texts: Sequence[str], top_k: int, ranking: Ranking | None = None
+        self, queries: Sequence[str], texts: Sequence[str], top_k: int, ranking: Ranking = BY_SIMILARITY
     ) -> list[list[int]]:
         """Return, for each query, the positions of the ``top_k`` texts most similar to it, best first.
 
         ``texts`` are ordered from old to new; ties go to the newer. There is at least one query; all of it is one call
         of the embedder.
         """
-        ranking = ranking or Ranking()
         if not texts:
             return [[] for _ in queries]
         wanted = (await self._embed(queries, texts)).astype(np.float64)
@@ -123,7 +125,7 @@ class VectorIndex:
         if ranking.diversity:
             worth = worth - ranking.diversity * self._likeness(tuple(rows[place] for place in places))
         best = _best(worth, top_k)
-        if ranking.recency and len(best) > 1:
+        if ranking.recency:
             best = _newer_first(worth, best, ranking.recency)
         return [places[i] for i in best]
 
@@ -168,7 +170,7 @@ def _likeness_to_newer(vectors: Vectors) -> Matrix:
 
 
 def _newer_first(worth: Matrix, best: Sequence[int], recency: float) -> list[int]:
-    """Return positions in the order of worth and age together, each scaled to 0 to 1 among them."""
+    """Return the positions ``best`` in the order of worth and age together, each scaled to [0, 1] among them."""
     places = sorted(best)
     found = worth[places]
     spread = float(np.ptp(found))

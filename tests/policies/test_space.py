@@ -12,6 +12,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from mnemotune.policies import load_policy, presets
 from mnemotune.policies.knob import Choices, Range
@@ -133,7 +134,14 @@ def test_a_window_has_a_bound_too_and_what_has_no_effect_has_none() -> None:
     assert at_bounds(facts(store="context", top_k=None), SPACE) == {}
 
 
+@pytest.mark.parametrize("key", ["diversity", "recency", "buffer_share"])
+def test_no_percentage_is_searched_beyond_a_hundred(key: str) -> None:
+    assert Space.within({key: (0, 100)}).limits[key] == (0, 100)
+    with pytest.raises(ValidationError, match=rf"{key}\.1\n +Input should be less than or equal to 100"):
+        Space.within({key: (0, 101)})
+
+
 def test_a_linear_range_has_even_steps_and_needs_no_shift() -> None:
-    share = Range((0, 100), least=0, ends=(100,), log=False)
+    share = Range((0, 100), least=0, most=100, log=False)
     assert [share.coordinates(value) for value in (0, 25, 100, None)] == [[0], [0.25], [1], [0.5]]
     assert (share.shift, share.open_limits) == (0, set())

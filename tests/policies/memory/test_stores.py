@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from mnemotune.policies.lm import Embedding, Message
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.memory.stores import ROWS_A_BLOCK, MemoryState, Ranking, VectorIndex
+from mnemotune.policies.memory.stores import ROWS_A_BLOCK, ROWS_A_THREAD, MemoryState, Ranking, VectorIndex
 
 if TYPE_CHECKING:
     from ..conftest import MakeEmbedder
@@ -244,6 +244,26 @@ async def test_a_text_that_nothing_newer_is_like_loses_nothing_invariant_4(make_
         make_embedder({"boat": (1.0, 0.0), "opposite": (-1.0, 0.0), "dog": (0.0, 0.5), "q": (1.0, 0.0)})
     )
     assert await ranked(index, ["boat", "dog", "opposite"], 3, diversity=1.0) == [0, 1, 2]
+
+
+async def test_among_many_texts_each_is_compared_with_all_that_are_newer_invariant_4(
+    make_embedder: MakeEmbedder,
+) -> None:
+    numbers = np.random.default_rng(0).integers(-3, 4, (3 * ROWS_A_THREAD + 5, 8)).astype(float)
+    texts = [str(i) for i in range(len(numbers))]
+    known = {text: tuple(row) for text, row in zip(texts, numbers, strict=True)}
+    index = VectorIndex(make_embedder(known | {"q": tuple(numbers[7])}))
+    newer = [max([0.0, *(float(row @ later) for later in numbers[i + 1 :])]) for i, row in enumerate(numbers)]
+    worth = [float(row @ numbers[7]) - 0.5 * likeness for row, likeness in zip(numbers, newer, strict=True)]
+    expected = sorted(range(len(texts)), key=lambda i: (-worth[i], -i))
+    assert await ranked(index, texts, len(texts), diversity=0.5) == expected
+
+
+async def test_what_is_forgotten_counts_against_nothing_any_more_invariant_4(make_embedder: MakeEmbedder) -> None:
+    index = VectorIndex(make_embedder({**ALIKE, "foreign": (0.0, 0.5)}))
+    assert await ranked(index, ["old boat", "new boat"], 2, diversity=1.0) == [1, 0]
+    index.forget(["new boat"])
+    assert await ranked(index, ["old boat", "foreign"], 2, diversity=1.0) == [0, 1], "it has the other's row"
 
 
 async def test_recency_ranks_what_was_found_and_finds_nothing_else_invariant_5(make_embedder: MakeEmbedder) -> None:
