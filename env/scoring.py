@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from ..data.folded import opened
 from ..data.task import Check, Task
 from .episode import Bounds, Episode, Mark, StageRecord
 from .evidence import recall
@@ -136,8 +137,9 @@ def score_group(
     least_headroom: float | None = LEAST_HEADROOM,
 ) -> GroupScore:
     """Score every recorded stage of a group's episodes; checks of its tasks at the same stage are pooled."""
-    longest = max(len(episode.stages) for _, episode, _ in played)
-    stages = tuple(_score_stage(played, stage, least_headroom) for stage in range(longest))
+    known = [(opened(task), replace(episode, stages=tuple(episode.stages)), bounds) for task, episode, bounds in played]
+    longest = max(len(episode.stages) for _, episode, _ in known)
+    stages = tuple(_score_stage(known, stage, least_headroom) for stage in range(longest))
     return GroupScore(group, stages, guarded=least_headroom is not None)
 
 

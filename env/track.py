@@ -203,9 +203,9 @@ def most_calls(track: Track, tasks: Iterable[Task], policies: Iterable[MemoryPol
     """Return the most calls that episodes of all policies in all tasks can take, bounds left out."""
     every = list(policies)
     return sum(
-        track.most_calls(task, policy) + (reworded_calls(track, task) if reworded else 0)
+        sum(track.most_calls(task, policy) for policy in every)
+        + (len(every) * reworded_calls(track, task) if reworded else 0)
         for task in tasks
-        for policy in every
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
+from operator import eq
 from typing import Literal, get_args
 
 from ...data.dialogue.scenario import Question, Scenario
@@ -22,7 +24,7 @@ METRICS: tuple[Metric, ...] = get_args(Metric)
 
 def similarity(values: Sequence[str], others: Sequence[str], metric: Metric) -> float:
     """Return how alike two states are, whose values are aligned."""
-    equal = sum(a == b for a, b in zip(values, others, strict=True))
+    equal: int = sum(starmap(eq, zip(values, others, strict=True)))
     if metric == "accuracy":
         return float(equal == len(values))
     return equal / len(values) if metric == "hamming" else equal / (2 * len(values) - equal)

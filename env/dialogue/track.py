@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -148,8 +148,9 @@ class DialogueTrack:
         by_user: dict[Metric, list[list[Level]]] = {metric: [] for metric in METRICS}
         for task, episode in zip(tasks, episodes, strict=True):
             if episode.failure is None and isinstance(bound := bounds.get(task.id), DialogueBounds):
+                scenario, played = scenario_of(task), replace(episode, stages=tuple(episode.stages))
                 for metric, users in by_user.items():
-                    users.append(levels(episode, scenario_of(task), bound.choices, metric, compat=self.protocol.compat))
+                    users.append(levels(played, scenario, bound.choices, metric, compat=self.protocol.compat))
         return {"metrics": {metric: self._metric_json(users) for metric, users in by_user.items()}}
 
     def _metric_json(self, by_user: Sequence[Sequence[Level]]) -> dict[str, float | None]:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ...policies.lm.embedded.pool import end_with_parent, interrupts_held
+from ...policies.lm.embedded.pool import begin_child, interrupts_held
 from .peer import Handler, Peer, stopping
 from .pool import Start
 from .worker import Setup, Worker
@@ -65,7 +65,7 @@ def _read(connection: Connection[Any, Any], receive: Callable[[bytes], None], lo
 
 
 def _work(connection: Connection[Any, Any], setup: Setup, most: int) -> None:
-    end_with_parent()
+    begin_child()
 
     async def work() -> None:
         with ExitStack() as stack:

@@ -25,7 +25,7 @@ from ...data.yaml_texts import parse_yaml, read_utf8
 from ...env.statistics import Estimate, estimate_repeated, nan_mean
 from ...env.summary import json_number, score_json
 from ...policies.files import WINDOW, policy_problems
-from ...policies.lm.embedded.pool import end_with_parent
+from ...policies.lm.embedded.pool import begin_child
 from ...policies.space import flat
 from ..config import Choice, Config, ConfigError, NotNegative, SplitSizes, load_config
 from ..models import pins, track_of
@@ -175,7 +175,7 @@ def carry_out(runs: Sequence[Run], *, listeners: MakeListeners, finished: Callab
 def _end_without_a_word() -> None:
     """End this process on Ctrl-C and when its parent is killed; its search can go on later."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    end_with_parent()
+    begin_child()
 
 
 def _search(run: Run, listeners: MakeListeners) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ...data.task import Task
 from ...env import Cast, Track
 from ...env.memrm.collection.collect import CollectedEpisode, collect
-from ...policies.lm.embedded.pool import end_with_parent
+from ...policies.lm.embedded.pool import begin_child
 from ...policies.policy import MemoryPolicy
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ def processes_to_collect(*, per_core: bool, tasks: int, episodes: int) -> int:
 
 def _executor(processes: int) -> ProcessPoolExecutor:
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent)
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=begin_child)
 
 
 def _finish(work: Callable[[], Coroutine[Any, Any, T]], cast: Cast) -> T:

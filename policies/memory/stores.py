@@ -106,8 +106,7 @@ class VectorIndex:
             return [[] for _ in queries]
         wanted = (await self._embed(queries, texts)).astype(np.float64)
         rows = [self._rows[text] for text in texts]
-        similar = np.concatenate([block.astype(np.float64) @ wanted.T for block in self._blocks])[rows]
-        return [self._ranked(column, rows, top_k, ranking) for column in similar.T]
+        return [self._ranked(self._similarity(query)[rows], rows, top_k, ranking) for query in wanted]
 
     def forget(self, texts: Sequence[str]) -> None:
         """Drop the vectors of texts; a text that is searched again is embedded again."""
@@ -118,6 +117,12 @@ class VectorIndex:
                 self._blocks[block][place] = 0.0
                 self._free.append(row)
         self._compared = {}
+
+    def _similarity(self, query: Matrix) -> Matrix:
+        """Return the similarity of every row to a query, whose vector may be zeros for the most part."""
+        used = np.flatnonzero(query)
+        columns = np.concatenate([block.take(used, axis=1) for block in self._blocks])
+        return columns.astype(np.float64) @ query[used]
 
     def _ranked(self, similar: Matrix, rows: Sequence[int], top_k: int, ranking: Ranking) -> list[int]:
         places = sorted(_best(similar, CANDIDATES * top_k if ranking.diversity else top_k))
@@ -183,6 +188,7 @@ def _best(similarity: Matrix, top_k: int) -> list[int]:
     """Return the positions of the greatest, the greatest first; of those that are alike, the last comes first."""
     order = np.argsort(-similarity)
     falling = similarity[order]
-    rank = np.zeros(len(similarity), dtype=int)
-    rank[order[1:]] = np.cumsum(falling[:-1] - falling[1:] > ALIKE)
-    return [int(i) for i in np.lexsort((-np.arange(len(similarity)), rank))[:top_k]]
+    rank = np.concatenate([[0], np.cumsum(falling[:-1] - falling[1:] > ALIKE)])
+    found = np.searchsorted(rank, rank[min(top_k, len(rank)) - 1], side="right")  # with all that tie with the last
+    places: list[int] = order[np.lexsort((-order[:found], rank[:found]))][:top_k].tolist()
+    return places

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import TypeVar
 
+from threadpoolctl import threadpool_limits
+
 from ..base import Bill, Completion, Embedder, Embedding, LanguageModel, LanguageModelError, Refused, Request
 from ..lexical import LexicalEmbedder
 from . import EmbeddedModel
@@ -57,7 +59,7 @@ class Pool:
 
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._workers, mp_context=context, initializer=end_with_parent)
+        return ProcessPoolExecutor(self._workers, mp_context=context, initializer=begin_child)
 
 
 class PooledModel(LanguageModel):
@@ -122,8 +124,12 @@ def interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def end_with_parent() -> None:
-    """End this process when its parent has died: nothing else would end it."""
+def begin_child() -> None:
+    """Keep this process to its core, and end it when its parent has died: nothing else would.
+
+    Threads of several processes would wait for each other's cores.
+    """
+    threadpool_limits(1, user_api="blas")
     parent = multiprocessing.parent_process()
     assert parent is not None  # noqa: S101 - only ever called in a child
 
