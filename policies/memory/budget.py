@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 
 from ..lm.base import BYTES_PER_TOKEN, Message, ToolCall
-from .protocol import Context
+from .protocol import Context, Item
 
 CUT = " [cut]"
 """The end of a text that was cut."""
+LINE = "- \n"
+"""What an item takes besides its text."""
 LEAST_BYTES = 32
 """A text is not cut to less than this; it is left out."""
 
@@ -92,36 +96,48 @@ def _newest(context: Context, room: int) -> Context:
 
 def _best(context: Context, tokens: int) -> Context:
     """Keep the items of the highest ranks with which the context fits into ``tokens``."""
-    items = context.items
+    items, frame = context.items, frame_of(context.template)
     order = sorted(range(len(items)), key=lambda i: (not items[i].pinned, items[i].rank))
-
-    def first(count: int, text: str | None = None) -> Context:
-        """Keep so many, the last of them with another ``text`` where one is given."""
-        chosen = {i: items[i] for i in order[:count]}
-        if text is not None:
-            chosen[order[count - 1]] = replace(items[order[count - 1]], text=text)
-        return replace(context, items=tuple(chosen[i] for i in sorted(chosen)))
-
-    count = _guess([items[i].text for i in order], (tokens - first(0).tokens) * BYTES_PER_TOKEN)
-    while count < len(items) and first(count + 1).tokens <= tokens:
-        count += 1
-    while count and first(count).tokens > tokens:
-        count -= 1
-    shown, cut = first(count), 0
+    room = frame.room((tokens - _tokens(context.messages)) * BYTES_PER_TOKEN)
+    ends = [*accumulate(len(LINE) + _size(items[i].text) for i in order)]
+    count = bisect_right(ends, room)
+    kept, cut = {i: items[i] for i in order[:count]}, 0
     if count < len(items):
-        text = items[order[count]].text
-        if replace(context, items=(items[order[count]],)).tokens > tokens:
-            sizes = _sizes([text])
-            fitting = bisect_right(sizes, tokens, key=lambda size: first(count + 1, cut_text(text, size)).tokens)
-            if fitting:
-                shown, count, cut = first(count + 1, cut_text(text, sizes[fitting - 1])), count + 1, 1
-    return replace(shown, left_out=context.left_out + len(items) - count, cut=context.cut + cut)
+        longest, before = items[order[count]], ends[count - 1] if count else 0
+        size, left = _size(longest.text), int(min(room, ends[-1])) - before - len(LINE)
+        if len(LINE) + size > room and left >= LEAST_BYTES:
+            kept[order[count]] = replace(longest, text=cut_text(longest.text, left))
+            count, cut = count + 1, 1
+    shown = tuple(kept[i] for i in sorted(kept))
+    return replace(context, items=shown, left_out=context.left_out + len(items) - count, cut=context.cut + cut)
 
 
-def _guess(texts: Sequence[str], room: int) -> int:
-    """Return about how many items of these texts fit into ``room`` bytes, each a line of a list."""
-    sizes = accumulate(len(text.encode("utf-8", "surrogatepass")) + len("- \n") for text in texts)
-    return bisect_right([*sizes], room)
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a template takes besides the items that it shows."""
+
+    size: int
+    """Bytes without an item."""
+    times: int
+    """How often it shows them."""
+
+    def room(self, size: int) -> float:
+        """Return the bytes that each list may have, a line's end for each item, where all is to fit into ``size``."""
+        return (size - self.size) // self.times + len("\n") if self.times else math.inf
+
+
+@lru_cache(maxsize=256)
+def frame_of(template: str | None) -> Frame:
+    """Return what a template takes; no template shows no item."""
+    bare, one = (
+        sum(message.size for message in Context((Item("", text, 0),), template=template).render()) for text in ("", "x")
+    )
+    times = one - bare
+    return Frame(bare - times * len("- "), times)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _cut_unit(unit: tuple[Message, ...], tokens: int) -> tuple[Message, ...] | None:
