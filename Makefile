@@ -4,6 +4,11 @@ VENV ?= .venv
 # dev,memrm also tests what trains reward models, which needs torch
 EXTRAS ?= dev
 BIN = $(VENV)/bin
+# uv installs in seconds what takes pip minutes. It reads no settings of pip's but these; where it fails, pip does it.
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+UV = $(if $(PIP_FIND_LINKS),UV_FIND_LINKS='$(PIP_FIND_LINKS)') $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX='$(PIP_INDEX_URL)') \
+	$(BIN)/uv pip install --quiet --python $(BIN)/python
+install = { $(PIP) uv && $(UV) --editable $(1); } || $(PIP) --editable $(1)
 
 .PHONY: evolve test audit
 
@@ -24,9 +29,9 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(call install,.)
 	touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	$(call install,'.[$(EXTRAS)]')
 	touch $@ $(VENV)/installed
