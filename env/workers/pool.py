@@ -75,6 +75,12 @@ class Pool:
         self._lenders.append(None if budget is None else Lender(budget, workers=self.workers))
         return Dealt(self, track, phase, budget)
 
+    async def open(self) -> None:
+        """Start the workers that are not started yet, so that they get ready meanwhile."""
+        async with self._changed:
+            if not self.places:
+                self.places = list(await asyncio.gather(*(self._begin() for _ in range(self.workers))))
+
     async def aclose(self) -> None:
         """End all workers."""
         await asyncio.gather(*(place.link.aclose() for place in self.places))
@@ -83,9 +89,8 @@ class Pool:
     @asynccontextmanager
     async def place(self, wanted: _Place | None) -> AsyncIterator[_Place]:
         """Wait for a worker that is not busy: the one ``wanted`` where it is still there, else the least busy."""
+        await self.open()
         async with self._line, self._changed:
-            if not self.places:
-                self.places = list(await asyncio.gather(*(self._begin() for _ in range(self.workers))))
             while True:
                 free = [place for place in self.places if place.load < self._each]
                 candidates = [place for place in free if place is wanted] if wanted in self.places else free

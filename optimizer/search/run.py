@@ -168,6 +168,8 @@ class _Run:
 
     async def go(self, begun: Callable[[], object]) -> Outcome:
         async with aclosing(self.models), nullcontext() if self.pool is None else aclosing(self.pool):
+            if self.pool is not None and not self.outcome.test.done:
+                await self.pool.open()
             self.listeners.begin(self.outcome)
             begun()
             try:
