@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .data import Scenario, load_scenarios, split_by_group
     from .env import Cast, DialogueTrack, Episode, Evaluation, Evaluator, Protocol, Track, rollout
+    from .optimizer.frames import RunFrames, load_run
     from .policies import Assistant, MemoryPolicy, dump_policy, load_policy, presets
     from .policies.lm.embedded import EmbeddedModel
     from .policies.lm.lexical import LexicalEmbedder
@@ -21,6 +22,7 @@ __version__ = version("mnemotune")
 _HOMES = {
     "data": ("Scenario", "load_scenarios", "split_by_group"),
     "env": ("Cast", "DialogueTrack", "Episode", "Evaluation", "Evaluator", "Protocol", "Track", "rollout"),
+    "optimizer.frames": ("RunFrames", "load_run"),
     "policies": ("Assistant", "MemoryPolicy", "dump_policy", "load_policy", "presets"),
     "policies.lm.embedded": ("EmbeddedModel",),
     "policies.lm.openai": ("OpenAIModel",),
@@ -43,10 +45,12 @@ __all__ = [
     "MemoryPolicy",
     "OpenAIModel",
     "Protocol",
+    "RunFrames",
     "Scenario",
     "Track",
     "dump_policy",
     "load_policy",
+    "load_run",
     "load_scenarios",
     "open_embedder",
     "open_memory",

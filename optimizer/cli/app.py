@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
-from typing import Any, NoReturn
+from importlib.metadata import version
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -17,7 +18,7 @@ from rich.markup import escape
 from ...data.errors import MnemotuneError, TryLater
 from ...policies.files import RetiredField
 from ..views.table import say
-from . import ablate, data, estimate, evaluate, evolve, ranks, results, serve, view
+from . import ablate, data, estimate, evaluate, evolve, ranks, results, runs, serve, view
 from .common import explained
 from .memrm import collect, rows, train
 from .memrm import evaluate as quality
@@ -33,7 +34,6 @@ app = typer.Typer(
     name="mnemotune",
     help="Evolve the memory policy of an assistant: its memory prompts and its numbers.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command("evolve")(evolve.evolve_command)
@@ -43,6 +43,10 @@ app.command("evaluate")(evaluate.evaluate_command)
 app.command("ranks")(ranks.ranks_command)
 app.command("results")(results.results_command)
 app.command("report")(view.report_command)
+app.command("runs")(runs.runs_command)
+app.command("show")(runs.show_command)
+app.command("compare")(runs.compare_command)
+app.command("export")(runs.export_command)
 app.command("serve")(serve.serve_command)
 app.command("ui")(view.ui_command)
 app.add_typer(data.app, name="data", help="Scenarios: generate and check them.")
@@ -54,6 +58,22 @@ memrm.command("eval")(quality.eval_command)
 memrm.command("export")(rows.export_command)
 about = "A reward model of memory writes: collect what it learns from, train it, score with it."
 app.add_typer(memrm, name="memrm", help=about)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"mnemotune {version('mnemotune')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Evolve the memory policy of an assistant: its memory prompts and its numbers."""
 
 
 def main() -> None:

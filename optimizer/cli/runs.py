@@ -1,0 +1,137 @@
+"""``mnemotune runs``, ``show``, ``compare`` and ``export``: what runs have come to."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..config import ConfigError
+from . import options
+from .common import print_json
+
+Run = Annotated[Path, typer.Argument(help="A run folder.")]
+
+
+class Form(StrEnum):
+    """What a run can be exported to."""
+
+    yaml = "yaml"
+    json = "json"
+    parquet = "parquet"
+    mlflow = "mlflow"
+
+
+def runs_command(
+    folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs"),
+    as_json: options.Json = False,
+) -> None:
+    """List runs: how far each came, what its evolved policy scores, what it spent.
+
+    Example: mnemotune runs
+    """
+    from ..views.runs import runs_in, runs_table
+    from ..views.table import say
+
+    rows = runs_in(folder)
+    if as_json:
+        print_json({"runs": [row.as_json() for row in rows]})
+        return
+    if not rows:
+        raise ConfigError(f"{folder}: holds no run")
+    console = Console()
+    console.print(runs_table(rows, width=console.width))
+    for row in rows:
+        if row.outcome is None:
+            say(Console(stderr=True), f"{row.folder}: {row.problem}", style="yellow")
+
+
+def show_command(
+    run: Run,
+    trial: Annotated[int | None, typer.Argument(help="A trial's number; without, all trials in short.")] = None,
+) -> None:
+    """Show a run's sealed test and trials, or one trial with its policy beside its parent's.
+
+    Example: mnemotune show runs/quickstart-001 17
+    """
+    from ..search.outcome import open_run
+    from ..views.runs import trial_lines, trials_table
+    from ..views.table import say
+    from .evolve import show
+
+    outcome, console = open_run(run), Console()
+    trials = outcome.study.trials
+    if trial is None:
+        console.print(trials_table(outcome))
+        if outcome.test.rows:
+            show(outcome)
+        return
+    if not 0 <= trial < len(trials):
+        raise ConfigError(f"{run}: has no trial {trial}; its trials are 0 to {len(trials) - 1}")
+    parent = trials[trial].parent
+    say(console, *trial_lines(trials[trial], None if parent is None else trials[parent]))
+
+
+def compare_command(
+    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders.")],
+    as_json: options.Json = False,
+) -> None:
+    """Compare the evolved policies of runs, paired over the groups that their sealed tests share.
+
+    Example: mnemotune compare runs/quickstart-001 runs/quickstart-002
+    """
+    from ..search.outcome import open_run
+    from ..views.runs import Comparison, comparison_of_runs
+
+    if len(set(runs)) < 2:
+        raise ConfigError("name two or more runs, each once")
+    comparison = Comparison.of({str(run): open_run(run) for run in dict.fromkeys(runs)})
+    if as_json:
+        print_json(comparison.as_json())
+    else:
+        Console().print(comparison_of_runs(comparison))
+
+
+def export_command(
+    run: Run,
+    to: Annotated[Form, typer.Option("--to", help="What to write.")],
+    out: Annotated[Path | None, typer.Option("--out", help="The file, or for parquet the folder.")] = None,
+) -> None:
+    """Export a run: its best policy (yaml), its result (json), its frames (parquet), or its view in MLflow (mlflow).
+
+    Without --out, yaml and json are printed. Example: mnemotune export runs/quickstart-001 --to parquet --out tables
+    """
+    from ...data.whole_files import write_whole
+    from ...policies.files import dump_policy
+    from ..search.outcome import open_run
+
+    outcome = open_run(run)
+    match to:
+        case Form.parquet:
+            from ..frames import load_run
+
+            for path in load_run(run).write(out or run / "frames"):
+                typer.echo(path)
+        case Form.mlflow:
+            from ..search.run import refresh
+            from ..views.tracking import Tracker
+
+            if out is not None:
+                raise ConfigError("--out: has no effect with --to mlflow; the run's config says where MLflow is")
+            refresh(run, listeners=[Tracker(tell=lambda text: typer.echo(text, err=True))])
+            typer.echo(outcome.tracking_uri or "")
+        case Form.yaml | Form.json:
+            best = outcome.study.best.policy if outcome.study.trials else None
+            if to is Form.yaml and best is None:
+                raise ConfigError(f"{run}: has no policy yet; go on with --resume {run}")
+            policy = "" if best is None else dump_policy(best)
+            text = policy if to is Form.yaml else json.dumps(outcome.as_json(), indent=2, ensure_ascii=False) + "\n"
+            if out is None:
+                typer.echo(text, nl=False)
+            else:
+                write_whole(out, text)
+                typer.echo(out)

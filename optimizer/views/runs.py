@@ -1,0 +1,245 @@
+"""Runs side by side and one by one, as tables for a terminal."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from ...env import Summary
+from ...env.statistics import Estimate, paired_difference
+from ...env.summary import UNSCORED, json_number, score_json
+from ...policies.files import WINDOW, dump_policy
+from ..config import ConfigError
+from ..search.outcome import Outcome, holds_run, open_run
+from ..search.sealed import EVOLVED
+from ..study import Trial
+from .table import cost_cells, count, number, plain_table, short, signed, with_interval
+
+TIGHT: dict[str, Any] = {"padding": 0, "show_edge": False}
+LONGEST_NAME = 18
+"""Characters of a name that leave the figures their room in 80 columns."""
+WIDE = 110
+"""Columns of a terminal in which a list of runs has room for everything."""
+ONLY_WIDE = ("begun", "seed", "trials", "tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run in a list."""
+
+    folder: Path
+    outcome: Outcome | None
+    problem: str = ""
+    """Why it cannot be read; empty when it can."""
+
+    @property
+    def state(self) -> str:
+        """How far it came."""
+        if self.outcome is None:
+            return "unreadable"
+        if self.outcome.test.done:
+            return "done"
+        return "search" if self.outcome.ended is None else "test open"
+
+    @property
+    def evolved(self) -> Summary | None:
+        """The evolved policy's row of the sealed test; None where it was not tested."""
+        return None if self.outcome is None else self.outcome.test.rows.get(EVOLVED)
+
+    @property
+    def begun(self) -> datetime:
+        """When its config was written, in the reader's own time."""
+        return datetime.fromtimestamp((self.folder / "config.yaml").stat().st_mtime)  # noqa: DTZ006
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        values: dict[str, Any] = {"run": str(self.folder), "state": self.state, "begun": self.begun.isoformat()}
+        if self.outcome is None:
+            return values | {"problem": self.problem}
+        score = UNSCORED if self.evolved is None else self.evolved.memory_score
+        consumed = self.outcome.consumed
+        return values | {
+            "data": self.outcome.config.data,
+            "model": self.outcome.config.model,
+            "seed": self.outcome.config.search.seed,
+            "trials": len(self.outcome.study.trials),
+            **score_json(score),
+            "calls": consumed.calls,
+            "tokens": consumed.tokens,
+            "usd": consumed.usd,
+        }
+
+
+def runs_in(folder: Path) -> list[RunRow]:
+    """Return the runs of a folder, or the folder itself where it is one, the oldest first.
+
+    Raises ConfigError when there is no such folder.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: no such folder; `mnemotune evolve CONFIG` makes runs in runs/")
+    candidates = [folder] if (folder / "config.yaml").is_file() else sorted(folder.iterdir())
+    rows = [_row(path) for path in candidates if (path / "config.yaml").is_file()]
+    return sorted(rows, key=lambda row: row.begun)
+
+
+def _row(folder: Path) -> RunRow:
+    try:
+        return RunRow(folder, open_run(folder) if holds_run(folder) else None, "it has not begun")
+    except ConfigError as error:
+        return RunRow(folder, None, str(error))
+
+
+def runs_table(rows: Sequence[RunRow], *, width: int) -> Table:
+    """Return a list of runs for a terminal of so many columns; a narrow one has no room for dates, seeds and tokens."""
+    cells = [_run_cells(row) for row in rows]
+    columns = {name: [row[name] for row in cells] for name in cells[0] if width >= WIDE or name not in ONLY_WIDE}
+    left = ("state", "data", "begun", "evolved")
+    return plain_table([*columns], [*zip(*columns.values(), strict=True)], left=left, **TIGHT)
+
+
+def _run_cells(row: RunRow) -> dict[str, str]:
+    names = {"run": short(row.folder.name, LONGEST_NAME), "state": row.state}
+    begun = f"{row.begun:%Y-%m-%d %H:%M}"
+    if row.outcome is None:
+        figures = ("data", "seed", "trials", "evolved", "over\nwindow", "calls", "tokens")
+        return names | {"begun": begun} | dict.fromkeys(figures, "-")
+    outcome, evolved = row.outcome, row.evolved
+    spent = outcome.consumed
+    return names | {
+        "begun": begun,
+        "data": short(outcome.config.data, LONGEST_NAME),
+        "seed": str(outcome.config.search.seed),
+        "trials": str(len(outcome.study.trials)),
+        "evolved": "-" if evolved is None else with_interval(evolved.memory_score),
+        "over\nwindow": signed(outcome.test.difference_from(WINDOW).mean),
+        "calls": count(spent.calls),
+        "tokens": count(spent.tokens),
+    }
+
+
+def trials_table(outcome: Outcome) -> Table:
+    """Return every trial of a run; long reasons and labels go on below."""
+    columns = ("trial", "verdict", "train", "of", "policy", "why")
+    rows = [_trial_cells(trial) for trial in outcome.study.trials]
+    table = plain_table(columns, rows, left=("verdict", "policy", "why"), **TIGHT)
+    for column in table.columns[4:]:
+        column.no_wrap, column.overflow = False, "fold"
+    table.columns[4].ratio, table.columns[5].ratio = 2, 3
+    return table
+
+
+def _trial_cells(trial: Trial) -> list[str]:
+    label = "not valid" if trial.policy is None else trial.policy.label
+    parent = "" if trial.parent is None else str(trial.parent)
+    return [str(trial.number), verdict(trial), number(trial.score), parent, label, trial.reason]
+
+
+def verdict(trial: Trial) -> str:
+    """Return what became of a trial, in one word."""
+    return "accepted" if trial.accepted else "dropped"
+
+
+def trial_lines(trial: Trial, parent: Trial | None) -> Iterator[str]:
+    """Yield all that a study says of a trial: verdict, reason, scores, and its policy beside its parent's."""
+    yield f"trial {trial.number}: {verdict(trial)}, decided at: {trial.decided_at}"
+    yield f"why: {trial.reason}"
+    origin = "" if parent is None else f", of trial {parent.number}"
+    yield f"made by: {trial.proposer or trial.kind}, generation {trial.generation}{origin}"
+    if trial.change:
+        yield f"change: {trial.change}"
+    scores = {"train": trial.train, "validation": trial.validation}
+    for split, by_group in scores.items():
+        if by_group:
+            known = [score for score in by_group.values() if not math.isnan(score)]
+            mean = sum(known) / len(known) if known else math.nan
+            yield f"{split}: {number(mean)} over {len(known)}"
+    spent = trial.ledger.total
+    yield f"calls: {spent.calls:,}, tokens: {spent.input_tokens + spent.output_tokens:,}"
+    if trial.policy is None:
+        return
+    text = dump_policy(trial.policy)
+    if parent is None or parent.policy is None:
+        yield from ("", *text.splitlines())
+        return
+    before = dump_policy(parent.policy)
+    yield f"\nits policy beside that of trial {parent.number} (- theirs, + its own):"
+    yield from difflib.Differ().compare(before.splitlines(), text.splitlines())
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The evolved policies of several runs, against the first."""
+
+    rows: Mapping[str, Summary]
+    """The evolved policies' rows of the sealed tests, by run."""
+    differences: Mapping[str, Estimate]
+    """Each run's memory score minus the first's, paired by the groups that both tests share; NaN without any."""
+    why_not: Mapping[str, str]
+    """Why a run cannot be paired with the first, by run."""
+
+    @classmethod
+    def of(cls, outcomes: Mapping[str, Outcome]) -> Comparison:
+        """Compare runs by name. Raises ConfigError naming a run whose evolved policy was not tested."""
+        rows = {}
+        for name, outcome in outcomes.items():
+            row = outcome.test.rows.get(EVOLVED)
+            if row is None:
+                raise ConfigError(f"{name}: its sealed test has no evolved policy yet; go on with --resume {name}")
+            rows[name] = row
+        first, *others = outcomes
+        differences, why_not = {}, {}
+        for name in others:
+            reason = _unpaired(outcomes[first], outcomes[name])
+            if reason:
+                why_not[name] = reason
+            shared = {} if reason else rows[first].by_group
+            differences[name] = paired_difference(rows[name].by_group, shared)
+        return cls(rows, differences, why_not)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {
+            name: {
+                **score_json(row.memory_score),
+                "evidence_recall": json_number(row.evidence.mean),
+                "difference": score_json(self.differences[name]) if name in self.differences else None,
+                "shared": self.differences[name].users if name in self.differences else None,
+                "why_not_paired": self.why_not.get(name),
+            }
+            for name, row in self.rows.items()
+        }
+
+
+def _unpaired(first: Outcome, other: Outcome) -> str:
+    """Return why two runs' tests have nothing in common to pair; empty when they do."""
+    sources = [outcome.sealed_source or outcome.config.data for outcome in (first, other)]
+    if sources[0] != sources[1] or first.config.track != other.config.track:
+        return "other data"
+    for name in ("model", "embedder", "context_tokens"):
+        if getattr(first.config, name) != getattr(other.config, name):
+            return f"another {name}"
+    shared = first.test.rows[EVOLVED].by_group.keys() & other.test.rows[EVOLVED].by_group.keys()
+    return "" if shared else "no shared groups"
+
+
+def comparison_of_runs(comparison: Comparison) -> Table:
+    """Return the comparison as a terminal's table."""
+    columns = ("run", "memory score", "over the first", "shared", "evi-\ndence", "tok.\n/turn")
+    rows = []
+    for name, row in comparison.rows.items():
+        difference = comparison.differences.get(name)
+        told, shared = "", ""
+        if difference is not None:
+            told = comparison.why_not.get(name) or with_interval(difference)
+            shared = str(difference.users) if difference.users else "-"
+        cost = cost_cells(row.per_turn)[1]
+        score, recall = with_interval(row.memory_score), number(row.evidence.mean)
+        rows.append([short(name, LONGEST_NAME), score, told, shared, recall, cost])
+    return plain_table(columns, rows, left=("memory score", "over the first"), **TIGHT)

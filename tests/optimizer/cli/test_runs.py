@@ -1,0 +1,118 @@
+"""``mnemotune runs``, ``show``, ``compare``, ``export`` and ``--version``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+from mnemotune.optimizer.search.outcome import open_run
+from mnemotune.policies import load_policy
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def two(finished: Path) -> tuple[Path, Path]:
+    """Two runs with the same sealed users."""
+    shutil.copytree(finished, "runs/tiny-002")
+    return finished, Path("runs/tiny-002")
+
+
+def test_runs_are_listed_with_state_score_and_spend(cli: Cli, finished: Path) -> None:
+    outcome = open_run(finished)
+    out = cli("runs").succeeded().out
+    assert "tiny-001" in out
+    assert "done" in out
+    assert f"{outcome.test.rows['evolved'].memory_score.mean:.3f}" in out
+    (run,) = cli("runs", "--json").succeeded().json["runs"]
+    assert (run["run"], run["state"], run["trials"]) == ("runs/tiny-001", "done", len(outcome.study.trials))
+    assert run["calls"] == outcome.consumed.calls
+
+
+def test_a_run_that_cannot_be_read_is_listed_with_why(cli: Cli, two: tuple[Path, Path]) -> None:
+    (two[1] / "study.db").write_bytes(b"no database at all, but long enough to be looked at")
+    done = cli("runs").succeeded()
+    assert "unreadable" in done.out
+    assert "runs/tiny-002" in done.err
+    assert "holds no study" in done.err
+
+
+def test_a_list_fits_a_narrow_and_a_wide_terminal(cli: Cli, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for width, there in ((80, False), (130, True)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        out = cli("runs").succeeded().out
+        assert max(map(len, out.splitlines())) <= width
+        assert f"{open_run(finished).test.rows['evolved'].memory_score.high:.3f}]" in out
+        assert ("begun" in out) is there
+
+
+def test_a_folder_without_runs_is_refused_with_what_to_do(cli: Cli, tmp_path: Path) -> None:
+    assert "mnemotune evolve" in cli("runs", "nowhere").refused()
+    assert "holds no run" in cli("runs", tmp_path).refused()
+
+
+def test_a_run_is_shown_with_every_trials_whole_reason(cli: Cli, finished: Path) -> None:
+    out = cli("show", finished).succeeded().out
+    squeezed = "".join(out.split())
+    for trial in open_run(finished).study.trials:
+        for word in trial.reason.split():
+            assert word in squeezed
+    assert "Sealed test" in out
+
+
+def test_a_trial_is_shown_with_its_policy_beside_its_parents(cli: Cli, finished: Path) -> None:
+    trials = open_run(finished).study.trials
+    child = next(trial for trial in trials if trial.parent is not None and trial.policy is not None)
+    out = cli("show", finished, child.number).succeeded().out
+    assert f"trial {child.number}: " in out
+    assert f"why: {child.reason}" in out
+    assert f"of trial {child.parent}" in out
+    assert any(line.startswith("+ ") for line in out.splitlines())
+
+
+def test_a_trial_that_is_not_there_is_refused_with_those_that_are(cli: Cli, finished: Path) -> None:
+    last = len(open_run(finished).study.trials) - 1
+    assert f"its trials are 0 to {last}" in cli("show", finished, 99).refused()
+
+
+def test_runs_on_the_same_users_are_compared_in_pairs(cli: Cli, two: tuple[Path, Path]) -> None:
+    told = cli("compare", *two, "--json").succeeded().json
+    users = open_run(two[0]).test.rows["evolved"].groups
+    assert told[str(two[1])]["difference"]["memory_score"] == 0.0
+    assert (told[str(two[1])]["shared"], told[str(two[0])]["shared"]) == (users, None)
+    out = cli("compare", *two).succeeded().out
+    assert "0.000 [0.000, 0.000]" in out
+
+
+def test_runs_on_other_budgets_are_shown_and_not_paired(cli: Cli, two: tuple[Path, Path]) -> None:
+    config = two[1] / "config.yaml"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(text.replace("context_tokens: null", "context_tokens: 77"), encoding="utf-8")
+    assert open_run(two[1]).config.context_tokens == 77
+    told = cli("compare", *two, "--json").succeeded().json[str(two[1])]
+    assert told["why_not_paired"] == "another context_tokens"
+    assert told["difference"]["memory_score"] is None
+
+
+def test_one_run_is_no_comparison(cli: Cli, finished: Path) -> None:
+    assert "two or more runs" in cli("compare", finished, finished).refused()
+
+
+def test_a_run_is_exported_as_policy_result_and_frames(cli: Cli, finished: Path, tmp_path: Path) -> None:
+    done = cli("export", finished, "--to", "yaml", "--out", tmp_path / "best.yaml").succeeded()
+    assert done.out == f"{tmp_path / 'best.yaml'}\n"
+    assert load_policy(tmp_path / "best.yaml") == open_run(finished).study.best.policy
+    assert json.loads(cli("export", finished, "--to", "json").succeeded().out) == open_run(finished).as_json()
+    cli("export", finished, "--to", "parquet", "--out", tmp_path / "frames").succeeded()
+    assert len(pandas.read_parquet(tmp_path / "frames" / "trials.parquet")) == len(open_run(finished).study.trials)
+
+
+def test_the_version_is_printed(cli: Cli) -> None:
+    assert cli("--version").succeeded().out == f"mnemotune {version('mnemotune')}\n"
