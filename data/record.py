@@ -1,5 +1,7 @@
 """Frozen values that are read from JSON or YAML."""
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -24,6 +26,17 @@ class Record(BaseModel):
 def _kinds(annotation: Any) -> set[Any]:
     """Return the types that a field may have, one level of a union deep."""
     return {annotation, *get_args(annotation), *(kind for part in get_args(annotation) for kind in get_args(part))}
+
+
+def nearest_field(model: type[BaseModel], place: Sequence[int | str]) -> str | None:
+    """Return the field whose name is most like the last part of a place in a record; None where none is like it."""
+    records = {model}
+    for part in place[:-1]:
+        fields = [record.model_fields[part] for record in records if part in record.model_fields]
+        kinds = {kind for known in fields for kind in _kinds(known.annotation)}
+        records = {kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)} or records
+    names = {name for record in records for name in record.model_fields}
+    return next(iter(get_close_matches(str(place[-1]), sorted(names), n=1)), None)
 
 
 def first_problem(error: ValidationError, *, whole: str = "file") -> str:

@@ -343,7 +343,7 @@ def parse_config(
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{where}: {line}" for line in policy_problems(error))) from None
+        raise ConfigError("\n".join(f"{where}: {line}" for line in policy_problems(error, Config))) from None
 
 
 def dump_config(config: Config) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ..data.errors import MnemotuneError
+from ..data.record import nearest_field
 from ..data.registry import UnknownPartError
 from ..data.resources import resource
 from ..data.yaml_texts import parse_yaml, read_utf8
@@ -118,19 +119,24 @@ def without_retired(values: Any, *, where: str) -> Any:
     return kept
 
 
-def policy_problems(error: ValidationError) -> list[str]:
-    """Return one line per problem, each naming the field: not a list that is too short for what is wrong in it."""
+def policy_problems(error: ValidationError, record: type[BaseModel] = MemoryPolicy) -> list[str]:
+    """Return one line per problem with a record, each naming the field, and one like it where there is no such field.
+
+    A list that is too short for what is wrong in it is no problem of its own.
+    """
     problems = error.errors()
     inside = {e["loc"][:depth] for e in problems for depth in range(len(e["loc"]))}
     kept = [e for e in problems if e["type"] != "too_short" or e["loc"] not in inside]
     places = [".".join(map(str, e["loc"])) for e in kept]
-    return [f"{place}: {_said(e)}" if place else _said(e) for place, e in zip(places, kept, strict=True)]
+    said = [_said(e, record) for e in kept]
+    return [f"{place}: {words}" if place else words for place, words in zip(places, said, strict=True)]
 
 
-def _said(problem: ErrorDetails) -> str:
+def _said(problem: ErrorDetails, record: type[BaseModel]) -> str:
     match problem["type"]:
         case "extra_forbidden":
-            return "no such field"
+            nearest = nearest_field(record, problem["loc"])
+            return f"no such field; the nearest is {nearest}" if nearest else "no such field"
         case "too_short":
             return "needs at least {min_length}, has {actual_length}".format(**problem["ctx"])
         case _:

@@ -78,7 +78,7 @@ def load_ablation(path: Path, *, seeds: Sequence[int] = ()) -> Ablation:
     try:
         return Ablation.model_validate(values | ({"seeds": list(seeds)} if seeds else {}))
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{path}: {line}" for line in policy_problems(error))) from None
+        raise ConfigError("\n".join(f"{path}: {line}" for line in policy_problems(error, Ablation))) from None
 
 
 def runs_of(ablation: Ablation, *, beside: Path, out: Path, overrides: Sequence[str] = ()) -> list[Run]:
