@@ -9,51 +9,59 @@ from typing import Any
 from ..data.registry import Registry
 from ..policies.prompts import Templates
 from .agent import AGENTS, MODEL
-from .codeqa.track import CodeTrack
-from .dialogue.protocol import Protocol
-from .dialogue.track import DialogueTrack
-from .research.model import ModelResearchTrack
-from .research.track import ResearchTrack
-from .swe.model import ModelSweTrack
-from .swe.track import SweTrack
-from .tools.model import ModelToolsTrack
-from .tools.track import ToolsTrack
 from .track import Track
-from .web.model import ModelWebTrack
-from .web.prefix import Prefix
-from .web.track import WebTrack
+
+# each track is imported when it is asked for: a run has one, and a help text none
 
 MakeTrack = Callable[[Templates, Mapping[str, Any]], Track]
 """Makes a track from the environment's texts and the options of a config. Raises ValueError for an option at fault."""
 
 
 def _dialogue(templates: Templates, options: Mapping[str, Any]) -> Track:
+    from .dialogue.protocol import Protocol
+    from .dialogue.track import DialogueTrack
+
     _check_options("dialogue", options)
     init, update = options.get("rounds", (1, 2))
     return DialogueTrack(Protocol(init, update, templates, frozenset(options.get("compat", ()))))
 
 
 def _codeqa(templates: Templates, options: Mapping[str, Any]) -> Track:
+    from .codeqa.track import CodeTrack
+
     _check_options("codeqa track", options)
     return CodeTrack(templates)
 
 
 def _research(templates: Templates, options: Mapping[str, Any]) -> Track:
+    from .research.model import ModelResearchTrack
+    from .research.track import ResearchTrack
+
     _check_options("research track", options, agents=AGENTS)
     return ModelResearchTrack(templates) if options.get("agent") == MODEL else ResearchTrack(templates)
 
 
 def _swe(templates: Templates, options: Mapping[str, Any]) -> Track:
+    from .swe.model import ModelSweTrack
+    from .swe.track import SweTrack
+
     _check_options("swe track", options, agents=AGENTS)
     return ModelSweTrack(templates) if options.get("agent") == MODEL else SweTrack(templates)
 
 
 def _tools(templates: Templates, options: Mapping[str, Any]) -> Track:
+    from .tools.model import ModelToolsTrack
+    from .tools.track import ToolsTrack
+
     _check_options("tools track", options, agents=AGENTS)
     return ModelToolsTrack(templates) if options.get("agent") == MODEL else ToolsTrack(templates)
 
 
 def _web(templates: Templates, options: Mapping[str, Any]) -> Track:
+    from .web.model import ModelWebTrack
+    from .web.prefix import Prefix
+    from .web.track import WebTrack
+
     _check_options("web track", options, agents=AGENTS, others={"prefix", "from"})
     prefix = Prefix.of(options)
     if options.get("agent") == MODEL:
