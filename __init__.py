@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .data.lazy import lazily
 
 if TYPE_CHECKING:
     from .data import Scenario, load_scenarios, split_by_group
@@ -19,17 +20,20 @@ if TYPE_CHECKING:
 
 __version__ = version("mnemotune")
 
-_HOMES = {
-    "data": ("Scenario", "load_scenarios", "split_by_group"),
-    "env": ("Cast", "DialogueTrack", "Episode", "Evaluation", "Evaluator", "Protocol", "Track", "rollout"),
-    "optimizer.frames": ("RunFrames", "load_run"),
-    "policies": ("Assistant", "MemoryPolicy", "dump_policy", "load_policy", "presets"),
-    "policies.lm.embedded": ("EmbeddedModel",),
-    "policies.lm.openai": ("OpenAIModel",),
-    "policies.lm.providers": ("open_embedder",),
-    "policies.memory": ("Memory", "MemoryEvent", "open_memory"),
-    "policies.lm.lexical": ("LexicalEmbedder",),
-}
+__getattr__ = lazily(
+    __name__,
+    {
+        "data": ("Scenario", "load_scenarios", "split_by_group"),
+        "env": ("Cast", "DialogueTrack", "Episode", "Evaluation", "Evaluator", "Protocol", "Track", "rollout"),
+        "optimizer.frames": ("RunFrames", "load_run"),
+        "policies": ("Assistant", "MemoryPolicy", "dump_policy", "load_policy", "presets"),
+        "policies.lm.embedded": ("EmbeddedModel",),
+        "policies.lm.openai": ("OpenAIModel",),
+        "policies.lm.providers": ("open_embedder",),
+        "policies.memory": ("Memory", "MemoryEvent", "open_memory"),
+        "policies.lm.lexical": ("LexicalEmbedder",),
+    },
+)
 
 __all__ = [
     "Assistant",
@@ -58,11 +62,3 @@ __all__ = [
     "rollout",
     "split_by_group",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for, so that importing a part stays light."""
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f".{home}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

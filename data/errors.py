@@ -7,3 +7,7 @@ class MnemotuneError(Exception):
 
 class TryLater(MnemotuneError):  # noqa: N818 - what it asks for
     """Say what did not answer for so long that the command ended; given again later, it goes on."""
+
+
+class RetiredField(UserWarning):
+    """Say that a policy has a field of an older version, naming the file and the field."""

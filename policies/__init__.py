@@ -1,8 +1,24 @@
 """Memory policies, and the assistants that run under them."""
 
-from .assistant import Assistant
-from .files import PolicyError, dump_policy, load_policy, presets
-from .policy import MemoryPolicy
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..data.lazy import lazily
+
+if TYPE_CHECKING:
+    from .assistant import Assistant
+    from .files import PolicyError, dump_policy, load_policy, presets
+    from .policy import MemoryPolicy
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "assistant": ("Assistant",),
+        "files": ("PolicyError", "dump_policy", "load_policy", "presets"),
+        "policy": ("MemoryPolicy",),
+    },
+)
 
 __all__ = [
     "Assistant",

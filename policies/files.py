@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ..data.errors import MnemotuneError
+from ..data.errors import MnemotuneError, RetiredField
 from ..data.record import nearest_field
 from ..data.registry import UnknownPartError
 from ..data.resources import resource
@@ -24,10 +24,6 @@ from .prompts import Templates
 
 class PolicyError(MnemotuneError, ValueError):
     """Say what is wrong with a memory policy, naming the file and the field."""
-
-
-class RetiredField(UserWarning):
-    """Say that a policy has a field of an older version, naming the file and the field."""
 
 
 RETIRED = {

@@ -16,7 +16,7 @@ from ..config import ConfigError
 from ..models import track_of
 from ..views.table import heading, number, say
 from . import options
-from .common import print_json
+from .output import print_json
 
 
 def ablate_command(

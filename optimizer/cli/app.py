@@ -14,14 +14,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
-from ...data.errors import MnemotuneError, TryLater
-from ...policies.files import RetiredField
-from ..views.table import say
-from . import ablate, data, estimate, evaluate, evolve, ranks, results, runs, serve, view
-from .common import explained
-from .memrm import collect, rows, train
-from .memrm import evaluate as quality
+from ...data.errors import MnemotuneError, RetiredField, TryLater
+from .commands import Commands
+from .output import explained
 
 TRY_LATER = 75
 """EX_TEMPFAIL of sysexits.h: the command can be given again."""
@@ -30,34 +27,7 @@ MOST_PROBLEMS = 5
 USAGE_ERROR: Any = typer.BadParameter.__base__
 """Says what the command line cannot be read for; typer has no public name for it."""
 
-app = typer.Typer(
-    name="mnemotune",
-    help="Evolve the memory policy of an assistant: its memory prompts and its numbers.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-app.command("evolve")(evolve.evolve_command)
-app.command("ablate")(ablate.ablate_command)
-app.command("estimate")(estimate.estimate_command)
-app.command("evaluate")(evaluate.evaluate_command)
-app.command("ranks")(ranks.ranks_command)
-app.command("results")(results.results_command)
-app.command("report")(view.report_command)
-app.command("runs")(runs.runs_command)
-app.command("show")(runs.show_command)
-app.command("compare")(runs.compare_command)
-app.command("export")(runs.export_command)
-app.command("serve")(serve.serve_command)
-app.command("ui")(view.ui_command)
-app.add_typer(data.app, name="data", help="Scenarios: generate and check them.")
-memrm = typer.Typer(no_args_is_help=True)
-memrm.command("collect")(collect.collect_command)
-memrm.command("train")(train.train_command)
-memrm.command("score")(rows.score_command)
-memrm.command("eval")(quality.eval_command)
-memrm.command("export")(rows.export_command)
-about = "A reward model of memory writes: collect what it learns from, train it, score with it."
-app.add_typer(memrm, name="memrm", help=about)
+app = typer.Typer(name="mnemotune", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _print_version(asked: bool) -> None:
@@ -116,7 +86,7 @@ def _remark_or(otherwise: Callable[..., None]) -> Callable[..., None]:
 
     @cache
     def remark(text: str) -> None:
-        say(Console(stderr=True), text, style="yellow")
+        Console(stderr=True).print(Text(text, style="yellow"), soft_wrap=True)
 
     def show(message: Warning | str, *details: Any, **more: Any) -> None:
         if isinstance(message, RetiredField):

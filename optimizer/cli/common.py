@@ -1,4 +1,4 @@
-"""What commands share: their settings, models at work, and printed JSON."""
+"""What commands share: their settings, and models at work."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import json
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
-
-import typer
 
 from ...data.task import Task
 from ...env import Track
@@ -68,15 +66,3 @@ def run_with(models: Models, work: Coroutine[Any, Any, T]) -> T:
             await models.aclose()
 
     return asyncio.run(run())
-
-
-def explained(error: Exception) -> str:
-    """Return an error in words; the system's own name the file, where there is one."""
-    if not isinstance(error, OSError) or error.strerror is None:
-        return str(error) or type(error).__name__
-    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-
-
-def print_json(values: Any) -> None:
-    """Print values as one line of JSON on standard output."""
-    typer.echo(json.dumps(values, ensure_ascii=False))

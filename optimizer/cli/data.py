@@ -20,7 +20,8 @@ from ..config import Config, GenerationConfig
 from ..generate import Order, make_users, parts_of
 from ..views.table import say
 from . import options
-from .common import data_of, load_tasks, print_json, settings_of, track_and_settings
+from .common import data_of, load_tasks, settings_of, track_and_settings
+from .output import print_json
 
 app = typer.Typer(no_args_is_help=True)
 

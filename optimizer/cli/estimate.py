@@ -17,7 +17,8 @@ from ...policies.lm import Budget, Limits
 from ..config import Config, load_config
 from ..models import open_models, priced, track_of
 from . import options
-from .common import print_json, run_with
+from .common import run_with
+from .output import print_json
 
 
 def estimate_command(

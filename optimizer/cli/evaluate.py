@@ -28,7 +28,8 @@ from ..models import embedder_remark, open_models
 from ..views.table import heading, number, over_window, reply_notes, say, score_table, unscored_note, with_interval
 from ..workers import open_pool, runner_of
 from . import options
-from .common import data_of, load_tasks, policies_named, print_json, run_with, track_and_settings
+from .common import data_of, load_tasks, policies_named, run_with, track_and_settings
+from .output import print_json
 
 
 def evaluate_command(

@@ -31,7 +31,7 @@ from ..views.table import (
     with_interval,
 )
 from . import options
-from .common import explained, print_json
+from .output import explained, print_json
 
 if TYPE_CHECKING:
     from ..search.outcome import Outcome

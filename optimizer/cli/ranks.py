@@ -19,7 +19,8 @@ from ..models import embedder_remark, open_models
 from ..search.ranks import Ranked, rank
 from ..views.table import LONGEST_NAME, heading, number, plain_table, say, short, with_interval
 from . import options
-from .common import data_of, load_tasks, policies_named, print_json, run_with, track_and_settings
+from .common import data_of, load_tasks, policies_named, run_with, track_and_settings
+from .output import print_json
 
 
 def ranks_command(

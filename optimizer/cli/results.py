@@ -15,7 +15,7 @@ from ...env.dialogue.interchange import find_runs, find_upper_bound, policy_of_r
 from ...env.dialogue.record import PeriodRecord
 from ..views.table import people, say, score_table
 from . import options
-from .common import print_json
+from .output import print_json
 
 
 def results_command(

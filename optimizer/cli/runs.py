@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ..config import ConfigError
 from . import options
-from .common import print_json
+from .output import print_json
 
 Run = Annotated[Path, typer.Argument(help="A run folder.")]
 

@@ -21,7 +21,8 @@ from ...models import open_models
 from ...search.cores import collect_on, processes_to_collect
 from ...views.table import say
 from .. import options
-from ..common import data_of, load_tasks, print_json, run_with, track_and_settings
+from ..common import data_of, load_tasks, run_with, track_and_settings
+from ..output import print_json
 
 if TYPE_CHECKING:
     from ...proposers.population import Member

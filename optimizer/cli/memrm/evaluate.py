@@ -26,7 +26,7 @@ from ....env.memrm.rows.row import RowError, read_rows
 from ....env.memrm.rows.splits import data_card_file, read_splits
 from ...views.table import number, plain_table, say
 from .. import options
-from ..common import print_json
+from ..output import print_json
 
 Part = Literal["train", "groups", "policies", "topics"]
 Unit = Literal["group", "policy"]

@@ -1,0 +1,41 @@
+"""The commands by name, which are imported when they are called."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mnemotune.optimizer.cli.commands import COMMANDS, command_named
+
+Cli = Callable[..., Any]
+LISTING = (
+    "import sys; sys.argv = ['mnemotune', '--help']\n"
+    "from mnemotune.optimizer.cli import main\n"
+    "try: main()\n"
+    "finally: print(*(name for name in sys.modules if name.startswith('mnemotune')), file=sys.stderr)"
+)
+
+
+@pytest.mark.parametrize("name", [*COMMANDS])
+def test_a_command_says_of_itself_what_the_list_says(name: str) -> None:
+    command, (_, about) = command_named(name), COMMANDS[name]
+    first = (command.help or about).split("\n\n")[0]
+    assert " ".join(first.split()) == about
+
+
+def test_the_list_needs_none_of_what_commands_need() -> None:
+    done = subprocess.run([sys.executable, "-c", LISTING], capture_output=True, text=True, check=True, timeout=60)
+    assert "evolve" in done.stdout
+    loaded = set(done.stderr.split())
+    assert "mnemotune.optimizer.cli.commands" in loaded
+    assert not loaded & {"mnemotune.optimizer.config", "mnemotune.policies.files", "mnemotune.env"}
+
+
+def test_a_command_that_is_mistyped_is_told_with_the_nearest(cli: Cli) -> None:
+    done = cli("evovle")
+    assert done.code == 2
+    assert "evolve" in done.err
