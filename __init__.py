@@ -10,7 +10,7 @@ from .data.lazy import lazily
 if TYPE_CHECKING:
     from .data import Scenario, load_scenarios, split_by_group
     from .env import Cast, DialogueTrack, Episode, Evaluation, Evaluator, Protocol, Track, rollout
-    from .optimizer.frames import RunFrames, load_run
+    from .optimizer.views.frames import RunFrames, load_run
     from .policies import Assistant, MemoryPolicy, dump_policy, load_policy, presets
     from .policies.lm.embedded import EmbeddedModel
     from .policies.lm.lexical import LexicalEmbedder
@@ -25,7 +25,7 @@ __getattr__ = lazily(
     {
         "data": ("Scenario", "load_scenarios", "split_by_group"),
         "env": ("Cast", "DialogueTrack", "Episode", "Evaluation", "Evaluator", "Protocol", "Track", "rollout"),
-        "optimizer.frames": ("RunFrames", "load_run"),
+        "optimizer.views.frames": ("RunFrames", "load_run"),
         "policies": ("Assistant", "MemoryPolicy", "dump_policy", "load_policy", "presets"),
         "policies.lm.embedded": ("EmbeddedModel",),
         "policies.lm.openai": ("OpenAIModel",),

@@ -112,7 +112,7 @@ def export_command(
     outcome = open_run(run)
     match to:
         case Form.parquet:
-            from ..frames import load_run
+            from ..views.frames import load_run
 
             for path in load_run(run).write(out or run / "frames"):
                 typer.echo(path)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..data.whole_files import replacing
-from ..env.episode import EPISODES
-from ..env.statistics import nan_mean
-from .config import ConfigError
-from .search.outcome import Outcome, open_run
-from .search.sealed import EVOLVED, SEED
-from .study import Trial
+from ...data.whole_files import replacing
+from ...env.episode import EPISODES
+from ...env.statistics import nan_mean
+from ..config import ConfigError
+from ..search.outcome import Outcome, open_run
+from ..search.sealed import EVOLVED, SEED
+from ..study import Trial
 
 if TYPE_CHECKING:
     import pandas

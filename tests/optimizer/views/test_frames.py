@@ -18,9 +18,9 @@ import pytest
 
 import mnemotune
 from mnemotune.optimizer.config import ConfigError, load_config
-from mnemotune.optimizer.frames import FRAMES, load_run
 from mnemotune.optimizer.search.outcome import open_run
 from mnemotune.optimizer.search.run import evolve
+from mnemotune.optimizer.views.frames import FRAMES, load_run
 from mnemotune.optimizer.views.listeners import unseen_listeners
 from people import write_people
 
