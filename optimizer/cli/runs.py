@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ..config import ConfigError
 from . import options
 from .output import print_json
 
@@ -34,6 +33,7 @@ def runs_command(
 
     Example: mnemotune runs
     """
+    from ..config import ConfigError
     from ..views.runs import runs_in, runs_table
     from ..views.table import say
 
@@ -58,10 +58,11 @@ def show_command(
 
     Example: mnemotune show runs/quickstart-001 17
     """
+    from ..config import ConfigError
     from ..search.outcome import open_run
+    from ..views.ending import show
     from ..views.runs import trial_lines, trials_table
     from ..views.table import say
-    from .evolve import show
 
     outcome, console = open_run(run), Console()
     trials = outcome.study.trials
@@ -84,6 +85,7 @@ def compare_command(
 
     Example: mnemotune compare runs/quickstart-001 runs/quickstart-002
     """
+    from ..config import ConfigError
     from ..search.outcome import open_run
     from ..views.runs import Comparison, comparison_of_runs
 
@@ -107,6 +109,7 @@ def export_command(
     """
     from ...data.whole_files import write_whole
     from ...policies.files import dump_policy
+    from ..config import ConfigError
     from ..search.outcome import open_run
 
     outcome = open_run(run)

@@ -10,8 +10,6 @@ from typing import Annotated
 
 import typer
 
-from ..config import ConfigError
-
 MEBIBYTE = 2**20
 
 
@@ -34,6 +32,7 @@ async def _serve(host: str, port: int, workers: int, most_requests: int, most_by
     # imported late: other commands have no use for it
     from ...policies.lm.embedded.pool import Pool, PooledEmbedder, PooledModel
     from ...policies.lm.serving import Served, listening
+    from ..config import ConfigError
 
     async with AsyncExitStack() as stack:
         pool = Pool(workers=workers, most_seconds=most_seconds)

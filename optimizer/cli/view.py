@@ -8,9 +8,6 @@ from typing import Annotated
 
 import typer
 
-from ..config import ConfigError, default_uri
-from ..stores import Tracking
-
 
 def report_command(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
     """Write a run's report again and bring MLflow up to date, from the run's study alone."""
@@ -31,6 +28,10 @@ def ui_command(
     port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 5000,
 ) -> None:
     """Open MLflow's pages on the runs."""
+    # imported late: a help text needs none of it
+    from ..config import ConfigError, default_uri
+    from ..stores import Tracking
+
     if uri is None and not Path("runs/mlflow.db").is_file():
         raise ConfigError("runs/mlflow.db: no such file here; run `mnemotune evolve` first, or pass --uri")
     from ..views.tracking import check_store, serve

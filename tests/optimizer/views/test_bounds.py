@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mnemotune.optimizer.cli.evolve import show
 from mnemotune.optimizer.config import parse_config
 from mnemotune.optimizer.search.outcome import Outcome
 from mnemotune.optimizer.study import Study
+from mnemotune.optimizer.views.ending import show
 from mnemotune.optimizer.views.report import render_report
 from mnemotune.optimizer.views.table import bound_notes
 from mnemotune.policies.space import limits_under

@@ -1,0 +1,78 @@
+"""What is printed when a run ends."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from ...policies.files import WINDOW
+from ...policies.lm.providers import model_named
+from ...policies.lm.secrets import redacted
+from ..config import default_uri
+from ..search.outcome import Outcome
+from ..search.sealed import EVOLVED, SEED
+from .table import (
+    acted_by,
+    bound_notes,
+    by_reader,
+    reply_notes,
+    say,
+    score_table,
+    signed,
+    unscored_note,
+    with_interval,
+)
+
+
+def how_to_go_on(folder: Path) -> str:
+    """Say how a run goes on."""
+    return f"`mnemotune evolve --resume {folder}` goes on"
+
+
+def show(outcome: Outcome) -> None:
+    """Print the table of the sealed test, and where everything is."""
+    console = Console()
+    noun, groups = outcome.track.noun, outcome.config.splits.test
+    console.print()
+    source = f" of {outcome.sealed_source}" if outcome.sealed_source else ""
+    whom = f"{groups} {noun}s{source} that the search never saw{acted_by(outcome.track)}"
+    console.print(score_table(outcome.test.rows, title=f"Sealed test: {whom}"))
+    console.print()
+    best = outcome.test.best_baseline
+    others = {SEED: SEED, WINDOW: WINDOW} | ({} if best is None else {best: f"{best}, the best baseline here"})
+    for other, label in others.items():
+        gain, reworded = (outcome.test.difference_from(other, reworded=way) for way in (False, True))
+        if not math.isnan(gain.mean):
+            also = "" if math.isnan(reworded.mean) else f"; reworded {with_interval(reworded)}"
+            say(console, f"evolved - {label}: {with_interval(gain)}, paired by {noun}{also}")
+    if best is not None and EVOLVED in outcome.test.rows:
+        gains = by_reader(outcome.test.rows, EVOLVED, best)
+        if gains:
+            each = ", ".join(f"{reader} {signed(gain.mean)}" for reader, gain in gains.items())
+            say(console, f"evolved - {best} by reader, named after the model that it was fitted to: {each}")
+    if outcome.study.trials and outcome.study.best.number == 0:
+        say(console, "No candidate was accepted: the best policy is the seed policy.", style="yellow")
+    say(console, *unscored_note(outcome.test.rows, outcome.track), style="yellow")
+    say(console, *reply_notes(outcome.replies), style="yellow")
+    say(console, *bound_notes(outcome.at_bounds, context_tokens=outcome.config.context_tokens), style="yellow")
+    if outcome.test.problem:
+        say(console, f"{outcome.test.problem}; {how_to_go_on(outcome.folder)}", style="yellow")
+    if model_named(outcome.config.model).stand_in:
+        model = outcome.config.model
+        say(console, f"Scores are the {model} model's: they compare policies, not real language models.", style="dim")
+    folder, uri = outcome.folder, outcome.tracking_uri
+    places = {"run": folder, "policy": folder / "best_policy.yaml", "report": folder / "report.html"}
+    for name, place in (places | ({} if uri is None else {"MLflow": _ui_command(uri)})).items():
+        say(console, f"{name:<7} {place}")
+
+
+def _ui_command(uri: str) -> str:
+    """Return where to see the run in MLflow: a server's address, else what to type from here for this program."""
+    if uri.startswith("http"):
+        return redacted(uri)
+    program = "mnemotune" if shutil.which("mnemotune") else sys.argv[0]
+    return f"{program} ui" if uri == default_uri(Path("runs")) else f"{program} ui --uri {redacted(uri)}"
