@@ -9,12 +9,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ...policies.lm import EndpointDown
-from ...policies.lm.postgres import DatabaseSilent
-from ...policies.lm.providers import model_named
-from ..config import ConfigError
-from ..models import track_of
-from ..views.table import heading, number, say
 from . import options
 from .output import print_json
 
@@ -35,9 +29,14 @@ def ablate_command(
     What is finished is not run again, and what was stopped goes on.
     """
     # imported late: Optuna takes a while
+    from ...policies.lm import EndpointDown
+    from ...policies.lm.postgres import DatabaseSilent
+    from ...policies.lm.providers import model_named
+    from ..models import track_of
     from ..search.ablation import Finished, Run, carry_out, compare_variants, load_ablation, read_searches, runs_of
     from ..views.comparison import comparison_table, write_comparison
     from ..views.listeners import unseen_listeners
+    from ..views.table import heading, number, say
 
     ablation = load_ablation(config, seeds=[] if seeds is None else _seeds(seeds))
     folder = out or Path("runs") / config.stem
@@ -84,6 +83,8 @@ def ablate_command(
 
 
 def _seeds(text: str) -> list[int]:
+    from ..config import ConfigError
+
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:

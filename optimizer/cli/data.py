@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from ...data.dialogue.generator import SIZES, Size
-from ...data.dialogue.load import MOST_USERS, load_scenarios
-from ...data.folded import opened
-from ...data.json_files import write_json
-from ...data.task import grouped
-from ...data.task_files import write_tasks
-from ...env.dialogue.generation.generation import GenerationProgress
-from ...policies.lm import Ledger
-from ..config import Config, GenerationConfig
-from ..generate import Order, make_users, parts_of
-from ..views.table import say
+from ...data.dialogue.generator import SIZES
+from ...data.dialogue.load import MOST_USERS
 from . import options
-from .common import data_of, load_tasks, settings_of, track_and_settings
 from .output import print_json
+
+if TYPE_CHECKING:
+    from ...data.dialogue.generator import Size
+    from ...policies.lm import Ledger
+    from ..config import Config
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -62,6 +57,11 @@ def generate_command(
 
     Making users with a model can be stopped and goes on.
     """
+    from ...data.json_files import write_json
+    from ...env.dialogue.generation.generation import GenerationProgress
+    from ..generate import Order, make_users, parts_of
+    from ..views.table import say
+
     if track not in {None, "dialogue"}:
         if any(given is not None for given in (users, seed, size, model, config, personas, parts)) or as_json:
             raise typer.BadParameter("only --data and --out go with another track", param_hint="--track")
@@ -117,6 +117,11 @@ def generate_command(
 
 
 def _write_tasks(name: str | None, source: str | None, out: Path) -> None:
+    from ...data.folded import opened
+    from ...data.task import grouped
+    from ...data.task_files import write_tasks
+    from .common import data_of, load_tasks, track_and_settings
+
     track, _ = track_and_settings(None, track=name)
     tasks = load_tasks(track, data_of(track, source), None)
     write_tasks(out, map(opened, tasks), track=track.name)
@@ -124,6 +129,8 @@ def _write_tasks(name: str | None, source: str | None, out: Path) -> None:
 
 
 def _size(name: str | None, users: int | None, seed: int | None) -> Size:
+    from ...data.dialogue.generator import Size
+
     if name is None:
         return Size(USERS if users is None else users, SEED if seed is None else seed)
     if name not in SIZES:
@@ -135,6 +142,9 @@ def _size(name: str | None, users: int | None, seed: int | None) -> Size:
 
 
 def _settings(config: Path | None, model: str | None, users: int | None, seed: int | None) -> Config:
+    from ..config import GenerationConfig
+    from .common import settings_of
+
     settings = settings_of(config, model=model)
     given = {"users": users, "seed": seed}
     section = settings.generation or GenerationConfig()
@@ -148,6 +158,8 @@ def check_command(
     track: options.Track = None,
 ) -> None:
     """Load users, or another track's tasks; say what is wrong with them, or what they hold."""
+    from ...data.dialogue.load import load_scenarios
+
     if track not in {None, "dialogue"}:
         return _check_tasks(track, source)
     scenarios = load_scenarios(source)
@@ -162,6 +174,9 @@ def check_command(
 
 
 def _check_tasks(name: str | None, source: str) -> None:
+    from ...data.task import grouped
+    from .common import load_tasks, track_and_settings
+
     track, _ = track_and_settings(None, track=name)
     tasks = load_tasks(track, source, None)
     for task in tasks:

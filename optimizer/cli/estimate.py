@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from ...data.task import Task
-from ...policies.assistant import ContextUse
-from ...policies.files import WINDOW, load_policy
-from ...policies.lm import Budget, Limits
-from ..config import Config, load_config
-from ..models import open_models, priced, track_of
 from . import options
-from .common import run_with
 from .output import print_json
+
+if TYPE_CHECKING:
+    from ...data.task import Task
+    from ...policies.assistant import ContextUse
+    from ..config import Config
 
 
 def estimate_command(
@@ -30,6 +28,8 @@ def estimate_command(
     as_json: options.Json = False,
 ) -> None:
     """Say what `evolve` will spend, before it spends anything."""
+    from ..config import load_config
+    from ..models import priced, track_of
     from ..search.allowance import splits_of  # imported late: Optuna takes a while that other commands do not need
     from ..search.estimate import estimate
     from ..search.rehearsal import STAGES_WITH_ASK, rehearse
@@ -55,8 +55,12 @@ def estimate_command(
 
 def _context_uses(config: Config, task: Task, *, ask: bool) -> tuple[dict[str, ContextUse], int]:
     """Return what each policy shows, and the calls that this took of a model that was to be asked."""
+    from ...policies.files import WINDOW, load_policy
+    from ...policies.lm import Budget, Limits
+    from ..models import open_models, track_of
     from ..search.rehearsal import STAGES_WITH_ASK, context_use_of, free_cast
     from ..search.sealed import SEED
+    from .common import run_with
 
     presets = {name: load_policy(name, templates=config.templates) for name in (WINDOW, "rag", "awe", "awi")}
     policies, track = presets | config.compared | {SEED: config.seed_policy}, track_of(config)

@@ -7,29 +7,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import aclosing, nullcontext
 from itertools import count
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from ...data.json_files import write_json
-from ...data.task import grouped
-from ...env import DialogueTrack, Evaluation, Evaluator, Summary, Track
-from ...env.dialogue.interchange import check_names, write_results
-from ...env.dialogue.track import scenario_of
-from ...env.episode import write_episodes
-from ...env.summary import score_json
-from ...env.track import most_calls
-from ...policies.files import WINDOW
-from ...policies.lm.ledger import merged
-from ...policies.lm.providers import model_named
-from ..config import ConfigError
-from ..models import embedder_remark, open_models
-from ..views.table import heading, number, over_window, reply_notes, say, score_table, unscored_note, with_interval
-from ..workers import open_pool, runner_of
 from . import options
-from .common import data_of, load_tasks, policies_named, run_with, track_and_settings
 from .output import print_json
+
+if TYPE_CHECKING:
+    from ...env import Evaluation, Summary, Track
 
 
 def evaluate_command(
@@ -53,6 +40,22 @@ def evaluate_command(
     as_json: options.Json = False,
 ) -> None:
     """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens."""
+    from ...data.json_files import write_json
+    from ...data.task import grouped
+    from ...env import DialogueTrack, Evaluator, Summary
+    from ...env.dialogue.interchange import check_names, write_results
+    from ...env.dialogue.track import scenario_of
+    from ...env.episode import write_episodes
+    from ...env.summary import score_json
+    from ...env.track import most_calls
+    from ...policies.files import WINDOW
+    from ...policies.lm.providers import model_named
+    from ..config import ConfigError
+    from ..models import embedder_remark, open_models
+    from ..views.table import heading, number, over_window, say, score_table
+    from ..workers import open_pool, runner_of
+    from .common import data_of, load_tasks, policies_named, run_with, track_and_settings
+
     given: dict[str, str | int | None] = {"model": model, "embedder": embedder, "track": track}
     kind, settings = track_and_settings(config, **given, context_tokens=context_tokens)
     policies = policies_named([policy], settings, window=window)
@@ -116,6 +119,11 @@ def evaluate_command(
 
 def _remarks(rows: Mapping[str, Summary], policy: str, *, model: str, track: Track) -> Iterator[str]:
     """Say what a reader of a policy's scores has to know; the other rows are what it is compared with."""
+    from ...policies.files import WINDOW
+    from ...policies.lm.ledger import merged
+    from ...policies.lm.providers import model_named
+    from ..views.table import over_window, reply_notes, unscored_note, with_interval
+
     summary, total, over = rows[policy], merged([row.spend for row in rows.values()]).total, over_window(rows)[policy]
     longest = summary.critical_path
     if not math.isnan(over.mean):

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from ...data.json_files import write_json
-from ...data.task import grouped
-from ...env import Evaluation, Evaluator
-from ...env.episode import complete
-from ..config import ConfigError
-from ..models import embedder_remark, open_models
-from ..search.ranks import Ranked, rank
-from ..views.table import LONGEST_NAME, heading, number, plain_table, say, short, with_interval
 from . import options
-from .common import data_of, load_tasks, policies_named, run_with, track_and_settings
 from .output import print_json
+
+if TYPE_CHECKING:
+    from ...env import Evaluation
+    from ..search.ranks import Ranked
 
 
 def ranks_command(
@@ -39,6 +34,16 @@ def ranks_command(
     as_json: options.Json = False,
 ) -> None:
     """Rank policies by their own talks, and by the same recorded talks for all."""
+    from ...data.json_files import write_json
+    from ...data.task import grouped
+    from ...env import Evaluator
+    from ...env.episode import complete
+    from ..config import ConfigError
+    from ..models import embedder_remark, open_models
+    from ..search.ranks import rank
+    from ..views.table import heading, say
+    from .common import data_of, load_tasks, policies_named, run_with, track_and_settings
+
     if len(set(policies)) < 2:
         raise ConfigError("ranks: name two or more different policies, for example `mnemotune ranks native rag awi`")
     given: dict[str, str | int | None] = {"model": model, "embedder": embedder, "track": track}
@@ -82,6 +87,8 @@ def ranks_command(
 
 
 def _table(ranked: Sequence[Ranked], *, title: str) -> Table:
+    from ..views.table import LONGEST_NAME, number, plain_table, short, with_interval
+
     columns = ("policy", "on-policy", "rank", "off-policy", "rank", "off - on")
     rows = []
     for row in ranked:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from ...data.dialogue.load import load_scenarios
-from ...env import Evaluation, Summary
-from ...env.dialogue.interchange import find_runs, find_upper_bound, policy_of_run, read_results
-from ...env.dialogue.record import PeriodRecord
-from ..views.table import people, say, score_table
 from . import options
 from .output import print_json
+
+if TYPE_CHECKING:
+    from ...env import Evaluation
 
 
 def results_command(
@@ -24,6 +22,11 @@ def results_command(
     as_json: options.Json = False,
 ) -> None:
     """Show the scores of AMemGym's own runs, worked out as its paper does."""
+    from ...data.dialogue.load import load_scenarios
+    from ...env import Summary
+    from ...env.dialogue.interchange import find_runs, find_upper_bound, policy_of_run, read_results
+    from ..views.table import people, say, score_table
+
     scenarios = load_scenarios(data)
     evaluations = {
         name: read_results(run, scenarios, upper_bound=find_upper_bound(folder, run), policy=policy_of_run(run))
@@ -40,6 +43,9 @@ def results_command(
 
 def _remarks(evaluations: Mapping[str, Evaluation], users: int) -> Iterator[str]:
     """Say what the files leave open."""
+    from ...env.dialogue.record import PeriodRecord
+    from ..views.table import people
+
     for name, evaluation in evaluations.items():
         absent = users - len(evaluation.episodes)
         if absent:

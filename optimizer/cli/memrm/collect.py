@@ -9,22 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from .... import __version__
-from ....data.json_files import write_json
-from ....env.memrm.collection.collect import CollectedEpisode, collect
-from ....env.memrm.collection.datacard import data_card
-from ....env.memrm.collection.execution import foreign_lines
-from ....env.memrm.rows.retrievals import retrievals_file
-from ....env.memrm.rows.row import write_rows
-from ....env.memrm.rows.splits import data_card_file, hold_out
-from ...models import open_models
-from ...search.cores import collect_on, processes_to_collect
-from ...views.table import say
 from .. import options
-from ..common import data_of, load_tasks, run_with, track_and_settings
 from ..output import print_json
 
 if TYPE_CHECKING:
+    from ....env.memrm.collection.collect import CollectedEpisode
     from ...proposers.population import Member
 
 
@@ -56,7 +45,18 @@ def collect_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the data card on standard output.")] = False,
 ) -> None:
     """Label the memory writes of many policies: does a write lose a fact that a check needs."""
+    from .... import __version__
+    from ....data.json_files import write_json
+    from ....env.memrm.collection.collect import collect
+    from ....env.memrm.collection.datacard import data_card
+    from ....env.memrm.collection.execution import foreign_lines
+    from ....env.memrm.rows.retrievals import retrievals_file
+    from ....env.memrm.rows.row import write_rows
+    from ....env.memrm.rows.splits import data_card_file, hold_out
+    from ...models import open_models
     from ...proposers.population import dealt, population  # imported late: Optuna takes a while
+    from ...search.cores import collect_on, processes_to_collect
+    from ..common import data_of, load_tasks, run_with, track_and_settings
 
     kind, settings = track_and_settings(config, model=model, track=track)
     all_names = [*names, *(more or [])]
@@ -121,6 +121,8 @@ def collect_command(
 
 
 def _show(card: Mapping[str, Any], members: Sequence[Member], out: Path, console: Console) -> None:
+    from ...views.table import say
+
     rows, writes, calls = card["rows"], card["writes"], card["calls"]
     silent = [member.name for member in members if member.policy.write.mode == "none"]
     if silent:

@@ -6,25 +6,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
-from ....data.whole_files import write_whole
-from ....env.memrm.evaluation.metrics import COVERED, Floats, Labels
-from ....env.memrm.evaluation.quality import MAJORITY, RewardQuality, harmful_rows, quality_on_memgym, quality_on_rows
-from ....env.memrm.forecasting.forecast import read_forecast
-from ....env.memrm.forecasting.presence import SharedWords
-from ....env.memrm.forecasting.ranking import Ranking, rank
-from ....env.memrm.model.blend import AnyMemRM, load_reward, words_of
-from ....env.memrm.model.checkpoint import ADAPTER, CARD
-from ....env.memrm.model.memgym import ADAPTER_FOLDER, is_memgym, load_memgym, read_memgym, score_prompts
-from ....env.memrm.model.scoring import folder_of
-from ....env.memrm.rows.retrievals import read_retrievals, retrievals_file
-from ....env.memrm.rows.row import RowError, read_rows
-from ....env.memrm.rows.splits import data_card_file, read_splits
-from ...views.table import number, plain_table, say
+from ....env.memrm.evaluation.metrics import COVERED
+
+if TYPE_CHECKING:
+    from ....env.memrm.evaluation.metrics import Floats, Labels
+    from ....env.memrm.evaluation.quality import RewardQuality
+    from ....env.memrm.forecasting.ranking import Ranking
+    from ....env.memrm.model.blend import AnyMemRM
+
 from .. import options
 from ..output import print_json
 
@@ -62,6 +56,9 @@ def eval_command(
     as_json: options.Json = False,
 ) -> None:
     """Judge a reward model on labelled writes: AUROC, calibration, F1, coverage, beside simple baselines."""
+    from ....data.whole_files import write_whole
+    from ....env.memrm.model.memgym import is_memgym
+
     reward = _load(model, base=base, torch=torch)
     ranking = _rank(data, model) if ranked else None
     p_safe, harmful, quality = _evaluate(reward, data, part, by, threshold)
@@ -80,6 +77,10 @@ def eval_command(
 
 
 def _load(model: str, *, base: str | None, torch: bool) -> AnyMemRM:
+    from ....env.memrm.model.blend import load_reward
+    from ....env.memrm.model.checkpoint import ADAPTER, CARD
+    from ....env.memrm.model.memgym import ADAPTER_FOLDER, load_memgym
+
     folder = Path(model)
     foreign = any((place / ADAPTER).is_file() for place in (folder, folder / ADAPTER_FOLDER))
     if foreign and not (folder / CARD).is_file():
@@ -89,6 +90,13 @@ def _load(model: str, *, base: str | None, torch: bool) -> AnyMemRM:
 
 def _rank(data: Path, model: str) -> Ranking:
     """Rank policies. Raises RowError or CheckpointError before anything is scored where a file is missing."""
+    from ....env.memrm.forecasting.forecast import read_forecast
+    from ....env.memrm.forecasting.presence import SharedWords
+    from ....env.memrm.forecasting.ranking import rank
+    from ....env.memrm.model.scoring import folder_of
+    from ....env.memrm.rows.retrievals import read_retrievals, retrievals_file
+    from ....env.memrm.rows.row import RowError
+
     forecast, file = read_forecast(folder_of(model)), retrievals_file(data)
     if not file.is_file():
         raise RowError(f"{file}: there is no such file; `mnemotune memrm collect` writes it beside its rows")
@@ -99,6 +107,12 @@ def _evaluate(
     reward: AnyMemRM, data: Path, part: Part | None, by: Unit, threshold: float
 ) -> tuple[Floats, Labels, RewardQuality]:
     """Return scores, labels and the model's quality."""
+    from ....env.memrm.evaluation.quality import harmful_rows, quality_on_memgym, quality_on_rows
+    from ....env.memrm.model.blend import words_of
+    from ....env.memrm.model.memgym import is_memgym, read_memgym, score_prompts
+    from ....env.memrm.rows.row import RowError, read_rows
+    from ....env.memrm.rows.splits import data_card_file, read_splits
+
     if is_memgym(data):
         if part is not None:
             raise RowError(f"{data}: has MemGym's rows, which no data card splits: leave --split out")
@@ -127,6 +141,9 @@ def _plain(value: Any) -> Any:
 
 
 def _show(quality: RewardQuality, threshold: float, ranking: Ranking | None, units: str) -> None:
+    from ....env.memrm.evaluation.quality import MAJORITY
+    from ...views.table import number, plain_table, say
+
     rows: list[tuple[str, float, Sequence[float]]] = [
         (f"{title} at {threshold:g}" if name == "coverage" else title, quality.figures[name], quality.intervals[name])
         for name, title in NAMES.items()

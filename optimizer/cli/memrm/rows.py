@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from ....data.whole_files import write_whole
-from ....env.memrm.model.blend import load_reward
-from ....env.memrm.model.memgym import write_memgym
-from ....env.memrm.model.scoring import MemRM
-from ....env.memrm.rows.row import Row, read_rows
-from ...views.table import say
+if TYPE_CHECKING:
+    from ....env.memrm.rows.row import Row
+
 
 Rows = Annotated[Path, typer.Argument(help="Writes, JSON lines as `mnemotune memrm collect` makes them.")]
 
@@ -27,6 +24,12 @@ def score_command(
     torch: Annotated[bool, typer.Option("--torch", help="Run with torch though an ONNX graph is there.")] = False,
 ) -> None:
     """Score writes: one JSON line each with task, policy, stage, write and p_safe, null where it is not scored."""
+    from ....data.whole_files import write_whole
+    from ....env.memrm.model.blend import load_reward
+    from ....env.memrm.model.scoring import MemRM
+    from ....env.memrm.rows.row import read_rows
+    from ...views.table import say
+
     reward, given = load_reward(model, torch=torch), list(read_rows(rows))
     scores = reward.score([row.event for row in given]).tolist()
     text = "".join(_line(row, score) for row, score in zip(given, scores, strict=True))
@@ -48,4 +51,7 @@ def _line(row: Row, score: float) -> str:
 
 def export_command(rows: Rows, out: Annotated[Path, typer.Option("--out", help="The JSONL file to write.")]) -> None:
     """Write rows in the format of MemGym's training set: one prompt for the whole write, without actions."""
+    from ....env.memrm.model.memgym import write_memgym
+    from ....env.memrm.rows.row import read_rows
+
     write_memgym(out, read_rows(rows))

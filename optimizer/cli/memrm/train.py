@@ -5,21 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from ....env.memrm.evaluation.quality import harmful_rows
-from ....env.memrm.forecasting.forecast import FORECAST, fit_forecast, write_forecast
-from ....env.memrm.forecasting.presence import SharedWords
-from ....env.memrm.model.blend import TREES, fit_wordless, write_trees
-from ....env.memrm.model.checkpoint import CheckpointError, ModelCard
-from ....env.memrm.model.scoring import load_memrm
-from ....env.memrm.rows.retrievals import retrievals_file
-from ....env.memrm.training.examples import Examples, read_examples
-from ....env.memrm.training.recipe import RecipeError, Scratch, TrainingRecipe, load_recipe
-from ....policies.space import flat
+if TYPE_CHECKING:
+    from ....env.memrm.model.checkpoint import ModelCard
+    from ....env.memrm.training.examples import Examples
+    from ....env.memrm.training.recipe import TrainingRecipe
 
 
 def train_command(
@@ -36,6 +30,13 @@ def train_command(
     tracking_uri: Annotated[str, typer.Option("--tracking", help="MLflow's store.")] = "sqlite:///mlflow.db",
 ) -> None:
     """Train a reward model on labelled writes, from scratch or as an adapter."""
+    from ....env.memrm.forecasting.forecast import FORECAST, fit_forecast, write_forecast
+    from ....env.memrm.forecasting.presence import SharedWords
+    from ....env.memrm.model.checkpoint import CheckpointError
+    from ....env.memrm.rows.retrievals import retrievals_file
+    from ....env.memrm.training.examples import read_examples
+    from ....env.memrm.training.recipe import RecipeError, load_recipe
+    from ....policies.space import flat
     from ...views.tracking import logged_run  # imported late: Optuna takes a while
 
     given: dict[str, Any] = {"rows": tuple(rows)} if rows else {}
@@ -75,6 +76,11 @@ def train_command(
 
 
 def _add_trees(out: Path, examples: Examples, console: Console) -> None:
+    from ....env.memrm.evaluation.quality import harmful_rows
+    from ....env.memrm.model.blend import TREES, fit_wordless, write_trees
+    from ....env.memrm.model.checkpoint import CheckpointError
+    from ....env.memrm.model.scoring import load_memrm
+
     rows = examples.held_out
     events, safe = [row.event for row in rows], ~harmful_rows(rows)
     try:
@@ -88,6 +94,8 @@ def _add_trees(out: Path, examples: Examples, console: Console) -> None:
 
 
 def _trainer(recipe: TrainingRecipe) -> Callable[..., ModelCard]:
+    from ....env.memrm.training.recipe import RecipeError, Scratch
+
     try:
         if isinstance(recipe.model, Scratch):
             from ....env.memrm.training.scratch import train_scratch
