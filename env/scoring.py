@@ -180,10 +180,16 @@ def marked(task: Task, episode: Episode, stage: int) -> list[tuple[Check, Mark]]
 
 
 def _scored(check: Check, mark: Mark, task: Task, stages: Sequence[StageRecord], bounds: Bounds) -> _Scored:
-    loss, diagnosed = 1 - mark.score, all(mark.recalled.get(fact) is not None for fact in check.needs)
-    write, read, utilisation = failure_weights(check, mark, task, stages) if diagnosed else (math.nan,) * 3
+    loss = 1 - mark.score
+    weights = failure_weights(check, mark, task, stages) if diagnosed(check, mark) else (math.nan,) * 3
+    write, read, utilisation = weights
     failures = (loss * write, loss * read, loss * utilisation)
     return _Scored(mark, bounds.floor[check.id].score, bounds.ceiling[check.id].score, failures)
+
+
+def diagnosed(check: Check, mark: Mark) -> bool:
+    """Tell whether it was asked of each fact that a check needs whether it is known."""
+    return all(mark.recalled.get(fact) is not None for fact in check.needs)
 
 
 def failure_weights(check: Check, mark: Mark, task: Task, stages: Sequence[StageRecord]) -> tuple[float, float, float]:
@@ -194,14 +200,22 @@ def failure_weights(check: Check, mark: Mark, task: Task, stages: Sequence[Stage
     unknown = [fact for fact, known in mark.recalled.items() if not known]
     if not unknown:
         return 0.0, 0.0, 1.0
-    first = [_known_at_first(fact, check, task, stages) for fact in unknown]
+    first = [known_at_first(fact, check, task, stages) for fact in unknown]
     if None in first:
         return math.nan, math.nan, math.nan
     never = first.count(False)
     return never / len(unknown), 1 - never / len(unknown), 0.0
 
 
-def _known_at_first(fact: str, check: Check, task: Task, stages: Sequence[StageRecord]) -> bool | None:
+def failure_kind(check: Check, mark: Mark, task: Task, stages: Sequence[StageRecord]) -> FailureKind | None:
+    """Return to which kind most of a check's loss falls, the earlier one in a tie; None where that is not known."""
+    write, read, utilisation = failure_weights(check, mark, task, stages)
+    if math.isnan(write):
+        return None
+    return "utilisation" if utilisation > 0 else "read" if read > write else "write"
+
+
+def known_at_first(fact: str, check: Check, task: Task, stages: Sequence[StageRecord]) -> bool | None:
     """Tell whether a fact was known at the end of the stage that told it, by the same question if it was asked then.
 
     None where it was not asked.

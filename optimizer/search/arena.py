@@ -12,7 +12,7 @@ from ...data.splits import Splits
 from ...data.task import Group, Task, tasks_of
 from ...env import Episode, Evaluation, Evaluator, Summary, Track
 from ...env.concurrency import side_by_side
-from ...env.scoring import FAILURE_KINDS, FailureKind, Measure, failure_weights, marked, memory_score
+from ...env.scoring import FAILURE_KINDS, Measure, failure_kind, marked, memory_score
 from ...env.statistics import Estimate, nan_mean, paired_difference, paired_test
 from ...policies.lm import Ledger, merged, on_account
 from ...policies.policy import MemoryPolicy
@@ -368,6 +368,5 @@ def _failures(episode: Episode, task: Task, track: Track) -> Iterator[Evidence]:
     for stage in range(len(episode.stages)):
         for check, mark in marked(task, episode, stage):
             if mark.score == 0:
-                write, read, utilisation = failure_weights(check, mark, task, episode.stages)
-                kind: FailureKind = "utilisation" if utilisation > 0 else "read" if read > write else "write"
+                kind = failure_kind(check, mark, task, episode.stages) or "write"
                 yield Evidence(kind, track.tell(task, episode, stage, mark), task.group)

@@ -19,6 +19,7 @@ from ...data.whole_files import write_whole
 from ...env import Episode, Evaluation, Evaluator
 from ...env.concurrency import end, start
 from ...env.episode import Bounds, write_episodes
+from ...env.failed_checks import failed_checks, write_failed_checks
 from ...env.statistics import nan_mean
 from ...env.track import most_calls
 from ...env.workers import Pool
@@ -291,24 +292,21 @@ class _Run:
         before = self.outcome.test
         final = self.models.within(self._budget(self.allowance.whole, TEST_SPEND))
         untested = [policy for name, policy in policies.items() if name not in before.closed]
-        ahead = most_calls(self.track, tasks_of(self.splits.test), untested, reworded=True)
+        tasks = tasks_of(self.splits.test)
+        ahead = most_calls(self.track, tasks, untested, reworded=True)
         phase = f"sealed test on {len(self.splits.test)} {self.track.noun}s"
         self._stand(budget=final.budget, phase=phase, calls_ahead=ahead)
 
         def keep(so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
             self.study.note(TEST, so_far.as_json())
             if name in {SEED, EVOLVED}:
-                write_episodes(self.outcome.folder / "test" / name, evaluation.episodes)
+                folder = self.outcome.folder / "test" / name
+                write_episodes(folder, evaluation.episodes)
+                write_failed_checks(folder, failed_checks(tasks, evaluation.episodes, self.track))
 
         async with self._noted(final):
-            test = await open_test(
-                policies,
-                tasks_of(self.splits.test),
-                self._evaluator(final, reworded=True),
-                before=before,
-                done=self._tested,
-                keep=keep,
-            )
+            evaluator = self._evaluator(final, reworded=True)
+            test = await open_test(policies, tasks, evaluator, before=before, done=self._tested, keep=keep)
         self.study.note(TEST, test.as_json())
 
     def _open_pool(self) -> Pool | None:

@@ -30,6 +30,7 @@ from ..search.outcome import Outcome
 from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
 from ..study import Trial
+from .failed_checks import packed_failed_checks
 from .table import (
     Rows,
     bound_notes,
@@ -133,6 +134,8 @@ def render_report(outcome: Outcome) -> str:
         counts=_counts(trials),
         screening=screened(trials),
         proposers=_proposers(trials),
+        failures=packed_failed_checks(outcome.folder),
+        failures_script=resource("optimizer", "views", "failed_checks.js").read_text(encoding="utf-8"),
         numbers=[] if policy is None else _compare_numbers(config.seed_policy, policy),
         readers=readers_of(test.rows),
         reader_rows=reader_rows(test.rows),

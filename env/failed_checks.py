@@ -1,0 +1,140 @@
+"""What a policy got wrong, check by check, for people to look at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from ..data.folded import opened
+from ..data.json_files import write_json
+from ..data.task import Check, Fact, Task
+from ..policies.text import stems
+from .episode import Episode, Mark, RecordError, StageRecord
+from .scoring import FailureKind, diagnosed, failure_kind, known_at_first, marked
+from .track import Track
+
+FAILURES = "failures.json"
+MOST_LINES = 3
+"""Lines of memory that are shown of one fact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A fact that a failed check needs, and how memory stood to it."""
+
+    key: str
+    """What it is about."""
+    topic: str
+    stage: int
+    """The stage that told it, 0-based."""
+    known_then: bool | None
+    """Whether the assistant knew it at the end of that stage; None where it was not asked."""
+    known: bool | None
+    """Whether it knows it now; None where it was not asked."""
+    came_back: bool | None
+    """Whether memory put evidence of it before the model; None where nobody knows."""
+    held_then: tuple[str, ...]
+    """The lines that memory held at the end of that stage which share most words with it, the first shares most."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCheck:
+    """A check that lost something."""
+
+    group: str
+    task: str
+    stage: int
+    """0-based."""
+    check: str
+    score: float
+    """In [0, 1), higher is better."""
+    kind: FailureKind | None
+    """To which most of the loss falls, the earlier one in a tie; None where that is not known."""
+    asked: str
+    account: str
+    """What the track tells of it: what was asked, what memory had met or held, what was answered, and what is right."""
+    needs: tuple[Needed, ...]
+
+
+def failed_checks(tasks: Sequence[Task], episodes: Sequence[Episode], track: Track) -> Iterator[FailedCheck]:
+    """Yield the failures of episodes, which are aligned with their tasks, in their order."""
+    for task, episode in zip(map(opened, tasks), episodes, strict=True):
+        stages = tuple(episode.stages)
+        held = cache(partial(_held, stages))
+        for stage in range(len(stages)):
+            for check, mark in marked(task, episode, stage):
+                if mark.score < 1:
+                    yield FailedCheck(
+                        task.group,
+                        task.id,
+                        stage,
+                        check.id,
+                        mark.score,
+                        failure_kind(check, mark, task, stages) if diagnosed(check, mark) else None,
+                        check.text or check.question,
+                        track.tell(task, episode, stage, mark),
+                        tuple(_needed(task.facts[fact], check, mark, task, stages, held) for fact in check.needs),
+                    )
+
+
+def write_failed_checks(folder: Path, failures: Iterable[FailedCheck]) -> None:
+    """Write ``failures.json`` into a folder: texts line by line, and failures that name their lines by place."""
+    lines: dict[str, int] = {}
+
+    def places(text: str) -> list[int]:
+        return [lines.setdefault(line, len(lines)) for line in text.split("\n")]
+
+    written = [
+        asdict(failure)
+        | {
+            "asked": places(failure.asked),
+            "account": places(failure.account),
+            "needs": [asdict(n) | {"held_then": [places(line) for line in n.held_then]} for n in failure.needs],
+        }
+        for failure in failures
+    ]
+    write_json(folder / FAILURES, {"lines": [*lines], "failures": written})
+
+
+def read_failed_checks(folder: Path) -> dict[str, Any] | None:
+    """Read what ``write_failed_checks`` wrote, as JSON values; None where there is nothing. Raises RecordError."""
+    path = folder / FAILURES
+    try:
+        values: dict[str, Any] = json.loads(path.read_bytes())
+        return {name: values[name] for name in ("lines", "failures")}
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"{path}: is damaged ({error!r}); delete it, and the report goes without failures") from None
+
+
+def _needed(
+    fact: Fact,
+    check: Check,
+    mark: Mark,
+    task: Task,
+    stages: Sequence[StageRecord],
+    held: Callable[[int], Sequence[str]],
+) -> Needed:
+    words = frozenset(stems(" ".join([fact.text, *fact.sources])))
+    shared = {line: len(words.intersection(stems(line))) for line in held(fact.since)}
+    best = sorted((line for line, count in shared.items() if count), key=lambda line: -shared[line])
+    return Needed(
+        key=fact.key,
+        topic=fact.topic,
+        stage=fact.since,
+        known_then=known_at_first(fact.id, check, task, stages),
+        known=mark.recalled.get(fact.id),
+        came_back=mark.shown.get(fact.id),
+        held_then=tuple(best[:MOST_LINES]),
+    )
+
+
+def _held(stages: Sequence[StageRecord], stage: int) -> tuple[str, ...]:
+    """Return the lines of memory after the last write up to the end of a stage."""
+    writes = [write for record in stages[: stage + 1] for write in record.writes]
+    return writes[-1].after if writes else ()

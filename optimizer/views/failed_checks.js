@@ -1,0 +1,147 @@
+// Draws the failures of the sealed test when their part of the page is opened.
+(() => {
+  const PAGE = 25;
+  const part = document.getElementById("failures");
+  const words = JSON.parse(part.dataset.words); // {group, stage, seed, evolved}
+  const list = document.getElementById("failures-list");
+  const found = document.getElementById("failures-found");
+  const more = document.getElementById("failures-more");
+  const filters = Object.fromEntries([...part.querySelectorAll("select")].map((select) => [select.name, select]));
+  let lines = [], entries = [], chosen = [], shown = 0;
+
+  const element = (name, text, className) => {
+    const made = document.createElement(name);
+    if (text !== undefined) made.textContent = text;
+    if (className) made.className = className;
+    return made;
+  };
+  const text = (places) => places.map((place) => lines[place]).join("\n");
+  const told = (known) => (known === null || known === undefined ? "not asked" : known ? "yes" : "no");
+  const kindOf = (failure) => (failure ? failure.kind || "not known" : "right");
+
+  async function unpack() {
+    const packed = Uint8Array.from(atob(document.getElementById("failures-data").textContent), (c) => c.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(stream).text());
+  }
+
+  function join(policies) {
+    const byCheck = new Map();
+    for (const [policy, failures] of Object.entries(policies)) {
+      for (const failure of failures) {
+        const key = JSON.stringify([failure.task, failure.stage, failure.check]);
+        if (!byCheck.has(key)) byCheck.set(key, { group: failure.group, stage: failure.stage, asked: failure.asked, topics: new Set() });
+        const entry = byCheck.get(key);
+        entry[policy] = failure;
+        for (const need of failure.needs) entry.topics.add(need.topic);
+      }
+    }
+    return [...byCheck.values()];
+  }
+
+  const TESTS = {
+    group: (entry, value) => entry.group === value,
+    topic: (entry, value) => entry.topics.has(value),
+    stage: (entry, value) => entry.stage === Number(value),
+    kind: (entry, value) => [words.seed, words.evolved].some((policy) => entry[policy] && kindOf(entry[policy]) === value),
+    failed: (entry, value) => ({
+      evolved: entry[words.evolved], seed: entry[words.seed], both: entry[words.seed] && entry[words.evolved],
+      worse: entry[words.evolved] && !entry[words.seed], better: entry[words.seed] && !entry[words.evolved],
+    })[value],
+  };
+
+  function fill(select, values) {
+    for (const [value, label] of values) {
+      const option = element("option", label);
+      option.value = value;
+      select.append(option);
+    }
+  }
+
+  function account(failure) {
+    const asked = text(failure.asked);
+    const told = element("p", undefined, "account");
+    for (const line of text(failure.account).split("\n").filter((line) => line !== `Question: ${asked}`)) {
+      const label = /^[A-Z][A-Za-z ]{2,24}:/.exec(line);
+      if (label) told.append(element("b", label[0]));
+      told.append(label ? line.slice(label[0].length) : line, "\n");
+    }
+    return told;
+  }
+
+  function policyPart(name, failure) {
+    const box = element("section", undefined, "failure-policy");
+    box.append(element("h4", failure ? `${name}: ${failure.kind ? failure.kind + " failure" : "wrong"}` : `${name}: right`));
+    if (!failure) return box;
+    box.append(account(failure));
+    for (const need of failure.needs) {
+      const facts = element("dl", undefined, "need");
+      const row = (term, value) => facts.append(element("dt", term), element("dd", value));
+      row("Needs", `${need.key.replaceAll("_", " ")} (${need.topic}), told in ${words.stage} ${need.stage + 1}`);
+      row("Known then", told(need.known_then));
+      row("Known now", told(need.known));
+      row("Came back", need.came_back === null || need.came_back === undefined ? "not known" : told(need.came_back));
+      row("Memory held then", need.held_then.length ? need.held_then.map(text).join("\n") : "nothing that shares a word with it");
+      box.append(facts);
+    }
+    return box;
+  }
+
+  function drawn(entry) {
+    const item = element("li");
+    const details = element("details");
+    const summary = element("summary");
+    summary.append(element("span", text(entry.asked)));
+    summary.append(element("span", `${entry.group}, ${words.stage} ${entry.stage + 1} · ${words.seed}: ${kindOf(entry[words.seed])} · ${words.evolved}: ${kindOf(entry[words.evolved])}`, "faint"));
+    details.append(summary);
+    details.addEventListener("toggle", () => {
+      if (!details.open || details.childElementCount > 1) return;
+      const both = element("div", undefined, "failure-both");
+      for (const policy of [words.seed, words.evolved]) both.append(policyPart(policy, entry[policy]));
+      details.append(both);
+    });
+    item.append(details);
+    return item;
+  }
+
+  function showMore() {
+    list.append(...chosen.slice(shown, shown + PAGE).map(drawn));
+    shown = Math.min(chosen.length, shown + PAGE);
+    more.hidden = shown >= chosen.length;
+    found.textContent = `${chosen.length.toLocaleString("en")} of ${entries.length.toLocaleString("en")} failed checks, ${shown.toLocaleString("en")} shown`;
+  }
+
+  function choose() {
+    const tests = Object.entries(filters).filter(([, select]) => select.value !== "");
+    chosen = entries.filter((entry) => tests.every(([name, select]) => TESTS[name](entry, select.value)));
+    shown = 0;
+    list.replaceChildren();
+    showMore();
+  }
+
+  async function begin() {
+    found.textContent = "Unpacking …";
+    let data;
+    try {
+      data = await unpack();
+    } catch (error) {
+      found.textContent = `This browser cannot unpack the failures (${error.message}); they are in the files named above.`;
+      return;
+    }
+    lines = data.lines;
+    entries = join(data.policies);
+    const all = (values) => [...new Set(values)].sort((a, b) => (a > b) - (a < b));
+    fill(filters.group, all(entries.map((entry) => entry.group)).map((group) => [group, group]));
+    fill(filters.topic, all(entries.flatMap((entry) => [...entry.topics])).map((topic) => [topic, topic.replaceAll("_", " ")]));
+    fill(filters.stage, all(entries.map((entry) => entry.stage)).map((stage) => [stage, `${words.stage} ${stage + 1}`]));
+    for (const select of Object.values(filters)) {
+      select.disabled = false;
+      select.addEventListener("change", choose);
+    }
+    more.addEventListener("click", showMore);
+    choose();
+  }
+
+  part.addEventListener("toggle", () => { if (part.open && !entries.length) begin(); });
+  if (part.open) begin();
+})();

@@ -1,0 +1,101 @@
+"""The report of a run as a browser shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from browsing import needs_browser
+from mnemotune.env.failed_checks import read_failed_checks
+from mnemotune.env.web.browser import find_chromium
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WIDTHS = (390, 1024, 1920)
+
+pytestmark = needs_browser
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def shown(browser: Any, finished: Path) -> Callable[[int], Any]:
+    """Opens the report in a window of a width; whatever the page complains of fails the test."""
+
+    def open_page(width: int) -> Any:
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.on("console", lambda message: pytest.fail(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: pytest.fail(str(error)))
+        page.on("request", lambda request: None if request.url.startswith("file:") else pytest.fail(request.url))
+        page.goto((finished / "report.html").absolute().as_uri())
+        return page
+
+    return open_page
+
+
+def failed_on(run: Path, policy: str) -> set[tuple[str, int, str]]:
+    read = read_failed_checks(run / "test" / policy)
+    assert read is not None
+    return {(failure["task"], failure["stage"], failure["check"]) for failure in read["failures"]}
+
+
+def test_nothing_is_wider_than_the_window(shown: Callable[[int], Any]) -> None:
+    for width in WIDTHS:
+        page = shown(width)
+        page.click("#failures > summary")
+        page.click("#failures-list > li summary >> nth=0")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_every_failed_check_is_listed_with_both_policies(shown: Callable[[int], Any], finished: Path) -> None:
+    page = shown(1024)
+    page.click("#failures > summary")
+    seed, evolved = failed_on(finished, "seed"), failed_on(finished, "evolved")
+    assert page.inner_text("#failures-found").startswith(
+        f"{len(seed | evolved)} of {len(seed | evolved)} failed checks"
+    )
+    page.click("#failures-list > li summary >> nth=0")
+    parts = page.locator("#failures-list > li >> nth=0").locator(".failure-policy h4").all_inner_texts()
+    assert [part.split(":")[0] for part in parts] == ["seed", "evolved"]
+    assert "Right answer:" in page.inner_text("#failures-list > li >> nth=0")
+
+
+def test_failures_are_filtered_by_who_failed(shown: Callable[[int], Any], finished: Path) -> None:
+    page = shown(1024)
+    page.click("#failures > summary")
+    page.wait_for_selector("select[name=failed]:enabled")
+    seed, evolved = failed_on(finished, "seed"), failed_on(finished, "evolved")
+    wanted = {
+        "seed": seed,
+        "evolved": evolved,
+        "both": seed & evolved,
+        "worse": evolved - seed,
+        "better": seed - evolved,
+    }
+    for value, checks in wanted.items():
+        page.select_option("select[name=failed]", value)
+        assert page.inner_text("#failures-found").startswith(f"{len(checks)} of ")
+
+
+def test_failures_are_filtered_by_user_and_stage(shown: Callable[[int], Any], finished: Path) -> None:
+    page = shown(1024)
+    page.click("#failures > summary")
+    page.wait_for_selector("select[name=group]:enabled")
+    checks = failed_on(finished, "seed") | failed_on(finished, "evolved")
+    user, stage, _ = sorted(checks)[0]
+    page.select_option("select[name=group]", user)
+    page.select_option("select[name=stage]", str(stage))
+    count = sum((task, at) == (user, stage) for task, at, _ in checks)
+    assert page.inner_text("#failures-found").startswith(f"{count} of ")

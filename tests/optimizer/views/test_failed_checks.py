@@ -1,0 +1,83 @@
+"""The failures in the report: both policies beside each other, whole, and within a size."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemotune.env.failed_checks import FailedCheck, Needed, write_failed_checks
+from mnemotune.optimizer.views.failed_checks import packed_failed_checks
+
+NEED = Needed("pet", "home", 0, known_then=True, known=False, came_back=None, held_then=("a dog\ncalled Rex", "a cat"))
+
+
+def failed(group: str, check: str, account: str = "Chosen answer: cat\nRight answer: dog") -> FailedCheck:
+    return FailedCheck(group, group, 1, check, 0.0, "read", "Which pet?", account, (NEED,))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run whose policies failed on checks of three groups."""
+    failures = {"seed": ["ann", "bob", "bob"], "evolved": ["bob", "cleo"]}
+    for name, groups in failures.items():
+        (tmp_path / "test" / name).mkdir(parents=True)
+        told = [failed(group, f"1.{i}", f"{name} {group} {i}\n</script>") for i, group in enumerate(groups)]
+        write_failed_checks(tmp_path / "test" / name, told)
+    return tmp_path
+
+
+def unpacked(text: str) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(text)))
+    return values
+
+
+def test_a_run_without_failures_has_nothing_to_show(tmp_path: Path) -> None:
+    assert packed_failed_checks(tmp_path) is None
+
+
+def test_all_failures_of_both_policies_are_packed_and_their_lines_are_shared(folder: Path) -> None:
+    packed = packed_failed_checks(folder)
+    assert packed is not None
+    assert (packed.groups, packed.left_out) == (3, 0)
+    assert packed.files == ("test/seed/failures.json", "test/evolved/failures.json")
+    values = unpacked(packed.text)
+    lines = values["lines"]
+    assert len(set(lines)) == len(lines)
+    told = {
+        name: [[lines[place] for place in failure["account"]] for failure in failures]
+        for name, failures in values["policies"].items()
+    }
+    assert told["evolved"] == [["evolved bob 0", "</script>"], ["evolved cleo 1", "</script>"]]
+    assert [account[0] for account in told["seed"]] == ["seed ann 0", "seed bob 1", "seed bob 2"]
+    held = values["policies"]["seed"][0]["needs"][0]["held_then"]
+    assert [[lines[place] for place in text] for text in held] == [["a dog", "called Rex"], ["a cat"]]
+
+
+def test_nothing_that_is_packed_can_end_the_page(folder: Path) -> None:
+    packed = packed_failed_checks(folder)
+    assert packed is not None
+    assert "<" not in packed.text
+
+
+def test_groups_beyond_the_size_are_left_to_the_files(folder: Path) -> None:
+    whole = packed_failed_checks(folder)
+    assert whole is not None
+    part = packed_failed_checks(folder, most=len(whole.text) - 1)
+    assert part is not None
+    assert part.groups + part.left_out == 3
+    assert part.left_out > 0
+    assert len(part.text) < len(whole.text)
+    shown = {f["group"] for failures in unpacked(part.text)["policies"].values() for f in failures}
+    assert shown == set(["ann", "bob", "cleo"][: part.groups])
+
+
+def test_a_run_of_which_one_policy_is_tested_shows_that_one(folder: Path) -> None:
+    (folder / "test" / "evolved" / "failures.json").unlink()
+    packed = packed_failed_checks(folder)
+    assert packed is not None
+    assert list(unpacked(packed.text)["policies"]) == ["seed"]
