@@ -55,7 +55,9 @@ SEARCH = {"generations": 15, "candidates": 4}
 OURS, GREEDY = "mnemotune", "the best mean on train users"
 DECIDED: Mapping[str, Mapping[str, Any]] = {OURS: {}, GREEDY: {"racing": False, "acceptance": "train"}}
 """How a search decides, by name."""
-SEARCHES = {OURS: 200, GREEDY: 20}
+SEARCHES = {OURS: 600, GREEDY: 20}
+FIRST_SEED = 1000
+"""Of the searches; the level of the last look was chosen on the seeds 0 to 199."""
 COLUMNS = ("decided by", "searches", "with anything accepted", "share", "candidates", "looks")
 _OPTION = re.compile(r"^\d+: ", re.MULTILINE)
 
@@ -125,6 +127,11 @@ def _search(name: str, seed: int) -> dict[str, Any]:
     return asyncio.run(search(name, seed))
 
 
+def seeds_of(searches: int) -> range:
+    """Return the seeds of so many searches, none of which a level was chosen on."""
+    return range(FIRST_SEED, FIRST_SEED + searches)
+
+
 def key_of(name: str) -> str:
     """Return what tells a search's settings, and the package's version, from others."""
     settings = SearchConfig.model_validate({**SEARCH, **DECIDED[name]}).model_dump(mode="json", exclude={"seed"})
@@ -148,7 +155,7 @@ def carry_out(out: Path, searches: Mapping[str, int]) -> list[dict[str, Any]]:
     out.mkdir(parents=True, exist_ok=True)
     file = out / "null.jsonl"
     done = {(row["name"], row["seed"]) for row in kept(file)}
-    left = [(name, seed) for name in searches for seed in range(searches[name]) if (name, seed) not in done]
+    left = [(name, seed) for name in searches for seed in seeds_of(searches[name]) if (name, seed) not in done]
     with ProcessPoolExecutor(os.cpu_count()) as executor, file.open("a", encoding="utf-8") as lines:
         for future in as_completed([executor.submit(_search, name, seed) for name, seed in left]):
             row = future.result()
