@@ -161,7 +161,7 @@ def carry_out(out: Path, searches: Mapping[str, int]) -> list[dict[str, Any]]:
             row = future.result()
             lines.write("\n" + json.dumps({"key": key_of(row["name"]), **row}))  # whatever was left unfinished before
             lines.flush()
-    return kept(file)
+    return [row for row in kept(file) if row["seed"] in seeds_of(searches.get(row["name"], 0))]
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -282,7 +282,7 @@ class Loop:
             whole = max(map(len, parent.series.values()))
             noun, stage_noun = self.arena.track.noun, self.arena.track.stage_noun
             after = f"{len(scores)} train {noun}s" + (f" and {stages} of {whole} {stage_noun}s" if stages else "")
-            after += ", behind others of its heat" if race.outrun else ""
+            after += ", outrun by others" if race.outrun else ""
             failed = f"; {_failures_text(race.failures)}" if race.failures else ""
             return f"{against}{ahead}: left after {after}{failed}"
         if not gain.mean > 0:  # also when there is nothing to compare

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable
 
@@ -14,7 +15,12 @@ from ..search.listener import Listener, Standing
 from ..search.outcome import Outcome
 from ..study import Trial
 
-COLUMNS = "{:>5}  {:<8}  {:>6}  {:<26}  {}"
+COLUMNS = "{:>5}  {:<8}  {:>6}  {}"
+WIDTH = 120
+"""Characters that a row takes at most; what a candidate changed is cut, and stands whole in the report."""
+INDENT = len(COLUMNS.format("", "", "", ""))
+COMPARISONS = re.compile(r", (?=[+-]\d\.\d+ (?:\[|over))")
+"""What stands between two comparisons in a reason, whose intervals have commas too."""
 
 
 class Progress(Listener):
@@ -54,16 +60,17 @@ class Progress(Listener):
             self._print(self._line())
 
     def trial(self, trial: Trial) -> None:
-        """Say what became of a candidate, under a heading."""
+        """Say what became of a candidate, under a heading: what it changed, and below that why."""
         if not self._headed:
             self._headed = True
-            self._print(Text(COLUMNS.format("trial", "", "train", "policy", "why"), style="dim"))
+            self._print(Text(COLUMNS.format("trial", "", "train", "what it changed, and why"), style="dim"))
         verdict = "accepted" if trial.accepted else "dropped"
         lost = trial.series and not trial.finished_race
         score = "lost" if lost else "-" if math.isnan(trial.score) else f"{trial.score:.3f}"
-        label = trial.policy.label if trial.policy else "not valid"
         style = "green" if trial.accepted else ""
-        self._print(Text(COLUMNS.format(trial.number, verdict, score, label, trial.reason), style=style))
+        row = COLUMNS.format(trial.number, verdict, score, _changed(trial))
+        self._print(Text(row if len(row) <= WIDTH else f"{row[: WIDTH - 1]}…", style=style))
+        self._print(Text(" " * INDENT + why(trial.reason, WIDTH - INDENT), style=style or "dim"))
 
     def say(self, text: str) -> None:
         """Print one line."""
@@ -97,6 +104,23 @@ class Progress(Listener):
         if done <= 0 or elapsed <= 0 or standing.calls_ahead <= 0:
             return "-"
         return clock_text(standing.calls_ahead * elapsed / done)
+
+
+def _changed(trial: Trial) -> str:
+    """Say on one line what a candidate changed, and of which trial."""
+    change = " ".join(trial.change.split())
+    return change if trial.parent in {None, 0} else f"of trial {trial.parent}: {change}"
+
+
+def why(reason: str, width: int) -> str:
+    """Say why first, and then the comparisons that it rests on: all that fit into a width, the last one at least."""
+    told, _, verdict = reason.partition(": ")
+    if not re.match(r"[+-]\d", reason) or not verdict:
+        return reason
+    comparisons = COMPARISONS.split(told)
+    while len(comparisons) > 1 and len(verdict) + len(", ".join(comparisons)) + len(" ()") > width:
+        del comparisons[0]
+    return f"{verdict} ({', '.join(comparisons)})"
 
 
 def clock_text(seconds: float) -> str:

@@ -38,7 +38,7 @@ async def test_a_search_goes_through_races_and_its_last_look(monkeypatch: pytest
 
 
 def test_searches_that_are_done_are_not_done_again(tmp_path: Path) -> None:
-    done = [kept(seed) for seed in range(3)]
+    done = [kept(seed) for seed in null.seeds_of(3)]
     (tmp_path / "null.jsonl").write_text("".join(json.dumps(one) + "\n" for one in done), encoding="utf-8")
     assert null.carry_out(tmp_path, {null.OURS: 3}) == done
 
@@ -56,11 +56,12 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("in_this_process")
 def test_searches_with_other_settings_and_torn_lines_are_done_again(tmp_path: Path) -> None:
-    rows = [kept(0), found(null.OURS, 1, 0), kept(2) | {"key": "other"}, kept(3) | {"name": "nobody"}]
-    text = "".join(json.dumps(row) + "\n" for row in rows) + "[3]\n" + json.dumps(kept(4))[:-5]
+    a, b, c, d, e = null.seeds_of(5)
+    rows = [kept(0), kept(a), found(null.OURS, b, 0), kept(c) | {"key": "other"}, kept(d) | {"name": "nobody"}]
+    text = "".join(json.dumps(row) + "\n" for row in rows) + "[3]\n" + json.dumps(kept(e))[:-5]
     (tmp_path / "null.jsonl").write_text(text, encoding="utf-8")
     again = null.carry_out(tmp_path, {null.OURS: 5})
-    assert sorted((row["seed"], row["accepted"]) for row in again) == [(0, 0), (1, 7), (2, 7), (3, 7), (4, 7)]
+    assert sorted((row["seed"], row["accepted"]) for row in again) == [(a, 0), (b, 7), (c, 7), (d, 7), (e, 7)]
     assert null.carry_out(tmp_path, {null.OURS: 5}) == again
     assert (tmp_path / "null.jsonl").read_text(encoding="utf-8").startswith(text), "nothing that was there is lost"
 

@@ -16,7 +16,7 @@ from mnemotune.optimizer.config import parse_config
 from mnemotune.optimizer.search.listener import Standing
 from mnemotune.optimizer.search.outcome import Outcome
 from mnemotune.optimizer.study import Study
-from mnemotune.optimizer.views.progress import Progress, clock_text
+from mnemotune.optimizer.views.progress import WIDTH, Progress, clock_text, why
 from mnemotune.policies.lm import Budget, Consumed, Limits, Usage
 
 CONFIG = "{data: base, splits: {train: 1, validation: 2, test: 2}, seed_policy: native}"
@@ -135,16 +135,11 @@ def test_a_duration_is_written_as_on_a_clock(seconds: float, text: str) -> None:
 def test_trials_stand_in_columns_under_their_heading(world: World, kit: Any) -> None:
     world.progress.trial(kit.trial())
     world.progress.trial(kit.trial(12, policy=None, decided_at="check", train={}, summary=None, reason="no slot"))
-    heading, seed, broken = world.file.getvalue().splitlines()
-    for word, told in {
-        "trial": ("    0", "   12"),
-        "train": (" 0.375", "     -"),
-        "policy": ("verbatim+context", "not valid"),
-    }.items():
-        end = heading.index(word) + (len(word) if word != "policy" else 0)
-        for line, text in zip((seed, broken), told, strict=True):
-            assert (line[end:] if word == "policy" else line[:end][-len(text) :]).startswith(text), (word, line)
-    assert heading.index("why") == seed.index("where the search starts") == broken.index("no slot")
+    heading, seed, starts, broken, no_slot = world.file.getvalue().splitlines()
+    for word, told in {"trial": ("    0", "   12"), "train": (" 0.375", "     -")}.items():
+        end = heading.index(word) + len(word)
+        assert [line[:end][-len(text) :] for line, text in zip((seed, broken), told, strict=True)] == [*told]
+    assert heading.index("what") == starts.index("where the search starts") == no_slot.index("no slot")
     assert "accepted" in seed
     assert "dropped" in broken
 
@@ -169,7 +164,7 @@ def test_without_a_terminal_there_are_no_control_codes_and_no_line_is_broken(kit
     told = world.file.getvalue()
     assert ESCAPE not in told
     assert "\r" not in told
-    assert len(told.splitlines()) == 4
+    assert len(told.splitlines()) == 5
     assert ("a long reason " * 20).strip() in told
 
 
@@ -203,13 +198,43 @@ def test_the_live_line_is_gone_when_the_run_is_stopped_too() -> None:
     assert world.file.getvalue().rstrip().endswith(f"{ESCAPE}[2K") or f"{ESCAPE}[?25h" in world.file.getvalue()
 
 
-def test_on_a_narrow_terminal_a_trial_stays_on_one_line(kit: Any) -> None:
+def test_a_trial_says_of_which_trial_it_changed_what_and_a_long_change_is_cut(world: World, kit: Any) -> None:
+    world.progress.trial(kit.trial(7, parent=4, change="numbers: top_k 9,\nroles user" + ", more" * 40))
+    _, row, _ = world.file.getvalue().splitlines()
+    assert "of trial 4: numbers: top_k 9, roles user, more" in row
+    assert len(row) == WIDTH
+    assert row.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("reason", "width", "told"),
+    [
+        ("the same policy as trial 24", 9, "the same policy as trial 24"),
+        ("0.641 for 0.656 of trial 37", 90, "0.641 for 0.656 of trial 37"),
+        (
+            "+0.1 [-0.2, +0.3] over its parent, trial 0, -0.4 [-0.5, -0.3] over trial 2: left after 8 train users",
+            120,
+            "left after 8 train users (+0.1 [-0.2, +0.3] over its parent, trial 0, -0.4 [-0.5, -0.3] over trial 2)",
+        ),
+        (
+            "+0.1 [-0.2, +0.3] over its parent, trial 0, -0.4 [-0.5, -0.3] over trial 2: left after 8 train users",
+            90,
+            "left after 8 train users (-0.4 [-0.5, -0.3] over trial 2)",
+        ),
+        ("+0.014 over its parent, trial 3: no better", 10, "no better (+0.014 over its parent, trial 3)"),
+    ],
+)
+def test_a_verdict_comes_before_the_comparisons_that_fit(reason: str, width: int, told: str) -> None:
+    assert why(reason, width) == told
+
+
+def test_on_a_narrow_terminal_a_trial_takes_a_line_for_the_change_and_one_for_why(kit: Any) -> None:
     world = World(terminal=True, width=60)
     world.progress.trial(kit.trial(1, reason="a long reason " * 20))
     _, *lines = re.sub(rf"{ESCAPE}\[[0-9;?]*[A-Za-z]", "", world.file.getvalue()).splitlines()
-    assert len(lines) == 1
-    assert len(lines[0]) <= 60
-    assert lines[0].rstrip().endswith("…")
+    assert len(lines) == 2
+    assert all(len(line) <= 60 for line in lines)
+    assert lines[1].rstrip().endswith("…")
 
 
 def screen(output: str) -> str:
