@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -41,15 +41,15 @@ Front = Mapping[int | None, Mapping[str, Evaluation]]
 """Evaluations by budget and policy, all of the same groups."""
 
 
-async def front_of(config: Config, policies: Mapping[str, MemoryPolicy]) -> Front:
+async def front_of(config: Config, policies: Mapping[str, MemoryPolicy], budgets: Sequence[int | None]) -> Front:
     """Evaluate policies on a config's data within each budget."""
     track = track_of(config)
     tasks = track.load(config.data)
     found: dict[int | None, dict[str, Evaluation]] = {}
     with open_models(config, folder=None) as opened:
         models = opened.dealt(grouped(tasks))
-        calls = len(BUDGETS) * most_calls(track, tasks, policies.values())
-        for budget in BUDGETS:
+        calls = len(budgets) * most_calls(track, tasks, policies.values())
+        for budget in budgets:
             within = replace(models, cast=replace(models.cast, context_tokens=budget))
             pool = open_pool(config, within, folder=None, calls=calls, most=len(tasks))
             async with nullcontext() if pool is None else aclosing(pool):
@@ -112,7 +112,7 @@ def main(
     policies |= {name: load_policy(file) for name, _, file in (given.partition("=") for given in evolved or [])}
     unused = {"splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": WINDOW}
     config = parse_config(json.dumps({"track": track, "data": data}), where="the budgets' config", defaults=unused)
-    front = asyncio.run(front_of(config, policies))
+    front = asyncio.run(front_of(config, policies, BUDGETS))
     out.mkdir(parents=True, exist_ok=True)
     (out / "front.json").write_text(json.dumps(_json(front), indent=1), encoding="utf-8")
     (out / "front.md").write_text(table(front) + "\n", encoding="utf-8")

@@ -1,0 +1,33 @@
+"""What reply prompts are worth: each takes one ability of the reader to an end; all are scored on the same users."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mnemotune.experiments.self_evolution import reply_prompts
+from mnemotune.policies.lm.embedded.meaning import strengths_of
+from people import write_people
+
+
+def test_each_prompt_takes_an_ability_of_the_reader_to_an_end() -> None:
+    told = {name: strengths_of(said) for name, said in reply_prompts.SAID.items()}
+    assert told[reply_prompts.DEFAULT]["memories"] >= 1
+    assert told["says nothing of memories"]["memories"] == 0
+    assert 0 < told["the newest counts a little"]["newest"] < 1
+    assert told["the newest counts"]["newest"] >= 1
+    assert told["the first counts"]["newest"] <= -1
+    assert told["the user's own life counts"]["own"] >= 1
+    both = told["own life, and the newest"]
+    assert min(both["own"], both["newest"], both["memories"]) >= 1
+
+
+def test_all_prompts_are_scored_beside_the_default_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    people = write_people(tmp_path, users=2, periods=2, questions=2)
+    reply_prompts.main(tmp_path / "out", data=str(people))
+    printed = capsys.readouterr().out
+    assert printed == (tmp_path / "out" / "reply_prompts.md").read_text(encoding="utf-8")
+    _, _, default, *others = printed.splitlines()
+    assert default.endswith("|  |")
+    assert [line.split(" | ")[0].removeprefix("| ") for line in (default, *others)] == [*reply_prompts.SAID]
