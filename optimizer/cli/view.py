@@ -26,8 +26,9 @@ def ui_command(
     ] = None,
     host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 5000,
+    opens: Annotated[bool, typer.Option("--open", help="Open the charts in a browser.")] = False,
 ) -> None:
-    """Open MLflow's pages on the runs."""
+    """Serve MLflow's pages on the runs, and say where the newest study's charts are."""
     # imported late: a help text needs none of it
     from ..config import ConfigError, default_uri
     from ..stores import Tracking
@@ -38,5 +39,5 @@ def ui_command(
 
     store = Tracking(uri=uri).whole_uri or default_uri(Path("runs"))
     check_store(store)
-    typer.echo(f"MLflow's pages: http://{host}:{port} (up in a few seconds; Ctrl-C ends them)", err=True)
-    serve(store, host=host, port=port)
+    typer.echo("MLflow's server starts, which takes some seconds; Ctrl-C ends it", err=True)
+    serve(store, host=host, port=port, opens=opens)

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import sqlite3
+import subprocess
 import sys
 import time
 import warnings
@@ -304,9 +305,15 @@ def _stay_local() -> None:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
-def serve(uri: str, *, host: str, port: int) -> NoReturn:
-    """Become MLflow's server, so that what ends this process ends it too."""
+def serve(uri: str, *, host: str, port: int, opens: bool) -> NoReturn:
+    """Become MLflow's server, so that what ends this process ends it too.
+
+    Another process says where the newest study's charts are as soon as the server answers, and ``opens`` them.
+    """
     _stay_local()
+    script = str(Path(__file__).with_name("pages.py"))
+    place = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    subprocess.Popen([sys.executable, script, f"http://{place}:{port}", str(os.getpid()), *["open"] * opens])  # noqa: S603
     # by the environment: anyone on this machine can read a command line, and the URI may have a password
     environment = {**os.environ, "PYTHONWARNINGS": "ignore", "MLFLOW_BACKEND_STORE_URI": uri}
     # nothing here needs MLflow's job workers, which would outlive it
