@@ -135,6 +135,11 @@ class Trial:
         return nan_mean(list(self.train.values()))
 
     @property
+    def verdict(self) -> Literal["accepted", "leads", "dropped"]:
+        """What became of it; a candidate that leads on train users waits for a look at validation users."""
+        return "accepted" if self.accepted else "leads" if self.led and self.look is None else "dropped"
+
+    @property
     def finished_race(self) -> bool:
         """Whether it was evaluated on every train user."""
         return self.summary is not None

@@ -64,11 +64,10 @@ class Progress(Listener):
         if not self._headed:
             self._headed = True
             self._print(Text(COLUMNS.format("trial", "", "train", "what it changed, and why"), style="dim"))
-        verdict = "accepted" if trial.accepted else "dropped"
         lost = trial.series and not trial.finished_race
         score = "lost" if lost else "-" if math.isnan(trial.score) else f"{trial.score:.3f}"
         style = "green" if trial.accepted else ""
-        row = COLUMNS.format(trial.number, verdict, score, _changed(trial))
+        row = COLUMNS.format(trial.number, trial.verdict, score, _changed(trial))
         self._print(Text(row if len(row) <= WIDTH else f"{row[: WIDTH - 1]}…", style=style))
         self._print(Text(" " * INDENT + why(trial.reason, WIDTH - INDENT), style=style or "dim"))
 
@@ -112,7 +111,7 @@ def _changed(trial: Trial) -> str:
     return change if trial.parent in {None, 0} else f"of trial {trial.parent}: {change}"
 
 
-def why(reason: str, width: int) -> str:
+def why(reason: str, width: float = math.inf) -> str:
     """Say why first, and then the comparisons that it rests on: all that fit into a width, the last one at least."""
     told, _, verdict = reason.partition(": ")
     if not re.match(r"[+-]\d", reason) or not verdict:

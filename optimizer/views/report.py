@@ -31,6 +31,7 @@ from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
 from ..study import Trial
 from .failed_checks import packed_failed_checks
+from .progress import why
 from .table import (
     Rows,
     bound_notes,
@@ -93,7 +94,7 @@ def render_report(outcome: Outcome) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters |= {"number": number, "interval": with_interval, "count": count, "cost_cells": cost_cells}
     environment.filters["mean"] = lambda scores: nan_mean(list(scores.values()))
-    environment.filters |= {"p": _p, "usd": _usd}
+    environment.filters |= {"p": _p, "usd": _usd, "why": why}
     environment.tests["known"] = lambda value: not math.isnan(value)
     template = environment.from_string(resource("optimizer", "views", "report.html").read_text(encoding="utf-8"))
     config, test, track, trials = outcome.config, outcome.test, outcome.track, outcome.study.trials

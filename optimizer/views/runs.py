@@ -20,6 +20,7 @@ from ..config import ConfigError
 from ..search.outcome import Outcome, holds_run, open_run
 from ..search.sealed import EVOLVED
 from ..study import Trial
+from .progress import why
 from .table import cost_cells, count, number, plain_table, short, signed, with_interval
 
 TIGHT: dict[str, Any] = {"padding": 0, "show_edge": False}
@@ -138,17 +139,12 @@ def trials_table(outcome: Outcome) -> Table:
 def _trial_cells(trial: Trial) -> list[str]:
     label = "not valid" if trial.policy is None else trial.policy.label
     parent = "" if trial.parent is None else str(trial.parent)
-    return [str(trial.number), verdict(trial), number(trial.score), parent, label, trial.reason]
-
-
-def verdict(trial: Trial) -> str:
-    """Return what became of a trial, in one word."""
-    return "accepted" if trial.accepted else "dropped"
+    return [str(trial.number), trial.verdict, number(trial.score), parent, label, why(trial.reason)]
 
 
 def trial_lines(trial: Trial, parent: Trial | None) -> Iterator[str]:
     """Yield all that a study says of a trial: verdict, reason, scores, and its policy beside its parent's."""
-    yield f"trial {trial.number}: {verdict(trial)}, decided at: {trial.decided_at}"
+    yield f"trial {trial.number}: {trial.verdict}, decided at: {trial.decided_at}"
     yield f"why: {trial.reason}"
     origin = "" if parent is None else f", of trial {parent.number}"
     yield f"made by: {trial.proposer or trial.kind}, generation {trial.generation}{origin}"

@@ -23,6 +23,7 @@ from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.config import Config, dump_config, parse_config
 from mnemotune.optimizer.search.outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest, open_test
+from mnemotune.optimizer.views.progress import why
 from mnemotune.optimizer.views.report import render_report, score_rows, write_report
 from mnemotune.optimizer.views.table import number, with_interval
 from mnemotune.policies.lm import Ledger
@@ -274,11 +275,11 @@ def test_the_headline_says_no_more_than_the_interval_does(
 
 
 def test_every_trial_is_there_with_its_change_and_reason(finished: Outcome, page: Page) -> None:
-    (table,) = [table for table in page.tables if "why" in table[0]]
+    (table,) = [table for table in page.tables if "why, and what it changed" in table[0]]
     assert [row[0] for row in table[1:]] == [str(trial.number) for trial in finished.study.trials]
     for row, trial in zip(table[1:], finished.study.trials, strict=True):
-        assert row[-2:] == [trial.change, trial.reason]
-        assert (row[4], row[5]) == (trial.proposer, trial.decided_at)
+        assert row[-1].startswith(f"{trial.verdict.capitalize()}: {why(trial.reason)}{trial.change}")
+        assert f"proposed by {trial.proposer}, decided at {trial.decided_at}" in row[-1] or not trial.proposer
     marked = [attributes for attributes in page.named("tr") if attributes.get("class") == "accepted"]
     assert len(marked) == sum(trial.accepted for trial in finished.study.trials) > 1
 
