@@ -71,7 +71,7 @@
 
   function policyPart(name, failure) {
     const box = element("section", undefined, "failure-policy");
-    box.append(element("h4", failure ? `${name}: ${failure.kind ? failure.kind + " failure" : "wrong"}` : `${name}: right`));
+    box.append(element("h3", failure ? `${name}: ${failure.kind ? failure.kind + " failure" : "wrong"}` : `${name}: right`));
     if (!failure) return box;
     box.append(account(failure));
     for (const need of failure.needs) {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 from browsing import needs_browser
 from mnemotune.env.failed_checks import read_failed_checks
@@ -45,6 +46,12 @@ def shown(browser: Any, finished: Path) -> Callable[[int], Any]:
     return open_page
 
 
+def unfold(page: Any) -> None:
+    """Open the list of failures, and wait until it is there."""
+    page.click("#failures > summary")
+    page.wait_for_selector("#failures-list > li")
+
+
 def failed_on(run: Path, policy: str) -> set[tuple[str, int, str]]:
     read = read_failed_checks(run / "test" / policy)
     assert read is not None
@@ -54,28 +61,38 @@ def failed_on(run: Path, policy: str) -> set[tuple[str, int, str]]:
 def test_nothing_is_wider_than_the_window(shown: Callable[[int], Any]) -> None:
     for width in WIDTHS:
         page = shown(width)
-        page.click("#failures > summary")
+        unfold(page)
         page.click("#failures-list > li summary >> nth=0")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_everybody_can_read_it_with_a_keyboard_and_in_the_dark(shown: Callable[[int], Any]) -> None:
+    page = shown(1024)
+    unfold(page)
+    page.click("#failures-list > li summary >> nth=0")
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        found = Axe().run(page).response["violations"]
+        assert [(problem["id"], problem["impact"], problem["nodes"][0]["html"]) for problem in found] == []
+
+
 def test_every_failed_check_is_listed_with_both_policies(shown: Callable[[int], Any], finished: Path) -> None:
     page = shown(1024)
-    page.click("#failures > summary")
+    unfold(page)
     seed, evolved = failed_on(finished, "seed"), failed_on(finished, "evolved")
     assert page.inner_text("#failures-found").startswith(
         f"{len(seed | evolved)} of {len(seed | evolved)} failed checks"
     )
     page.click("#failures-list > li summary >> nth=0")
-    parts = page.locator("#failures-list > li >> nth=0").locator(".failure-policy h4").all_inner_texts()
+    parts = page.locator("#failures-list > li >> nth=0").locator(".failure-policy h3").all_inner_texts()
     assert [part.split(":")[0] for part in parts] == ["seed", "evolved"]
     assert "Right answer:" in page.inner_text("#failures-list > li >> nth=0")
 
 
 def test_failures_are_filtered_by_who_failed(shown: Callable[[int], Any], finished: Path) -> None:
     page = shown(1024)
-    page.click("#failures > summary")
-    page.wait_for_selector("select[name=failed]:enabled")
+    unfold(page)
     seed, evolved = failed_on(finished, "seed"), failed_on(finished, "evolved")
     wanted = {
         "seed": seed,
@@ -91,8 +108,7 @@ def test_failures_are_filtered_by_who_failed(shown: Callable[[int], Any], finish
 
 def test_failures_are_filtered_by_user_and_stage(shown: Callable[[int], Any], finished: Path) -> None:
     page = shown(1024)
-    page.click("#failures > summary")
-    page.wait_for_selector("select[name=group]:enabled")
+    unfold(page)
     checks = failed_on(finished, "seed") | failed_on(finished, "evolved")
     user, stage, _ = sorted(checks)[0]
     page.select_option("select[name=group]", user)
