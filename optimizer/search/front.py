@@ -15,6 +15,11 @@ from ..study import Trial, leader, raced
 SURE = 0.05
 """One-sided p of no gain over the seed policy, on train users, below which a policy can be picked for what it costs."""
 
+NEARLY_ALL = 0.9
+"""Share of the best policy's gain over the seed policy that a cheaper one is to keep, to be worth a thought."""
+CHEAPER = 0.9
+"""Share of the best policy's tokens of a turn that such a one takes at most."""
+
 KEPT = 1 / 2
 """Share of the leader's gain over the seed policy, on train users, that such a policy keeps at least."""
 
@@ -61,6 +66,19 @@ def front(places: Sequence[Placed]) -> list[Placed]:
     """Return the places that no other beats, the cheapest first."""
     best = [place for place in places if not any(other.beats(place) for other in places)]
     return sorted(best, key=lambda place: (place.cost, place.trial.number))
+
+
+def cheaper(places: Sequence[Placed], best: Trial, seed: Trial) -> Placed | None:
+    """Return the cheapest place that keeps NEARLY_ALL of the best policy's gain over the seed policy, on train users.
+
+    None where none is cheaper by enough, or where the best one gains nothing.
+    """
+    known = next((place for place in places if place.trial.policy == best.policy), None)
+    gain = math.nan if known is None else known.score - seed.score
+    if known is None or not gain > 0:
+        return None
+    enough = [place for place in front(places) if place.score >= seed.score + NEARLY_ALL * gain]
+    return enough[0] if enough and enough[0].cost <= CHEAPER * known.cost else None
 
 
 def pick(trials: Sequence[Trial], objective: Objective, prices: Prices | None) -> Trial | None:

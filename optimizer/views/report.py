@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import jinja2
 from ...data.resources import resource
 from ...data.whole_files import write_whole
 from ...env import Summary
-from ...env.statistics import nan_mean
+from ...env.statistics import nan_mean, paired_difference
 from ...env.summary import UNSCORED
 from ...policies.files import WINDOW, dump_policy
 from ...policies.lm.ledger import merged
@@ -24,7 +25,7 @@ from ...policies.prompts import Templates
 from ..config import dump_config
 from ..models import embedder_remark, price_of
 from ..objectives import dollars
-from ..search.front import placed
+from ..search.front import NEARLY_ALL, Placed, cheaper, placed
 from ..search.listener import Listener
 from ..search.outcome import Outcome
 from ..search.screen import screened
@@ -124,6 +125,7 @@ def render_report(outcome: Outcome) -> str:
         aim=aim,
         best_number=next((trial.number for trial in trials if trial.policy == policy), None),
         front=outcome.front,
+        recommended=None if best is None else recommended(placed(trials), best, trials[0], aim.compared),
         seed=SEED,
         evolved=EVOLVED,
         window=WINDOW,
@@ -173,6 +175,22 @@ def reader_rows(rows: Rows) -> dict[str, list[str]]:
     return {
         name: [with_interval(row.by_reader.get(reader, UNSCORED)) for reader in readers] for name, row in rows.items()
     }
+
+
+def recommended(places: Sequence[Placed], best: Trial, seed: Trial, compared: str) -> str:
+    """Say which policy to take where tokens count."""
+    less, known = cheaper(places, best, seed), next((p for p in places if p.trial.policy == best.policy), None)
+    if known is None:
+        return ""
+    whole = f"trial {known.trial.number}, the evolved policy ({number(known.score)} at {known.cost:,.0f} tokens a turn)"
+    if less is None:
+        return f"Recommended: {whole}. No cheaper policy keeps {NEARLY_ALL:.0%} of its gain over the seed policy."
+    lead = paired_difference(less.trial.train, known.trial.train)
+    return (
+        f"Where tokens count, take trial {less.trial.number}: {number(less.score)} at {less.cost:,.0f} tokens a turn. "
+        f"Else take {whole}. Their difference in {compared} is {with_interval(lead)}, paired. No sealed test has seen "
+        f"trial {less.trial.number}."
+    )
 
 
 def _has_turns(rows: Rows) -> bool:

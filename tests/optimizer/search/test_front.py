@@ -21,7 +21,7 @@ from mnemotune.env.cost import TurnCost
 from mnemotune.env.scoring import Diagnosis, StageScore
 from mnemotune.env.statistics import paired_test
 from mnemotune.optimizer.objectives import OBJECTIVES, Standing, dollars
-from mnemotune.optimizer.search.front import SURE, Placed, front, pick, placed
+from mnemotune.optimizer.search.front import NEARLY_ALL, SURE, Placed, cheaper, front, pick, placed
 from mnemotune.optimizer.study import users_won
 from mnemotune.policies.lm.prices import Prices
 
@@ -86,6 +86,22 @@ def test_the_seed_policy_is_never_picked_and_where_nothing_is_sure_nothing_is(ki
     unsure = raced(kit, 1, [0.0, 0.9, 0.0, 0.3, 0.1], 100)
     assert pick([flat(kit, 0, 0.1, 500), unsure], PER_TOKEN, None) is None
     assert pick([flat(kit, 0, 0.1, 500)], PER_TOKEN, None) is None
+
+
+def test_a_cheaper_policy_is_named_where_it_keeps_nearly_all_of_the_gain(kit: Any) -> None:
+    seed, best = flat(kit, 0, 0.1, 500), flat(kit, 1, 0.5, 5000)
+    near, cheap = flat(kit, 2, 0.1 + 0.4 * NEARLY_ALL + 0.001, 3000), flat(kit, 3, 0.3, 900)
+    found = cheaper(placed([seed, best, near, cheap]), best, seed)
+    assert found is not None
+    assert found.trial.number == 2
+
+
+@pytest.mark.parametrize("others", [[], [(0.3, 900)], [(0.49, 6000)], [(0.49, 4900)]])
+def test_no_cheaper_policy_is_named_where_none_is_or_none_keeps_the_gain(kit: Any, others: list[Any]) -> None:
+    seed, best = flat(kit, 0, 0.1, 500), flat(kit, 1, 0.5, 5000)
+    trials = [seed, best, *(flat(kit, n, score, cost) for n, (score, cost) in enumerate(others, 2))]
+    assert cheaper(placed(trials), best, seed) is None
+    assert cheaper(placed(trials), seed, seed) is None, "the seed policy gains nothing over itself"
 
 
 def test_a_policy_whose_talks_were_replayed_has_no_place(kit: Any) -> None:

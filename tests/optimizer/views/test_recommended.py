@@ -1,0 +1,41 @@
+"""Which policy the report recommends where tokens count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mnemotune.env import Summary
+from mnemotune.env.cost import TurnCost
+from mnemotune.optimizer.search.front import placed
+from mnemotune.optimizer.views.report import recommended
+
+
+def told(kit: Any, *trials: tuple[float, float]) -> str:
+    """Return what is recommended of trials, each a score and the tokens of a turn; the second one is the best."""
+    made = [
+        kit.trial(
+            place,
+            policy=kit.policy(place),
+            train={"ann": score, "bob": score + 0.01},
+            summary=Summary(policy="", per_turn=TurnCost(1.0, cost, 0.0)),
+        )
+        for place, (score, cost) in enumerate(trials)
+    ]
+    return recommended(placed(made), made[1], made[0], "memory score")
+
+
+def test_a_policy_that_keeps_the_gain_for_less_is_recommended_with_the_difference(kit: Any) -> None:
+    text = told(kit, (0.1, 500), (0.5, 5000), (0.48, 900))
+    assert "Where tokens count, take trial 2: 0.485 at 900 tokens a turn. Else take trial 1" in text
+    assert "Their difference in memory score is -0.020 [-0.020, -0.020], paired." in text
+    assert "No sealed test has seen trial 2." in text
+
+
+def test_where_none_keeps_the_gain_the_evolved_policy_is_recommended(kit: Any) -> None:
+    text = told(kit, (0.1, 500), (0.5, 5000), (0.2, 900))
+    assert text.startswith("Recommended: trial 1, the evolved policy (0.505 at 5,000 tokens a turn).")
+
+
+def test_nothing_is_recommended_where_costs_are_not_known(kit: Any) -> None:
+    best = kit.trial(1, policy=kit.policy(1))
+    assert recommended([], best, kit.trial(), "memory score") == ""
