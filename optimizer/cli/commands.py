@@ -39,7 +39,7 @@ COMMANDS = {
         "view.report_command",
         "Write a run's report again and bring MLflow up to date, from the run's study alone.",
     ),
-    "ui": ("view.ui_command", "Open MLflow's pages on the runs."),
+    "ui": ("view.ui_command", "Serve MLflow's pages on the runs, and say where the newest study's charts are."),
     "results": ("results.results_command", "Show the scores of AMemGym's own runs, worked out as its paper does."),
     "serve": (
         "serve.serve_command",

@@ -56,6 +56,8 @@ def generate_command(
     """Make simulated users, or another track's tasks: from what is here, or users with a language model.
 
     Making users with a model can be stopped and goes on.
+
+    Example: mnemotune data generate --users 20 --seed 7 --out users.json
     """
     from ...data.json_files import write_json
     from ...env.dialogue.generation.generation import GenerationProgress
@@ -157,7 +159,10 @@ def check_command(
     source: Annotated[str, typer.Argument(help="A file, a folder, a bundled set, generated:N@SEED or hf:OWNER/NAME.")],
     track: options.Track = None,
 ) -> None:
-    """Load users, or another track's tasks; say what is wrong with them, or what they hold."""
+    """Load users, or another track's tasks; say what is wrong with them, or what they hold.
+
+    Example: mnemotune data check users.json
+    """
     from ...data.dialogue.load import load_scenarios
 
     if track not in {None, "dialogue"}:

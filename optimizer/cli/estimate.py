@@ -27,7 +27,10 @@ def estimate_command(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Say what `evolve` will spend, before it spends anything."""
+    """Say what `evolve` will spend, before it spends anything.
+
+    Example: mnemotune estimate configs/quickstart.yaml
+    """
     from ..config import load_config
     from ..models import priced, track_of
     from ..search.allowance import splits_of  # imported late: Optuna takes a while that other commands do not need

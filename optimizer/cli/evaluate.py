@@ -39,7 +39,10 @@ def evaluate_command(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens."""
+    """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens.
+
+    Example: mnemotune evaluate awe --data generated:8@1 --context-tokens 1000
+    """
     from ...data.json_files import write_json
     from ...data.task import grouped
     from ...env import DialogueTrack, Evaluator, Summary

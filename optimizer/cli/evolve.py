@@ -25,7 +25,10 @@ def evolve_command(
     resumed: Annotated[Path | None, typer.Option("--resume", help="Go on with the run in this folder.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Evolve a memory policy, and score it on users that the search never saw."""
+    """Evolve a memory policy, and score it on users that the search never saw.
+
+    Example: mnemotune evolve configs/quickstart.yaml --seed 1 --set search.generations=4
+    """
     # imported late: a help text needs none of it
     from ...policies.lm import EndpointDown
     from ...policies.lm.postgres import DatabaseSilent

@@ -33,7 +33,10 @@ def ranks_command(
     out: Annotated[Path | None, typer.Option("--out", help="A folder for the result and the cache.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Rank policies by their own talks, and by the same recorded talks for all."""
+    """Rank policies by their own talks, and by the same recorded talks for all.
+
+    Example: mnemotune ranks rag awe awi --data generated:8@1
+    """
     from ...data.json_files import write_json
     from ...data.task import grouped
     from ...env import Evaluator

@@ -21,7 +21,10 @@ def results_command(
     data: Annotated[str, typer.Option("--data", help="The data.json that they ran on.")] = "base",
     as_json: options.Json = False,
 ) -> None:
-    """Show the scores of AMemGym's own runs, worked out as its paper does."""
+    """Show the scores of AMemGym's own runs, worked out as its paper does.
+
+    Example: mnemotune results results/amemgym --data data.json
+    """
     from ...data.dialogue.load import load_scenarios
     from ...env import Summary
     from ...env.dialogue.interchange import find_runs, find_upper_bound, policy_of_run, read_results

@@ -23,7 +23,10 @@ def serve_command(
     most_mib: Annotated[int, typer.Option("--most-mib", min=1, help="Largest request, in MiB, unpacked.")] = 16,
     most_seconds: Annotated[float, typer.Option("--most-seconds", min=0.1, help="Longest work on a request.")] = 30.0,
 ) -> None:
-    """Serve the embedded model as OpenAI's API does: chat completions, embeddings, models, health."""
+    """Serve the embedded model as OpenAI's API does: chat completions, embeddings, models, health.
+
+    Example: mnemotune serve --port 8000
+    """
     processes = workers or os.cpu_count() or 1
     asyncio.run(_serve(host, port, processes, most_requests, most_mib * MEBIBYTE, most_seconds))
 

@@ -10,7 +10,10 @@ import typer
 
 
 def report_command(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
-    """Write a run's report again and bring MLflow up to date, from the run's study alone."""
+    """Write a run's report again and bring MLflow up to date, from the run's study alone.
+
+    Example: mnemotune report runs/quickstart-001
+    """
     from ..search.run import refresh
     from ..views.report import ReportWriter
     from ..views.tracking import Tracker
@@ -28,7 +31,10 @@ def ui_command(
     port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 5000,
     opens: Annotated[bool, typer.Option("--open", help="Open the charts in a browser.")] = False,
 ) -> None:
-    """Serve MLflow's pages on the runs, and say where the newest study's charts are."""
+    """Serve MLflow's pages on the runs, and say where the newest study's charts are.
+
+    Example: mnemotune ui --open
+    """
     # imported late: a help text needs none of it
     from ..config import ConfigError, default_uri
     from ..stores import Tracking

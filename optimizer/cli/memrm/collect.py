@@ -44,7 +44,10 @@ def collect_command(
     users: options.Users = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the data card on standard output.")] = False,
 ) -> None:
-    """Label the memory writes of many policies: does a write lose a fact that a check needs."""
+    """Label the memory writes of many policies: does a write lose a fact that a check needs.
+
+    Example: mnemotune memrm collect --policies presets --data generated:12@5 --out rows.jsonl
+    """
     from .... import __version__
     from ....data.json_files import write_json
     from ....env.memrm.collection.collect import collect

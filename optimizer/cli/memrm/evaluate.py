@@ -55,7 +55,10 @@ def eval_command(
     plot: Annotated[Path | None, typer.Option("--plot", help="A file for the reliability diagram, SVG.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Judge a reward model on labelled writes: AUROC, calibration, F1, coverage, beside simple baselines."""
+    """Judge a reward model on labelled writes: AUROC, calibration, F1, coverage, beside simple baselines.
+
+    Example: mnemotune memrm eval --data rows.jsonl --by policy
+    """
     from ....data.whole_files import write_whole
     from ....env.memrm.model.memgym import is_memgym
 

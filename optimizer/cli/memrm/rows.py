@@ -23,7 +23,10 @@ def score_command(
     out: Annotated[Path | None, typer.Option("--out", help="A file instead of standard output.")] = None,
     torch: Annotated[bool, typer.Option("--torch", help="Run with torch though an ONNX graph is there.")] = False,
 ) -> None:
-    """Score writes: one JSON line each with task, policy, stage, write and p_safe, null where it is not scored."""
+    """Score writes: one JSON line each with task, policy, stage, write and p_safe, null where it is not scored.
+
+    Example: mnemotune memrm score rows.jsonl --out scores.jsonl
+    """
     from ....data.whole_files import write_whole
     from ....env.memrm.model.blend import load_reward
     from ....env.memrm.model.scoring import MemRM
@@ -50,7 +53,10 @@ def _line(row: Row, score: float) -> str:
 
 
 def export_command(rows: Rows, out: Annotated[Path, typer.Option("--out", help="The JSONL file to write.")]) -> None:
-    """Write rows in the format of MemGym's training set: one prompt for the whole write, without actions."""
+    """Write rows in the format of MemGym's training set: one prompt for the whole write, without actions.
+
+    Example: mnemotune memrm export rows.jsonl --out memgym.jsonl
+    """
     from ....env.memrm.model.memgym import write_memgym
     from ....env.memrm.rows.row import read_rows
 

@@ -29,7 +29,10 @@ def train_command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last state in --out.")] = False,
     tracking_uri: Annotated[str, typer.Option("--tracking", help="MLflow's store.")] = "sqlite:///mlflow.db",
 ) -> None:
-    """Train a reward model on labelled writes, from scratch or as an adapter."""
+    """Train a reward model on labelled writes, from scratch or as an adapter.
+
+    Example: mnemotune memrm train configs/memrm/tiny.yaml --out checkpoints/tiny
+    """
     from ....env.memrm.forecasting.forecast import FORECAST, fit_forecast, write_forecast
     from ....env.memrm.forecasting.presence import SharedWords
     from ....env.memrm.model.checkpoint import CheckpointError

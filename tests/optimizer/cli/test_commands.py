@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -25,6 +27,24 @@ def test_a_command_says_of_itself_what_the_list_says(name: str) -> None:
     command, (_, about) = command_named(name), COMMANDS[name]
     first = (command.help or about).split("\n\n")[0]
     assert " ".join(first.split()) == about
+
+
+def every_command() -> Iterator[tuple[str, Any]]:
+    """Yield each command with all of its name, those of groups too."""
+    for name in COMMANDS:
+        command = command_named(name)
+        yield from ((f"{name} {part}", one) for part, one in getattr(command, "commands", {}).items())
+        if not getattr(command, "commands", {}):
+            yield name, command
+
+
+@pytest.mark.parametrize(
+    ("name", "command"), [*every_command()], ids=lambda part: part if isinstance(part, str) else ""
+)
+def test_every_help_has_an_example_that_the_command_understands(name: str, command: Any) -> None:
+    (example,) = re.findall(r"Example: (mnemotune .*)", " ".join(command.help.split()))
+    assert example.startswith(f"mnemotune {name}")
+    command.make_context(name, shlex.split(example.removeprefix(f"mnemotune {name}")))
 
 
 def test_the_list_needs_none_of_what_commands_need() -> None:
