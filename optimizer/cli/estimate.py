@@ -14,6 +14,7 @@ from . import options
 from .output import print_json
 
 if TYPE_CHECKING:
+    from ...data import Splits
     from ...data.task import Task
     from ...policies.assistant import ContextUse
     from ..config import Config
@@ -32,14 +33,21 @@ def estimate_command(
     Example: mnemotune estimate configs/quickstart.yaml
     """
     from ..config import load_config
-    from ..models import priced, track_of
+    from ..models import priced
     from ..search.allowance import splits_of  # imported late: Optuna takes a while that other commands do not need
+
+    chosen = priced(load_config(config, overrides=settings or []))
+    say_spending(chosen, splits_of(chosen), name=str(config), ask=ask, as_json=as_json)
+
+
+def say_spending(chosen: Config, splits: Splits, *, name: str, ask: bool, as_json: bool) -> None:
+    """Print what a run of a config will spend, and how much each policy shows."""
+    from ..models import track_of
     from ..search.estimate import estimate
     from ..search.rehearsal import STAGES_WITH_ASK, rehearse
     from ..views.estimate import show_context_use, show_estimate
 
-    chosen = priced(load_config(config, overrides=settings or []))
-    splits, track, model = splits_of(chosen), track_of(chosen), chosen.model if ask else "embedded"
+    track, model = track_of(chosen), chosen.model if ask else "embedded"
     console = Console(stderr=True)
     with console.status(f"playing a few policies on one train {track.noun} with the embedded model"):
         spending = estimate(chosen, splits, asyncio.run(rehearse(chosen, splits, clock=time.process_time)))
@@ -49,7 +57,7 @@ def estimate_command(
     source = f"{played} train {track.noun}" + (f", {calls:,} calls" if ask else "")
     if as_json:
         tokens = {name: {"mean": round(use.mean_tokens, 1), "most": use.most_tokens} for name, use in uses.items()}
-        values = {"config": str(config), "model": chosen.model, **spending.as_json()}
+        values = {"config": name, "model": chosen.model, **spending.as_json()}
         print_json({**values, "context_use": tokens, "context_use_model": model})
     else:
         show_estimate(spending, chosen, Console())

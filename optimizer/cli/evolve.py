@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from . import options
 from .output import explained, print_json
+
+if TYPE_CHECKING:
+    from ..config import Config
+    from ..search.listener import Listener
 
 
 def evolve_command(
@@ -23,6 +27,9 @@ def evolve_command(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The run folder; else the next free one in runs/.")] = None,
     resumed: Annotated[Path | None, typer.Option("--resume", help="Go on with the run in this folder.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the config and its data, say what the run will spend, and end.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Evolve a memory policy, and score it on users that the search never saw.
@@ -42,6 +49,9 @@ def evolve_command(
     overrides = [*(settings or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
     console = Console(stderr=True)
     loaded = None if config is None or resumed is not None else load_config(config, overrides=overrides)
+    if dry_run:
+        _rehearse(config, loaded, listeners_at(console), as_json=as_json)
+        return
     folder = _folder(config, out, resumed)
     try:
         if loaded is None:
@@ -68,6 +78,22 @@ def evolve_command(
         show(outcome)
     if outcome.test.problem:
         raise typer.Exit(1)
+
+
+def _rehearse(config: Path | None, loaded: Config | None, listeners: list[Listener], *, as_json: bool) -> None:
+    """Say what a run would spend. Raises whatever error would keep it from its first call."""
+    from ..config import ConfigError
+    from ..models import pins
+    from ..search.allowance import splits_of
+    from ..search.run import prepare
+    from .estimate import say_spending
+
+    if loaded is None:
+        raise ConfigError("--dry-run is for a run that is to begin: name its config, and leave out --resume")
+    pinned = loaded.model_copy(update=pins(loaded))
+    splits = splits_of(pinned)
+    ready, _, _ = prepare(pinned, splits, listeners)
+    say_spending(ready, splits, name=str(config), ask=False, as_json=as_json)
 
 
 def _folder(config: Path | None, out: Path | None, resumed: Path | None) -> Path:

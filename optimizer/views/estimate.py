@@ -26,7 +26,11 @@ def show_estimate(spending: CostEstimate, config: Config, console: Console) -> N
         for role, calls, spent, usd in [*rows, ("total", total["calls"], sums, total["usd"])]
     ]
     columns = ("role", "calls", "input tokens", "output tokens", "cost")
-    console.print(plain_table(columns, cells, bold="total", title="About what the run will spend"))
+    shown = len(columns) - (total["usd"] == 0)  # what costs nothing has no dollars
+    table = plain_table(
+        columns[:shown], [row[:shown] for row in cells], bold="total", title="About what the run will spend"
+    )
+    console.print(table)
     parts = ", ".join(f"{name} {calls:,}" for name, calls in values["parts"].items())
     say(console, _end(spending), f"Calls: {parts}.", _time(spending, config), *notes(config))
     if not model_named(config.model).stand_in:

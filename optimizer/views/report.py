@@ -101,6 +101,7 @@ def render_report(outcome: Outcome) -> str:
     config, test, track, trials = outcome.config, outcome.test, outcome.track, outcome.study.trials
     best, aim = outcome.study.best if trials else None, config.search.aim
     policy = None if best is None else best.policy
+    spent, price = merged([outcome.search_spend, outcome.test_spend]), price_of(config.model, config)
     drawn = {}
     if test.rows:
         drawn["scores"] = plots.scores_plot(test.rows, noun=track.noun)
@@ -119,7 +120,7 @@ def render_report(outcome: Outcome) -> str:
         stand_ins=[name for name, model in config.provided.items() if model.stand_in],
         test=test,
         sealed=outcome.sealed_source,
-        rows=score_rows(test.rows, price_of(config.model, config)),
+        rows=score_rows(test.rows, price),
         reworded=any(row.reworded_by_group for row in test.rows.values()),
         best=best,
         aim=aim,
@@ -131,6 +132,7 @@ def render_report(outcome: Outcome) -> str:
         window=WINDOW,
         turn=track.turn,
         turns=_has_turns(test.rows),
+        paid=price is None or price.input + price.output > 0 or spent.total.cost_usd != 0,
         ended=outcome.ended,
         plots=drawn,
         trials=trials,
@@ -146,7 +148,7 @@ def render_report(outcome: Outcome) -> str:
         bounds=bound_notes(outcome.at_bounds, context_tokens=config.context_tokens),
         prompts=[] if policy is None else _compare_prompts(config.seed_policy, policy, config.templates),
         best_policy="" if policy is None else dump_policy(policy),
-        ledger=merged([outcome.search_spend, outcome.test_spend]),
+        ledger=spent,
         replies=reply_notes(outcome.replies),
         settings=dump_config(config),
     )
