@@ -26,7 +26,7 @@ def choice_of(said: object, choices: Sequence[str]) -> int | None:
     The number may lie outside the choices.
     """
     try:
-        named = _named(said, [_plain(choice) for choice in choices])
+        named = _named(said, choices)
     except RecursionError:
         return None
     return named.pop() if len(named) == 1 else None
@@ -58,13 +58,14 @@ def _in_text(text: str, choices: Sequence[str]) -> set[int]:
         return {int(alone[1])}
     if numbered := _NUMBERED.fullmatch(text):
         number, named = int(numbered[1]), _same(numbered[2], choices)
-        fits = 1 <= number <= len(choices) and choices[number - 1].startswith(_plain(numbered[2]))
+        fits = 1 <= number <= len(choices) and _plain(choices[number - 1]).startswith(_plain(numbered[2]))
         return named | {number} if fits or named else named
     return _same(text, choices)
 
 
 def _same(text: str, choices: Sequence[str]) -> set[int]:
-    return {n for n, choice in enumerate(choices, 1) if choice and choice == _plain(text)}
+    plain = _plain(text)
+    return {n for n, choice in enumerate(choices, 1) if plain and _plain(choice) == plain}
 
 
 def _plain(text: str) -> str:

@@ -114,6 +114,8 @@ class EngineeringTask:
 
 def find_engineering_task(text: str) -> EngineeringTask | None:
     """Find the sections ``current_prompts`` and ``failures``; None when the message has no such sections."""
+    if "current_prompts" not in text:
+        return None
     sections = {match[1]: match[2].strip() for match in _SECTION.finditer(text)}
     if not {"current_prompts", "failures"} <= sections.keys():
         return None
