@@ -18,6 +18,7 @@ from mlflow import MlflowClient
 from mnemotune.optimizer.config import Config, ConfigError, load_config
 from mnemotune.optimizer.search.outcome import Outcome, open_run
 from mnemotune.optimizer.search.run import refresh
+from mnemotune.optimizer.views.progress import INDENT
 from mnemotune.optimizer.views.report import ReportWriter
 from mnemotune.optimizer.views.tracking import Tracker
 from running import TRIAL_2, Screen, Stop, assert_same_study, contents, go, go_on, no_calls, spent
@@ -70,7 +71,8 @@ def test_a_run_that_is_stopped_again_and_again_gets_there_invariant_1(
 def test_a_resumed_run_prints_the_trials_that_it_has(stopped: Path) -> None:
     screen = Screen()
     go_on(stopped, screen=screen)
-    numbers = [line.split()[0] for line in screen.getvalue().splitlines() if line.startswith("    ")]
+    rows = [line for line in screen.getvalue().splitlines() if line.startswith("    ")]
+    numbers = [row.split()[0] for row in rows if not row.startswith(" " * INDENT)]
     assert numbers == [str(trial.number) for trial in open_run(stopped).study.trials]
     assert len(numbers) >= 5
 

@@ -33,7 +33,7 @@ def test_a_run_leaves_its_files_in_its_folder(finished: Outcome) -> None:
     assert sorted(path.name for path in finished.folder.iterdir() if path.is_file()) == [".lock", *FILES]
     tested = finished.folder / "test"
     assert sorted(str(path.relative_to(tested)) for path in tested.rglob("*.*")) == [
-        "evolved/episodes.jsonl", "seed/episodes.jsonl"
+        "evolved/episodes.jsonl", "evolved/failures.json", "seed/episodes.jsonl", "seed/failures.json"
     ]  # fmt: skip
 
 
