@@ -14,7 +14,7 @@ from ..data.json_files import write_json
 from ..data.task import Check, Fact, Task
 from ..policies.text import stems
 from .episode import Episode, Mark, RecordError, StageRecord
-from .scoring import FailureKind, diagnosed, failure_kind, known_at_first, marked
+from .scoring import FailureKind, failure_kind, known_at_first, marked
 from .track import Track
 
 FAILURES = "failures.json"
@@ -74,7 +74,7 @@ def failed_checks(tasks: Sequence[Task], episodes: Sequence[Episode], track: Tra
                         stage,
                         check.id,
                         mark.score,
-                        failure_kind(check, mark, task, stages) if diagnosed(check, mark) else None,
+                        failure_kind(check, mark, task, stages),
                         check.text or check.question,
                         track.tell(task, episode, stage, mark),
                         tuple(_needed(task.facts[fact], check, mark, task, stages, held) for fact in check.needs),

@@ -181,8 +181,7 @@ def marked(task: Task, episode: Episode, stage: int) -> list[tuple[Check, Mark]]
 
 def _scored(check: Check, mark: Mark, task: Task, stages: Sequence[StageRecord], bounds: Bounds) -> _Scored:
     loss = 1 - mark.score
-    weights = failure_weights(check, mark, task, stages) if diagnosed(check, mark) else (math.nan,) * 3
-    write, read, utilisation = weights
+    write, read, utilisation = failure_weights(check, mark, task, stages) if diagnosed(check, mark) else (math.nan,) * 3
     failures = (loss * write, loss * read, loss * utilisation)
     return _Scored(mark, bounds.floor[check.id].score, bounds.ceiling[check.id].score, failures)
 
@@ -210,7 +209,7 @@ def failure_weights(check: Check, mark: Mark, task: Task, stages: Sequence[Stage
 def failure_kind(check: Check, mark: Mark, task: Task, stages: Sequence[StageRecord]) -> FailureKind | None:
     """Return to which kind most of a check's loss falls, the earlier one in a tie; None where that is not known."""
     write, read, utilisation = failure_weights(check, mark, task, stages)
-    if math.isnan(write):
+    if math.isnan(write) or not diagnosed(check, mark):
         return None
     return "utilisation" if utilisation > 0 else "read" if read > write else "write"
 

@@ -135,9 +135,9 @@ class Trial:
         return nan_mean(list(self.train.values()))
 
     @property
-    def verdict(self) -> Literal["accepted", "leads", "dropped"]:
-        """What became of it; a candidate that leads on train users waits for a look at validation users."""
-        return "accepted" if self.accepted else "leads" if self.led and self.look is None else "dropped"
+    def verdict(self) -> Literal["accepted", "led", "dropped"]:
+        """What became of it; one that led was better on train users than all before, and waited for a look."""
+        return "accepted" if self.accepted else "led" if self.led and self.look is None else "dropped"
 
     @property
     def finished_race(self) -> bool:

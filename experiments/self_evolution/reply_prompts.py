@@ -28,12 +28,11 @@ from ..command import run
 from ..transfer.budgets import front_of
 
 CONTEXT_TOKENS = 1000
-DEFAULT = "the default prompt"
+OWN_PROMPT = "the policy's own prompt"
 HELPFUL, USE = "You are a helpful assistant.", "Use what you remember about the user."
 OWN = "Rely only on what the user says about their own life."
 NEWEST = "The newest memory always wins, without exception. Prefer the most recent statement over older ones."
 SAID: Mapping[str, str] = {
-    DEFAULT: f"{HELPFUL} {USE}",
     "says nothing of memories": HELPFUL,
     "the newest counts a little": f"{HELPFUL} {USE} Where memories differ, trust the newest.",
     "the newest counts": f"{HELPFUL} {USE} {NEWEST}",
@@ -41,24 +40,24 @@ SAID: Mapping[str, str] = {
     "the user's own life counts": f"{HELPFUL} {USE} {OWN}",
     "own life, and the newest": f"{HELPFUL} {USE} {OWN} {NEWEST}",
 }
-"""What the prompt says before the memories."""
+"""What other prompts say before the memories."""
 
 
 def prompted(policy: MemoryPolicy) -> dict[str, MemoryPolicy]:
-    """Return a policy under each reply prompt."""
+    """Return a policy under its own reply prompt, and under each of the others."""
     texts = {name: f"{said}\nMemories of the user, oldest first:\n{{memories}}" for name, said in SAID.items()}
     values = policy.model_dump(mode="json")
-    return {
+    return {OWN_PROMPT: policy} | {
         name: MemoryPolicy.model_validate(values | {"prompts": values["prompts"] | {"reply": text}})
         for name, text in texts.items()
     }
 
 
 def rows_of(found: Mapping[str, Evaluation]) -> Iterator[list[str]]:
-    """Yield a row for each prompt: its memory score, and how far that is over the default prompt's, paired by user."""
+    """Yield a row for each prompt: its memory score, and how far that is over the policy's own prompt's, by user."""
     for name, evaluation in found.items():
-        over = paired_difference(evaluation.by_group, found[DEFAULT].by_group)
-        yield [name, with_interval(evaluation.memory_score), "" if name == DEFAULT else with_interval(over)]
+        over = paired_difference(evaluation.by_group, found[OWN_PROMPT].by_group)
+        yield [name, with_interval(evaluation.memory_score), "" if name == OWN_PROMPT else with_interval(over)]
 
 
 def main(
@@ -72,7 +71,7 @@ def main(
     unused = {"splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": "window"}
     config = parse_config(json.dumps({"data": data}), where="the prompts' config", defaults=unused)
     found = asyncio.run(front_of(config, prompted(evolved), (CONTEXT_TOKENS,)))[CONTEXT_TOKENS]
-    text = "\n".join(markdown_lines(["reply prompt", "memory score", "over the default prompt"], rows_of(found)))
+    text = "\n".join(markdown_lines(["reply prompt", "memory score", "over its own prompt"], rows_of(found)))
     out.mkdir(parents=True, exist_ok=True)
     (out / "reply_prompts.md").write_text(text + "\n", encoding="utf-8")
     print(text)

@@ -41,9 +41,10 @@ def ui_command(
 
     if uri is None and not Path("runs/mlflow.db").is_file():
         raise ConfigError("runs/mlflow.db: no such file here; run `mnemotune evolve` first, or pass --uri")
-    from ..views.tracking import check_store, serve
+    from ..views.tracking import check_port, check_store, serve
 
     store = Tracking(uri=uri).whole_uri or default_uri(Path("runs"))
     check_store(store)
+    check_port(host, port)
     typer.echo("MLflow's server starts, which takes some seconds; Ctrl-C ends it", err=True)
     serve(store, host=host, port=port, opens=opens)

@@ -161,7 +161,7 @@ def carry_out(runs: Sequence[Run], *, listeners: MakeListeners, finished: Callab
             finished(run)
         return
     executor = ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), max_tasks_per_child=1, initializer=_end_without_a_word
+        workers, mp_context=get_context("spawn"), max_tasks_per_child=1, initializer=_begin_search
     )
     try:
         under_way = {executor.submit(_search, run, listeners): run for run in left}
@@ -172,8 +172,8 @@ def carry_out(runs: Sequence[Run], *, listeners: MakeListeners, finished: Callab
         executor.shutdown(cancel_futures=True)
 
 
-def _end_without_a_word() -> None:
-    """End this process on Ctrl-C and when its parent is killed; its search can go on later."""
+def _begin_search() -> None:
+    """Begin a process that ends on Ctrl-C and when its parent is killed; its search can go on later."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     begin_child()
 

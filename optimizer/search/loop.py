@@ -255,9 +255,9 @@ class Loop:
         trial = replace(trial, led=promising(race.scores, first.train))
         ahead = f"{difference_text(paired_difference(race.scores, first.train))} over trial {first.number}"
         if self.search.acceptance == "train":
-            return _ended(trial, "race", f"{ahead}: the best mean on train {self.arena.track.noun}s", accepted=True)
+            return _ended(trial, "race", f"the best mean on train {self.arena.track.noun}s: {ahead}", accepted=True)
         if not promising(race.scores, self.study.best.train):
-            return _ended(trial, "race", f"{ahead}: it leads, but not clearly over trial {self.study.best.number}")
+            return _ended(trial, "race", f"it leads, but not clearly over trial {self.study.best.number}: {ahead}")
         looks = [earlier.generation for earlier in self.study.trials if earlier.decided_at == "validate"]
         if trial.generation < (looks[-1] + GENERATIONS_BETWEEN_LOOKS if looks else NO_LOOK_BEFORE):
             when = (
@@ -265,7 +265,7 @@ class Loop:
                 if looks
                 else f"no look before generation {NO_LOOK_BEFORE}"
             )
-            return _ended(trial, "race", f"{ahead}: it leads; {when}")
+            return _ended(trial, "race", f"it leads; {when}: {ahead}")
         return await self._look(trial, policy, last=False)
 
     def _parent(self, trial: Trial) -> Trial:
@@ -278,17 +278,17 @@ class Loop:
         gain, over_first = (paired_difference(scores, mean_scores(rival.series, stages)) for rival in (parent, first))
         against = f"{difference_text(gain)} over its parent, trial {parent.number}"
         if not race.finished:
-            ahead = f", {difference_text(over_first)} over trial {first.number}" if first != parent else ""
+            ahead = f"{difference_text(over_first)} over trial {first.number}, " if first != parent else ""
             whole = max(map(len, parent.series.values()))
             noun, stage_noun = self.arena.track.noun, self.arena.track.stage_noun
             after = f"{len(scores)} train {noun}s" + (f" and {stages} of {whole} {stage_noun}s" if stages else "")
             after += ", outrun by others" if race.outrun else ""
             failed = f"; {_failures_text(race.failures)}" if race.failures else ""
-            return f"{against}{ahead}: left after {after}{failed}"
+            return f"left after {after}: {ahead}{against}{failed}"
         if not gain.mean > 0:  # also when there is nothing to compare
-            return f"{against}: no better"
+            return f"no better: {against}"
         if trial.score <= first.score:
-            return f"{against}: better, but not than trial {first.number}"
+            return f"better, but not than trial {first.number}: {against}"
         return ""
 
     async def _look(self, trial: Trial, policy: MemoryPolicy, *, last: bool) -> Trial:
@@ -307,10 +307,10 @@ class Loop:
             reason = _alone(seen.only_reader)
         elif self.search.veto and seen.regressions:
             worst = seen.regressions[0]
-            reason = f"but worse on {worst}, {difference_text(seen.slices[worst])}"
+            reason = f"worse on {worst}, {difference_text(seen.slices[worst])}"
         else:
-            return _ended(trial, "validate", f"{gain}: better", accepted=True)
-        return _ended(trial, "validate", f"{gain}: {reason}")
+            return _ended(trial, "validate", f"better: {gain}", accepted=True)
+        return _ended(trial, "validate", f"{reason}: {gain}")
 
     def _seen(self, trial: Trial, validation: Validation, *, last: bool, level: float) -> tuple[Trial, Look]:
         trials, best, scores, slices = self.study.trials, self.study.best, validation.scores, validation.slices

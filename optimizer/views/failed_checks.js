@@ -2,7 +2,7 @@
 (() => {
   const PAGE = 25;
   const part = document.getElementById("failures");
-  const words = JSON.parse(part.dataset.words); // {group, stage, seed, evolved}
+  const words = JSON.parse(part.dataset.words); // {stage, seed, evolved}
   const list = document.getElementById("failures-list");
   const found = document.getElementById("failures-found");
   const more = document.getElementById("failures-more");

@@ -1,4 +1,4 @@
-"""A run as pandas frames: trials, groups, checks and spend, one row each."""
+"""A run as pandas frames: trials, groups, episodes, checks and spend, one row each."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ def _trial_row(trial: Trial) -> dict[str, Any]:
         "kind": trial.kind,
         "proposer": trial.proposer,
         "parent": trial.parent,
+        "verdict": trial.verdict,
         "accepted": trial.accepted,
         "decided_at": trial.decided_at,
         "reason": trial.reason,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable
 
@@ -14,13 +13,12 @@ from rich.text import Text
 from ..search.listener import Listener, Standing
 from ..search.outcome import Outcome
 from ..study import Trial
+from .table import train_cell
 
 COLUMNS = "{:>5}  {:<8}  {:>6}  {}"
 WIDTH = 120
 """Characters that a row takes at most; what a candidate changed is cut, and stands whole in the report."""
 INDENT = len(COLUMNS.format("", "", "", ""))
-COMPARISONS = re.compile(r", (?=[+-]\d\.\d+ (?:\[|over))")
-"""What stands between two comparisons in a reason, whose intervals have commas too."""
 
 
 class Progress(Listener):
@@ -64,12 +62,10 @@ class Progress(Listener):
         if not self._headed:
             self._headed = True
             self._print(Text(COLUMNS.format("trial", "", "train", "what it changed, and why"), style="dim"))
-        lost = trial.series and not trial.finished_race
-        score = "lost" if lost else "-" if math.isnan(trial.score) else f"{trial.score:.3f}"
         style = "green" if trial.accepted else ""
-        row = COLUMNS.format(trial.number, trial.verdict, score, _changed(trial))
+        row = COLUMNS.format(trial.number, trial.verdict, train_cell(trial), _changed(trial))
         self._print(Text(row if len(row) <= WIDTH else f"{row[: WIDTH - 1]}…", style=style))
-        self._print(Text(" " * INDENT + why(trial.reason, WIDTH - INDENT), style=style or "dim"))
+        self._print(Text(" " * INDENT + trial.reason, style=style or "dim"))
 
     def say(self, text: str) -> None:
         """Print one line."""
@@ -109,17 +105,6 @@ def _changed(trial: Trial) -> str:
     """Say on one line what a candidate changed, and of which trial."""
     change = " ".join(trial.change.split())
     return change if trial.parent in {None, 0} else f"of trial {trial.parent}: {change}"
-
-
-def why(reason: str, width: float = math.inf) -> str:
-    """Say why first, and then the comparisons that it rests on: all that fit into a width, the last one at least."""
-    told, _, verdict = reason.partition(": ")
-    if not re.match(r"[+-]\d", reason) or not verdict:
-        return reason
-    comparisons = COMPARISONS.split(told)
-    while len(comparisons) > 1 and len(verdict) + len(", ".join(comparisons)) + len(" ()") > width:
-        del comparisons[0]
-    return f"{verdict} ({', '.join(comparisons)})"
 
 
 def clock_text(seconds: float) -> str:

@@ -32,7 +32,6 @@ from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
 from ..study import Trial
 from .failed_checks import packed_failed_checks
-from .progress import why
 from .table import (
     Rows,
     bound_notes,
@@ -42,6 +41,7 @@ from .table import (
     over_window,
     readers_of,
     reply_notes,
+    train_cell,
     unscored_note,
     with_interval,
 )
@@ -95,13 +95,14 @@ def render_report(outcome: Outcome) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters |= {"number": number, "interval": with_interval, "count": count, "cost_cells": cost_cells}
     environment.filters["mean"] = lambda scores: nan_mean(list(scores.values()))
-    environment.filters |= {"p": _p, "usd": _usd, "why": why}
+    environment.filters |= {"p": _p, "usd": _usd, "train_cell": train_cell}
     environment.tests["known"] = lambda value: not math.isnan(value)
     template = environment.from_string(resource("optimizer", "views", "report.html").read_text(encoding="utf-8"))
     config, test, track, trials = outcome.config, outcome.test, outcome.track, outcome.study.trials
     best, aim = outcome.study.best if trials else None, config.search.aim
     policy = None if best is None else best.policy
     spent, price = merged([outcome.search_spend, outcome.test_spend]), price_of(config.model, config)
+    paid = price is None or price.input + price.output > 0 or spent.total.cost_usd != 0
     drawn = {}
     if test.rows:
         drawn["scores"] = plots.scores_plot(test.rows, noun=track.noun)
@@ -120,7 +121,7 @@ def render_report(outcome: Outcome) -> str:
         stand_ins=[name for name, model in config.provided.items() if model.stand_in],
         test=test,
         sealed=outcome.sealed_source,
-        rows=score_rows(test.rows, price),
+        rows=score_rows(test.rows, price, paid=paid),
         reworded=any(row.reworded_by_group for row in test.rows.values()),
         best=best,
         aim=aim,
@@ -132,7 +133,7 @@ def render_report(outcome: Outcome) -> str:
         window=WINDOW,
         turn=track.turn,
         turns=_has_turns(test.rows),
-        paid=price is None or price.input + price.output > 0 or spent.total.cost_usd != 0,
+        paid=paid,
         ended=outcome.ended,
         plots=drawn,
         trials=trials,
@@ -154,8 +155,8 @@ def render_report(outcome: Outcome) -> str:
     )
 
 
-def score_rows(rows: Rows, price: Prices | None) -> list[tuple[str, ...]]:
-    """Return the cells of the sealed test's table, one row a policy."""
+def score_rows(rows: Rows, price: Prices | None, *, paid: bool = True) -> list[tuple[str, ...]]:
+    """Return the cells of the sealed test's table, one row a policy; no dollars where nothing is ``paid``."""
     return [
         (
             name,
@@ -165,7 +166,7 @@ def score_rows(rows: Rows, price: Prices | None) -> list[tuple[str, ...]]:
             number(row.accuracy),
             number(row.evidence.mean),
             *(number(row.shares[share]) for share in ("write", "read", "utilisation")),
-            *(_turn_cells(row, price) if _has_turns(rows) else ()),
+            *(_turn_cells(row, price, paid=paid) if _has_turns(rows) else ()),
         )
         for (name, row), over in zip(rows.items(), over_window(rows).values(), strict=True)
     ]
@@ -180,9 +181,9 @@ def reader_rows(rows: Rows) -> dict[str, list[str]]:
 
 
 def recommended(places: Sequence[Placed], best: Trial, seed: Trial, compared: str) -> str:
-    """Say which policy to take where tokens count."""
+    """Say which policy to take where tokens count; nothing where that is not known, or the seed policy is the best."""
     less, known = cheaper(places, best, seed), next((p for p in places if p.trial.policy == best.policy), None)
-    if known is None:
+    if known is None or best.policy == seed.policy:
         return ""
     whole = f"trial {known.trial.number}, the evolved policy ({number(known.score)} at {known.cost:,.0f} tokens a turn)"
     if less is None:
@@ -199,8 +200,10 @@ def _has_turns(rows: Rows) -> bool:
     return any(row.per_turn is not None for row in rows.values())
 
 
-def _turn_cells(row: Summary, price: Prices | None) -> tuple[str, ...]:
-    """Return calls, tokens and dollars of a turn; the dollars are those of 1,000."""
+def _turn_cells(row: Summary, price: Prices | None, *, paid: bool) -> tuple[str, ...]:
+    """Return calls, tokens and, where they are paid, dollars of a turn; the dollars are those of 1,000."""
+    if not paid:
+        return tuple(cost_cells(row.per_turn))
     usd = "-" if row.per_turn is None else _usd(dollars(row.per_turn, price), times=1000)
     return (*cost_cells(row.per_turn), usd)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.table import Table
 
+from ...data.errors import MnemotuneError
 from ...env import Summary
 from ...env.statistics import Estimate, paired_difference
 from ...env.summary import UNSCORED, json_number, score_json
@@ -20,8 +21,7 @@ from ..config import ConfigError
 from ..search.outcome import Outcome, holds_run, open_run
 from ..search.sealed import EVOLVED
 from ..study import Trial
-from .progress import why
-from .table import cost_cells, count, number, plain_table, short, signed, with_interval
+from .table import cost_cells, count, number, plain_table, short, signed, train_cell, with_interval
 
 TIGHT: dict[str, Any] = {"padding": 0, "show_edge": False}
 LONGEST_NAME = 18
@@ -87,13 +87,14 @@ def runs_in(folder: Path) -> list[RunRow]:
         raise ConfigError(f"{folder}: no such folder; `mnemotune evolve CONFIG` makes runs in runs/")
     candidates = [folder] if (folder / "config.yaml").is_file() else sorted(folder.iterdir())
     rows = [_row(path) for path in candidates if (path / "config.yaml").is_file()]
-    return sorted(rows, key=lambda row: row.begun)
+    return sorted(filter(None, rows), key=lambda row: row.begun)
 
 
-def _row(folder: Path) -> RunRow:
+def _row(folder: Path) -> RunRow | None:
+    """Return a run; None where it has not begun."""
     try:
-        return RunRow(folder, open_run(folder) if holds_run(folder) else None, "it has not begun")
-    except ConfigError as error:
+        return RunRow(folder, open_run(folder)) if holds_run(folder) else None
+    except MnemotuneError as error:
         return RunRow(folder, None, str(error))
 
 
@@ -139,11 +140,11 @@ def trials_table(outcome: Outcome) -> Table:
 def _trial_cells(trial: Trial) -> list[str]:
     label = "not valid" if trial.policy is None else trial.policy.label
     parent = "" if trial.parent is None else str(trial.parent)
-    return [str(trial.number), trial.verdict, number(trial.score), parent, label, why(trial.reason)]
+    return [str(trial.number), trial.verdict, train_cell(trial), parent, label, trial.reason]
 
 
 def trial_lines(trial: Trial, parent: Trial | None) -> Iterator[str]:
-    """Yield all that a study says of a trial: verdict, reason, scores, and its policy beside its parent's."""
+    """Yield what a study says of a trial: verdict, reason, scores, and its policy beside its parent's."""
     yield f"trial {trial.number}: {trial.verdict}, decided at: {trial.decided_at}"
     yield f"why: {trial.reason}"
     origin = "" if parent is None else f", of trial {parent.number}"
@@ -166,7 +167,8 @@ def trial_lines(trial: Trial, parent: Trial | None) -> Iterator[str]:
         return
     before = dump_policy(parent.policy)
     yield f"\nits policy beside that of trial {parent.number} (- theirs, + its own):"
-    yield from difflib.Differ().compare(before.splitlines(), text.splitlines())
+    compared = difflib.ndiff(before.splitlines(), text.splitlines())
+    yield from (line for line in compared if not line.startswith("? "))  # which say where in a line
 
 
 @dataclass(frozen=True, slots=True)

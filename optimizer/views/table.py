@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -22,6 +22,9 @@ from ...policies.lm import Ledger
 from ...policies.lm.structured import FORMATS
 from ...policies.space import limits_under
 from ..search.sealed import EVOLVED
+
+if TYPE_CHECKING:
+    from ..study import Trial
 
 Rows = Mapping[str, Summary]
 """Evaluations by the name to show."""
@@ -100,6 +103,11 @@ def score_table(rows: Rows, *, title: str) -> Table:
     cells = zip(*shown.values(), strict=True)
     look = {"title": title, "padding": 0, "show_edge": False}
     return plain_table([*shown], [*cells], left=["memory score"], bold=EVOLVED, **look)
+
+
+def train_cell(trial: Trial) -> str:
+    """Return a trial's score on train groups; "lost" where it left its race before it had met them all."""
+    return "lost" if trial.series and not trial.finished_race else number(trial.score)
 
 
 def heading(groups: int, track: Track, *, model: str, context_tokens: int | None) -> str:

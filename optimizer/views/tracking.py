@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -303,6 +304,16 @@ def _stay_local() -> None:
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise ConfigError when nothing can listen there: another server's pages would be taken for ours."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise ConfigError(f"--port: {host}:{port} cannot be used ({error.strerror}); name another") from None
 
 
 def serve(uri: str, *, host: str, port: int, opens: bool) -> NoReturn:

@@ -103,10 +103,10 @@ def _best(context: Context, tokens: int) -> Context:
     count = bisect_right(ends, room)
     kept, cut = {i: items[i] for i in order[:count]}, 0
     if count < len(items):
-        longest, before = items[order[count]], ends[count - 1] if count else 0
-        size, left = _size(longest.text), int(min(room, ends[-1])) - before - len(LINE)
-        if len(LINE) + size > room and left >= LEAST_BYTES:
-            kept[order[count]] = replace(longest, text=cut_text(longest.text, left))
+        following, taken = items[order[count]], ends[count - 1] if count else 0
+        left = int(room) - taken - len(LINE)
+        if len(LINE) + _size(following.text) > room and left >= LEAST_BYTES:
+            kept[order[count]] = replace(following, text=cut_text(following.text, left))
             count, cut = count + 1, 1
     shown = tuple(kept[i] for i in sorted(kept))
     return replace(context, items=shown, left_out=context.left_out + len(items) - count, cut=context.cut + cut)

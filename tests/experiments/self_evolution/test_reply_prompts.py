@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from mnemotune.experiments.self_evolution import reply_prompts
+from mnemotune.optimizer.proposers.known import USERS_MESSAGES
 from mnemotune.policies.lm.embedded.meaning import strengths_of
+from mnemotune.policies.policy import MemoryPolicy
 from people import write_people
 
 
 def test_each_prompt_takes_an_ability_of_the_reader_to_an_end() -> None:
     told = {name: strengths_of(said) for name, said in reply_prompts.SAID.items()}
-    assert told[reply_prompts.DEFAULT]["memories"] >= 1
     assert told["says nothing of memories"]["memories"] == 0
     assert 0 < told["the newest counts a little"]["newest"] < 1
     assert told["the newest counts"]["newest"] >= 1
@@ -23,6 +24,13 @@ def test_each_prompt_takes_an_ability_of_the_reader_to_an_end() -> None:
     assert min(both["own"], both["newest"], both["memories"]) >= 1
 
 
+def test_the_policys_own_prompt_is_one_of_them_and_already_asks_to_use_memories() -> None:
+    policy = MemoryPolicy.model_validate(USERS_MESSAGES["users_messages_renewed"])
+    assert reply_prompts.prompted(policy)[reply_prompts.OWN_PROMPT] == policy
+    assert policy.prompts.reply is not None
+    assert strengths_of(policy.prompts.reply)["memories"] >= 1
+
+
 def test_all_prompts_are_scored_beside_the_default_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     people = write_people(tmp_path, users=2, periods=2, questions=2)
     reply_prompts.main(tmp_path / "out", data=str(people))
@@ -30,4 +38,5 @@ def test_all_prompts_are_scored_beside_the_default_one(tmp_path: Path, capsys: p
     assert printed == (tmp_path / "out" / "reply_prompts.md").read_text(encoding="utf-8")
     _, _, default, *others = printed.splitlines()
     assert default.endswith("|  |")
-    assert [line.split(" | ")[0].removeprefix("| ") for line in (default, *others)] == [*reply_prompts.SAID]
+    names = [line.split(" | ")[0].removeprefix("| ") for line in (default, *others)]
+    assert names == [reply_prompts.OWN_PROMPT, *reply_prompts.SAID]

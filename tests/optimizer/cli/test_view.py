@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -47,6 +48,13 @@ def test_pages_without_runs_are_refused_with_what_to_do(cli: Cli) -> None:
     told = cli("ui").refused()
     assert "runs/mlflow.db" in told
     assert "--uri" in told
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_says_where_to_look(cli: Cli, store: None) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        told = cli("ui", "--port", str(taken.getsockname()[1])).refused()
+    assert "cannot be used (Address already in use)" in told
+    assert "--port" in told
 
 
 @pytest.mark.parametrize("command", [[], *[[command] for command in COMMANDS], ["data", "generate"], ["data", "check"]])

@@ -127,7 +127,7 @@ async def test_a_worse_candidate_is_dropped_in_the_race_and_costs_no_validation(
     trial = rig.study.trials[1]
     assert trial.decided_at == "race"
     assert "its parent, trial 0" in trial.reason
-    assert trial.reason.endswith("left after 4 train users and 1 of 2 periods")
+    assert trial.reason.startswith("left after 4 train users and 1 of 2 periods: ")
     assert (trial.train, trial.summary, trial.evidence) == ({}, None, ())
     assert [len(scores) for scores in trial.series.values()] == [1] * 4
 
@@ -199,9 +199,9 @@ async def test_a_candidate_meets_its_parent_and_the_leader_in_one_race_on_the_sa
         assert races[trial.policy] == ([0, 1] if trial.parent == 0 else [1])
         assert (trial.decided_at, trial.led, trial.validation) == ("race", False, {})
         if trial.parent == 0:
-            lost = r": left after 3 train users" if block == 3 else ": better, but not than trial 1"
-            over_leader = r", -\d\.\d+ \[.*\] over trial 1" if block == 3 else ""
-            assert re.fullmatch(rf"\+\d\.\d+ \[.*\] over its parent, trial 0{over_leader}{lost}", trial.reason)
+            lost = "left after 3 train users" if block == 3 else "better, but not than trial 1"
+            over_leader = r"-\d\.\d+ \[.*\] over trial 1, " if block == 3 else ""
+            assert re.fullmatch(rf"{lost}: {over_leader}\+\d\.\d+ \[.*\] over its parent, trial 0", trial.reason)
     assert len(rig.episodes) == sum(len(trial.train) for trial in trials)
 
 

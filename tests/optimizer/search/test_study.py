@@ -204,9 +204,9 @@ def test_the_score_is_the_mean_over_users_with_a_score(kit: Any) -> None:
     assert math.isnan(kit.trial(0, train={}).score)
 
 
-def test_a_candidate_that_waits_for_a_look_leads_and_is_not_dropped(kit: Any) -> None:
+def test_a_candidate_that_waits_for_a_look_led_and_is_not_dropped(kit: Any) -> None:
     assert kit.trial(accepted=True, led=True).verdict == "accepted"
-    assert kit.trial(1, accepted=False, led=True).verdict == "leads"
+    assert kit.trial(1, accepted=False, led=True).verdict == "led"
     assert kit.trial(1, accepted=False, led=False).verdict == "dropped"
 
 

@@ -16,7 +16,7 @@ from mnemotune.optimizer.config import parse_config
 from mnemotune.optimizer.search.listener import Standing
 from mnemotune.optimizer.search.outcome import Outcome
 from mnemotune.optimizer.study import Study
-from mnemotune.optimizer.views.progress import WIDTH, Progress, clock_text, why
+from mnemotune.optimizer.views.progress import WIDTH, Progress, clock_text
 from mnemotune.policies.lm import Budget, Consumed, Limits, Usage
 
 CONFIG = "{data: base, splits: {train: 1, validation: 2, test: 2}, seed_policy: native}"
@@ -204,28 +204,6 @@ def test_a_trial_says_of_which_trial_it_changed_what_and_a_long_change_is_cut(wo
     assert "of trial 4: numbers: top_k 9, roles user, more" in row
     assert len(row) == WIDTH
     assert row.endswith("…")
-
-
-@pytest.mark.parametrize(
-    ("reason", "width", "told"),
-    [
-        ("the same policy as trial 24", 9, "the same policy as trial 24"),
-        ("0.641 for 0.656 of trial 37", 90, "0.641 for 0.656 of trial 37"),
-        (
-            "+0.1 [-0.2, +0.3] over its parent, trial 0, -0.4 [-0.5, -0.3] over trial 2: left after 8 train users",
-            120,
-            "left after 8 train users (+0.1 [-0.2, +0.3] over its parent, trial 0, -0.4 [-0.5, -0.3] over trial 2)",
-        ),
-        (
-            "+0.1 [-0.2, +0.3] over its parent, trial 0, -0.4 [-0.5, -0.3] over trial 2: left after 8 train users",
-            90,
-            "left after 8 train users (-0.4 [-0.5, -0.3] over trial 2)",
-        ),
-        ("+0.014 over its parent, trial 3: no better", 10, "no better (+0.014 over its parent, trial 3)"),
-    ],
-)
-def test_a_verdict_comes_before_the_comparisons_that_fit(reason: str, width: int, told: str) -> None:
-    assert why(reason, width) == told
 
 
 def test_on_a_narrow_terminal_a_trial_takes_a_line_for_the_change_and_one_for_why(kit: Any) -> None:

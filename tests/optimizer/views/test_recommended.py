@@ -36,6 +36,11 @@ def test_where_none_keeps_the_gain_the_evolved_policy_is_recommended(kit: Any) -
     assert text.startswith("Recommended: trial 1, the evolved policy (0.505 at 5,000 tokens a turn).")
 
 
+def test_nothing_is_recommended_where_the_seed_policy_is_the_best(kit: Any) -> None:
+    seed = kit.trial(summary=Summary(policy="", per_turn=TurnCost(1.0, 500.0, 0.0)))
+    assert recommended(placed([seed]), seed, seed, "memory score") == ""
+
+
 def test_nothing_is_recommended_where_costs_are_not_known(kit: Any) -> None:
     best = kit.trial(1, policy=kit.policy(1))
     assert recommended([], best, kit.trial(), "memory score") == ""

@@ -7,13 +7,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from html.parser import HTMLParser
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import matplotlib.image
 import pytest
+from html_page import Page, read
 
 from mnemotune.data.resources import resource
 from mnemotune.data.task import tasks_of
@@ -23,7 +23,6 @@ from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.config import Config, dump_config, parse_config
 from mnemotune.optimizer.search.outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest, open_test
-from mnemotune.optimizer.views.progress import why
 from mnemotune.optimizer.views.report import render_report, score_rows, write_report
 from mnemotune.optimizer.views.table import number, with_interval
 from mnemotune.policies.lm import Ledger
@@ -36,7 +35,6 @@ EVIL = "</pre><script>document.title = 'stolen'</script><img src=x onerror=alert
 TEMPLATE = resource("optimizer", "views", "report.html").read_text(encoding="utf-8")
 HEADINGS = re.compile(r"<tr><th>policy</th><th class=\"text\">memory score.*?</tr>")
 LOADS = {"src", "srcset", "data", "action", "poster", "background", "formaction"}
-VOID = {"meta", "br", "img", "link", "input", "hr"}
 
 
 def cells(rows: Mapping[str, Summary]) -> list[list[str]]:
@@ -87,56 +85,6 @@ def finished(make_rig: Callable[..., Any], kit: Any) -> Outcome:
 @pytest.fixture(scope="module")
 def page(finished: Outcome) -> Page:
     return read(render_report(finished))
-
-
-@dataclass
-class Page(HTMLParser):
-    """A page as a browser reads it: its elements, what is open at the end, and the text outside of styles."""
-
-    elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
-    open: list[str] = field(default_factory=list)
-    text: str = ""
-    tables: list[list[list[str]]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "table":
-            self.tables.append([])
-        elif tag == "tr":
-            self.tables[-1].append([])
-        elif tag in {"td", "th"}:
-            self.tables[-1][-1].append("")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, f"</{tag}> closes another element"
-
-    def handle_data(self, data: str) -> None:
-        if not {"style", "title"} & set(self.open[-1:]):
-            self.text += data
-        if {"td", "th"} & set(self.open):
-            self.tables[-1][-1][-1] += data
-
-    def named(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
-
-    def words(self) -> str:
-        return " ".join(self.text.split())
-
-
-def read(html: str) -> Page:
-    page = Page()
-    page.feed(html)
-    page.close()
-    assert page.open == []
-    return page
 
 
 def test_the_page_loads_and_runs_nothing(finished: Outcome, page: Page) -> None:
@@ -278,7 +226,7 @@ def test_every_trial_is_there_with_its_change_and_reason(finished: Outcome, page
     (table,) = [table for table in page.tables if "why, and what it changed" in table[0]]
     assert [row[0] for row in table[1:]] == [str(trial.number) for trial in finished.study.trials]
     for row, trial in zip(table[1:], finished.study.trials, strict=True):
-        assert row[-1].startswith(f"{trial.verdict.capitalize()}: {why(trial.reason)}{trial.change}")
+        assert row[-1].startswith(f"{trial.verdict.capitalize()}: {trial.reason}{trial.change}")
         assert f"proposed by {trial.proposer}, decided at {trial.decided_at}" in row[-1] or not trial.proposer
     marked = [attributes for attributes in page.named("tr") if attributes.get("class") == "accepted"]
     assert len(marked) == sum(trial.accepted for trial in finished.study.trials) > 1
@@ -420,7 +368,9 @@ def test_a_test_that_could_not_be_finished_says_why_and_shows_what_it_has(
     rig.study.note(TEST, SealedTest(rows, "evolved could not be tested: no calls left", done=True).as_json())
     page = read(render_report(as_outcome(rig, kit.policy())))
     assert "evolved could not be tested: no calls left" in page.words()
-    assert cells(rows)[0][:-1] in [row for table in page.tables for row in table], "what is free has no dollars"
+    assert [*score_rows(rows, FREE, paid=False)[0]] in [row for table in page.tables for row in table], (
+        "what is free has no dollars"
+    )
     assert not [told for told in ("$", "has not been opened yet") if told in page.words()]
 
 

@@ -78,7 +78,7 @@ def trials(kit: Any) -> list[Any]:
             train={"train0": 0.75, "train1": 1.0},
             validation={"v": 0.5, "w": 0.9},
             change="asked for more care",
-            reason="+0.400 [+0.100, +0.700] over trial 0 on validation: better",
+            reason="better: +0.400 [+0.100, +0.700] over trial 0 on validation",
             ledger=ledgers[3],
         ),
     ]
@@ -186,7 +186,7 @@ def test_a_trial_tells_its_change_and_its_reason_and_keeps_its_policy(outcome: O
     view = View(outcome)
     note = view.children[3].data.tags["mlflow.note.content"]
     assert "asked for more care" in note
-    assert "over trial 0 on validation: better" in note
+    assert "better: +0.400 [+0.100, +0.700] over trial 0 on validation" in note
     assert parse_policy(view.text(view.children[3], "policy.yaml"), where="view") == trials[3].policy
 
 
