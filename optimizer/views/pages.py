@@ -1,6 +1,6 @@
 """Says where MLflow's pages are as soon as they answer.
 
-It runs by itself beside the server, whose process this package has become, and needs the standard library alone.
+It runs in a process of its own beside MLflow's server, and needs the standard library alone.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Frame:
     """How often it shows them."""
 
     def room(self, size: int) -> float:
-        """Return the bytes that each list may have, a line's end for each item, where all is to fit into ``size``."""
+        """Return the bytes for the items of one list, each with its LINE, when everything is to fit into ``size``."""
         return (size - self.size) // self.times + len("\n") if self.times else math.inf
 
 

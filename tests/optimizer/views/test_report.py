@@ -13,8 +13,8 @@ from typing import Any
 
 import matplotlib.image
 import pytest
-from html_page import Page, read
 
+from html_page import Page, read
 from mnemotune.data.resources import resource
 from mnemotune.data.task import tasks_of
 from mnemotune.env import Summary
