@@ -104,6 +104,7 @@ class TrackConformance:
             for mark in record.marks:
                 assert math.isnan(mark.score) or 0 <= mark.score <= 1
                 assert set(mark.recalled) <= set(task.checks[mark.check].needs)
+                assert mark.context or not any(mark.shown.values())
 
     async def test_an_episode_is_the_same_as_a_whole_and_stage_by_stage(
         self, track: Track, tasks: Sequence[Task], policy: MemoryPolicy, cast: Cast, episode: Episode

@@ -70,10 +70,14 @@ class Mark(Values):
     shown: Mapping[str, bool] = field(default_factory=dict)
     """Whether memory put evidence of each fact that the check needs before the model, by its id, as ``evidence`` tells;
     empty where that is not known."""
+    context: tuple[str, ...] = ()
+    """The memories and the messages that memory put before the model; empty where that is not known."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values; NaN becomes null."""
-        return asdict(self) | {"score": None if math.isnan(self.score) else self.score}
+        """Return plain JSON values, without the context, which is long; NaN becomes null."""
+        values = asdict(self) | {"score": None if math.isnan(self.score) else self.score}
+        del values["context"]
+        return values
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,9 @@ def recall(shown: Mapping[str, bool]) -> float:
     return sum(shown.values()) / len(shown) if shown else math.nan
 
 
-def pieces_of(context: Context) -> list[str]:
+def pieces_of(context: Context) -> tuple[str, ...]:
     """Return the memories and the messages that a context shows."""
-    return [*(item.text for item in context.items), *(message.content for message in context.messages)]
+    return (*(item.text for item in context.items), *(message.content for message in context.messages))
 
 
 def stands_in(text: str, pieces: Sequence[str]) -> bool:

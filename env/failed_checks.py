@@ -35,7 +35,7 @@ class Needed:
     """Whether the assistant knew it at the end of that stage; None where it was not asked."""
     known: bool | None
     """Whether it knows it now; None where it was not asked."""
-    came_back: bool | None
+    shown: bool | None
     """Whether memory put evidence of it before the model; None where nobody knows."""
     held_then: tuple[str, ...]
     """The lines that memory held at the end of that stage which share most words with it, the first shares most."""
@@ -57,6 +57,8 @@ class FailedCheck:
     asked: str
     account: str
     """What the track tells of it: what was asked, what memory had met or held, what was answered, and what is right."""
+    came_back: tuple[str, ...]
+    """The memories and the messages that memory put before the model; empty where that is not known."""
     needs: tuple[Needed, ...]
 
 
@@ -77,6 +79,7 @@ def failed_checks(tasks: Sequence[Task], episodes: Sequence[Episode], track: Tra
                         failure_kind(check, mark, task, stages),
                         check.text or check.question,
                         track.tell(task, episode, stage, mark),
+                        mark.context,
                         tuple(_needed(task.facts[fact], check, mark, task, stages, held) for fact in check.needs),
                     )
 
@@ -93,6 +96,7 @@ def write_failed_checks(folder: Path, failures: Iterable[FailedCheck]) -> None:
         | {
             "asked": places(failure.asked),
             "account": places(failure.account),
+            "came_back": [*map(places, failure.came_back)],
             "needs": [asdict(n) | {"held_then": [places(line) for line in n.held_then]} for n in failure.needs],
         }
         for failure in failures
@@ -129,7 +133,7 @@ def _needed(
         stage=fact.since,
         known_then=known_at_first(fact.id, check, task, stages),
         known=mark.recalled.get(fact.id),
-        came_back=mark.shown.get(fact.id),
+        shown=mark.shown.get(fact.id),
         held_then=tuple(best[:MOST_LINES]),
     )
 

@@ -18,7 +18,7 @@ from ..policies.memory import Context, MemoryEvent
 from ..policies.policy import MemoryPolicy
 from .concurrency import both, side_by_side
 from .episode import Bounds, Episode, Event, Mark, RecordError, StageRecord, read_heard
-from .evidence import evidence
+from .evidence import evidence, pieces_of
 from .rollout import AssistantRollout, TaskT
 from .scoring import LEAST_HEADROOM
 from .track import Cast, FactPrompt, Rollout, Usual, reworded_role
@@ -249,7 +249,8 @@ class ReadingRollout(AssistantRollout[TaskT]):
     async def _answer(self, asker: Assistant, check: Check, text: str, *, role: CallRole = "answer") -> Mark:
         raw, context = await asker.answer_and_context(text, role=role, form=self._track.form(self.task, check))
         mark, shown = self._track.mark(self.task, check, raw), self._shown(check, context)
-        return replace(mark, recalled=self._track.recalled(self.task, check, mark), shown=shown)
+        recalled = self._track.recalled(self.task, check, mark)
+        return replace(mark, recalled=recalled, shown=shown, context=pieces_of(context))
 
     def _shown(self, check: Check, context: Context) -> dict[str, bool]:
         return evidence(self.task, check, context, states=partial(self._track.states, self.task))

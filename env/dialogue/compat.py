@@ -106,4 +106,5 @@ def _guess(answer: Answer, question: Question, rng: random.Random) -> Answer:
     if answer.choice is not None:
         return answer
     choice = rng.randint(1, len(question.answer_choices)) - 1
-    return replace(answer_of(answer.raw, choice, answer.gold, question, guessed=True), shown=answer.shown)
+    guess = answer_of(answer.raw, choice, answer.gold, question, guessed=True)
+    return replace(guess, shown=answer.shown, context=answer.context)

@@ -29,11 +29,13 @@ class Answer(Values):
     """Whether the choice is a random one, because the reply could not be read (``compat: guessed_answers``)."""
     shown: Mapping[str, bool] = field(default_factory=dict)
     """Whether memory put evidence of each fact that the question needs before the model; empty where not known."""
+    context: tuple[str, ...] = ()
+    """The memories and the messages that memory put before the model; empty where not known."""
 
     def mark(self, check: str, recalled: Mapping[str, bool | None]) -> Mark:
         """Return the answer as the mark of a check."""
         readable = self.choice is not None and not self.guessed
-        return Mark(check, self.raw, self.score, recalled, readable=readable, shown=self.shown)
+        return Mark(check, self.raw, self.score, recalled, readable, self.shown, self.context)
 
 
 UpperBound = tuple[tuple[Answer, ...], ...]
@@ -91,7 +93,7 @@ class PeriodRecord(StageRecord):
 def _answer_json(answer: Answer) -> dict[str, Any]:
     """Return plain JSON values; what was shown is told with the marks."""
     values = asdict(answer) | {"score": None if answer.gold is None else answer.score}
-    del values["shown"]
+    del values["shown"], values["context"]
     return values
 
 

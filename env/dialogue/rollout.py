@@ -15,7 +15,7 @@ from ...policies.policy import MemoryPolicy
 from ..concurrency import Running, both, start
 from ..concurrency import end as end_all
 from ..episode import Episode, Event, Revision, StageRecord
-from ..evidence import evidence
+from ..evidence import evidence, pieces_of
 from ..rollout import AssistantRollout
 from ..track import Cast
 from .compat import guess_answers
@@ -166,7 +166,8 @@ class DialogueRollout(AssistantRollout[Scenario]):
         raw, context = await assistant.answer_and_context(prompt, form=form)
         gold = gold_choice(question, self.scenario.periods[p].state, compat=compat)
         shown = evidence(self.scenario, self.scenario.checks[check_id(p, q)], context)
-        return replace(answer_of(raw, read_answer(raw, question, compat=compat), gold, question), shown=shown)
+        answer = answer_of(raw, read_answer(raw, question, compat=compat), gold, question)
+        return replace(answer, shown=shown, context=pieces_of(context))
 
     async def _probe(self, question: Question, period: Period, assistant: Assistant) -> Probe:
         prompt = probe_prompt(self.protocol.templates.probe, question, self.scenario)

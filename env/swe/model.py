@@ -22,7 +22,7 @@ from ..agent import MOST_PIECES as MOST_SAID
 from ..agent import AsBound, ModelAgent, Observe, Think, no_memory, refuse_replay, thought
 from ..concurrency import both, side_by_side
 from ..episode import Bounds, Episode, Event, EventKind, Mark, StageRecord
-from ..evidence import evidence
+from ..evidence import evidence, pieces_of
 from ..outside import Outside
 from ..rollout import AssistantRollout
 from ..slot import SLOT_FORM
@@ -196,19 +196,22 @@ class ModelSweRollout(AssistantRollout[Task]):
         asker, checks = await self.assistant.fork(), list(self.task.checks.values())
         probed = await side_by_side(self._probed(asker, check) for check in checks)
         marks = [
-            replace(await self._work.mark(check), recalled=recalled, shown=shown)
-            for check, (recalled, shown) in zip(checks, probed, strict=True)
+            replace(await self._work.mark(check), recalled=recalled, shown=shown, context=context)
+            for check, (recalled, shown, context) in zip(checks, probed, strict=True)
         ]
         return StageRecord(tuple(events), tuple(marks), {})
 
-    async def _probed(self, asker: Assistant, check: Check) -> tuple[dict[str, bool | None], dict[str, bool]]:
-        """Return which facts that a check needs the agent knows, and of which it was shown evidence."""
+    async def _probed(
+        self, asker: Assistant, check: Check
+    ) -> tuple[dict[str, bool | None], dict[str, bool], tuple[str, ...]]:
+        """Return which of the needed facts the agent knows, of which it was shown evidence, and all it was shown."""
         if not check.needs:
-            return {}, {}
+            return {}, {}, ()
         query = self._track.query(self.task, check)
         raw, context = await asker.answer_and_context(query, role="probe", form=SLOT_FORM)
         shown = evidence(self.task, check, context, states=partial(self._track.states, self.task))
-        return dict.fromkeys(check.needs, self._track.mark(self.task, check, raw).score == 1), shown
+        is_known = self._track.mark(self.task, check, raw).score == 1
+        return dict.fromkeys(check.needs, is_known), shown, pieces_of(context)
 
 
 def whole(task: SweTask) -> SweTask:

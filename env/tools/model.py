@@ -17,7 +17,7 @@ from ...policies.policy import MemoryPolicy
 from ..agent import MOST_PIECES, AsBound, Observe, Think, no_memory, refuse_replay, thought
 from ..concurrency import both, side_by_side
 from ..episode import Bounds, Episode, Event, EventKind, Mark, StageRecord
-from ..evidence import evidence
+from ..evidence import evidence, pieces_of
 from ..reading import probes_at
 from ..rollout import AssistantRollout
 from ..slot import SLOT_FORM, read_slot
@@ -141,18 +141,18 @@ class ModelToolsRollout(AssistantRollout[Task]):
             side_by_side(self._probed(asker, check) for check in probes_at(self.task, stage)),
         )
         marks = [
-            replace(self._talk.mark(check), recalled=dict.fromkeys(check.needs, is_known), shown=shown)
-            for check, (is_known, shown) in zip(checks, known, strict=True)
+            replace(self._talk.mark(c), recalled=dict.fromkeys(c.needs, is_known), shown=shown, context=context)
+            for c, (is_known, shown, context) in zip(checks, known, strict=True)
         ]
-        recalled = {c.needs[0]: known for c, (known, _) in zip(probes_at(self.task, stage), later, strict=True)}
+        recalled = {c.needs[0]: is_known for c, (is_known, *_) in zip(probes_at(self.task, stage), later, strict=True)}
         return StageRecord(tuple(events), tuple(marks), recalled)
 
-    async def _probed(self, asker: Assistant, check: Check) -> tuple[bool, dict[str, bool]]:
-        """Tell whether the agent knows what a check asks for, and of which facts it was shown evidence."""
+    async def _probed(self, asker: Assistant, check: Check) -> tuple[bool, dict[str, bool], tuple[str, ...]]:
+        """Tell whether the agent knows what is asked, of which facts it was shown evidence, and all it was shown."""
         query = self._track.query(self.task, check)
         raw, context = await asker.answer_and_context(query, role="probe", form=SLOT_FORM)
         shown = evidence(self.task, check, context, states=partial(self._track.states, self.task))
-        return self._track.mark(self.task, check, raw).score == 1, shown
+        return self._track.mark(self.task, check, raw).score == 1, shown, pieces_of(context)
 
 
 def _exchanges(task: ToolsTask) -> int:

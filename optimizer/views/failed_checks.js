@@ -69,18 +69,33 @@
     return told;
   }
 
+  function cameBack(failure) {
+    const texts = failure.came_back || [];
+    const known = failure.needs.some((need) => typeof need.shown === "boolean");
+    if (!texts.length) return element("p", known ? "Nothing came back." : "What came back is not known.", "faint");
+    const details = element("details", undefined, "came-back");
+    details.append(element("summary", `What came back: ${texts.length} ${texts.length === 1 ? "text" : "texts"}`));
+    details.addEventListener("toggle", () => {
+      if (!details.open || details.childElementCount > 1) return;
+      const all = element("ol");
+      all.append(...texts.map((places) => element("li", text(places))));
+      details.append(all);
+    });
+    return details;
+  }
+
   function policyPart(name, failure) {
     const box = element("section", undefined, "failure-policy");
     box.append(element("h3", failure ? `${name}: ${failure.kind ? failure.kind + " failure" : "wrong"}` : `${name}: right`));
     if (!failure) return box;
-    box.append(account(failure));
+    box.append(account(failure), cameBack(failure));
     for (const need of failure.needs) {
       const facts = element("dl", undefined, "need");
       const row = (term, value) => facts.append(element("dt", term), element("dd", value));
       row("Needs", `${need.key.replaceAll("_", " ")} (${need.topic}), told in ${words.stage} ${need.stage + 1}`);
       row("Known then", told(need.known_then));
       row("Known now", told(need.known));
-      row("Came back", need.came_back === null || need.came_back === undefined ? "not known" : told(need.came_back));
+      row("Came back", typeof need.shown === "boolean" ? told(need.shown) : "not known");
       row("Memory held then", need.held_then.length ? need.held_then.map(text).join("\n") : "nothing that shares a word with it");
       box.append(facts);
     }

@@ -64,6 +64,7 @@ def _renumbered(values: Mapping[str, Any], lines: dict[str, int], groups: set[st
         | {
             "asked": places(failure["asked"]),
             "account": places(failure["account"]),
+            "came_back": [*map(places, failure.get("came_back", ()))],
             "needs": [need | {"held_then": [*map(places, need["held_then"])]} for need in failure["needs"]],
         }
         for failure in values["failures"]

@@ -36,7 +36,9 @@ def played(marks: Mapping[str, Mark], *, lines: tuple[str, ...] = LINES) -> Epis
 def marks(**scores: tuple[float, bool | None]) -> dict[str, Mark]:
     names = {"a": ("0.lantern", "lantern"), "b": ("1.lantern", "lantern"), "c": ("1.ladder", "ladder")}
     return {
-        names[k][0]: Mark(names[k][0], '{"answer": 1}', score, {names[k][1]: known})
+        names[k][0]: Mark(
+            names[k][0], '{"answer": 1}', score, {names[k][1]: known}, context=("the ladder", "of two\nlines")
+        )
         for k, (score, known) in scores.items()
     }
 
@@ -47,6 +49,7 @@ def test_each_check_that_lost_something_is_told_with_the_kind_of_its_failure() -
     assert (forgotten.check, forgotten.kind, forgotten.stage, forgotten.group) == ("1.lantern", "read", 1, "writer-0")
     assert (never_written.check, never_written.kind) == ("1.ladder", "write")
     assert forgotten.asked == "Where do I keep my lantern?"
+    assert forgotten.came_back == ("the ladder", "of two\nlines")
     assert forgotten.account == TRACK.tell(TASK, episode, 1, episode.stages[1].marks[0])
 
 
@@ -90,6 +93,7 @@ def test_what_is_written_is_read_with_each_line_once(tmp_path: Path) -> None:
 
     for values, failure in zip(read["failures"], failures, strict=True):
         assert (text(values["asked"]), text(values["account"])) == (failure.asked, failure.account)
+        assert tuple(map(text, values["came_back"])) == failure.came_back
         held = [tuple(map(text, need["held_then"])) for need in values["needs"]]
         assert held == [need.held_then for need in failure.needs]
 

@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from browsing import needs_browser
-from mnemotune.env.failed_checks import read_failed_checks
+from mnemotune.env.failed_checks import FailedCheck, Needed, read_failed_checks, write_failed_checks
 from mnemotune.env.web.browser import find_chromium
 
 if TYPE_CHECKING:
@@ -85,9 +85,27 @@ def test_every_failed_check_is_listed_with_both_policies(shown: Callable[[int], 
         f"{len(seed | evolved)} of {len(seed | evolved)} failed checks"
     )
     page.click("#failures-list > li summary >> nth=0")
+    page.wait_for_selector(".failure-policy")
     parts = page.locator("#failures-list > li >> nth=0").locator(".failure-policy h3").all_inner_texts()
     assert [part.split(":")[0] for part in parts] == ["seed", "evolved"]
     assert "Right answer:" in page.inner_text("#failures-list > li >> nth=0")
+
+
+def test_a_failed_check_tells_what_came_back(
+    shown: Callable[[int], Any], finished: Path, cli: Callable[..., Any]
+) -> None:
+    came_back = {"seed": (), "evolved": ("Your cat is called Tom", "I moved\nto the coast")}
+    for policy, texts in came_back.items():
+        need = Needed("pet", "home", 0, known_then=True, known=False, shown=False, held_then=())
+        failed = FailedCheck("ann", "ann", 1, "1.0", 0.0, "read", "Which pet?", "Right answer: dog", texts, (need,))
+        write_failed_checks(finished / "test" / policy, [failed])
+    cli("report", finished).succeeded()
+    page = shown(1024)
+    unfold(page)
+    page.click("#failures-list > li summary >> nth=0")
+    assert "Nothing came back." in page.inner_text("#failures-list .failure-policy >> nth=0")
+    page.click("text=What came back: 2 texts")
+    assert page.locator(".came-back li").all_text_contents() == list(came_back["evolved"])
 
 
 def test_failures_are_filtered_by_who_failed(shown: Callable[[int], Any], finished: Path) -> None:

@@ -13,11 +13,11 @@ import pytest
 from mnemotune.env.failed_checks import FailedCheck, Needed, write_failed_checks
 from mnemotune.optimizer.views.failed_checks import packed_failed_checks
 
-NEED = Needed("pet", "home", 0, known_then=True, known=False, came_back=None, held_then=("a dog\ncalled Rex", "a cat"))
+NEED = Needed("pet", "home", 0, known_then=True, known=False, shown=None, held_then=("a dog\ncalled Rex", "a cat"))
 
 
 def failed(group: str, check: str, account: str = "Chosen answer: cat\nRight answer: dog") -> FailedCheck:
-    return FailedCheck(group, group, 1, check, 0.0, "read", "Which pet?", account, (NEED,))
+    return FailedCheck(group, group, 1, check, 0.0, "read", "Which pet?", account, ("a cat", "user\nsaid"), (NEED,))
 
 
 @pytest.fixture
@@ -54,8 +54,10 @@ def test_all_failures_of_both_policies_are_packed_and_their_lines_are_shared(fol
     }
     assert told["evolved"] == [["evolved bob 0", "</script>"], ["evolved cleo 1", "</script>"]]
     assert [account[0] for account in told["seed"]] == ["seed ann 0", "seed bob 1", "seed bob 2"]
-    held = values["policies"]["seed"][0]["needs"][0]["held_then"]
+    first = values["policies"]["seed"][0]
+    held, came_back = first["needs"][0]["held_then"], first["came_back"]
     assert [[lines[place] for place in text] for text in held] == [["a dog", "called Rex"], ["a cat"]]
+    assert [[lines[place] for place in text] for text in came_back] == [["a cat"], ["user", "said"]]
 
 
 def test_nothing_that_is_packed_can_end_the_page(folder: Path) -> None:
