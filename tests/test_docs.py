@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+import mnemotune
 from mnemotune.env.dialogue.compat import DEFECTS
 from mnemotune.env.dialogue.generation.plan import GenerationPlan
 from mnemotune.env.dialogue.generation.texts import GenerationTexts
@@ -148,6 +149,11 @@ def test_the_page_on_configuration_is_what_the_models_say() -> None:
     assert runpy.run_path(str(DOCS / "config_reference.py"))["page"]() == read(DOCS / "configuration.md"), (
         "run `python docs/config_reference.py`"
     )
+
+
+def test_the_page_on_the_api_names_every_public_name() -> None:
+    named = re.findall(r"^\| `(\w+)` \|", read(DOCS / "api.md"), re.MULTILINE)
+    assert sorted(named) == sorted(mnemotune.__all__)
 
 
 def test_the_policy_of_the_docs_is_one() -> None:
