@@ -1,4 +1,4 @@
-"""How Sphinx makes a site of README, docs, examples and experiments. The pages themselves are GitHub's Markdown alone."""
+"""How Sphinx makes a site of README, docs, examples and experiments. Pages are plain Markdown, as GitHub shows it."""
 
 from __future__ import annotations
 
