@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import io
 import json
-import os
 import re
 import runpy
 import subprocess
@@ -30,11 +30,12 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_people(tmp_path_factory.mktemp("people"), users=6, periods=2, questions=2)
 
 
-def run(example: str, *arguments: str | Path, folder: Path, typed: str = "") -> str:
-    command = [sys.executable, str(EXAMPLES / example), *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, input=typed, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def typed(example: str, lines: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what a script prints to somebody who types these lines."""
+    monkeypatch.setattr(sys, "argv", [example])
+    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    runpy.run_path(str(EXAMPLES / example), run_name="__main__")
+    return capsys.readouterr().out
 
 
 def test_every_example_says_first_what_it_shows_and_is_listed() -> None:
@@ -46,11 +47,14 @@ def test_every_example_says_first_what_it_shows_and_is_listed() -> None:
         assert f"python examples/{script.name}" in about
 
 
-def test_a_chat_remembers_from_one_start_to_the_next(tmp_path: Path) -> None:
+def test_a_chat_remembers_from_one_start_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     news = ("I moved to the coast last week.", "I work night shifts at the hospital now.", "Thanks!", "Bye!")
-    first = run("chat.py", folder=tmp_path, typed="\n".join(news))
+    first = typed("chat.py", "\n".join(news), monkeypatch, capsys)
     assert "[noted: I moved to the coast last week.]" in first
-    second = run("chat.py", folder=tmp_path, typed="/forget coast\n/memories\n\n")
+    second = typed("chat.py", "/forget coast\n/memories\n\n", monkeypatch, capsys)
     assert "1 forgotten" in second
     assert "coast last week" not in second
     assert "night shifts" in second
@@ -69,30 +73,22 @@ def address() -> Iterator[str]:
         server.terminate()
 
 
-def test_a_policy_is_evolved_on_an_endpoint_and_read_in_python(address: str, people: Path, tmp_path: Path) -> None:
-    out, small = tmp_path / "runs" / "quickstart-001", ("--users", "2", "2", "2", "--generations", "1", "--spend")
-    printed = run(
-        "own_endpoint.py",
-        "--url",
-        address,
-        "--model",
-        "embedded",
-        "--data",
-        people,
-        *small,
-        "--out",
-        out,
-        folder=tmp_path,
-    )
+def test_a_policy_is_evolved_on_an_endpoint_and_read_in_python(
+    address: str, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    small = ("--data", str(people), "--users", "2", "2", "2", "--generations", "1", "--spend")
+    where = ("--url", address, "--model", "embedded", "--out", "runs/quickstart-001")
+    monkeypatch.setattr(sys, "argv", ["own_endpoint.py", *where, *small])
+    runpy.run_path(str(EXAMPLES / "own_endpoint.py"), run_name="__main__")
+    printed = capsys.readouterr().out
     assert re.search(r"^evolved +-?[\d.]+ +2$", printed, re.MULTILINE)
     assert re.search(r"^ +0 +accepted", printed, re.MULTILINE)
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ
-    )
-    assert done.returncode == 0, done.stderr
-    assert "accepted" in done.stdout
+    exec(program, {})  # noqa: S102 - our own page
+    assert "accepted" in capsys.readouterr().out
 
 
 def test_two_memories_are_compared(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
