@@ -1,4 +1,4 @@
-# The three commands of the README. VENV names the virtual environment, PYTHON the interpreter that makes it.
+# The commands of the README. VENV names the virtual environment, PYTHON the interpreter that makes it.
 PYTHON ?= python3
 VENV ?= .venv
 # dev,memrm also tests what trains reward models, which needs torch
@@ -10,7 +10,7 @@ UV = $(if $(PIP_FIND_LINKS),UV_FIND_LINKS='$(PIP_FIND_LINKS)') $(if $(PIP_INDEX_
 	$(BIN)/uv pip install --quiet --python $(BIN)/python
 install = { $(PIP) uv && $(UV) --editable $(1); } || $(PIP) --editable $(1)
 
-.PHONY: evolve test audit
+.PHONY: evolve test audit docs
 
 evolve: $(VENV)/installed
 	$(BIN)/mnemotune evolve configs/quickstart.yaml
@@ -25,6 +25,10 @@ test: $(VENV)/installed-dev
 audit: $(VENV)/installed-dev
 	VENV=$(VENV) .ci/audit
 
+docs: $(VENV)/installed-docs
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/site
+	@echo "the site begins at build/site/index.html"
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -34,4 +38,8 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 	$(call install,'.[$(EXTRAS)]')
+	touch $@ $(VENV)/installed
+
+$(VENV)/installed-docs: pyproject.toml | $(BIN)/python
+	$(call install,'.[docs]')
 	touch $@ $(VENV)/installed

@@ -242,8 +242,8 @@ class Config(ModelsConfig):
     """Everything that a run depends on."""
 
     track: str = "dialogue"
-    """The kind of task: ``dialogue``, ``codeqa``, ``research``, ``swe``, ``tools``, or what another package registers.
-    After a colon who acts there: ``tools:model`` has an agent that plans by itself."""
+    """The kind of task: ``dialogue``, ``codeqa``, ``research``, ``swe``, ``tools``, ``web``, or what another package
+    registers. After a colon who acts there: ``tools:model`` has an agent that plans by itself."""
     track_options: dict[str, Any] = {}
     """What a track of another package wants to know."""
     data: str

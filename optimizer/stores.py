@@ -59,6 +59,7 @@ class Tracking(Record):
     """None keeps a SQLite file beside the run folders. Its password is not written down: a run that goes on reads it in
     MLFLOW_TRACKING_URI."""
     experiment: Annotated[str, Field(min_length=1, max_length=200)] = "mnemotune"
+    """The experiment's name in MLflow."""
 
     @field_serializer("uri")
     def _without_password(self, uri: str | None) -> str | None:

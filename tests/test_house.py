@@ -6,23 +6,11 @@ import re
 import subprocess
 import sys
 import zipfile
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-import yaml
-from typer.testing import CliRunner
 
-from mnemotune.env.dialogue.compat import DEFECTS
-from mnemotune.env.dialogue.generation.plan import GenerationPlan
-from mnemotune.env.dialogue.generation.texts import GenerationTexts
-from mnemotune.optimizer.cli.app import app
-from mnemotune.optimizer.config import GenerationConfig, load_config, parse_config
-from mnemotune.policies.files import dump_policy, load_policy, parse_policy
-from mnemotune.policies.lm import lexical
-from mnemotune.policies.lm.embedded import instructions, writing
-from mnemotune.policies.lm.embedded.reading import Reading
-from mnemotune.policies.prompts import Templates
+from mnemotune.optimizer.config import load_config
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ("data/", "env/", "policies/", "optimizer/", "experiments/", "configs/")
@@ -100,20 +88,6 @@ def test_the_readme_s_commands_are_the_ones_that_ci_runs() -> None:
     assert made == run == ["make evolve", "make test", "make audit"]
 
 
-def test_every_command_of_the_readme_exists() -> None:
-    text = "\n".join(commands((ROOT / "README.md").read_text(encoding="utf-8")))
-    named = set(re.findall(r"^mnemotune (\w+(?: generate| check)?)", text, re.MULTILINE))
-    assert {"evolve", "evaluate", "data generate", "data check", "report", "ui"} <= named
-    for command in named:
-        assert CliRunner().invoke(app, [*command.split(), "--help"]).exit_code == 0, command
-
-
-def test_every_file_that_the_readme_names_exists() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (ROOT / target).exists(), target
-
-
 def test_no_file_is_too_long_to_be_read_at_once() -> None:
     files = [path for path in ROOT.rglob("*.py") if not {".typing", ".venv", "build"} & set(path.parts)]
     lines = {path.relative_to(ROOT): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
@@ -143,59 +117,3 @@ def test_the_links_for_type_checkers_lead_to_every_package() -> None:
         link = ROOT / ".typing" / "mnemotune" / folder
         assert link.is_symlink()
         assert link.resolve() == ROOT / folder
-
-
-def blocks(language: str) -> list[str]:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
-def test_the_policy_of_the_readme_is_one() -> None:
-    (policy,) = [block for block in blocks("yaml") if "update_every" in block]
-    assert parse_policy(policy, where="README.md").label == "facts+external(2,4,10)"
-
-
-def test_the_settings_of_the_readme_belong_to_a_config() -> None:
-    (settings,) = [block for block in blocks("yaml") if "endpoint" in block]
-    quickstart = yaml.safe_load((ROOT / "configs" / "quickstart.yaml").read_text(encoding="utf-8"))
-    given = yaml.safe_load(settings)
-    quickstart["search"] |= given.pop("search")
-    assert parse_config(yaml.safe_dump(quickstart | given), where="README.md").endpoint.prices
-
-
-def test_the_page_on_amemgym_tells_every_switch_and_every_text() -> None:
-    page = (ROOT / "docs" / "amemgym.md").read_text(encoding="utf-8")
-    assert [name for name in (*DEFECTS, *Templates.slots()) if f"`{name}`" not in page] == []
-
-
-def test_the_program_of_the_readme_runs_with_the_embedded_model(tmp_path: Path) -> None:
-    """The model and the file are replaced; everything else is the README's."""
-    (program,) = blocks("python")
-    (tmp_path / "best_policy.yaml").write_text(dump_policy(load_policy("awi")), encoding="utf-8")
-    program = program.replace('OpenAIModel("my-model", base_url="http://localhost:8000/v1")', "EmbeddedModel()")
-    program = program.replace("import Assistant,", "import Assistant, EmbeddedModel,")
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_page_on_generation_tells_every_number_and_every_text_with_its_slots() -> None:
-    page = (ROOT / "docs" / "generation.md").read_text(encoding="utf-8")
-    (config,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    told = yaml.safe_load(config)["generation"]
-    assert told.keys() == GenerationConfig.model_fields.keys()
-    for name, value in GenerationPlan().model_dump().items():
-        assert told[name] == (list(value) if isinstance(value, tuple) else value), name
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
-    for kind, slots in GenerationTexts.slots().items():
-        required, _, optional = rows[kind].partition("[")
-        assert tuple(re.findall(r"`(\w+)`", required)) == slots.required
-        assert tuple(re.findall(r"`(\w+)`", optional)) == slots.optional
-
-
-def test_the_page_on_the_embedded_model_tells_its_parameters() -> None:
-    page = (ROOT / "docs" / "embedded_model.md").read_text(encoding="utf-8")
-    told = dict(re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", page, re.MULTILINE))
-    modules = (instructions, lexical, writing)
-    named = {name: value for module in modules for name, value in vars(module).items() if name in told}
-    assert {name: float(value) for name, value in told.items()} == asdict(Reading()) | named
-    assert told.keys() >= asdict(Reading()).keys()

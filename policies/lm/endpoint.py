@@ -72,7 +72,9 @@ class EndpointConfig(Record):
     concurrency: Positive = 16
     """Requests under way at once, those that wait for their retry included: a struggling server sees fewer."""
     requests_per_minute: Positive | None = None
+    """None sets no pace."""
     timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
+    """Longest wait for a reply, after which the request is sent again."""
     attempts: Positive = 8
     """The first included; status 429 is none. A request that fails as often while others get through ends its
     episode."""

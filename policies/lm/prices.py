@@ -36,7 +36,9 @@ class Prices(Record):
     """What a model's tokens cost, in US dollars per million, without discounts for repeated ones."""
 
     input: Annotated[float, Field(ge=0)]
+    """Of what the model reads."""
     output: Annotated[float, Field(ge=0)]
+    """Of what it writes."""
     source: str | None = None
     """The published list that the two are from, with its version."""
     date: Annotated[Date | None, Field(validate_default=True)] = None

@@ -20,7 +20,7 @@ from mnemotune.policies.policy import MemoryPolicy, Prompts, Read, Store, Write,
 from mnemotune.policies.prompts import Templates
 from mnemotune.policies.space import KNOBS, Space, at_bounds, effective, flat, markdown_table, nested
 
-DOCS = Path(__file__).parents[2] / "docs" / "search.md"
+DOCS = Path(__file__).parents[2] / "docs" / "space.md"
 NAMED = {knob.name: knob for knob in KNOBS}
 SPACE = Space()
 

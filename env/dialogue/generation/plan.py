@@ -24,13 +24,17 @@ class GenerationPlan(Record):
     """The proportions of the users to make; the defaults are those of AMemGym's v1.base."""
 
     users: Positive = 20
+    """How many to make."""
     questions: Annotated[int, Field(ge=1, le=100)] = 10
     """Per user."""
     periods: Annotated[int, Field(ge=0, le=200)] = 10
     """Periods in which states change, after the initial one."""
     months_per_period: Annotated[int, Field(ge=1, le=120)] = 3
+    """Length of a period."""
     states_per_question: Annotated[int, Field(ge=1, le=6)] = 2
+    """States that the right answer depends on."""
     choices_per_state: Annotated[int, Field(ge=2, le=10)] = 3
+    """Values that a state can have."""
     changes_per_period: Positive = 4
     """States that change in a period, give or take one."""
     changes_per_state: Positive = 3
@@ -38,6 +42,7 @@ class GenerationPlan(Record):
     min_variants: Annotated[int, Field(ge=2)] = 4
     """Answer choices that a question has at least."""
     start_date: date = START
+    """End of the initial period."""
     language: Annotated[str, Field(min_length=1)] = "English"
     """Of everything that is said; names of states and values are in the model's hands."""
     seed: Annotated[int, Field(ge=0)] = 0
@@ -47,6 +52,7 @@ class GenerationPlan(Record):
     refinements: Annotated[int, Field(ge=0, le=50)] = 20
     """How often an answer or a message is written anew until it passes its verification."""
     temperature: Temperature = 0.2
+    """For what is to be exact."""
     creative_temperature: Temperature = 1.0
     """For questions and for what happens in a period."""
     max_tokens: Positive = 8192

@@ -17,7 +17,7 @@ from mnemotune.policies import MemoryPolicy, PolicyError, dump_policy, load_poli
 from mnemotune.policies.files import parse_policy
 from mnemotune.policies.space import REGISTERED, Space, at_bounds, every_knob, markdown_table
 
-DOCS = Path(__file__).parents[3] / "docs" / "search.md"
+DOCS = Path(__file__).parents[3] / "docs" / "space.md"
 
 
 @pytest.fixture
