@@ -22,7 +22,6 @@ from typing import Any
 
 import pytest
 
-from mnemotune.data.dialogue.load import load_scenarios
 from mnemotune.env import Cast, DialogueTrack, Evaluation, Evaluator, Summary
 from mnemotune.env.workers import Pool
 from mnemotune.env.workers.on_ray import RayError, on_ray
@@ -31,6 +30,7 @@ from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm.chain import NO_CALLS
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
+from people import lives
 
 os.environ["RAY_AUTH_MODE"] = "disabled"  # else a token of this user's, where there is one, decides who may connect
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'mnemotune[ray]'")
@@ -125,7 +125,7 @@ def alone(users: Any) -> Evaluation:
 
 
 def test_users_dealt_to_two_machines_score_as_in_one_process_also_where_workers_are_killed(cluster: str) -> None:
-    users = load_scenarios("small")[:4]
+    users = lives(users=4)
     assert timeless(evaluated(users, cluster, kill=2)) == timeless(alone(users))
 
 
