@@ -229,6 +229,7 @@ TOLD_FACTS = {"awi_complete"}
 BLIND = sorted(set(presets()) - TOLD_FACTS)
 
 
+@pytest.mark.exhaustive("preset")
 @pytest.mark.parametrize("preset", BLIND)
 async def test_with_every_fact_scrambled_generated_users_get_the_very_same_replies(
     preset: str, generated: list[Scenario]

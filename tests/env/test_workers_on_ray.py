@@ -22,7 +22,6 @@ from typing import Any
 
 import pytest
 
-from mnemotune.data.dialogue.load import load_scenarios
 from mnemotune.env import Cast, DialogueTrack, Evaluation, Evaluator, Summary
 from mnemotune.env.workers import Pool
 from mnemotune.env.workers.on_ray import RayError, on_ray
@@ -31,6 +30,7 @@ from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm.chain import NO_CALLS
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
+from people import lives
 
 os.environ["RAY_AUTH_MODE"] = "disabled"  # else a token of this user's, where there is one, decides who may connect
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'mnemotune[ray]'")
@@ -95,7 +95,7 @@ def _wait_for(address: str, nodes: int) -> None:
     raise AssertionError(f"the cluster at {address} has not {nodes} nodes")
 
 
-def evaluated(users: Any, address: str, *, kill: int = 0, workers: int = 4) -> Evaluation:
+def evaluated(users: Any, address: str, *, kill: int, workers: int = 4) -> Evaluation:
     start = on_ray(partial(given, TRACK, CAST), most=64, address=address, cores=1)
 
     async def run() -> Evaluation:
@@ -124,12 +124,9 @@ def alone(users: Any) -> Evaluation:
     return asyncio.run(run())
 
 
-@pytest.mark.parametrize("kill", [0, 2])
-def test_users_dealt_to_two_machines_score_as_in_one_process_also_where_workers_are_killed(
-    kill: int, cluster: str
-) -> None:
-    users = load_scenarios("small")[:4]
-    assert timeless(evaluated(users, cluster, kill=kill)) == timeless(alone(users))
+def test_users_dealt_to_two_machines_score_as_in_one_process_also_where_workers_are_killed(cluster: str) -> None:
+    users = lives(users=4)
+    assert timeless(evaluated(users, cluster, kill=2)) == timeless(alone(users))
 
 
 def test_a_cluster_that_is_not_there_is_named() -> None:

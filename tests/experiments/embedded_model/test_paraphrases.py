@@ -35,6 +35,7 @@ def in_other_words(preset: str, slot: str, text: str) -> MemoryPolicy:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive("text")
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind in PLACES for text in PARAPHRASES[kind]])
 def test_a_default_prompt_in_other_words_scores_as_the_default_one_within_its_noise(kind: str, text: str) -> None:
     preset, slot = PLACES[kind]
