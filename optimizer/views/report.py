@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,6 @@ def write_report(outcome: Outcome) -> Path:
 
 def render_report(outcome: Outcome) -> str:
     """Return the report's HTML; it loads nothing from anywhere."""
-    from . import plots  # matplotlib takes half a second that most commands do not need
-
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters |= {"number": number, "interval": with_interval, "count": count, "cost_cells": cost_cells}
     environment.filters["mean"] = lambda scores: nan_mean(list(scores.values()))
@@ -103,14 +102,6 @@ def render_report(outcome: Outcome) -> str:
     policy = None if best is None else best.policy
     spent, price = merged([outcome.search_spend, outcome.test_spend]), price_of(config.model, config)
     paid = price is None or price.input + price.output > 0 or spent.total.cost_usd != 0
-    drawn = {}
-    if test.rows:
-        drawn["scores"] = plots.scores_plot(test.rows, noun=track.noun)
-        drawn["shares"] = plots.shares_plot(test.rows)
-        drawn["stages"] = plots.stages_plot(test.rows, stage_noun=track.stage_noun)
-    if best is not None:
-        drawn["search"] = plots.search_plot(trials, noun=track.noun, compared=aim.compared)
-        drawn["front"] = plots.front_plot(placed(trials), best, noun=track.noun, compared=aim.compared)
     return template.render(
         name=outcome.folder.name,
         config=config,
@@ -135,13 +126,14 @@ def render_report(outcome: Outcome) -> str:
         turns=_has_turns(test.rows),
         paid=paid,
         ended=outcome.ended,
-        plots=drawn,
+        plots=_plots(outcome, best),
+        plots_script=_script("plots.js"),
         trials=trials,
         counts=_counts(trials),
         screening=screened(trials),
         proposers=_proposers(trials),
         failures=packed_failed_checks(outcome.folder),
-        failures_script=resource("optimizer", "views", "failed_checks.js").read_text(encoding="utf-8"),
+        failures_script=_script("failed_checks.js"),
         numbers=[] if policy is None else _compare_numbers(config.seed_policy, policy),
         readers=readers_of(test.rows),
         reader_rows=reader_rows(test.rows),
@@ -153,6 +145,42 @@ def render_report(outcome: Outcome) -> str:
         replies=reply_notes(outcome.replies),
         settings=dump_config(config),
     )
+
+
+def _plots(outcome: Outcome, best: Trial | None) -> dict[str, str]:
+    """Return the pictures that a run has something for, by name."""
+    from . import plots, search_plots  # imported late: Vega-Lite's JavaScript engine is loaded with them
+    from .vega import picture
+
+    track, trials, rows = outcome.track, outcome.study.trials, outcome.test.rows
+    compared = outcome.config.search.aim.compared
+    named: dict[str, tuple[str, Callable[..., str]]] = {}
+    if rows:
+        named |= {
+            "scores": ("Memory score of each policy", partial(plots.scores_plot, rows, noun=track.noun)),
+            "shares": ("Right answers and failures of each policy", partial(plots.shares_plot, rows)),
+            "stages": (
+                f"Memory score by {track.stage_noun}",
+                partial(plots.stages_plot, rows, stage_noun=track.stage_noun),
+            ),
+        }
+    if best is not None:
+        places = placed(trials)
+        named |= {
+            "search": (
+                "Score of each trial",
+                partial(search_plots.search_plot, trials, best=best, noun=track.noun, compared=compared),
+            ),
+            "front": (
+                "Score against tokens",
+                partial(search_plots.front_plot, places, best, noun=track.noun, compared=compared),
+            ),
+        }
+    return {key: picture(draw, name=name) for key, (name, draw) in named.items()}
+
+
+def _script(name: str) -> str:
+    return resource("optimizer", "views", name).read_text(encoding="utf-8")
 
 
 def score_rows(rows: Rows, price: Prices | None, *, paid: bool = True) -> list[tuple[str, ...]]:
