@@ -38,4 +38,11 @@
     const trial = /^Trial (\d+)/.exec(nearest(event)?.getAttribute("aria-label") ?? "");
     if (trial && document.getElementById(`trial-${trial[1]}`)) location.hash = `trial-${trial[1]}`;
   });
+
+  // some browsers leave closed what a link leads into
+  addEventListener("hashchange", () => {
+    const target = document.getElementById(location.hash.slice(1));
+    for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+    target?.scrollIntoView();
+  });
 })();

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from ...data.resources import resource
 from ...data.whole_files import write_whole
@@ -21,8 +20,6 @@ from ...env.summary import UNSCORED
 from ...policies.files import WINDOW, dump_policy
 from ...policies.lm.ledger import merged
 from ...policies.lm.prices import Prices
-from ...policies.policy import MemoryPolicy
-from ...policies.prompts import Templates
 from ..config import dump_config
 from ..models import embedder_remark, price_of
 from ..objectives import dollars
@@ -32,7 +29,9 @@ from ..search.outcome import Outcome
 from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
 from ..study import Trial
+from .changes import compare_knobs, compare_prompts
 from .failed_checks import packed_failed_checks
+from .lineage import Lineage
 from .table import (
     Rows,
     bound_notes,
@@ -46,28 +45,9 @@ from .table import (
     unscored_note,
     with_interval,
 )
-from .tracking import policy_params
 
 ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
 """How far a candidate comes."""
-DIFFERENCES = {"  ": "same", "+ ": "added", "- ": "removed"}
-"""Kinds of lines, by what difflib puts before them."""
-
-
-@dataclass(frozen=True, slots=True)
-class PromptChange:
-    """How one prompt differs from the text that it started from."""
-
-    slot: str
-    origin: str
-    """Whose text it started from."""
-    lines: tuple[tuple[str, str], ...]
-    """Each line's kind, of ``DIFFERENCES``, and its text."""
-
-    @property
-    def changed(self) -> bool:
-        """Whether it differs at all."""
-        return any(kind != "same" for kind, _ in self.lines)
 
 
 class ReportWriter(Listener):
@@ -95,11 +75,13 @@ def render_report(outcome: Outcome) -> str:
     environment.filters |= {"number": number, "interval": with_interval, "count": count, "cost_cells": cost_cells}
     environment.filters["mean"] = lambda scores: nan_mean(list(scores.values()))
     environment.filters |= {"p": _p, "usd": _usd, "train_cell": train_cell}
+    environment.filters["linked"] = _linked
     environment.tests["known"] = lambda value: not math.isnan(value)
     template = environment.from_string(resource("optimizer", "views", "report.html").read_text(encoding="utf-8"))
     config, test, track, trials = outcome.config, outcome.test, outcome.track, outcome.study.trials
     best, aim = outcome.study.best if trials else None, config.search.aim
     policy = None if best is None else best.policy
+    lineage = Lineage.of(trials, config.templates)
     spent, price = merged([outcome.search_spend, outcome.test_spend]), price_of(config.model, config)
     paid = price is None or price.input + price.output > 0 or spent.total.cost_usd != 0
     return template.render(
@@ -134,12 +116,16 @@ def render_report(outcome: Outcome) -> str:
         proposers=_proposers(trials),
         failures=packed_failed_checks(outcome.folder),
         failures_script=_script("failed_checks.js"),
-        numbers=[] if policy is None else _compare_numbers(config.seed_policy, policy),
+        knobs=[] if policy is None else compare_knobs(config.seed_policy, policy),
         readers=readers_of(test.rows),
         reader_rows=reader_rows(test.rows),
         unscored=unscored_note(test.rows, track),
         bounds=bound_notes(outcome.at_bounds, context_tokens=config.context_tokens),
-        prompts=[] if policy is None else _compare_prompts(config.seed_policy, policy, config.templates),
+        prompts=[]
+        if policy is None
+        else compare_prompts(config.seed_policy, policy, config.templates, owner="the seed policy's"),
+        generations=lineage.generations,
+        line=[] if best is None else lineage.line_to(best),
         best_policy="" if policy is None else dump_policy(policy),
         ledger=spent,
         replies=reply_notes(outcome.replies),
@@ -177,6 +163,12 @@ def _plots(outcome: Outcome, best: Trial | None) -> dict[str, str]:
             ),
         }
     return {key: picture(draw, name=name) for key, (name, draw) in named.items()}
+
+
+def _linked(text: str) -> Markup:
+    """Return a text in which each trial that it names leads there."""
+    linked = re.sub(r"\b[Tt]rials? (\d+)", r'<a href="#trial-\1">\g<0></a>', str(escape(text)))
+    return Markup(linked)  # noqa: S704 - escaped above
 
 
 def _script(name: str) -> str:
@@ -272,25 +264,3 @@ def _proposers(trials: tuple[Trial, ...]) -> dict[str, list[int]]:
             sum(trial.ledger.total.calls for trial in proposed),
         ]
     return counts
-
-
-def _compare_numbers(seed: MemoryPolicy, best: MemoryPolicy) -> list[tuple[str, Any, Any]]:
-    before, after = policy_params(seed), policy_params(best)
-    return [(name, before.get(name, "-"), after.get(name, "-")) for name in {**before, **after} if name != "key"]
-
-
-def _compare_prompts(seed: MemoryPolicy, best: MemoryPolicy, templates: Templates) -> list[PromptChange]:
-    """Compare each prompt of the best policy with the text that it started from.
-
-    It is the seed's where the best policy uses the same kind, and the template's elsewhere.
-    """
-    changes = []
-    for slot, text in best.prompts.model_dump().items():
-        if text is not None and slot in best.prompt_kinds:
-            kind, before, origin = best.prompt_kinds[slot], getattr(seed.prompts, slot), "the seed policy's"
-            if before is None or seed.prompt_kinds[slot] != kind:
-                before, origin = templates.starting(kind), f"the one that {best.write.mode} starts from"
-            compared = difflib.ndiff(before.splitlines(), text.splitlines())
-            lines = tuple((DIFFERENCES[line[:2]], line[2:]) for line in compared if line[:2] in DIFFERENCES)
-            changes.append(PromptChange(slot, origin, lines))
-    return changes

@@ -9,16 +9,16 @@ from ...env.statistics import estimate, nan_mean
 from ..proposers.numbers import standing
 from ..search.front import Placed, front
 from ..study import Trial
+from .lineage import ancestors
 from .table import with_interval
-from .vega import ACCENT, BAD, FAINT, INK, WARN, WIDE, drawn, layer, measure, points_of, rule, wrapped
+from .vega import ACCENT, BAD, FAINT, GOOD, INK, WARN, WIDE, drawn, layer, measure, points_of, rule, wrapped
 
 LABEL_PIXELS = 16
-RACED, LEFT, UNPLAYED, ACCEPTED, LOOKED = (
-    *("raced to the end", "left its race", "never raced", "accepted"),
-    "score on validation",
-)
+RACED, LED, LEFT, UNPLAYED = "raced to the end", "led", "left its race", "never raced"
+ACCEPTED, LOOKED = "accepted", "score on validation"
 FATES = {
     RACED: (FAINT, "circle"),
+    LED: (GOOD, "circle"),
     LEFT: (FAINT, "cross"),
     UNPLAYED: (BAD, "triangle-down"),
     ACCEPTED: (ACCENT, "circle"),
@@ -56,7 +56,7 @@ def search_plot(
         for t in trials
         if t.validation and not math.isnan(nan_mean(list(t.validation.values())))
     ]
-    winning = set(_ancestors(best, trials))
+    winning = set(ancestors(best, trials))
     edges = [
         {"x": t.parent, "y": y_of[t.parent], "x2": t.number, "y2": y_of[t.number], "wins": t.number in winning}
         for t in trials
@@ -71,7 +71,7 @@ def search_plot(
         rule([edge for edge in edges if not edge["wins"]], FAINT, ends, opacity=0.25),
         layer(steps, stepped, x=x, y=y),
         rule([edge for edge in edges if edge["wins"]], ACCENT, ends, thick=2.5),
-        points_of(points, FATES, x=x, y=y, columns=2 if width < WIDE else 5),
+        points_of(points, FATES, x=x, y=y, columns=2 if width < WIDE else 6),
     ]
     return drawn(layers, width, 380)
 
@@ -136,8 +136,8 @@ def _standing(trial: Trial, seed: Trial) -> float:
 
 
 def _fate(trial: Trial) -> str:
-    if trial.accepted:
-        return ACCEPTED
+    if trial.verdict != "dropped":
+        return ACCEPTED if trial.accepted else LED
     return RACED if trial.finished_race else LEFT if trial.series else UNPLAYED
 
 
@@ -163,14 +163,6 @@ def _neighbours(line: Sequence[Placed], pixels: tuple[float, float]) -> list[lis
         )
         groups = [*groups[:-1], [*groups[-1], place]] if near else [*groups, [place]]
     return groups
-
-
-def _ancestors(trial: Trial | None, trials: Sequence[Trial]) -> Iterator[int]:
-    """Yield a trial's number and those of the trials that it comes from."""
-    by_number = {t.number: t for t in trials}
-    while trial is not None:
-        yield trial.number
-        trial = None if trial.parent is None or trial.parent >= trial.number else by_number.get(trial.parent)
 
 
 def _best_so_far(trials: Sequence[Trial]) -> Iterator[tuple[int, float]]:

@@ -148,3 +148,14 @@ def test_pictures_need_no_script_and_are_printed(browser: Any, finished: Path) -
     page.emulate_media(media="print")
     assert drawn(page) == pictures
     assert page.locator("figure svg.narrow:visible").count() == 0
+
+
+def test_a_mark_and_a_link_lead_to_their_trial(shown: Callable[[int], Any]) -> None:
+    page = shown(1024)
+    assert page.is_hidden("#trial-1")
+    mark = page.locator("figure svg.wide [aria-label^='Trial 1: ']").first
+    mark.scroll_into_view_if_needed()
+    mark.click(force=True)
+    page.wait_for_selector("#trial-1", state="visible")
+    page.click("#trial-1 a[href='#trial-0']")
+    page.wait_for_selector("#trial-0", state="visible")

@@ -222,14 +222,33 @@ def test_the_headline_says_no_more_than_the_interval_does(
     assert verdict in read(render_report(as_outcome(rig, kit.policy()))).words()
 
 
-def test_every_trial_is_there_with_its_change_and_reason(finished: Outcome, page: Page) -> None:
-    (table,) = [table for table in page.tables if "why, and what it changed" in table[0]]
-    assert [row[0] for row in table[1:]] == [str(trial.number) for trial in finished.study.trials]
-    for row, trial in zip(table[1:], finished.study.trials, strict=True):
-        assert row[-1].startswith(f"{trial.verdict.capitalize()}: {trial.reason}{trial.change}")
-        assert f"proposed by {trial.proposer}, decided at {trial.decided_at}" in row[-1] or not trial.proposer
-    marked = [attributes for attributes in page.named("tr") if attributes.get("class") == "accepted"]
-    assert len(marked) == sum(trial.accepted for trial in finished.study.trials) > 1
+def test_every_trial_is_there_with_its_verdict_its_reason_and_its_change(finished: Outcome, page: Page) -> None:
+    trials = finished.study.trials
+    parts = [attributes["class"] or "" for attributes in page.named("details") if attributes.get("class")]
+    assert [part for part in parts if part != "generation"] == [f"trial {trial.verdict}" for trial in trials]
+    assert len(parts) - len(trials) == len({trial.generation for trial in trials})
+    told = page.words()
+    for trial in trials:
+        assert f"Trial {trial.number}: {trial.verdict} · {' '.join(trial.reason.split())}" in told
+        assert " ".join(trial.change.split()) in told
+
+
+def test_every_link_leads_to_a_trial_that_is_there(page: Page) -> None:
+    there = {f"#{attributes['id']}" for _, attributes in page.elements if attributes.get("id")}
+    links = [attributes["href"] for attributes in page.named("a")]
+    assert len(links) > 3
+    assert {*links} <= there
+
+
+def test_the_line_from_the_seed_policy_to_the_evolved_one_says_what_each_step_changed(
+    finished: Outcome, page: Page
+) -> None:
+    told = page.words()
+    line = told[told.index("How the evolved policy came to be") : told.index("Every trial, and why")]
+    best = finished.study.best
+    assert line.split()[7:10] == ["Trial", "0:", "the"]
+    assert f"Trial {best.number}" in line
+    assert "The reply prompt, beside trial 0's:" in line
 
 
 def test_the_counts_of_candidates_add_up(finished: Outcome, page: Page) -> None:
@@ -285,11 +304,11 @@ def test_a_run_that_looked_at_nothing_has_no_table_of_looks(make_rig: Any, kit: 
     assert not [table for table in page.tables if "surely worse on" in table[0] or table[0][0] == "proposer"]
 
 
-def test_the_prompt_that_evolved_is_compared_with_the_seeds_line_by_line(page: Page) -> None:
-    assert "The reply prompt, compared with the seed policy's" in page.words()
+def test_the_prompt_that_evolved_is_shown_beside_the_seeds_word_by_word(page: Page) -> None:
+    assert "The reply prompt, beside the seed policy's" in page.words()
     assert "Care 20." in page.words()
-    kinds = [attributes.get("class") for attributes in page.named("span")]
-    assert {"same", "added", "removed"} <= set(kinds)
+    assert page.named("ins")
+    assert page.named("del")
 
 
 def test_what_it_took_is_told_by_role_with_a_total(finished: Outcome, page: Page) -> None:
