@@ -69,7 +69,7 @@ class PromptChange:
 def compare_knobs(before: MemoryPolicy, after: MemoryPolicy) -> list[KnobChange]:
     """Return the numbers and the structure that have an effect in one of two policies.
 
-    What is searched only where a config names it, and neither of them sets, is left out.
+    What neither of them sets is left out.
     """
     knobs = every_knob()
     points = [effective(policy.values, knobs) for policy in (before, after)]
@@ -125,8 +125,11 @@ def _written(point: dict[str, Any], knob: Knob) -> str:
     value = point.get(knob.name)
     if value is None:
         return NOT_USED
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return f"{text} {knob.unit}" if knob.unit and isinstance(value, int) else text
 
 
 def _left_alone(knob: Knob, points: list[dict[str, Any]]) -> bool:
-    return knob.named and all(point.get(knob.name) in (None, knob.default) for point in points)
+    """Tell whether neither policy says anything of a knob that is searched only where a config names it."""
+    values = [point.get(knob.name) for point in points]
+    return all(value is None or (knob.named and value == knob.default) for value in values)

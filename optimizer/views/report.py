@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import jinja2
@@ -25,13 +24,17 @@ from ..models import embedder_remark, price_of
 from ..objectives import dollars
 from ..search.front import NEARLY_ALL, Placed, cheaper, placed
 from ..search.listener import Listener
+from ..search.origin import origins_of
 from ..search.outcome import Outcome
 from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
 from ..study import Trial
 from .changes import compare_knobs, compare_prompts
 from .failed_checks import packed_failed_checks
+from .importance import BEST, raced_numbers
 from .lineage import Lineage
+from .pictures import pictures_of
+from .slices import group_rows, slice_rows
 from .table import (
     Rows,
     bound_notes,
@@ -48,6 +51,29 @@ from .table import (
 
 ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
 """How far a candidate comes."""
+ROLES = {
+    "user": "the simulated user speaks",
+    "reply": "the assistant replies to a message",
+    "write": "the assistant writes memories",
+    "answer": "the assistant answers a check",
+    "probe": "the assistant is asked for a fact that a check needs, which tells the kinds of failure apart",
+    "upper_bound": "a check is answered with exactly the facts that it needs: the ceiling",
+    "propose": "a proposer edits prompts",
+    "generate": "users are made up",
+    "embed": "texts become vectors",
+}
+"""What calls of a role are for."""
+PROPOSER_WORDS = {
+    "known": "the presets, and strategies with a name",
+    "spread": "points from all over the space, far from those before",
+    "reflective": "a model edits prompts and numbers of a good trial after reading its failures",
+    "merge": "two good trials are crossed",
+    "gp": "a Gaussian process picks numbers near good ones",
+    "tpe": "Optuna's TPE picks numbers",
+    "random": "random numbers",
+    "amemgym": "AMemGym's way to rewrite prompts",
+    "gepa": "GEPA's way to rewrite prompts",
+}
 
 
 class ReportWriter(Listener):
@@ -108,7 +134,7 @@ def render_report(outcome: Outcome) -> str:
         turns=_has_turns(test.rows),
         paid=paid,
         ended=outcome.ended,
-        plots=_plots(outcome, best),
+        plots=pictures_of(outcome, best),
         plots_script=_script("plots.js"),
         trials=trials,
         counts=_counts(trials),
@@ -128,41 +154,16 @@ def render_report(outcome: Outcome) -> str:
         line=[] if best is None else lineage.line_to(best),
         best_policy="" if policy is None else dump_policy(policy),
         ledger=spent,
+        roles=ROLES,
+        slices=slice_rows(outcome.slices),
+        groups=group_rows(test.rows),
+        raced=len(raced_numbers(trials)),
+        good=BEST,
+        origins=origins_of(outcome.study),
+        proposer_words=PROPOSER_WORDS,
         replies=reply_notes(outcome.replies),
         settings=dump_config(config),
     )
-
-
-def _plots(outcome: Outcome, best: Trial | None) -> dict[str, str]:
-    """Return the pictures that a run has something for, by name."""
-    from . import plots, search_plots  # imported late: Vega-Lite's JavaScript engine is loaded with them
-    from .vega import picture
-
-    track, trials, rows = outcome.track, outcome.study.trials, outcome.test.rows
-    compared = outcome.config.search.aim.compared
-    named: dict[str, tuple[str, Callable[..., str]]] = {}
-    if rows:
-        named |= {
-            "scores": ("Memory score of each policy", partial(plots.scores_plot, rows, noun=track.noun)),
-            "shares": ("Right answers and failures of each policy", partial(plots.shares_plot, rows)),
-            "stages": (
-                f"Memory score by {track.stage_noun}",
-                partial(plots.stages_plot, rows, stage_noun=track.stage_noun),
-            ),
-        }
-    if best is not None:
-        places = placed(trials)
-        named |= {
-            "search": (
-                "Score of each trial",
-                partial(search_plots.search_plot, trials, best=best, noun=track.noun, compared=compared),
-            ),
-            "front": (
-                "Score against tokens",
-                partial(search_plots.front_plot, places, best, noun=track.noun, compared=compared),
-            ),
-        }
-    return {key: picture(draw, name=name) for key, (name, draw) in named.items()}
 
 
 def _linked(text: str) -> Markup:

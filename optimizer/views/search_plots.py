@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...env.statistics import estimate, nan_mean
+from ...policies.lm.ledger import merged
 from ..proposers.numbers import standing
 from ..search.front import Placed, front
 from ..study import Trial
 from .lineage import ancestors
-from .table import with_interval
-from .vega import ACCENT, BAD, FAINT, GOOD, INK, WARN, WIDE, drawn, layer, measure, points_of, rule, wrapped
+from .table import count, with_interval
+from .vega import (
+    ACCENT,
+    BAD,
+    FAINT,
+    GOOD,
+    INK,
+    ROW_PIXELS,
+    TIP,
+    WARN,
+    WIDE,
+    drawn,
+    layer,
+    measure,
+    points_of,
+    row_axis,
+    rule,
+    wrapped,
+)
 
 LABEL_PIXELS = 16
+MOST_BARS = 40
+ROLES = ("#0969da", "#bf8700", "#8250df", "#1b7c83", "#bf3989", "#1a7f37", "#bc4c00", "#6e7781")
 RACED, LED, LEFT, UNPLAYED = "raced to the end", "led", "left its race", "never raced"
 ACCEPTED, LOOKED = "accepted", "score on validation"
 FATES = {
@@ -112,6 +132,46 @@ def front_plot(
         layer(labels, text, x=x, y=y, text={"field": "text"}),
     ]
     return drawn(layers, width, height)
+
+
+def spend_plot(trials: Sequence[Trial], *, width: int = WIDE) -> str:
+    """Draw the tokens that each role took along the trials, several of which share a bar where they are many."""
+    roles = sorted({role for trial in trials for role in trial.ledger.by_role})
+    each = math.ceil(len(trials) / MOST_BARS)
+    values = []
+    for bar in (trials[start : start + each] for start in range(0, len(trials), each)):
+        spent, below = merged([trial.ledger for trial in bar]).by_role, 0
+        where = f"trial {bar[0].number}" if each == 1 else f"trials {bar[0].number} to {bar[-1].number}"
+        for role in (role for role in roles if role in spent):
+            spend, tokens = spent[role], spent[role].input_tokens + spent[role].output_tokens
+            values.append(
+                {"x": bar[0].number - 0.45, "x2": bar[-1].number + 0.45, "y": below, "y2": below + tokens, "role": role}
+                | {"tip": f"{role}, {where}: {spend.calls:,} calls, {count(tokens)} tokens"}
+            )
+            below += tokens
+    color = {
+        "field": "role",
+        "type": "nominal",
+        "scale": {"domain": roles, "range": [ROLES[i % len(ROLES)] for i in range(len(roles))]},
+    }
+    legend = {"columns": 3 if width < WIDE else 8, "symbolType": "square"}
+    x = measure("x", title="trial", axis={"tickMinStep": 1, "format": "d", "grid": False}, scale={"nice": False})
+    y = measure("y", title="tokens", axis={"format": "~s", "tickCount": 4})
+    ends = {"x": x, "x2": {"field": "x2"}, "y": y, "y2": {"field": "y2"}}
+    bars = layer(values, {"type": "bar"}, **ends, color=color | {"legend": legend}, description=TIP)
+    return drawn([bars], width, 260)
+
+
+def importance_plot(shares: Mapping[str, float], *, width: int = WIDE) -> str:
+    """Draw how important each number was."""
+    values = [
+        {"policy": path, "share": share, "tip": f"{path}: {share:.2f} of all importance"}
+        for path, share in shares.items()
+    ]
+    x = measure("share", title="share of importance", axis={"tickCount": 5})
+    bars = {"type": "bar", "height": {"band": 0.6}, "color": FAINT}
+    layers = [layer(values, bars, x=x, y=row_axis(shares, width), description=TIP)]
+    return drawn(layers, width, ROW_PIXELS * len(shares) + 50)
 
 
 def tip(trial: Trial, noun: str = "group") -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from html import escape
 from textwrap import wrap
 from typing import Any
@@ -26,6 +26,8 @@ ACCENT, GOOD, WARN, BAD = "var(--accent, #0969da)", "var(--go, #1a7f37)", "var(-
 """A page has its own colours for the dark; where a picture stands alone, these are those of a light page."""
 LONGEST_NAME, LONGEST_NAME_NARROW = 28, 14
 ROW_PIXELS = 30
+WIDEST_LETTER = 7
+"""Pixels of a letter on average in the widest font that a browser may have."""
 CONFIG = {
     "background": None,
     "font": "Arial, sans-serif",
@@ -110,9 +112,11 @@ def measure(field: str, *, title: str | Sequence[str] | None = None, **options: 
     return {"field": field, "type": "quantitative", "title": title, **options}
 
 
-def row_axis(names: Iterable[str], width: int) -> Layer:
+def row_axis(names: Collection[str], width: int) -> Layer:
     """Return the axis of rows; a long name keeps its end, where a path says most."""
+    longest = min(max(map(len, names), default=0), LONGEST_NAME_NARROW if width < WIDE else LONGEST_NAME)
     axis = {"title": None, "grid": False, "labelLimit": 0, "labelExpr": cut("datum.label", width), "labelPadding": 6}
+    axis |= {"minExtent": WIDEST_LETTER * longest + 12}
     return {"field": "policy", "type": "nominal", "sort": None, "scale": {"domain": [*names]}, "axis": axis}
 
 

@@ -56,14 +56,14 @@ def test_what_has_no_effect_in_either_policy_is_not_listed() -> None:
 
 def test_what_has_an_effect_in_the_new_policy_alone_has_a_dash_before() -> None:
     differences = changed(load_policy("awi"), load_policy("awe"))
-    assert differences["top_k"] == ("-", "30")
+    assert differences["top_k"] == ("-", "30 memories")
     assert differences["mode"] == ("profile", "facts")
     assert "recency" in changed(load_policy("awe"), load_policy("awi"))
 
 
 def test_a_named_knob_is_listed_where_a_policy_sets_it() -> None:
     masked = load_policy("awe").model_copy(update={"mask": 8})
-    assert changed(load_policy("awe"), masked) == {"mask": ("0", "8")}
+    assert changed(load_policy("awe"), masked) == {"mask": ("0 messages", "8 messages")}
 
 
 def test_a_prompt_of_another_kind_is_compared_with_the_text_that_it_starts_from() -> None:

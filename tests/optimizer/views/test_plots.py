@@ -18,6 +18,7 @@ from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.search.ablation import Finished, Variant
 from mnemotune.optimizer.search.front import Placed
 from mnemotune.optimizer.views import plots, search_plots, vega
+from mnemotune.policies.lm.ledger import Ledger, Spend
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -232,3 +233,32 @@ def test_long_names_of_variants_are_wrapped_so_that_they_stay_apart() -> None:
     lines = ["".join(line.itertext()) for line in parsed(svg).iter(f"{SVG}tspan")]
     assert {"screening, half of all the", "no screening, half of all"} <= set(lines)
     assert max(map(len, lines)) <= vega.LONGEST_NAME
+
+
+def test_what_each_role_took_is_told_trial_by_trial(kit: Any) -> None:
+    spent = Ledger({"reply": Spend(3, 0, 1500, 500, 0.0), "write": Spend(2, 0, 100, 0, 0.0)})
+    trials = [kit.trial(number, ledger=spent) for number in range(3)]
+    assert "reply, trial 2: 3 calls, 2.0k tokens" in tips(search_plots.spend_plot(trials))
+    assert {"reply", "write"} <= set(texts(search_plots.spend_plot(trials)))
+
+
+def test_many_trials_share_bars(kit: Any) -> None:
+    trials = [kit.trial(number, ledger=Ledger({"reply": Spend(1, 0, 10, 0, 0.0)})) for number in range(500)]
+    said = tips(search_plots.spend_plot(trials))
+    assert len(said) <= search_plots.MOST_BARS
+    assert said[0] == "reply, trials 0 to 12: 13 calls, 130 tokens"
+    assert said[-1].startswith("reply, trials 494 to 499: 6 calls")
+
+
+def test_each_number_says_how_important_it_was() -> None:
+    assert tips(search_plots.importance_plot({"top_k": 0.75, "store": 0.25})) == [
+        "top_k: 0.75 of all importance",
+        "store: 0.25 of all importance",
+    ]
+
+
+def test_the_line_to_the_evolved_policy_stands_out(kit: Any) -> None:
+    trials = [kit.trial(), kit.trial(1), kit.trial(2, parent=1), kit.trial(3)]
+    svg = search_plots.search_plot(trials, best=trials[2])
+    lines = [element for element in parsed(svg).iter(f"{SVG}line") if element.attrib.get("stroke-width") == "2.5"]
+    assert len(lines) == 2
