@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import jinja2
@@ -51,6 +52,8 @@ from .table import (
 
 ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
 """How far a candidate comes."""
+MOST_BYTES = 4_900_000
+"""Of the whole page; the failed checks get what the rest of it leaves."""
 ROLES = {
     "user": "the simulated user speaks",
     "reply": "the assistant replies to a message",
@@ -63,6 +66,13 @@ ROLES = {
     "embed": "texts become vectors",
 }
 """What calls of a role are for."""
+BASELINE_WORDS = {
+    "native": "Nothing is written: the assistant sees the messages themselves, as many as fit.",
+    "rag": "Messages are kept as they are, and the most similar to the message at hand are brought back.",
+    "awe": "The assistant writes facts, and the most similar to the message at hand are brought back.",
+    "awi": "The assistant writes a profile of label and text, all of which is in the prompt.",
+}
+"""What the baselines that ship do."""
 PROPOSER_WORDS = {
     "known": "the presets, and strategies with a name",
     "spread": "points from all over the space, far from those before",
@@ -74,6 +84,7 @@ PROPOSER_WORDS = {
     "amemgym": "AMemGym's way to rewrite prompts",
     "gepa": "GEPA's way to rewrite prompts",
 }
+"""What the proposers that ship do."""
 
 
 class ReportWriter(Listener):
@@ -110,7 +121,8 @@ def render_report(outcome: Outcome) -> str:
     lineage = Lineage.of(trials, config.templates)
     spent, price = merged([outcome.search_spend, outcome.test_spend]), price_of(config.model, config)
     paid = price is None or price.input + price.output > 0 or spent.total.cost_usd != 0
-    return template.render(
+    page = partial(
+        template.render,
         name=outcome.folder.name,
         config=config,
         agent=track.agent,
@@ -140,7 +152,6 @@ def render_report(outcome: Outcome) -> str:
         counts=_counts(trials),
         screening=screened(trials),
         proposers=_proposers(trials),
-        failures=packed_failed_checks(outcome.folder),
         failures_script=_script("failed_checks.js"),
         knobs=[] if policy is None else compare_knobs(config.seed_policy, policy),
         readers=readers_of(test.rows),
@@ -161,9 +172,12 @@ def render_report(outcome: Outcome) -> str:
         good=BEST,
         origins=origins_of(outcome.study),
         proposer_words=PROPOSER_WORDS,
+        baseline_words=BASELINE_WORDS,
         replies=reply_notes(outcome.replies),
         settings=dump_config(config),
     )
+    room = MOST_BYTES - len(page(failures=None).encode())
+    return page(failures=packed_failed_checks(outcome.folder, most=max(0, room)))
 
 
 def _linked(text: str) -> Markup:

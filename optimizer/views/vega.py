@@ -26,6 +26,8 @@ ACCENT, GOOD, WARN, BAD = "var(--accent, #0969da)", "var(--go, #1a7f37)", "var(-
 """A page has its own colours for the dark; where a picture stands alone, these are those of a light page."""
 LONGEST_NAME, LONGEST_NAME_NARROW = 28, 14
 ROW_PIXELS = 30
+MANY = 100
+"""Marks of a plot from which on they are small."""
 WIDEST_LETTER = 7
 """Pixels of a letter on average in the widest font that a browser may have."""
 CONFIG = {
@@ -103,7 +105,7 @@ def points_of(values: Sequence[Layer], kinds: Mapping[str, tuple[str, str]], *, 
         | {"scale": {"domain": there, "range": [kinds[kind][look] for kind in there]}}
         for look in (0, 1)
     )
-    mark = {"type": "point", "filled": True, "size": 60, "opacity": 0.95}
+    mark = {"type": "point", "filled": True, "size": 60 if len(values) < MANY else 25, "opacity": 0.95}
     return layer(values, mark, **at, color=color, shape=shape, description=TIP)
 
 

@@ -21,7 +21,6 @@ from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
 from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.config import Config, dump_config, parse_config
-from mnemotune.optimizer.search.origin import note_origin, this_origin
 from mnemotune.optimizer.search.outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest, open_test
 from mnemotune.optimizer.views.report import render_report, score_rows, write_report
@@ -320,34 +319,6 @@ def test_what_it_took_is_told_by_role_with_a_total(finished: Outcome, page: Page
     assert table[-1][:3] == ["total", f"{ledger.total.calls:,}", "45"]
     assert table[-1][-2] == "$0.25"
     assert all(row[-1] for row in table[1:-1]), "each role is explained"
-
-
-def test_the_report_says_how_to_repeat_the_run_and_which_mnemotune_made_it(make_rig: Any, kit: Any) -> None:
-    rig = make_rig()
-    rig.study.append(kit.trial())
-    before = read(render_report(as_outcome(rig, kit.policy()))).words()
-    assert "mnemotune evolve config.yaml" in before
-    assert "Which version made this run is not known" in before
-    note_origin(rig.study)
-    now = read(render_report(as_outcome(rig, kit.policy()))).words()
-    assert f"Made by {this_origin()}." in now
-
-
-def test_parts_of_the_sealed_test_are_told_the_worst_first(finished: Outcome, make_rig: Any, kit: Any) -> None:
-    rig = make_rig()
-    rig.study.append(kit.trial())
-    rig.study.note(TEST, SealedTest(finished.test.rows, done=True).as_json())
-    outcome = as_outcome(rig, kit.policy())
-    outcome.note_slices("seed", {"topic cycling": {"a": 0.2, "b": 0.4}, "topic boats": {"a": 0.5, "b": 0.7}})
-    outcome.note_slices("evolved", {"topic cycling": {"a": 0.6, "b": 0.9}, "topic boats": {"a": 0.4, "b": 0.5}})
-    page = read(render_report(outcome))
-    (parts,) = [table for table in page.tables if table[0][0] == "part"]
-    assert [row[0] for row in parts[1:]] == ["topic boats", "topic cycling"]
-    assert parts[2][1:3] == ["0.300", "0.750"]
-    assert parts[2][3].startswith("0.450 [")
-    assert parts[2][4] == "2"
-    (groups,) = [table for table in page.tables if table[0][0] == "user"]
-    assert {row[0] for row in groups[1:]} == finished.test.rows["seed"].by_group.keys()
 
 
 def test_a_cost_that_is_not_known_is_not_written_as_zero(make_rig: Any, kit: Any) -> None:
