@@ -148,6 +148,9 @@ def test_pictures_need_no_script_and_are_printed(browser: Any, finished: Path) -
     page.emulate_media(media="print")
     assert drawn(page) == pictures
     assert page.locator("figure svg.narrow:visible").count() == 0
+    assert page.locator(".trial > summary").first.is_visible(), "paper cannot be opened"
+    page.set_viewport_size({"width": 720, "height": 900})
+    assert page.evaluate("[...document.querySelectorAll('table')].every((table) => table.scrollWidth <= 680)")
 
 
 def test_a_mark_and_a_link_lead_to_their_trial(shown: Callable[[int], Any]) -> None:
