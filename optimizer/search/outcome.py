@@ -21,14 +21,16 @@ from ..models import embedder_remark, price_of, track_of
 from ..objectives import dollars
 from ..stores import Storage
 from ..study import START_ANOTHER, Study, StudyError, users_won
+from .acceptance import Slices
 from .front import front, placed
+from .origin import origins_of
 from .place import check_database, check_tables
 from .screen import screened
 from .sealed import EVOLVED, SEED, SealedTest
 
 STUDY = "evolution"
 CONSUMED, SEARCH_SPEND, TEST_SPEND, TEST, ENDED = "consumed", "search_spend", "test_spend", "test", "ended"
-WARNED = "warned"
+WARNED, SLICES = "warned", "test_slices"
 """What the study keeps beside its trials."""
 
 
@@ -83,6 +85,15 @@ class Outcome:
         """The sealed test, as far as it went."""
         noted = self.study.noted(TEST)
         return SealedTest() if noted is None else SealedTest.from_json(noted)
+
+    @property
+    def slices(self) -> dict[str, Slices]:
+        """Scores of the sealed test on parts of what is asked, of the seed policy and of the evolved one."""
+        return {**(self.study.noted(SLICES) or {})}
+
+    def note_slices(self, name: str, slices: Slices) -> None:
+        """Keep a policy's scores on parts of what the sealed test asks."""
+        self.study.note(SLICES, self.slices | {name: slices})
 
     @property
     def consumed(self) -> Consumed:
@@ -163,6 +174,7 @@ class Outcome:
             "embedder": self.config.embedder,
             "remark": embedder_remark(self.config),
             "objective": self.config.search.objective,
+            "made_by": [asdict(origin) for origin in origins_of(self.study)],
             "front": [row.as_json() for row in self.front],
             "at_bounds": self.at_bounds,
             "trials": len(self.study.trials),

@@ -31,10 +31,12 @@ from ..proposers.mix import open_proposers
 from ..proposers.proposer import Means, Proposer
 from ..study import Trial
 from ..workers import open_pool, runner_of
+from .acceptance import slices_of
 from .allowance import Allowance, due_warnings, splits_of
 from .arena import Arena
 from .listener import Listener, Listeners, Standing
 from .loop import Loop
+from .origin import note_origin
 from .outcome import (
     CONSUMED,
     ENDED,
@@ -173,6 +175,7 @@ class _Run:
                 await self.pool.open()
             self.listeners.begin(self.outcome)
             begun()
+            note_origin(self.study)
             try:
                 if self.outcome.ended is None:
                     await self._evolve()
@@ -303,6 +306,7 @@ class _Run:
                 folder = self.outcome.folder / "test" / name
                 write_episodes(folder, evaluation.episodes)
                 write_failed_checks(folder, failed_checks(tasks, evaluation.episodes, self.track))
+                self.outcome.note_slices(name, slices_of(evaluation, tasks, stage_noun=self.track.stage_noun))
 
         async with self._noted(final):
             evaluator = self._evaluator(final, reworded=True)
@@ -386,8 +390,7 @@ class _Run:
         self.listeners.stand(self.standing)
 
     def _introduction(self) -> str:
-        splits, limit = self.splits, self.config.search.budget.calls
-        tokens = self.config.context_tokens
+        splits, limit, tokens = self.splits, self.config.search.budget.calls, self.config.context_tokens
         context = "no limit on the context" if tokens is None else f"{tokens:,} context tokens"
         allowed = "no limit on calls" if limit is None else f"at most {limit:,} calls"
         return (

@@ -13,8 +13,6 @@ from typing import Any
 from ...env.failed_checks import FAILURES, read_failed_checks
 from ..search.sealed import EVOLVED, SEED
 
-MOST_BYTES = 4_000_000
-"""Of packed failures in a page; groups beyond that are left to the files."""
 POLICIES = (SEED, EVOLVED)
 
 
@@ -32,8 +30,11 @@ class PackedFailedChecks:
     """Where all of them are, in the run's folder."""
 
 
-def packed_failed_checks(folder: Path, *, most: int = MOST_BYTES) -> PackedFailedChecks | None:
-    """Read the failures of a run's sealed test; None where it has none. Raises RecordError."""
+def packed_failed_checks(folder: Path, *, most: int) -> PackedFailedChecks | None:
+    """Read the failures of a run's sealed test; None where it has none. Raises RecordError.
+
+    Groups whose failures would take the text over ``most`` bytes are left to the files.
+    """
     found = {name: read_failed_checks(folder / "test" / name) for name in POLICIES}
     by_policy = {name: values for name, values in found.items() if values is not None}
     if not by_policy:

@@ -1,249 +1,213 @@
-"""The report's plots, as SVG text."""
+"""The plots of scores: of a sealed test, of an ablation, and of a reward model."""
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from textwrap import fill
-from typing import ParamSpec
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from ...env import Summary
-from ...env.statistics import Estimate, estimate_repeated, nan_mean
+from ...env.statistics import estimate_repeated, nan_mean
 from ...policies.files import WINDOW
-from ..proposers.numbers import standing
 from ..search.ablation import Variant
-from ..search.front import Placed, front
 from ..search.sealed import EVOLVED, SEED
-from ..study import Trial
-from .table import short
+from .table import number, short, with_interval
+from .vega import (
+    ACCENT,
+    FAINT,
+    INK,
+    LONGEST_NAME,
+    LONGEST_NAME_NARROW,
+    ROW_PIXELS,
+    TIP,
+    WIDE,
+    cut,
+    drawn,
+    ends_of,
+    known,
+    layer,
+    lines_of,
+    measure,
+    rendered,
+    row_axis,
+    rule,
+    scores_of,
+)
 
-P = ParamSpec("P")
 Rows = Mapping[str, Summary]
 """Evaluations by the policy's name."""
-
-INK, FAINT, ACCENT = "#24292f", "#8c959f", "#0969da"
-SHARES = {"accuracy": "#2da44e", "utilisation": "#bf8700", "read": "#fb8f44", "write": "#cf222e"}
-LINES = {
-    "window": "#8c959f",
-    "native": "#57606a",
-    "rag": "#bf8700",
-    "awe": "#8250df",
-    "awi": "#bf3989",
-    SEED: INK,
-    EVOLVED: ACCENT,
-}
-OTHER_LINES = ("#1b7c83", "#953800", "#6639ba", "#4d2d00")
-LONGEST_NAME = 28
-MOST_TICKS = 6
-LABEL_PIXELS = 16
+SHARES = {"accuracy": "#1a7f37", "utilisation": "#7d4e00", "read": "#bc4c00", "write": "#cf222e"}
+"""White letters can be read on all of them."""
+LINES = {WINDOW: "#8c959f", "native": "#6e7781", "rag": "#bf8700", "awe": "#8250df", "awi": "#bf3989"}
+LINES |= {SEED: INK, EVOLVED: ACCENT}
+OTHER_LINES = ("#1b7c83", "#953800", "#6639ba", "#7d6a10")
+LEAST_TEXT_PIXELS = 26
 RELIABILITY_BINS = 15
-STYLE = {
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "mnemotune",
-    "text.parse_math": False,
+SHARE_WORDS = {
+    "accuracy": "are right",
+    "utilisation": "are lost when memory is used",
+    "read": "are lost when memory is read",
+    "write": "are lost when memory is written",
 }
 
 
-def _as_svg(draw: Callable[P, Figure]) -> Callable[P, str]:
-    """Return what draws a figure as an inline SVG element, the same bytes for the same data."""
-
-    @wraps(draw)
-    def drawn(*arguments: P.args, **options: P.kwargs) -> str:
-        file = io.StringIO()
-        with mpl.rc_context(STYLE):
-            FigureCanvasSVG(draw(*arguments, **options)).print_svg(file, metadata={"Date": None, "Creator": None})
-        text = file.getvalue()
-        return text[text.index("<svg") :]
-
-    return drawn
-
-
-@_as_svg
-def scores_plot(rows: Rows, *, noun: str = "group") -> Figure:
+def scores_plot(rows: Rows, *, noun: str = "group", width: int = WIDE) -> str:
     """Draw each policy's memory score with its 95% interval."""
-    figure, axes = _axes(7.2, 0.42 * len(rows) + 0.9)
-    for y, (name, row) in enumerate(rows.items()):
-        _draw_score(axes, row.memory_score, y, ACCENT if name == EVOLVED else INK if name == SEED else FAINT)
-    axes.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
-    axes.set_yticks(range(len(rows)), [short(name, LONGEST_NAME) for name in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlabel(f"memory score (0 = floor, 1 = ceiling), 95% interval over {noun}s")
-    return figure
+    values = [
+        {"policy": name, "colour": ACCENT if name == EVOLVED else INK if name == SEED else FAINT}
+        | ends_of(row.memory_score)
+        | {"tip": f"{name}: memory score {with_interval(row.memory_score)}\n{row.memory_score.users} {noun}s"}
+        for name, row in rows.items()
+    ]
+    title = "memory score, 95% interval" if width < WIDE else f"memory score (0 = floor, 1 = ceiling), 95% over {noun}s"
+    zero = rule([{"x": 0}], FAINT, {"x": measure("x", title=title, axis={"tickCount": 6})}, dash=[2, 3])
+    return drawn([zero, *scores_of(values, row_axis(rows, width), title)], width, ROW_PIXELS * len(rows) + 60)
 
 
-@_as_svg
-def shares_plot(rows: Rows) -> Figure:
+def shares_plot(rows: Rows, *, width: int = WIDE) -> str:
     """Draw how each policy's answers divide into right ones and the three failure shares."""
-    figure, axes = _axes(7.2, 0.42 * len(rows) + 1.2)
-    left = np.zeros(len(rows))
-    for share, color in SHARES.items():
-        widths = np.nan_to_num([{"accuracy": row.accuracy, **row.shares}[share] for row in rows.values()])
-        bars = axes.barh(range(len(rows)), widths, left=left, color=color, label=share, height=0.62)
-        texts = [f"{width:.2f}" if width > 0.04 else "" for width in widths]
-        axes.bar_label(bars, texts, label_type="center", color="white", fontsize=9)
-        left = left + widths
-    axes.set_yticks(range(len(rows)), [short(name, LONGEST_NAME) for name in rows])
-    axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, 1), xlabel="share of answers")
-    axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    return figure
+    values = [
+        {"policy": name, "share": share, "start": start, "end": end, "middle": (start + end) / 2}
+        | {"tip": f"{name}: {number(end - start)} of answers {SHARE_WORDS[share]}", "text": _in_bar(end - start, width)}
+        for name, row in rows.items()
+        for share, start, end in _stacked({"accuracy": row.accuracy, **row.shares})
+    ]
+    y = row_axis(rows, width)
+    color = {"field": "share", "type": "nominal", "scale": {"domain": [*SHARES], "range": [*SHARES.values()]}}
+    legend = {"columns": 2 if width < WIDE else 4, "symbolType": "square"}
+    x = measure("start", title="share of answers", scale={"domain": [0, 1]}, axis={"tickCount": 5})
+    bars = {"x": x, "x2": {"field": "end"}, "y": y, "color": {**color, "legend": legend}, "description": TIP}
+    texts = {"x": x | {"field": "middle"}, "y": y, "text": {"field": "text"}}
+    layers = [
+        layer(values, {"type": "bar", "height": {"band": 0.7}}, **bars),
+        layer(values, {"type": "text", "color": "white", "fontSize": 12, "aria": False}, **texts),
+    ]
+    return drawn(layers, width, ROW_PIXELS * len(rows) + (105 if width < WIDE else 85))
 
 
-@_as_svg
-def stages_plot(rows: Rows, *, stage_noun: str = "stage") -> Figure:
-    """Draw each policy's memory score stage by stage."""
-    figure, axes = _axes(7.2, 3.6)
+def stages_plot(rows: Rows, *, stage_noun: str = "stage", width: int = WIDE) -> str:
+    """Draw each policy's memory score stage by stage, the first of which is 1."""
     others = iter(OTHER_LINES * len(rows))
-    for name, row in rows.items():
-        series, width = row.stages["memory_score"], 2.4 if name in {SEED, EVOLVED} else 1.2
-        color = LINES.get(name) or next(others)
-        axes.plot(range(len(series)), series, label=short(name, LONGEST_NAME), color=color, linewidth=width)
-    axes.axhline(0, color=FAINT, linewidth=0.8, linestyle=":")
-    axes.set(xlabel=stage_noun, ylabel="memory score")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return figure
+    colours = {name: LINES.get(name) or next(others) for name in rows}
+    values = [
+        {"policy": name, "x": stage, "y": known(score), "weight": 3 if name in {SEED, EVOLVED} else 1.5}
+        | {"tip": f"{name}, {stage_noun} {stage}: memory score {number(score)}"}
+        for name, row in rows.items()
+        for stage, score in enumerate(row.stages["memory_score"], 1)
+    ]
+    label = cut("datum.label", width)
+    legend = {"columns": 3 if width < WIDE else 6, "symbolType": "stroke", "labelExpr": label, "labelLimit": 0}
+    scale = {"domain": [*colours], "range": [*colours.values()]}
+    color = {"field": "policy", "type": "nominal", "scale": scale, "legend": legend}
+    x = measure("x", title=stage_noun, axis={"tickMinStep": 1, "format": "d", "grid": False}, scale={"zero": False})
+    at = {"x": x, "y": measure("y", title="memory score"), "color": color}
+    size = {"field": "weight", "type": "quantitative", "scale": None, "legend": None}
+    layers = [
+        rule([{"y": 0}], FAINT, {"y": at["y"]}, dash=[2, 3]),
+        layer(values, {"type": "line", "aria": False}, **at, strokeWidth=size),
+        layer(values, {"type": "point", "filled": True, "size": 36, "opacity": 1}, **at, description=TIP),
+    ]
+    return drawn(layers, width, 300)
 
 
-@_as_svg
-def search_plot(trials: Sequence[Trial], *, noun: str = "group", compared: str = "memory score") -> Figure:
-    """Draw what every trial is compared by on the train groups, and the best policy's on the validation groups."""
-    figure, axes = _axes(7.2, 3.4)
-    raced = {t.number: t.score for t in trials if t.finished_race and not t.accepted}
-    lost = {t.number: standing(t, trials[0]) for t in trials if t.series and not t.finished_race}
-    accepted = {t.number: t.score for t in trials if t.accepted}
-    for label, color, marker, scores in (
-        ("raced", FAINT, "o", raced),
-        ("lost the race early", FAINT, "x", lost),
-        ("accepted", ACCENT, "o", accepted),
-    ):
-        if scores:
-            axes.plot([*scores], [*scores.values()], marker, color=color, label=label, markersize=5)
-    steps, label = list(_best_so_far(trials)), f"best so far, validation {noun}s"
-    if steps:
-        axes.step(range(len(steps)), steps, where="post", color=ACCENT, linewidth=1.6, label=label)
-    axes.set(xlabel="trial", ylabel=compared)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
-    return figure
-
-
-@_as_svg
-def variants_plot(variants: Sequence[Variant]) -> Figure:
+def variants_plot(variants: Sequence[Variant]) -> str:
     """Draw each variant's memory score, with a faint point for each search, and its difference from the first."""
-    figure = Figure(figsize=(9.0, 0.42 * len(variants) + 1.0), layout="constrained")
-    scores, differences = figure.subplots(1, 2, sharey=True)
-    for y, variant in enumerate(variants):
-        color = INK if variant.difference is None else ACCENT
-        known = [search.mean for search in variant.searches if not math.isnan(search.mean)]
-        scores.plot(known, [y + 0.25] * len(known), "o", color=FAINT, markersize=3)
-        _draw_score(scores, variant.score, y, color)
-        if variant.difference is not None:
-            _draw_score(differences, variant.difference, y, color)
+    names = [*dict.fromkeys(variant.name for variant in variants)]
+    rows = [
+        {
+            "policy": v.name,
+            "colour": INK if v.difference is None else ACCENT,
+            "tip": f"{v.name}: {with_interval(v.score)}",
+        }
+        | ends_of(v.score)
+        for v in variants
+    ]
+    searches = [
+        {"policy": variant.name, "x": search.mean}
+        for variant in variants
+        for search in variant.searches
+        if not math.isnan(search.mean)
+    ]
+    differences = [
+        {"policy": v.name, "colour": ACCENT, "tip": f"{v.name}: {with_interval(v.difference)}"} | ends_of(v.difference)
+        for v in variants
+        if v.difference is not None
+    ]
     windows = [estimate_repeated([search.window for search in variant.searches]).mean for variant in variants]
     window = nan_mean(windows)
-    if max(windows) - min(windows) < 1e-9:  # variants with models of their own have windows of their own
-        scores.axvline(window, color=FAINT, linewidth=0.8, linestyle="--")
-        scores.annotate(WINDOW, (window, 1), (2, 2), ("data", "axes fraction"), "offset points", color=FAINT)
-    differences.axvline(0, color=FAINT, linewidth=0.8, linestyle=":")
-    names = [fill(short(variant.name, 2 * LONGEST_NAME), LONGEST_NAME) for variant in variants]
-    scores.set_yticks(range(len(variants)), names)
-    scores.set(ylim=(len(variants) - 0.4, -0.6), xlabel="memory score, 95% interval; grey: each search")
-    for axes in (scores, differences):
-        axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS))
-    differences.set_xlabel(f"difference from {short(variants[0].name, LONGEST_NAME)}, 95% interval")
-    return figure
+    shared = max(windows) - min(windows) < 1e-9  # variants with models of their own have windows of their own
+    y = row_axis(names, WIDE) | {"axis": {"title": None, "grid": False, "labelLimit": 0, "labelExpr": lines_of(names)}}
+    bare = y | {"axis": {"title": None, "grid": False, "labels": False, "ticks": False}}
+    height = (ROW_PIXELS + 6) * len(variants)
+    small = {"type": "point", "filled": True, "size": 12, "color": FAINT, "yOffset": 9, "aria": False, "opacity": 1}
+    title = "memory score, 95% interval; grey: each search"
+    left = [layer(searches, small, x=measure("x", title=title), y=y)]
+    if shared:
+        word = {"type": "text", "color": FAINT, "align": "left", "dx": 3, "y": -6, "fontSize": 11, "aria": False}
+        left += [rule([{"x": window}], FAINT, {"x": measure("x", title=title)}, dash=[5, 3])]
+        left += [layer([{"x": window}], word, x=measure("x", title=title), text={"value": WINDOW})]
+    left += scores_of(rows, y, title)
+    title = f"difference from {short(names[0], LONGEST_NAME)}, 95% interval"
+    right = [
+        rule([{"x": 0}], FAINT, {"x": measure("x", title=title)}, dash=[2, 3]),
+        *scores_of(differences, bare, title),
+    ]
+    return rendered({"hconcat": [{"layer": layers, "width": 330, "height": height} for layers in (left, right)]})
 
 
-@_as_svg
-def reliability_plot(p_safe: NDArray[np.float64], harmful: NDArray[np.bool_]) -> Figure:
+def reliability_plot(p_safe: NDArray[np.float64], harmful: NDArray[np.bool_]) -> str:
     """Draw how often writes are SAFE against P(safe), in bins of one size, over where the scores lie."""
     known = ~np.isnan(p_safe)
     order = np.flatnonzero(known)[np.argsort(p_safe[known], kind="stable")]
     bins = [members for members in np.array_split(order, min(RELIABILITY_BINS, len(order))) if len(members)]
-    figure = Figure(figsize=(4.8, 4.8), layout="constrained")
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
-    above.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, linestyle=":")
-    said, are = ([float(values[members].mean()) for members in bins] for values in (p_safe, ~harmful))
-    above.plot(said, are, marker="o", markersize=4, color=ACCENT)
-    above.set(ylabel="share of SAFE", ylim=(-0.03, 1.03))
-    below.hist(p_safe[known], bins=np.linspace(0, 1, 21), color=FAINT)
-    below.set(xlabel="P(safe)", ylabel="writes")
-    return figure
+    points = [
+        {"x": x, "y": y, "tip": f"P(safe) {number(x)}: {number(y)} of {len(members)} writes are SAFE"}
+        for members in bins
+        for x, y in [(float(p_safe[members].mean()), float((~harmful)[members].mean()))]
+    ]
+    counts, edges = np.histogram(p_safe[known], bins=np.linspace(0, 1, 21))
+    bars = [
+        {
+            "x": float(low),
+            "x2": float(high),
+            "y": int(count),
+            "tip": f"{count:,} writes, P(safe) {low:.2f} to {high:.2f}",
+        }
+        for count, (low, high) in zip(counts, pairwise(edges), strict=True)
+    ]
+    x, whole = measure("x", scale={"domain": [0, 1]}), {"domain": [0, 1]}
+    at = {"x": x | {"title": None}, "y": measure("y", title="share of SAFE", scale=whole)}
+    diagonal = {**at, "x2": {"field": "x2"}, "y2": {"field": "y2"}}
+    dot = {"type": "point", "filled": True, "color": ACCENT, "size": 40, "opacity": 1}
+    above = [
+        rule([{"x": 0, "y": 0, "x2": 1, "y2": 1}], FAINT, diagonal, dash=[2, 3]),
+        layer(points, {"type": "line", "color": ACCENT, "aria": False}, **at),
+        layer(points, dot, **at, description=TIP),
+    ]
+    columns = {
+        "x": x | {"title": "P(safe)"},
+        "x2": {"field": "x2"},
+        "y": measure("y", title="writes"),
+        "y2": {"datum": 0},
+    }
+    below = [layer(bars, {"type": "bar", "color": FAINT}, **columns, description=TIP)]
+    parts = [{"layer": layers, "width": 400, "height": height} for layers, height in ((above, 300), (below, 75))]
+    return rendered({"vconcat": parts})
 
 
-@_as_svg
-def front_plot(places: Sequence[Placed], best: Trial, *, noun: str = "group", compared: str = "memory score") -> Figure:
-    """Draw what each raced policy is compared by, on the train groups, against its tokens a turn, and the front."""
-    figure, axes = _axes(7.2, 3.4)
-    line = front(places)
-    costs, scores = [p.cost for p in line], [p.score for p in line]
-    axes.plot([p.cost for p in places], [p.score for p in places], "o", color=FAINT, markersize=4, label="raced")
-    axes.step(costs, scores, "o-", where="post", color=INK, markersize=5, label="front")
-    seed = [p for p in places if p.trial.number == 0]
-    evolved = [p for p in places if p.trial.policy == best.policy and p.trial.number]
-    for label, color, marker, marked in (("seed", INK, "s", seed), ("evolved", ACCENT, "D", evolved)):
-        if marked:
-            axes.plot([p.cost for p in marked], [p.score for p in marked], marker, color=color, label=label)
-    if places:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xlim(min(p.cost for p in places) / 1.5, max(p.cost for p in places) * 1.5)
-        axes.margins(y=0.15)
-        for group in _neighbours(line, axes):
-            numbers, last = ", ".join(str(p.trial.number) for p in group), group[-1]
-            axes.annotate(numbers, (last.cost, last.score), (0, 7), textcoords="offset points", ha="center")
-    axes.set(xlabel="tokens a turn", ylabel=f"{compared}, train {noun}s")
-    axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
-    return figure
+def _stacked(shares: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
+    """Yield where the bar of each share starts and ends."""
+    start = 0.0
+    for share in SHARES:
+        end = start + (0.0 if math.isnan(shares[share]) else shares[share])
+        yield share, start, end
+        start = end
 
 
-def _neighbours(line: Sequence[Placed], axes: Axes) -> list[list[Placed]]:
-    """Group places that are so near each other on the drawing that their labels would overlap."""
-    points = axes.transData.transform([(p.cost, p.score) for p in line])
-    apart = np.abs(np.diff(points, axis=0)).max(axis=1) >= LABEL_PIXELS
-    starts = [0, *(np.flatnonzero(apart) + 1), len(line)]
-    return [list(line[start:end]) for start, end in pairwise(starts)]
-
-
-def _best_so_far(trials: Sequence[Trial]) -> Iterator[float]:
-    best = math.nan
-    for trial in trials:
-        if trial.accepted:
-            best = nan_mean(list(trial.validation.values()))
-        yield best
-
-
-def _draw_score(axes: Axes, score: Estimate, y: float, color: str) -> None:
-    """Draw a score with its interval, where there is one."""
-    if math.isnan(score.mean):
-        return
-    if not math.isnan(score.low):
-        axes.plot([score.low, score.high], [y, y], color=color, linewidth=2)
-    axes.plot([score.mean], [y], "o", color=color)
-
-
-def _axes(width: float, height: float) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.add_subplot()
+def _in_bar(share: float, width: int) -> str:
+    """Return what is written into a bar that is wide enough for it."""
+    names = 7 * (LONGEST_NAME_NARROW if width < WIDE else LONGEST_NAME)
+    return f"{share:.2f}" if share * (width - names) > LEAST_TEXT_PIXELS else ""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from ...data.resources import resource
 from ...data.whole_files import write_whole
@@ -20,18 +20,22 @@ from ...env.summary import UNSCORED
 from ...policies.files import WINDOW, dump_policy
 from ...policies.lm.ledger import merged
 from ...policies.lm.prices import Prices
-from ...policies.policy import MemoryPolicy
-from ...policies.prompts import Templates
 from ..config import dump_config
 from ..models import embedder_remark, price_of
 from ..objectives import dollars
 from ..search.front import NEARLY_ALL, Placed, cheaper, placed
 from ..search.listener import Listener
+from ..search.origin import origins_of
 from ..search.outcome import Outcome
 from ..search.screen import screened
 from ..search.sealed import EVOLVED, SEED
 from ..study import Trial
+from .changes import compare_knobs, compare_prompts
 from .failed_checks import packed_failed_checks
+from .importance import BEST, raced_numbers
+from .lineage import Lineage
+from .pictures import pictures_of
+from .slices import group_rows, slice_rows
 from .table import (
     Rows,
     bound_notes,
@@ -45,28 +49,42 @@ from .table import (
     unscored_note,
     with_interval,
 )
-from .tracking import policy_params
 
 ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
 """How far a candidate comes."""
-DIFFERENCES = {"  ": "same", "+ ": "added", "- ": "removed"}
-"""Kinds of lines, by what difflib puts before them."""
-
-
-@dataclass(frozen=True, slots=True)
-class PromptChange:
-    """How one prompt differs from the text that it started from."""
-
-    slot: str
-    origin: str
-    """Whose text it started from."""
-    lines: tuple[tuple[str, str], ...]
-    """Each line's kind, of ``DIFFERENCES``, and its text."""
-
-    @property
-    def changed(self) -> bool:
-        """Whether it differs at all."""
-        return any(kind != "same" for kind, _ in self.lines)
+MOST_BYTES = 4_900_000
+"""Of the whole page; the failed checks get what the rest of it leaves."""
+ROLES = {
+    "user": "the simulated user speaks",
+    "reply": "the assistant replies to a message",
+    "write": "the assistant writes memories",
+    "answer": "the assistant answers a check",
+    "probe": "the assistant is asked for a fact that a check needs, which tells the kinds of failure apart",
+    "upper_bound": "a check is answered with exactly the facts that it needs: the ceiling",
+    "propose": "a proposer edits prompts",
+    "generate": "users are made up",
+    "embed": "texts become vectors",
+}
+"""What calls of a role are for."""
+BASELINE_WORDS = {
+    "native": "Nothing is written: the assistant sees the messages themselves, as many as fit.",
+    "rag": "Messages are kept as they are, and the most similar to the message at hand are brought back.",
+    "awe": "The assistant writes facts, and the most similar to the message at hand are brought back.",
+    "awi": "The assistant writes a profile of label and text, all of which is in the prompt.",
+}
+"""What the baselines that ship do."""
+PROPOSER_WORDS = {
+    "known": "the presets, and strategies with a name",
+    "spread": "points from all over the space, far from those before",
+    "reflective": "a model edits prompts and numbers of a good trial after reading its failures",
+    "merge": "two good trials are crossed",
+    "gp": "a Gaussian process picks numbers near good ones",
+    "tpe": "Optuna's TPE picks numbers",
+    "random": "random numbers",
+    "amemgym": "AMemGym's way to rewrite prompts",
+    "gepa": "GEPA's way to rewrite prompts",
+}
+"""What the proposers that ship do."""
 
 
 class ReportWriter(Listener):
@@ -90,28 +108,21 @@ def write_report(outcome: Outcome) -> Path:
 
 def render_report(outcome: Outcome) -> str:
     """Return the report's HTML; it loads nothing from anywhere."""
-    from . import plots  # matplotlib takes half a second that most commands do not need
-
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters |= {"number": number, "interval": with_interval, "count": count, "cost_cells": cost_cells}
     environment.filters["mean"] = lambda scores: nan_mean(list(scores.values()))
     environment.filters |= {"p": _p, "usd": _usd, "train_cell": train_cell}
+    environment.filters["linked"] = _linked
     environment.tests["known"] = lambda value: not math.isnan(value)
     template = environment.from_string(resource("optimizer", "views", "report.html").read_text(encoding="utf-8"))
     config, test, track, trials = outcome.config, outcome.test, outcome.track, outcome.study.trials
     best, aim = outcome.study.best if trials else None, config.search.aim
     policy = None if best is None else best.policy
+    lineage = Lineage.of(trials, config.templates)
     spent, price = merged([outcome.search_spend, outcome.test_spend]), price_of(config.model, config)
     paid = price is None or price.input + price.output > 0 or spent.total.cost_usd != 0
-    drawn = {}
-    if test.rows:
-        drawn["scores"] = plots.scores_plot(test.rows, noun=track.noun)
-        drawn["shares"] = plots.shares_plot(test.rows)
-        drawn["stages"] = plots.stages_plot(test.rows, stage_noun=track.stage_noun)
-    if best is not None:
-        drawn["search"] = plots.search_plot(trials, noun=track.noun, compared=aim.compared)
-        drawn["front"] = plots.front_plot(placed(trials), best, noun=track.noun, compared=aim.compared)
-    return template.render(
+    page = partial(
+        template.render,
         name=outcome.folder.name,
         config=config,
         agent=track.agent,
@@ -135,24 +146,48 @@ def render_report(outcome: Outcome) -> str:
         turns=_has_turns(test.rows),
         paid=paid,
         ended=outcome.ended,
-        plots=drawn,
+        plots=pictures_of(outcome, best),
+        plots_script=_script("plots.js"),
         trials=trials,
         counts=_counts(trials),
         screening=screened(trials),
         proposers=_proposers(trials),
-        failures=packed_failed_checks(outcome.folder),
-        failures_script=resource("optimizer", "views", "failed_checks.js").read_text(encoding="utf-8"),
-        numbers=[] if policy is None else _compare_numbers(config.seed_policy, policy),
+        failures_script=_script("failed_checks.js"),
+        knobs=[] if policy is None else compare_knobs(config.seed_policy, policy),
         readers=readers_of(test.rows),
         reader_rows=reader_rows(test.rows),
         unscored=unscored_note(test.rows, track),
         bounds=bound_notes(outcome.at_bounds, context_tokens=config.context_tokens),
-        prompts=[] if policy is None else _compare_prompts(config.seed_policy, policy, config.templates),
+        prompts=[]
+        if policy is None
+        else compare_prompts(config.seed_policy, policy, config.templates, owner="the seed policy's"),
+        generations=lineage.generations,
+        line=[] if best is None else lineage.line_to(best),
         best_policy="" if policy is None else dump_policy(policy),
         ledger=spent,
+        roles=ROLES,
+        slices=slice_rows(outcome.slices),
+        groups=group_rows(test.rows),
+        raced=len(raced_numbers(trials)),
+        good=BEST,
+        origins=origins_of(outcome.study),
+        proposer_words=PROPOSER_WORDS,
+        baseline_words=BASELINE_WORDS,
         replies=reply_notes(outcome.replies),
         settings=dump_config(config),
     )
+    room = MOST_BYTES - len(page(failures=None).encode())
+    return page(failures=packed_failed_checks(outcome.folder, most=max(0, room)))
+
+
+def _linked(text: str) -> Markup:
+    """Return a text in which each trial that it names leads there."""
+    linked = re.sub(r"\b[Tt]rials? (\d+)", r'<a href="#trial-\1">\g<0></a>', str(escape(text)))
+    return Markup(linked)  # noqa: S704 - escaped above
+
+
+def _script(name: str) -> str:
+    return resource("optimizer", "views", name).read_text(encoding="utf-8")
 
 
 def score_rows(rows: Rows, price: Prices | None, *, paid: bool = True) -> list[tuple[str, ...]]:
@@ -244,25 +279,3 @@ def _proposers(trials: tuple[Trial, ...]) -> dict[str, list[int]]:
             sum(trial.ledger.total.calls for trial in proposed),
         ]
     return counts
-
-
-def _compare_numbers(seed: MemoryPolicy, best: MemoryPolicy) -> list[tuple[str, Any, Any]]:
-    before, after = policy_params(seed), policy_params(best)
-    return [(name, before.get(name, "-"), after.get(name, "-")) for name in {**before, **after} if name != "key"]
-
-
-def _compare_prompts(seed: MemoryPolicy, best: MemoryPolicy, templates: Templates) -> list[PromptChange]:
-    """Compare each prompt of the best policy with the text that it started from.
-
-    It is the seed's where the best policy uses the same kind, and the template's elsewhere.
-    """
-    changes = []
-    for slot, text in best.prompts.model_dump().items():
-        if text is not None and slot in best.prompt_kinds:
-            kind, before, origin = best.prompt_kinds[slot], getattr(seed.prompts, slot), "the seed policy's"
-            if before is None or seed.prompt_kinds[slot] != kind:
-                before, origin = templates.starting(kind), f"the one that {best.write.mode} starts from"
-            compared = difflib.ndiff(before.splitlines(), text.splitlines())
-            lines = tuple((DIFFERENCES[line[:2]], line[2:]) for line in compared if line[:2] in DIFFERENCES)
-            changes.append(PromptChange(slot, origin, lines))
-    return changes

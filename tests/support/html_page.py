@@ -10,7 +10,7 @@ VOID = {"meta", "br", "img", "link", "input", "hr"}
 
 @dataclass
 class Page(HTMLParser):
-    """A page as a browser reads it: its elements, what is open at the end, and the text outside of styles."""
+    """A page as a browser reads it: its elements, what is open at the end, and the text but for styles and scripts."""
 
     elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag, f"</{tag}> closes another element"
 
     def handle_data(self, data: str) -> None:
-        if not {"style", "title"} & set(self.open[-1:]):
+        if not {"script", "style", "title"} & set(self.open[-1:]):
             self.text += data
         if {"td", "th"} & set(self.open):
             self.tables[-1][-1][-1] += data

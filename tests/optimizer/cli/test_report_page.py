@@ -133,3 +133,50 @@ def test_failures_are_filtered_by_user_and_stage(shown: Callable[[int], Any], fi
     page.select_option("select[name=stage]", str(stage))
     count = sum((task, at) == (user, stage) for task, at, _ in checks)
     assert page.inner_text("#failures-found").startswith(f"{count} of ")
+
+
+def drawn(page: Any) -> list[str]:
+    """The pictures that can be seen, by their names."""
+    pictures = page.locator("figure svg:visible")
+    assert all(picture.locator("[role=graphics-symbol]").count() for picture in pictures.all())
+    return [str(picture.get_attribute("aria-label")) for picture in pictures.all()]
+
+
+def test_a_mark_that_is_pointed_at_says_what_it_stands_for(shown: Callable[[int], Any]) -> None:
+    for width in WIDTHS:
+        page = shown(width)
+        assert page.is_hidden("#tip")
+        for start in ("seed: memory score", "seed: 0.", "seed, period 1", "Trial 1: "):
+            mark = page.locator(f"figure svg:visible [role=graphics-symbol][aria-label^='{start}']").first
+            mark.scroll_into_view_if_needed()
+            box = mark.bounding_box()
+            page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+            assert page.inner_text("#tip").startswith(start)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.mouse.move(1, 1)
+        assert page.is_hidden("#tip")
+
+
+def test_pictures_need_no_script_and_are_printed(browser: Any, finished: Path) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 900}, java_script_enabled=False)
+    page.goto((finished / "report.html").absolute().as_uri())
+    pictures = drawn(page)
+    assert len(pictures) == len({*pictures}) >= 5
+    assert page.locator("figure svg.wide:visible").count() == 0
+    page.emulate_media(media="print")
+    assert drawn(page) == pictures
+    assert page.locator("figure svg.narrow:visible").count() == 0
+    assert page.locator(".trial > summary").first.is_visible(), "paper cannot be opened"
+    page.set_viewport_size({"width": 720, "height": 900})
+    assert page.evaluate("[...document.querySelectorAll('table')].every((table) => table.scrollWidth <= 680)")
+
+
+def test_a_mark_and_a_link_lead_to_their_trial(shown: Callable[[int], Any]) -> None:
+    page = shown(1024)
+    assert page.is_hidden("#trial-1")
+    mark = page.locator("figure svg.wide [aria-label^='Trial 1: ']").first
+    mark.scroll_into_view_if_needed()
+    mark.click(force=True)
+    page.wait_for_selector("#trial-1", state="visible")
+    page.click("#trial-1 a[href='#trial-0']")
+    page.wait_for_selector("#trial-0", state="visible")

@@ -13,6 +13,8 @@ import pytest
 from mnemotune.env.failed_checks import FailedCheck, Needed, write_failed_checks
 from mnemotune.optimizer.views.failed_checks import packed_failed_checks
 
+MOST = 4_000_000
+
 NEED = Needed("pet", "home", 0, known_then=True, known=False, shown=None, held_then=("a dog\ncalled Rex", "a cat"))
 
 
@@ -37,11 +39,11 @@ def unpacked(text: str) -> dict[str, Any]:
 
 
 def test_a_run_without_failures_has_nothing_to_show(tmp_path: Path) -> None:
-    assert packed_failed_checks(tmp_path) is None
+    assert packed_failed_checks(tmp_path, most=MOST) is None
 
 
 def test_all_failures_of_both_policies_are_packed_and_their_lines_are_shared(folder: Path) -> None:
-    packed = packed_failed_checks(folder)
+    packed = packed_failed_checks(folder, most=MOST)
     assert packed is not None
     assert (packed.groups, packed.left_out) == (3, 0)
     assert packed.files == ("test/seed/failures.json", "test/evolved/failures.json")
@@ -61,13 +63,13 @@ def test_all_failures_of_both_policies_are_packed_and_their_lines_are_shared(fol
 
 
 def test_nothing_that_is_packed_can_end_the_page(folder: Path) -> None:
-    packed = packed_failed_checks(folder)
+    packed = packed_failed_checks(folder, most=MOST)
     assert packed is not None
     assert "<" not in packed.text
 
 
 def test_groups_beyond_the_size_are_left_to_the_files(folder: Path) -> None:
-    whole = packed_failed_checks(folder)
+    whole = packed_failed_checks(folder, most=MOST)
     assert whole is not None
     part = packed_failed_checks(folder, most=len(whole.text) - 1)
     assert part is not None
@@ -80,6 +82,6 @@ def test_groups_beyond_the_size_are_left_to_the_files(folder: Path) -> None:
 
 def test_a_run_of_which_one_policy_is_tested_shows_that_one(folder: Path) -> None:
     (folder / "test" / "evolved" / "failures.json").unlink()
-    packed = packed_failed_checks(folder)
+    packed = packed_failed_checks(folder, most=MOST)
     assert packed is not None
     assert list(unpacked(packed.text)["policies"]) == ["seed"]

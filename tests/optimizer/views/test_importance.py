@@ -1,0 +1,54 @@
+"""Which numbers of a policy were important in a search."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mnemotune.optimizer.views.importance import LEAST_TRIALS, importances, raced_numbers
+from mnemotune.policies.policy import MemoryPolicy
+
+
+def policy_at(top_k: int, recency: int) -> MemoryPolicy:
+    values = {"write": {"mode": "verbatim", "roles": "both"}, "update_every": 2, "buffer_size": 0, "store": "external"}
+    return MemoryPolicy.model_validate(values | {"top_k": top_k, "read": {"recency": recency}})
+
+
+@pytest.fixture
+def trials_of(kit: Any) -> Callable[[int], list[Any]]:
+    """Make a search in which ``top_k`` alone decides on the score."""
+
+    def make(count: int) -> list[Any]:
+        rng, trials = random.Random(0), [kit.trial(policy=policy_at(2, 0), train={"ann": 0.22})]
+        for number in range(1, count):
+            policy = policy_at(rng.randint(2, 60), rng.randint(0, 100))
+            trials += [kit.trial(number, policy=policy, train={"ann": 0.2 + (policy.top_k or 0) / 100})]
+        return trials
+
+    return make
+
+
+def test_the_number_that_decides_is_the_most_important(trials_of: Callable[[int], list[Any]]) -> None:
+    shares = importances(trials_of(60))
+    assert next(iter(shares)) == "top_k"
+    assert 0.8 < shares["top_k"] <= 1
+
+
+def test_few_trials_say_nothing(trials_of: Callable[[int], list[Any]]) -> None:
+    trials = trials_of(LEAST_TRIALS - 1)
+    assert importances(trials) == {}
+    assert importances([*trials, *trials]) == {}, "a policy that comes back is no other"
+
+
+def test_the_same_search_gives_the_same_importance(trials_of: Callable[[int], list[Any]]) -> None:
+    trials = trials_of(40)
+    assert importances(trials) == importances(trials)
+
+
+def test_what_never_raced_does_not_count(trials_of: Callable[[int], list[Any]], kit: Any) -> None:
+    trials = trials_of(5)
+    unplayed = kit.trial(6, policy=policy_at(3, 3), train={}, summary=None)
+    assert len(raced_numbers([*trials, unplayed])) == 5
