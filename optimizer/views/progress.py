@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from ...policies.lm import Consumed
 from ..search.listener import Listener, Standing
 from ..search.outcome import Outcome
 from ..study import Trial
@@ -18,6 +19,8 @@ from .table import train_cell
 COLUMNS = "{:>5}  {:<8}  {:>6}  {}"
 WIDTH = 120
 """Characters that a row takes at most; what a candidate changed is cut, and stands whole in the report."""
+SEARCHING = "searching"
+"""The phase that has trials."""
 INDENT = len(COLUMNS.format("", "", "", ""))
 
 
@@ -83,13 +86,9 @@ class Progress(Listener):
         if standing is None:
             return Text("starting")
         budget = standing.budget
-        spend = f"{budget.calls:,} calls, {budget.tokens / 1e6:.1f}M tokens"
-        if budget.usd is None:
-            spend += ", $ not known"
-        elif budget.usd:
-            spend += f", ${budget.usd:.2f}"
+        spend = spent_text(Consumed(budget.calls, budget.tokens, budget.usd))
         best = "-" if math.isnan(standing.best) else f"{standing.best:.3f}"
-        trials = f"trial {standing.trials}/{standing.planned_trials}" if standing.planned_trials else ""
+        trials = trial_text(standing.trials, standing.planned_trials, phase=standing.phase)
         parts = [standing.phase, trials, f"spent {spend}", f"best on validation {best}", f"ETA {self._eta(standing)}"]
         return Text(" · ".join(part for part in parts if part))
 
@@ -105,6 +104,17 @@ def _changed(trial: Trial) -> str:
     """Say on one line what a candidate changed, and of which trial."""
     change = " ".join(trial.change.split())
     return change if trial.parent in {None, 0} else f"of trial {trial.parent}: {change}"
+
+
+def trial_text(trials: int, planned: int, *, phase: str) -> str:
+    """Say how many trials a search has; nothing in another phase, or where none are planned."""
+    return f"trial {min(trials, planned)}/{planned}" if planned and phase == SEARCHING else ""
+
+
+def spent_text(gone: Consumed) -> str:
+    """Write calls, tokens and dollars; no dollars where nothing was paid."""
+    dollars = ", $ not known" if gone.usd is None else f", ${gone.usd:.2f}" if gone.usd else ""
+    return f"{gone.calls:,} calls, {gone.tokens / 1e6:.1f}M tokens{dollars}"
 
 
 def clock_text(seconds: float) -> str:
