@@ -79,23 +79,34 @@ def show_command(
 
 def compare_command(
     runs: Annotated[list[Path], typer.Argument(help="Two or more run folders.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write a page too: scores by group, stages, failures, prompts, cost.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare the evolved policies of runs, paired over the groups that their sealed tests share.
 
-    Example: mnemotune compare runs/quickstart-001 runs/quickstart-002
+    Example: mnemotune compare runs/quickstart-001 runs/quickstart-002 --out compared.html
     """
     from ..config import ConfigError
     from ..search.outcome import open_run
     from ..views.runs import Comparison, comparison_of_runs
+    from ..views.table import say
 
     if len(set(runs)) < 2:
         raise ConfigError("name two or more runs, each once")
-    comparison = Comparison.of({str(run): open_run(run) for run in dict.fromkeys(runs)})
+    outcomes = {str(run): open_run(run) for run in dict.fromkeys(runs)}
+    comparison = Comparison.of(outcomes)
+    if out is not None:
+        from ..views.compare_page import write_compare_page
+
+        write_compare_page(comparison, outcomes, out)
     if as_json:
         print_json(comparison.as_json())
-    else:
-        Console().print(comparison_of_runs(comparison))
+        return
+    Console().print(comparison_of_runs(comparison))
+    if out is not None:
+        say(Console(), f"page {out}")
 
 
 def export_command(
