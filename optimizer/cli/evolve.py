@@ -23,7 +23,9 @@ def evolve_command(
     seed: Annotated[int | None, typer.Option("--seed", help="The search's seed.")] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help="What to be best in: score, score-per-token, score-per-dollar or score-per-call."),
+        typer.Option(
+            help="What to be best in: score, score-and-evidence, evidence, or score-per-token, -call or -dollar."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The run folder; else the next free one in runs/.")] = None,
     resumed: Annotated[Path | None, typer.Option("--resume", help="Go on with the run in this folder.")] = None,
