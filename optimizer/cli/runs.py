@@ -61,13 +61,15 @@ def show_command(
     from ..config import ConfigError
     from ..search.outcome import open_run
     from ..views.ending import show
-    from ..views.runs import trial_lines, trials_table
+    from ..views.runs import run_line, trial_lines, trials_table
     from ..views.table import say
 
     outcome, console = open_run(run), Console()
     trials = outcome.study.trials
     if trial is None:
+        say(console, run_line(outcome), "")
         console.print(trials_table(outcome))
+        say(console, f"`mnemotune show {run} TRIAL` shows a trial's policy beside its parent's", style="dim")
         if outcome.test.rows:
             show(outcome)
         return
@@ -104,9 +106,10 @@ def compare_command(
     if as_json:
         print_json(comparison.as_json())
         return
-    Console().print(comparison_of_runs(comparison))
+    console = Console()
+    console.print(comparison_of_runs(comparison, width=console.width))
     if out is not None:
-        say(Console(), f"page {out}")
+        say(console, f"page {out}")
 
 
 def export_command(

@@ -11,7 +11,7 @@ from typing import Any
 from ...data.resources import resource
 from ...env.statistics import Estimate
 from .progress import clock_text
-from .table import cost_cells, count, number, signed, with_interval
+from .table import cost_cells, count, number, signed, usd_cell, with_interval
 
 DIFFERENCES = {"  ": "same", "+ ": "added", "- ": "removed"}
 """Kinds of lines, by what difflib puts before them."""
@@ -94,11 +94,6 @@ def render(template: str, **values: Any) -> str:
     environment.filters |= {"cost_cells": cost_cells, "clock": clock_text, "usd": usd_cell}
     environment.tests["known"] = lambda value: not math.isnan(value)
     return environment.get_template(template).render(style=source("page.css"), **values)
-
-
-def usd_cell(usd: float | None) -> str:
-    """Write what was paid."""
-    return "not known" if usd is None else f"${usd:,.2f}"
 
 
 def changed_lines(before: str, after: str) -> list[tuple[str, str]]:

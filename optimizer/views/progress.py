@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from ...env.statistics import nan_mean
 from ...policies.lm import Consumed
 from ..search.listener import Listener, Standing
 from ..search.outcome import Outcome
 from ..study import Trial
-from .table import train_cell
+from .table import number, people, train_cell
 
 COLUMNS = "{:>5}  {:<8}  {:>6}  {}"
 WIDTH = 120
@@ -35,10 +36,17 @@ class Progress(Listener):
         self._start = self._last_plain = clock()
         self._calls_at_start = 0
         self._headed = False
+        self._going_on = ""
         self._live = Live(console=console, get_renderable=self._line, refresh_per_second=4, transient=True)
 
     def begin(self, outcome: Outcome) -> None:
-        """Start showing."""
+        """Start showing; a run that goes on says once what its best policy so far is."""
+        if outcome.study.trials:
+            best = outcome.study.best
+            label = "" if best.policy is None else f", {best.policy.label}"
+            score = number(nan_mean(list(best.validation.values())))
+            where = f"trial {best.number}{label}, {score} on validation"
+            self._going_on = f"Goes on after {people(len(outcome.study.trials), 'trial')}; the best so far is {where}"
         if self.console.is_terminal:
             self._live.start()
 
@@ -53,6 +61,9 @@ class Progress(Listener):
         if self._standing is None or standing.budget is not self._standing.budget:
             self._start, self._calls_at_start = self._clock(), standing.budget.calls
         self._standing = standing
+        if self._going_on:  # below the trials so far, which come before
+            self.say(self._going_on)
+            self._going_on = ""
 
     def tick(self) -> None:
         """Show that something was finished; without a terminal, a line every 15 seconds."""
