@@ -36,7 +36,11 @@ def ablate_command(
 ) -> None:
     """Search with variants of a config, each under several seeds, and compare what they find on the same sealed users.
 
-    What is done is not run again, and what was stopped goes on. Example: mnemotune ablate variants.yaml --seeds 3
+    What is done is not run again, and what was stopped goes on. The other variants are compared with the first. A file:
+
+    {config: quickstart.yaml, variants: {as it is: {}, no racing: {search.racing: false}}}
+
+    Example: mnemotune ablate variants.yaml --seeds 3
     """
     # imported late: Optuna takes a while
     from ...policies.lm.providers import model_named

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from . import options
 from .output import explained, print_json
+from .places import run_folder
 
 if TYPE_CHECKING:
     from ..config import Config
@@ -106,7 +107,7 @@ def _folder(config: Path | None, out: Path | None, resumed: Path | None) -> Path
     if resumed is not None:
         if config is not None or out is not None:
             raise ConfigError("--resume RUN goes on under the run's own config: leave out CONFIG and --out")
-        return resumed
+        return run_folder(resumed)
     if config is None:
         raise ConfigError("name a config, for example `mnemotune evolve configs/quickstart.yaml`, or --resume RUN")
     folder = out or _next_free(Path("runs"), config.stem)

@@ -12,8 +12,9 @@ from rich.console import Console
 
 from . import options
 from .output import print_json
+from .places import run_folder
 
-Run = Annotated[Path, typer.Argument(help="A run folder.")]
+Run = Annotated[Path, typer.Argument(help="A run folder, or its name in `runs`.")]
 
 
 class Form(StrEnum):
@@ -64,6 +65,7 @@ def show_command(
     from ..views.runs import run_line, trial_lines, trials_table
     from ..views.table import say
 
+    run = run_folder(run)
     outcome, console = open_run(run), Console()
     trials = outcome.study.trials
     if trial is None:
@@ -80,7 +82,7 @@ def show_command(
 
 
 def compare_command(
-    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders.")],
+    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders, or their names in `runs`.")],
     out: Annotated[
         Path | None, typer.Option("--out", help="Write a page too: scores by group, stages, failures, prompts, cost.")
     ] = None,
@@ -95,9 +97,10 @@ def compare_command(
     from ..views.runs import Comparison, comparison_of_runs
     from ..views.table import say
 
-    if len(set(runs)) < 2:
+    folders = list(dict.fromkeys(map(run_folder, runs)))
+    if len(folders) < 2:
         raise ConfigError("name two or more runs, each once")
-    outcomes = {str(run): open_run(run) for run in dict.fromkeys(runs)}
+    outcomes = {str(folder): open_run(folder) for folder in folders}
     comparison = Comparison.of(outcomes)
     if out is not None:
         from ..views.compare_page import write_compare_page
@@ -126,6 +129,7 @@ def export_command(
     from ..config import ConfigError
     from ..search.outcome import open_run
 
+    run = run_folder(run)
     outcome = open_run(run)
     match to:
         case Form.parquet:

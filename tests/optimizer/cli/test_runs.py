@@ -77,6 +77,17 @@ def test_a_trial_is_shown_with_its_policy_beside_its_parents(cli: Cli, finished:
     assert any(line.startswith("+ ") for line in out.splitlines())
 
 
+def test_a_run_is_named_as_it_is_listed_and_a_mistyped_name_is_told_with_the_nearest(
+    cli: Cli, two: tuple[Path, Path]
+) -> None:
+    by_path = cli("compare", *two).succeeded().out
+    assert cli("compare", "tiny-001", "tiny-002").succeeded().out == by_path
+    assert cli("export", "tiny-001", "--to", "yaml").succeeded().out == (two[0] / "best_policy.yaml").read_text("utf-8")
+    assert cli("show", "tiny-01").refused() == "tiny-01: no such run folder; the nearest is runs/tiny-001"
+    assert cli("evolve", "--resume", "runs/tny-002").refused().endswith("; the nearest is runs/tiny-002")
+    assert "`mnemotune runs` lists" in cli("report", "elsewhere").refused()
+
+
 def test_a_trial_that_is_not_there_is_refused_with_those_that_are(cli: Cli, finished: Path) -> None:
     last = len(open_run(finished).study.trials) - 1
     assert f"its trials are 0 to {last}" in cli("show", finished, 99).refused()
