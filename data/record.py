@@ -1,10 +1,11 @@
 """Frozen values that are read from JSON or YAML."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from .nearest import nearest
 
 
 class Record(BaseModel):
@@ -36,7 +37,7 @@ def nearest_field(model: type[BaseModel], place: Sequence[int | str]) -> str | N
         kinds = {kind for known in fields for kind in _kinds(known.annotation)}
         records = {kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)} or records
     names = {name for record in records for name in record.model_fields}
-    return next(iter(get_close_matches(str(place[-1]), sorted(names), n=1)), None)
+    return nearest(str(place[-1]), names)
 
 
 def first_problem(error: ValidationError, *, whole: str = "file") -> str:

@@ -8,6 +8,8 @@ from functools import cache
 from importlib.metadata import EntryPoints, entry_points
 from typing import Generic, TypeVar
 
+from .nearest import nearest_note
+
 PartT = TypeVar("PartT")
 
 
@@ -51,7 +53,8 @@ class Registry(Generic[PartT]):
             else:
                 known = ", ".join(self.names)
                 advice = f"install the package that brings it (entry points {self.group!r}), or register it"
-                raise UnknownPartError(f"there is no {self.kind} {name!r}; there are {known}; {advice}")
+                close = nearest_note(name, self.names)
+                raise UnknownPartError(f"there is no {self.kind} {name!r}{close}; there are {known}; {advice}")
         return self._parts[name]
 
 

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from ..data.errors import MnemotuneError
+from ..data.nearest import nearest_note
 from ..data.record import Record
 from ..data.registry import Registry, UnknownPartError
 from ..data.resources import resource
@@ -368,7 +369,9 @@ def _read(path: str | Path) -> str:
     file = Path(path)
     source = file if file.is_file() else resource("configs", file.name)
     if not source.is_file():
-        raise ConfigError(f"{path}: no such file or bundled config")
+        bundled = sorted(entry.name for entry in resource("configs").iterdir() if entry.name.endswith(".yaml"))
+        close = nearest_note(file.name, bundled)
+        raise ConfigError(f"{path}: no such file or bundled config{close}; bundled: {', '.join(bundled)}")
     try:
         return read_utf8(source)
     except ValueError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ..data.errors import MnemotuneError, RetiredField
+from ..data.nearest import nearest_note
 from ..data.record import nearest_field
 from ..data.registry import UnknownPartError
 from ..data.resources import resource
@@ -67,7 +69,8 @@ def read_policy(name: str | Path) -> Any:
     if str(name) in presets():
         text = resource("configs", "policies", f"{name}.yaml").read_text(encoding="utf-8")
         return _values(text)
-    raise PolicyError(f"{name}: no such file or preset; presets: {', '.join(presets())}")
+    close = nearest_note(str(name), presets())
+    raise PolicyError(f"{name}: no such file or preset{close}; presets: {', '.join(presets())}")
 
 
 def parse_policy(text: str, *, where: str) -> MemoryPolicy:
@@ -133,6 +136,9 @@ def _said(problem: ErrorDetails, record: type[BaseModel]) -> str:
         case "extra_forbidden":
             nearest = nearest_field(record, problem["loc"])
             return f"no such field; the nearest is {nearest}" if nearest else "no such field"
+        case "literal_error":
+            names = re.findall("'([^']*)'", problem["ctx"]["expected"])
+            return f"{problem['msg']}{nearest_note(str(problem['input']), names)}"
         case "too_short":
             return "needs at least {min_length}, has {actual_length}".format(**problem["ctx"])
         case _:

@@ -13,6 +13,7 @@ from typing import Any
 from ..folded import FoldedTask
 from ..hub import HubError, fetched
 from ..json_files import each_row
+from ..nearest import nearest_note
 from ..resources import resource
 from .generator import HELD_OUT, each_scenario
 from .library import Phrasing
@@ -101,8 +102,9 @@ def _load(source: str) -> Iterator[Scenario]:
         return _read(path)
     if source in bundled_sets():
         return _read(resource("data", "dialogue", "bundled", f"{source}.json"), where=source)
+    close = nearest_note(source, bundled_sets())
     raise ScenarioError(
-        f"{source}: no such file, folder or bundled set; bundled: {', '.join(bundled_sets())}; "
+        f"{source}: no such file, folder or bundled set{close}; bundled: {', '.join(bundled_sets())}; "
         "or generated:USERS@SEED, hf:OWNER/NAME"
     )
 

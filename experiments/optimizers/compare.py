@@ -22,13 +22,13 @@ from ...optimizer.models import track_of
 from ...optimizer.search.ablation import (
     Ablation,
     Finished,
-    carry_out,
     compare_variants,
     load_ablation,
     read_searches,
     runs_of,
 )
 from ...optimizer.search.allowance import Allowance, splits_of
+from ...optimizer.search.searches import carry_out, ready
 from ...optimizer.views.comparison import markdown, write_comparison
 from ...optimizer.views.listeners import unseen_listeners
 from ..command import run
@@ -84,7 +84,7 @@ def main(
     ablation = load_ablation(COMPARISON, seeds=range(seeds)).model_copy(update={"config": problem})
 
     def searched(part: Ablation) -> dict[str, list[Finished]]:
-        runs = runs_of(part, beside=HERE, out=out / "runs", overrides=overrides)
+        runs = ready(runs_of(part, beside=HERE, out=out / "runs", overrides=overrides), listeners=unseen_listeners)
         carry_out(runs, listeners=unseen_listeners, finished=lambda run: print(f"finished: {run.folder}", flush=True))
         return read_searches(runs)
 

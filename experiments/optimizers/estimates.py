@@ -17,11 +17,12 @@ from typing import Any
 import yaml
 
 from ...optimizer.config import load_config
-from ...optimizer.search.ablation import Run, as_overrides, carry_out, slug
+from ...optimizer.search.ablation import Run, as_overrides, slug
 from ...optimizer.search.allowance import splits_of
 from ...optimizer.search.estimate import estimate
 from ...optimizer.search.outcome import open_run
 from ...optimizer.search.rehearsal import rehearse
+from ...optimizer.search.searches import carry_out, ready
 from ...optimizer.views.listeners import unseen_listeners
 from ...optimizer.views.table import markdown_lines
 from ..command import run
@@ -77,7 +78,7 @@ def _error(estimated: int, spent: int) -> str:
 
 def main(out: Path) -> None:
     """Carry out what is missing, estimate all, and print the table."""
-    runs = planned(out, yaml.safe_load(SEARCHES.read_text(encoding="utf-8")))
+    runs = ready(planned(out, yaml.safe_load(SEARCHES.read_text(encoding="utf-8"))), listeners=unseen_listeners)
     carry_out(runs, listeners=unseen_listeners, finished=lambda run: print(f"finished: {run.folder}", flush=True))
     print(table([compared(run) for run in runs]))
 

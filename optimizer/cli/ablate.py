@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import count
+import shlex
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from . import options
 from .output import print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..search.ablation import Run
+    from ..views.searches import SearchesProgress
 
 
 def ablate_command(
@@ -22,47 +29,58 @@ def ablate_command(
         str | None, typer.Option("--seeds", help="How many, or which: 10 is 0 to 9, and 3,5 is those two.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The folder of all runs; else runs/NAME.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check every variant, say what the searches will spend, and end.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Search with variants of a config, each under several seeds, and compare what they find on the same sealed users.
 
-    What is finished is not run again, and what was stopped goes on. Example: mnemotune ablate variants.yaml --seeds 3
+    What is done is not run again, and what was stopped goes on. The other variants are compared with the first. A file:
+
+    {config: quickstart.yaml, variants: {as it is: {}, no racing: {search.racing: false}}}
+
+    Example: mnemotune ablate variants.yaml --seeds 3
     """
     # imported late: Optuna takes a while
-    from ...policies.lm import EndpointDown
-    from ...policies.lm.postgres import DatabaseSilent
     from ...policies.lm.providers import model_named
     from ..models import track_of
-    from ..search.ablation import Finished, Run, carry_out, compare_variants, load_ablation, read_searches, runs_of
+    from ..search.ablation import compare_variants, load_ablation, read_searches, runs_of
+    from ..search.ablation_plan import plan
+    from ..search.effects import twins
+    from ..search.searches import ready
+    from ..views.ablation_page import write_ablation_page
     from ..views.comparison import comparison_table, write_comparison
     from ..views.listeners import unseen_listeners
-    from ..views.table import heading, number, say
+    from ..views.searches import SearchesProgress, show_plan
+    from ..views.table import heading, say
 
     ablation = load_ablation(config, seeds=[] if seeds is None else _seeds(seeds))
-    folder = out or Path("runs") / config.stem
+    folder, console = out or Path("runs") / config.stem, Console(stderr=True)
     runs = runs_of(ablation, beside=config.parent, out=folder, overrides=settings or [])
-    console, done = Console(stderr=True), count(1)
-
-    def finished(run: Run) -> None:
-        search = Finished.of(run)
-        spent = f"{search.calls:,} calls, {search.seconds:.0f} s"
-        place = f"{next(done)}/{len(runs)} {run.variant}, seed {run.seed}"
-        say(console, f"{place}: {number(search.mean)} after {spent}")
-
-    try:
-        carry_out(runs, listeners=unseen_listeners, finished=finished)
-    except KeyboardInterrupt:
-        say(console, "stopped; the same command goes on")
-        raise typer.Exit(130) from None
-    except (EndpointDown, DatabaseSilent) as error:
-        raise type(error)(f"{error}\nWhat is finished is kept: the same command goes on") from None
+    with console.status("checking every variant, and playing a few policies with the embedded model"):
+        runs = ready(runs, listeners=unseen_listeners)
+        planned = plan(runs)
+    warnings = [str(pair) for pair in twins({run.variant: run.config for run in runs})]
+    say(console, *warnings, style="yellow")
+    if dry_run and as_json:
+        print_json({"ablation": str(config), **planned.as_json(), "warnings": warnings})
+        return
+    if dry_run or planned.variants:
+        show_plan(planned, Console() if dry_run else console)
+    if dry_run:
+        return
+    _carry_out(runs, SearchesProgress(console, runs, planned))
     by_variant, model, track = read_searches(runs), runs[0].config.model, track_of(runs[0].config)
     noun, stage_noun, tokens = track.noun, track.stage_noun, runs[0].config.context_tokens
     variants = compare_variants(by_variant)
     groups = len({group for searches in by_variant.values() for search in searches for group in search.by_group})
     about = {"ablation": str(config), "model": model, "groups": groups, "seeds": list(ablation.seeds)}
     about |= {"context_tokens": tokens, "settings": settings or [], "changes": ablation.variants}
+    about |= {"warnings": warnings}
     values = write_comparison(variants, folder, about=about, stage_noun=stage_noun)
+    command = shlex.join(["mnemotune", *sys.argv[1:]])
+    report = write_ablation_page(ablation, runs, variants, folder, command=command, warnings=warnings)
     if as_json:
         print_json(values)
         return
@@ -79,7 +97,28 @@ def ablate_command(
     )
     if model_named(model).stand_in:
         say(console, f"Scores are the {model} model's: they compare searches, not real language models.", style="dim")
-    say(console, *(str(folder / name) for name in ("table.md", "plot.svg", "results.json")))
+    say(console, f"report {report}", *(f"{'':6} {folder / name}" for name in ("results.json", "table.md", "plot.svg")))
+
+
+def _carry_out(runs: Sequence[Run], progress: SearchesProgress) -> None:
+    """Carry out what is left of an ablation, and show how far it is."""
+    from ...policies.lm import EndpointDown
+    from ...policies.lm.postgres import DatabaseSilent
+    from ..search.searches import carry_out
+    from ..views.listeners import unseen_listeners
+    from ..views.table import say
+
+    progress.begin()
+    try:
+        carry_out(runs, listeners=unseen_listeners, finished=progress.finished, stands=progress.stands)
+    except KeyboardInterrupt:
+        progress.end()
+        say(progress.console, "stopped; the same command goes on")
+        raise typer.Exit(130) from None
+    except (EndpointDown, DatabaseSilent) as error:
+        raise type(error)(f"{error}\nWhat is done is kept: the same command goes on") from None
+    finally:
+        progress.end()
 
 
 def _seeds(text: str) -> list[int]:

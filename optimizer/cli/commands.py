@@ -52,6 +52,13 @@ COMMANDS = {
     ),
 }
 """Where each command is, and the first line of its help."""
+PANELS = {
+    "Search": ("evolve", "estimate", "ablate"),
+    "Look at runs": ("runs", "show", "compare", "report", "ui", "export"),
+    "Score policies": ("evaluate", "ranks", "results"),
+    "Data and models": ("data", "memrm", "serve"),
+}
+"""The parts of the list, and which commands stand in each."""
 
 
 class Commands(TyperGroup):
@@ -59,7 +66,11 @@ class Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         """Take what Typer's groups take; the commands are those of ``COMMANDS``."""
-        listed = {name: TyperCommand(name=name, help=about) for name, (_, about) in COMMANDS.items()}
+        panels = {name: panel for panel, names in PANELS.items() for name in names}
+        listed = {
+            name: TyperCommand(name=name, help=COMMANDS[name][1], rich_help_panel=panel)
+            for name, panel in (panels | dict.fromkeys(COMMANDS.keys() - panels.keys())).items()
+        }
         super().__init__(**{**attributes, "commands": listed})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from . import options
 from .output import explained, print_json
+from .places import run_folder
 
 if TYPE_CHECKING:
     from ..config import Config
@@ -23,7 +24,9 @@ def evolve_command(
     seed: Annotated[int | None, typer.Option("--seed", help="The search's seed.")] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help="What to be best in: score, score-per-token, score-per-dollar or score-per-call."),
+        typer.Option(
+            help="What to be best in: score, score-and-evidence, evidence, or score-per-token, -call or -dollar."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The run folder; else the next free one in runs/.")] = None,
     resumed: Annotated[Path | None, typer.Option("--resume", help="Go on with the run in this folder.")] = None,
@@ -104,7 +107,7 @@ def _folder(config: Path | None, out: Path | None, resumed: Path | None) -> Path
     if resumed is not None:
         if config is not None or out is not None:
             raise ConfigError("--resume RUN goes on under the run's own config: leave out CONFIG and --out")
-        return resumed
+        return run_folder(resumed)
     if config is None:
         raise ConfigError("name a config, for example `mnemotune evolve configs/quickstart.yaml`, or --resume RUN")
     folder = out or _next_free(Path("runs"), config.stem)

@@ -12,8 +12,9 @@ from rich.console import Console
 
 from . import options
 from .output import print_json
+from .places import run_folder
 
-Run = Annotated[Path, typer.Argument(help="A run folder.")]
+Run = Annotated[Path, typer.Argument(help="A run folder, or its name in `runs`.")]
 
 
 class Form(StrEnum):
@@ -61,13 +62,16 @@ def show_command(
     from ..config import ConfigError
     from ..search.outcome import open_run
     from ..views.ending import show
-    from ..views.runs import trial_lines, trials_table
+    from ..views.runs import run_line, trial_lines, trials_table
     from ..views.table import say
 
+    run = run_folder(run)
     outcome, console = open_run(run), Console()
     trials = outcome.study.trials
     if trial is None:
+        say(console, run_line(outcome), "")
         console.print(trials_table(outcome))
+        say(console, f"`mnemotune show {run} TRIAL` shows a trial's policy beside its parent's", style="dim")
         if outcome.test.rows:
             show(outcome)
         return
@@ -78,24 +82,37 @@ def show_command(
 
 
 def compare_command(
-    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders.")],
+    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders, or their names in `runs`.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write a page too: scores by group, stages, failures, prompts, cost.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare the evolved policies of runs, paired over the groups that their sealed tests share.
 
-    Example: mnemotune compare runs/quickstart-001 runs/quickstart-002
+    Example: mnemotune compare runs/quickstart-001 runs/quickstart-002 --out compared.html
     """
     from ..config import ConfigError
     from ..search.outcome import open_run
     from ..views.runs import Comparison, comparison_of_runs
+    from ..views.table import say
 
-    if len(set(runs)) < 2:
+    folders = list(dict.fromkeys(map(run_folder, runs)))
+    if len(folders) < 2:
         raise ConfigError("name two or more runs, each once")
-    comparison = Comparison.of({str(run): open_run(run) for run in dict.fromkeys(runs)})
+    outcomes = {str(folder): open_run(folder) for folder in folders}
+    comparison = Comparison.of(outcomes)
+    if out is not None:
+        from ..views.compare_page import write_compare_page
+
+        write_compare_page(comparison, outcomes, out)
     if as_json:
         print_json(comparison.as_json())
-    else:
-        Console().print(comparison_of_runs(comparison))
+        return
+    console = Console()
+    console.print(comparison_of_runs(comparison, width=console.width))
+    if out is not None:
+        say(console, f"page {out}")
 
 
 def export_command(
@@ -112,6 +129,7 @@ def export_command(
     from ..config import ConfigError
     from ..search.outcome import open_run
 
+    run = run_folder(run)
     outcome = open_run(run)
     match to:
         case Form.parquet:

@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
+from .places import run_folder
 
-def report_command(run: Annotated[Path, typer.Argument(help="A run folder.")]) -> None:
+
+def report_command(run: Annotated[Path, typer.Argument(help="A run folder, or its name in `runs`.")]) -> None:
     """Write a run's report again and bring MLflow up to date, from the run's study alone.
 
     Example: mnemotune report runs/quickstart-001
@@ -19,7 +21,7 @@ def report_command(run: Annotated[Path, typer.Argument(help="A run folder.")]) -
     from ..views.tracking import Tracker
 
     listeners = [ReportWriter(), Tracker(tell=partial(typer.echo, err=True))]
-    typer.echo(refresh(run, listeners=listeners).folder / "report.html")
+    typer.echo(refresh(run_folder(run), listeners=listeners).folder / "report.html")
 
 
 def ui_command(

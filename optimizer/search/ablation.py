@@ -4,39 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import signal
 import statistics
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from ...data import Splits
 from ...data.record import Record
 from ...data.yaml_texts import parse_yaml, read_utf8
 from ...env.statistics import Estimate, estimate_repeated, nan_mean
 from ...env.summary import json_number, score_json
 from ...policies.files import WINDOW, policy_problems
-from ...policies.lm.embedded.pool import begin_child
-from ...policies.space import flat
-from ..config import Choice, Config, ConfigError, NotNegative, SplitSizes, load_config
-from ..models import pins, track_of
-from .allowance import splits_of
-from .listener import Listener
-from .outcome import holds_run, open_run
-from .run import evolve, prepare
+from ..config import Choice, Config, ConfigError, NotNegative, load_config
+from ..models import track_of
+from .outcome import open_run
 from .sealed import EVOLVED
 
-MakeListeners = Callable[[], Sequence[Listener]]
-"""A function of a module, so that another process can call it."""
 SAME = ("track", "track_options", "data", "test_data", "splits", "rounds", "context_tokens")
 """Settings that all variants share, so that their sealed users can be paired."""
 COLUMNS = ("memory score", "over window", "difference", "candidates", "accepted", "periods", "calls", "seconds")
@@ -117,12 +105,12 @@ def _config(base: str | Path, variant: str, overrides: Sequence[str]) -> Config:
     seeded = [override for override in overrides if override.startswith("search.seed=")]
     if seeded:
         raise ConfigError(f"variants.{variant}: {seeded[0]}: seeds are given by `seeds`, or --seeds")
-    with _naming(variant):
+    with naming(variant):
         return load_config(base, overrides=overrides)
 
 
 @contextmanager
-def _naming(variant: str) -> Iterator[None]:
+def naming(variant: str) -> Iterator[None]:
     """Say of which variant a ConfigError is."""
     try:
         yield
@@ -133,104 +121,6 @@ def _naming(variant: str) -> Iterator[None]:
 def slug(name: str) -> str:
     """Return a name fit for a folder."""
     return re.sub(r"\W+", "-", name).strip("-").lower() or "variant"
-
-
-def carry_out(runs: Sequence[Run], *, listeners: MakeListeners, finished: Callable[[Run], None]) -> None:
-    """Carry out all searches, stopped ones from where they stand; ``finished`` hears of each, also of those before.
-
-    ``listeners`` is called for each search, in its own process. Where the models run on this machine, each core has a
-    search; else searches follow each other, as each uses all requests that the endpoint allows.
-
-    Before any search, raises ConfigError, ScenarioError or CheckpointError when a folder holds another run or a variant
-    cannot be run. Later raises what ``evolve`` raises.
-    """
-    runs = _with_one_revision(runs)
-    for run in runs:
-        _check(run)
-    _check_variants([run for run in runs if not holds_run(run.folder)], listeners())
-    left = []
-    for run in runs:
-        if _is_done(run):
-            finished(run)
-        else:
-            left.append(run)
-    workers = min(len(left), (os.cpu_count() or 1) if all(run.config.per_core for run in runs) else 1)
-    if workers < 2:
-        for run in left:
-            _search(run, listeners)
-            finished(run)
-        return
-    executor = ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), max_tasks_per_child=1, initializer=_begin_search
-    )
-    try:
-        under_way = {executor.submit(_search, run, listeners): run for run in left}
-        for future in as_completed(under_way):
-            future.result()
-            finished(under_way[future])
-    finally:
-        executor.shutdown(cancel_futures=True)
-
-
-def _begin_search() -> None:
-    """Begin a process that ends on Ctrl-C and when its parent is killed; its search can go on later."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    begin_child()
-
-
-def _search(run: Run, listeners: MakeListeners) -> None:
-    begun = holds_run(run.folder)  # then the folder's config is the same, with the list prices that the run began with
-    evolve(open_run(run.folder).config if begun else run.config, run.folder, listeners=listeners())
-
-
-def _check_variants(runs: Sequence[Run], listeners: Sequence[Listener]) -> None:
-    """Raise ConfigError naming the variant, ScenarioError or CheckpointError when a variant cannot be run."""
-    dealt: dict[tuple[str, str | None, SplitSizes], Splits] = {}
-    for variant, config in {run.variant: run.config for run in runs}.items():
-        users = config.data, config.test_data, config.splits
-        with _naming(variant):
-            if users not in dealt:
-                dealt[users] = splits_of(config)
-            prepare(config, dealt[users], listeners)
-
-
-def _with_one_revision(runs: Sequence[Run]) -> list[Run]:
-    """Return runs with the revisions of their common data that those which have begun took, or else the newest."""
-    first, known = runs[0].config, [open_run(run.folder).config for run in runs if holds_run(run.folder)]
-    begun = next((config for config in known if _same_but_revisions(config, first)), None)
-    taken = pins(first) if begun is None else {"data": begun.data, "test_data": begun.test_data}
-    return [replace(run, config=run.config.model_copy(update=taken)) for run in runs]
-
-
-def _same_but_revisions(begun: Config, given: Config) -> bool:
-    """Return whether a run that has begun plays the data that are given, each of some revision."""
-    pairs = (begun.data, given.data), (begun.test_data, given.test_data)
-    return all(old == new or (old and new and old.startswith(f"{new}@")) for old, new in pairs)
-
-
-def _check(run: Run) -> None:
-    """Raise ConfigError when the run's folder holds a run with other settings."""
-    if not holds_run(run.folder):
-        return
-    before = _without_list_prices(open_run(run.folder).config, given=run.config.endpoint.prices)
-    values, others = flat(before.model_dump()), flat(run.config.model_dump())
-    made_up = {} if run.config.storage is None or run.config.storage.study else {"storage.study"}
-    changed = [key for key in values | others if values.get(key) != others.get(key) and key not in made_up]
-    if changed:
-        raise ConfigError(
-            f"{run.folder}: holds a run with other settings ({', '.join(changed)}): choose another --out, "
-            "or remove that folder"
-        )
-
-
-def _without_list_prices(config: Config, *, given: Collection[str]) -> Config:
-    """Return a config without the prices that a run took from a published list; ``given`` models keep theirs."""
-    prices = {name: p for name, p in config.endpoint.prices.items() if p.source is None or name in given}
-    return config.model_copy(update={"endpoint": config.endpoint.model_copy(update={"prices": prices})})
-
-
-def _is_done(run: Run) -> bool:
-    return (run.folder / "result.json").is_file() and EVOLVED in open_run(run.folder).test.closed
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,11 @@ def show(outcome: Outcome) -> None:
     places = {"run": folder, "policy": folder / "best_policy.yaml", "report": folder / "report.html"}
     for name, place in (places | ({} if uri is None else {"MLflow": _ui_command(uri)})).items():
         say(console, f"{name:<7} {place}")
+    if places["report"].is_file() and outcome.test.rows:
+        say(
+            console,
+            "The report says what changed, why each candidate was kept or dropped, and lists every failed check.",
+        )
 
 
 def _ui_command(uri: str) -> str:

@@ -22,7 +22,7 @@ def show_estimate(spending: CostEstimate, config: Config, console: Console) -> N
     sums = {way: sum(spent[way] for spent in tokens.values()) for way in ("input", "output")}
     rows = [(role, calls, tokens[role], values["usd"][role]) for role, calls in values["calls"].items()]
     cells = [
-        (role, f"{calls:,}", count(spent["input"]), count(spent["output"]), _dollars(usd))
+        (role, f"{calls:,}", count(spent["input"]), count(spent["output"]), usd_text(usd))
         for role, calls, spent, usd in [*rows, ("total", total["calls"], sums, total["usd"])]
     ]
     columns = ("role", "calls", "input tokens", "output tokens", "cost")
@@ -69,5 +69,6 @@ def _time(spending: CostEstimate, config: Config) -> str:
     return f"It takes {clock} very roughly, on this machine." if here else f"It takes {clock} at least, at this pace."
 
 
-def _dollars(usd: float | None) -> str:
+def usd_text(usd: float | None) -> str:
+    """Write an estimate's dollars."""
     return "not known" if usd is None else f"${usd:,.2f}"

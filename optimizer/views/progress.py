@@ -10,14 +10,18 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from ...env.statistics import nan_mean
+from ...policies.lm import Consumed
 from ..search.listener import Listener, Standing
 from ..search.outcome import Outcome
 from ..study import Trial
-from .table import train_cell
+from .table import number, people, train_cell
 
 COLUMNS = "{:>5}  {:<8}  {:>6}  {}"
 WIDTH = 120
 """Characters that a row takes at most; what a candidate changed is cut, and stands whole in the report."""
+SEARCHING = "searching"
+"""The phase that has trials."""
 INDENT = len(COLUMNS.format("", "", "", ""))
 
 
@@ -32,10 +36,17 @@ class Progress(Listener):
         self._start = self._last_plain = clock()
         self._calls_at_start = 0
         self._headed = False
+        self._going_on = ""
         self._live = Live(console=console, get_renderable=self._line, refresh_per_second=4, transient=True)
 
     def begin(self, outcome: Outcome) -> None:
-        """Start showing."""
+        """Start showing; a run that goes on says once what its best policy so far is."""
+        if outcome.study.trials:
+            best = outcome.study.best
+            label = "" if best.policy is None else f", {best.policy.label}"
+            score = number(nan_mean(list(best.validation.values())))
+            where = f"trial {best.number}{label}, {score} on validation"
+            self._going_on = f"Goes on after {people(len(outcome.study.trials), 'trial')}; the best so far is {where}"
         if self.console.is_terminal:
             self._live.start()
 
@@ -50,6 +61,9 @@ class Progress(Listener):
         if self._standing is None or standing.budget is not self._standing.budget:
             self._start, self._calls_at_start = self._clock(), standing.budget.calls
         self._standing = standing
+        if self._going_on:  # below the trials so far, which come before
+            self.say(self._going_on)
+            self._going_on = ""
 
     def tick(self) -> None:
         """Show that something was finished; without a terminal, a line every 15 seconds."""
@@ -83,13 +97,9 @@ class Progress(Listener):
         if standing is None:
             return Text("starting")
         budget = standing.budget
-        spend = f"{budget.calls:,} calls, {budget.tokens / 1e6:.1f}M tokens"
-        if budget.usd is None:
-            spend += ", $ not known"
-        elif budget.usd:
-            spend += f", ${budget.usd:.2f}"
+        spend = spent_text(Consumed(budget.calls, budget.tokens, budget.usd))
         best = "-" if math.isnan(standing.best) else f"{standing.best:.3f}"
-        trials = f"trial {standing.trials}/{standing.planned_trials}" if standing.planned_trials else ""
+        trials = trial_text(standing.trials, standing.planned_trials, phase=standing.phase)
         parts = [standing.phase, trials, f"spent {spend}", f"best on validation {best}", f"ETA {self._eta(standing)}"]
         return Text(" · ".join(part for part in parts if part))
 
@@ -105,6 +115,17 @@ def _changed(trial: Trial) -> str:
     """Say on one line what a candidate changed, and of which trial."""
     change = " ".join(trial.change.split())
     return change if trial.parent in {None, 0} else f"of trial {trial.parent}: {change}"
+
+
+def trial_text(trials: int, planned: int, *, phase: str) -> str:
+    """Say how many trials a search has; nothing in another phase, or where none are planned."""
+    return f"trial {min(trials, planned)}/{planned}" if planned and phase == SEARCHING else ""
+
+
+def spent_text(gone: Consumed) -> str:
+    """Write calls, tokens and dollars; no dollars where nothing was paid."""
+    dollars = ", $ not known" if gone.usd is None else f", ${gone.usd:.2f}" if gone.usd else ""
+    return f"{gone.calls:,} calls, {gone.tokens / 1e6:.1f}M tokens{dollars}"
 
 
 def clock_text(seconds: float) -> str:

@@ -21,14 +21,17 @@ from ..config import ConfigError
 from ..search.outcome import Outcome, holds_run, open_run
 from ..search.sealed import EVOLVED
 from ..study import Trial
-from .table import cost_cells, count, number, plain_table, short, signed, train_cell, with_interval
+from .progress import spent_text
+from .table import cost_cells, count, number, plain_table, short, signed, train_cell, usd_cell, with_interval
 
 TIGHT: dict[str, Any] = {"padding": 0, "show_edge": False}
 LONGEST_NAME = 18
 """Characters of a name that leave the figures their room in 80 columns."""
+NARROW = 80
+"""Columns of a terminal for which a comparison leaves its names ``LONGEST_NAME``."""
 WIDE = 110
 """Columns of a terminal in which a list of runs has room for everything."""
-ONLY_WIDE = ("begun", "seed", "trials", "tokens")
+ONLY_WIDE = ("begun", "seed", "trials", "tokens", "cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,8 @@ def _row(folder: Path) -> RunRow | None:
 def runs_table(rows: Sequence[RunRow], *, width: int) -> Table:
     """Return a list of runs for a terminal of so many columns; a narrow one has no room for dates, seeds and tokens."""
     cells = [_run_cells(row) for row in rows]
+    if all(row["cost"] in {"-", usd_cell(0.0)} for row in cells):  # what is free shows no dollars
+        cells = [{name: cell for name, cell in row.items() if name != "cost"} for row in cells]
     columns = {name: [row[name] for row in cells] for name in cells[0] if width >= WIDE or name not in ONLY_WIDE}
     left = ("state", "data", "begun", "evolved")
     return plain_table([*columns], [*zip(*columns.values(), strict=True)], left=left, **TIGHT)
@@ -110,7 +115,7 @@ def _run_cells(row: RunRow) -> dict[str, str]:
     names = {"run": short(row.folder.name, LONGEST_NAME), "state": row.state}
     begun = f"{row.begun:%Y-%m-%d %H:%M}"
     if row.outcome is None:
-        figures = ("data", "seed", "trials", "evolved", "over\nwindow", "calls", "tokens")
+        figures = ("data", "seed", "trials", "evolved", "over\nwindow", "calls", "tokens", "cost")
         return names | {"begun": begun} | dict.fromkeys(figures, "-")
     outcome, evolved = row.outcome, row.evolved
     spent = outcome.consumed
@@ -123,24 +128,39 @@ def _run_cells(row: RunRow) -> dict[str, str]:
         "over\nwindow": signed(outcome.test.difference_from(WINDOW).mean),
         "calls": count(spent.calls),
         "tokens": count(spent.tokens),
+        "cost": usd_cell(spent.usd),
     }
 
 
 def trials_table(outcome: Outcome) -> Table:
-    """Return every trial of a run; long reasons and labels go on below."""
-    columns = ("trial", "verdict", "train", "of", "policy", "why")
-    rows = [_trial_cells(trial) for trial in outcome.study.trials]
-    table = plain_table(columns, rows, left=("verdict", "policy", "why"), **TIGHT)
-    for column in table.columns[4:]:
-        column.no_wrap, column.overflow = False, "fold"
-    table.columns[4].ratio, table.columns[5].ratio = 2, 3
+    """Return every trial of a run, each with its policy and below that why; the best policy's stands out."""
+    columns = ("trial", "verdict", "train", "of", "policy, and why")
+    trials = outcome.study.trials
+    best = str(outcome.study.best.number) if trials else None
+    table = plain_table(columns, map(_trial_cells, trials), left=("verdict", "policy, and why"), bold=best, **TIGHT)
+    table.columns[-1].no_wrap, table.columns[-1].overflow = False, "fold"
     return table
+
+
+def run_line(outcome: Outcome) -> str:
+    """Return what a run is and how far it came, on one line."""
+    trials, config = outcome.study.trials, outcome.config
+    accepted = sum(trial.accepted for trial in trials[1:])
+    parts = [
+        f"{outcome.folder}: {RunRow(outcome.folder, outcome).state}",
+        f"data {config.data}",
+        f"model {config.model}",
+        f"seed {config.search.seed}",
+        f"{len(trials):,} trials, {accepted:,} accepted",
+        spent_text(outcome.consumed),
+    ]
+    return " · ".join(parts)
 
 
 def _trial_cells(trial: Trial) -> list[str]:
     label = "not valid" if trial.policy is None else trial.policy.label
     parent = "" if trial.parent is None else str(trial.parent)
-    return [str(trial.number), trial.verdict, train_cell(trial), parent, label, trial.reason]
+    return [str(trial.number), trial.verdict, train_cell(trial), parent, f"{label}\n{trial.reason}"]
 
 
 def trial_lines(trial: Trial, parent: Trial | None) -> Iterator[str]:
@@ -227,8 +247,11 @@ def _unpaired(first: Outcome, other: Outcome) -> str:
     return "" if shared else "no shared groups"
 
 
-def comparison_of_runs(comparison: Comparison) -> Table:
-    """Return the comparison as a terminal's table."""
+def comparison_of_runs(comparison: Comparison, *, width: int) -> Table:
+    """Return the comparison as a table for a terminal of so many columns."""
+    folders = {name: Path(name).name for name in comparison.rows}
+    names = folders if len({*folders.values()}) == len(folders) else {name: name for name in folders}
+    longest = LONGEST_NAME + max(0, width - NARROW)
     columns = ("run", "memory score", "over the first", "shared", "evi-\ndence", "tok.\n/turn")
     rows = []
     for name, row in comparison.rows.items():
@@ -239,5 +262,5 @@ def comparison_of_runs(comparison: Comparison) -> Table:
             shared = str(difference.users) if difference.users else "-"
         cost = cost_cells(row.per_turn)[1]
         score, recall = with_interval(row.memory_score), number(row.evidence.mean)
-        rows.append([short(name, LONGEST_NAME), score, told, shared, recall, cost])
+        rows.append([short(names[name], longest), score, told, shared, recall, cost])
     return plain_table(columns, rows, left=("memory score", "over the first"), **TIGHT)

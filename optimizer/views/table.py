@@ -215,6 +215,11 @@ def count(value: int) -> str:
     return f"{value / 1e6:.1f}M" if value >= 999_950 else f"{value / 1e3:.1f}k" if value >= 1e3 else str(value)
 
 
+def usd_cell(usd: float | None) -> str:
+    """Write what was paid."""
+    return "not known" if usd is None else f"${usd:,.2f}"
+
+
 def people(groups: int, noun: str) -> str:
     """Write a number of groups under the name that the track gives them."""
     return f"{groups} {noun}" if groups == 1 else f"{groups} {noun}s"

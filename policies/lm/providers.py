@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationInfo, field_validator
 
+from ...data.nearest import nearest_note
 from ...data.record import Record
 from ...data.registry import Registry, UnknownPartError
 from .base import Embedder, LanguageModel
@@ -68,7 +69,7 @@ class Provider(Generic[ModelT]):
 
 def _embedded(argument: str) -> Provided[LanguageModel]:
     if argument and argument not in READERS:
-        raise ValueError(f"its readers are {', '.join(READERS)}")
+        raise ValueError(f"its readers are {', '.join(READERS)}{nearest_note(argument, READERS)}")
     readers = {argument: READERS[argument]} if argument else READERS
     family = () if argument else tuple(READERS)
     return Provided(
@@ -155,7 +156,8 @@ def _named(name: str, registry: Registry[Provider[ModelT]]) -> Provided[ModelT]:
     except (UnknownPartError, ValueError) as error:
         why = "" if isinstance(error, UnknownPartError) else f" ({error})"
         *first, last = (f"`{registry.get(known).usage}`" for known in registry.names)
-        raise ValueError(f"{name!r} is no {registry.kind}{why}; write {', '.join(first)} or {last}") from None
+        close = nearest_note(prefix, registry.names) if isinstance(error, UnknownPartError) else ""
+        raise ValueError(f"{name!r} is no {registry.kind}{why}{close}; write {', '.join(first)} or {last}") from None
 
 
 class ModelsConfig(Record):

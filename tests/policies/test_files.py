@@ -102,7 +102,8 @@ def test_a_file_of_a_presets_name_comes_first(tmp_path: Path, monkeypatch: pytes
 
 def test_a_policy_that_is_nowhere_is_refused_with_what_there_is() -> None:
     with pytest.raises(
-        PolicyError, match=r"^ragg: no such file or preset; presets: adaptive_token_budget, .*, window$"
+        PolicyError,
+        match=r"^ragg: no such file or preset; the nearest is rag; presets: adaptive_token_budget, .*, window$",
     ):
         load_policy("ragg")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from mnemotune.experiments.optimizers.estimates import SEARCHES, SearchRow, compared, planned, table
-from mnemotune.optimizer.search.ablation import carry_out
+from mnemotune.optimizer.search.searches import carry_out, ready
 from people import write_people
 
 
@@ -29,7 +29,7 @@ def test_a_search_is_carried_out_once_and_estimated_beside_what_it_spent(tmp_pat
         "search.screening": None,
     }
     runs = planned(tmp_path / "out", {"none": smaller})
-    carry_out(runs, listeners=list, finished=lambda _: None)
+    carry_out(ready(runs, listeners=list), listeners=list, finished=lambda _: None)
     [row] = map(compared, runs)
     assert (row.name, row.ended_by) == ("none", "generations")
     assert 0.85 < row.calls[0] / row.calls[1] < 1.15

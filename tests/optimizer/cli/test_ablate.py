@@ -58,7 +58,8 @@ def test_variants_are_searched_compared_and_not_searched_again(
     assert {path: path.stat().st_mtime_ns for path in Path("out").glob("*/study.db")} == studies
     assert "Sealed tests, 2 seeds: 3 users, model: embedded" in plain(shown.out)
     assert "difference: to search, paired by user and seed" in plain(shown.out)
-    assert "4/4" in shown.err
+    assert "4 of 4 searches are done and not run again" in shown.err
+    assert "spend" not in shown.err
 
     refused = cli("ablate", ablation, "--out", "out").refused()
     assert refused.startswith("out/search-0: holds a run with other settings (baselines): choose another --out")
@@ -71,6 +72,8 @@ def test_variants_are_searched_compared_and_not_searched_again(
     assert {path: Path(path).stat().st_mtime_ns for path in studies} == studies
     assert [len(variant["searches"]) for variant in grown["variants"]] == [1, 1, 1]
     assert Path("out/also-none-0/study.db").is_file()
+    (warning,) = grown["warnings"]
+    assert warning.startswith("'also none' cannot differ from 'no search': search.racing has no effect here")
 
 
 @pytest.mark.usefixtures("two_cores")
@@ -80,7 +83,12 @@ def test_what_was_stopped_goes_on(cli: Cli, ablation: Path) -> None:
     stopped = Path("out/search-0")
     before = open_run(stopped).as_json()
     (stopped / "result.json").unlink()
-    assert cli("ablate", ablation, *settings, "--json").succeeded().json == told
+    rest = cli("ablate", ablation, *settings, "--dry-run", "--json").succeeded().json
+    assert (rest["searches"], rest["done"]) == (2, 1)
+    again = cli("ablate", ablation, *settings, "--json").succeeded()
+    assert again.json == told
+    assert "1 of 2 searches are done and not run again" in again.err
+    assert "2/2  search (variant 1 of 2), seed 0 (1 of 1): memory score" in again.err
     assert open_run(stopped).as_json() == before
     assert (stopped / "result.json").is_file()
 
@@ -95,6 +103,18 @@ def test_a_search_that_cannot_work_is_refused_before_anything_is_spent(cli: Cli,
     refused = cli("ablate", ablation, "--out", "out", "--set", "search.budget.calls=10", "--seeds", "1").refused()
     assert "search.budget.calls: 10 is too small" in refused
     assert not list(Path("out").glob("*/study.db"))
+
+
+def test_a_dry_run_says_what_will_be_spent_and_leaves_nothing_behind(cli: Cli, ablation: Path, plain: Any) -> None:
+    there = {*Path().iterdir()}
+    told = cli("ablate", ablation, "--dry-run", "--json").succeeded().json
+    assert (told["searches"], told["done"], told["limit_calls"], told["warnings"]) == (4, 0, 36_000, [])
+    assert 0 < told["left"]["calls"] < 36_000
+    shown = cli("ablate", ablation, "--dry-run").succeeded()
+    assert f"To spend: about {told['left']['calls']:,} calls" in plain(shown.out)
+    assert "$" not in shown.out
+    assert {*Path().iterdir()} == there
+    assert "is no model" in cli("ablate", ablation, "--dry-run", "--set", "model=nobody").refused()
 
 
 @pytest.mark.slow

@@ -199,3 +199,23 @@ def test_a_rewriting_that_cannot_be_read_is_told_and_leaves_the_prompt(
     done = evaluate(rows, "awi_complete").succeeded()
     assert done.json["by_group"] == whole()["by_group"]
     assert "3 rewritten prompts could not be read, and stayed as they were" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "nearest"),
+    [
+        (["evolve", "quickstart.yaml", "--dry-run", "--set", "search.objective=evidnce"], "evidence"),
+        (["evolve", "quickstart.yaml", "--dry-run", "--set", "search.acceptance=validaton"], "validation"),
+        (["evolve", "quickstart.yaml", "--dry-run", "--set", "search.proposers=[knwn]"], "known"),
+        (["evolve", "quickstart.yaml", "--dry-run", "--set", "baselines=[raag]"], "rag"),
+        (["evolve", "quickstrt.yaml"], "quickstart.yaml"),
+        (["evaluate", "winow"], "window"),
+        (["evaluate", "window", "--model", "embeded"], "embedded"),
+        (["evaluate", "window", "--model", "embedded:gpt-4.1-min"], "gpt-4.1-mini"),
+        (["evaluate", "window", "--embedder", "lexcal:64"], "lexical"),
+        (["evaluate", "window", "--track", "dialoge"], "dialogue"),
+        (["evaluate", "window", "--data", "bse"], "base"),
+    ],
+)
+def test_a_value_that_is_mistyped_is_told_with_the_nearest(cli: Cli, arguments: list[str], nearest: str) -> None:
+    assert f"; the nearest is {nearest}" in cli(*arguments).refused()

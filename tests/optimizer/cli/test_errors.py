@@ -224,7 +224,7 @@ def test_a_search_needs_a_config_or_a_run(cli: Cli, tiny: Path) -> None:
     assert "configs/quickstart.yaml" in cli("evolve").refused()
     assert "leave out CONFIG" in cli("evolve", tiny, "--resume", "run").refused()
     assert "leave out CONFIG" in cli("evolve", "--out", "here", "--resume", "run").refused()
-    assert "run: is no run folder" in cli("evolve", "--resume", "run").refused()
+    assert "run: no such run folder" in cli("evolve", "--resume", "run").refused()
 
 
 def test_a_folder_to_write_to_that_is_a_file(cli: Cli, people: Path, tiny: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas
 import pytest
 
-from mnemotune.optimizer.search.outcome import open_run
+from mnemotune.optimizer.search.outcome import CONSUMED, open_run
 from mnemotune.policies import load_policy
 
 Cli = Callable[..., Any]
@@ -77,6 +77,17 @@ def test_a_trial_is_shown_with_its_policy_beside_its_parents(cli: Cli, finished:
     assert any(line.startswith("+ ") for line in out.splitlines())
 
 
+def test_a_run_is_named_as_it_is_listed_and_a_mistyped_name_is_told_with_the_nearest(
+    cli: Cli, two: tuple[Path, Path]
+) -> None:
+    by_path = cli("compare", *two).succeeded().out
+    assert cli("compare", "tiny-001", "tiny-002").succeeded().out == by_path
+    assert cli("export", "tiny-001", "--to", "yaml").succeeded().out == (two[0] / "best_policy.yaml").read_text("utf-8")
+    assert cli("show", "tiny-01").refused() == "tiny-01: no such run folder; the nearest is runs/tiny-001"
+    assert cli("evolve", "--resume", "runs/tny-002").refused().endswith("; the nearest is runs/tiny-002")
+    assert "`mnemotune runs` lists" in cli("report", "elsewhere").refused()
+
+
 def test_a_trial_that_is_not_there_is_refused_with_those_that_are(cli: Cli, finished: Path) -> None:
     last = len(open_run(finished).study.trials) - 1
     assert f"its trials are 0 to {last}" in cli("show", finished, 99).refused()
@@ -116,3 +127,39 @@ def test_a_run_is_exported_as_policy_result_and_frames(cli: Cli, finished: Path,
 
 def test_the_version_is_printed(cli: Cli) -> None:
     assert cli("--version").succeeded().out == f"mnemotune {version('mnemotune')}\n"
+
+
+def test_what_is_free_shows_no_dollars_and_what_is_paid_does(
+    cli: Cli, two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "130")
+    for arguments in (["runs"], ["show", str(two[1])], ["compare", *map(str, two), "--out", "page.html"]):
+        assert "$" not in cli(*arguments).succeeded().out
+    assert "$" not in Path("page.html").read_text(encoding="utf-8")
+    study = open_run(two[1]).study
+    study.note(CONSUMED, study.noted(CONSUMED) | {"usd": 1.5})
+    for arguments in (["runs"], ["show", str(two[1])]):
+        assert "$1.50" in cli(*arguments).succeeded().out
+    cli("compare", *two, "--out", "page.html").succeeded()
+    assert "$1.50" in Path("page.html").read_text(encoding="utf-8")
+    study.note(CONSUMED, study.noted(CONSUMED) | {"usd": None})
+    assert "not known" in cli("runs").succeeded().out
+
+
+def test_a_run_and_a_comparison_fit_a_narrow_and_a_wide_terminal(
+    cli: Cli, two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for width in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        trials = cli("show", two[0]).succeeded().out.split("\n\n")[1]
+        assert max(map(len, trials.splitlines())) <= width
+        out = cli("compare", *two).succeeded().out
+        assert max(map(len, out.splitlines())) <= width
+        assert "tiny-001" in out
+
+
+def test_a_run_is_headed_with_what_it_is(cli: Cli, finished: Path) -> None:
+    outcome = open_run(finished)
+    first = cli("show", finished).succeeded().out.splitlines()[0]
+    assert first.startswith(f"{finished}: done · data {outcome.config.data} · model embedded · seed 0 · ")
+    assert first.endswith(f"{outcome.consumed.calls:,} calls, {outcome.consumed.tokens / 1e6:.1f}M tokens")

@@ -41,7 +41,7 @@ def test_a_lost_view_is_made_again_by_a_process_that_knows_nothing_of_it(finishe
 
 
 def test_only_a_run_has_a_report(cli: Cli) -> None:
-    assert "nowhere: is no run folder" in cli("report", "nowhere").refused()
+    assert "nowhere: no such run folder" in cli("report", "nowhere").refused()
 
 
 def test_pages_without_runs_are_refused_with_what_to_do(cli: Cli) -> None:

@@ -12,9 +12,10 @@ import yaml
 from mnemotune.data.resources import resource
 from mnemotune.optimizer.config import Config, ConfigError, dump_config, load_config
 from mnemotune.optimizer.models import priced
-from mnemotune.optimizer.search import ablation
-from mnemotune.optimizer.search.ablation import Run, carry_out, load_ablation, runs_of, slug
+from mnemotune.optimizer.search import searches
+from mnemotune.optimizer.search.ablation import Run, load_ablation, runs_of, slug
 from mnemotune.optimizer.search.outcome import open_study
+from mnemotune.optimizer.search.searches import carry_out, ready
 from mnemotune.optimizer.views.listeners import unseen_listeners
 
 VARIANTS = {"joint": {}, "no racing": {"search.racing": False}}
@@ -143,13 +144,13 @@ def begun(written: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.Monk
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """Note the configs that are searched, and search nothing."""
     found: list[Config] = []
-    monkeypatch.setattr(ablation, "evolve", lambda config, folder, listeners: found.append(config))
+    monkeypatch.setattr(searches, "evolve", lambda config, folder, listeners: found.append(config))
     return found
 
 
 def test_a_search_goes_on_with_the_list_prices_that_it_began_with(begun: Run, searched: list[Config]) -> None:
     assert priced(begun.config) != begun.config, "the list has a price for this model"
-    carry_out([begun], listeners=list, finished=lambda run: None)
+    carry_out(ready([begun], listeners=list), listeners=list, finished=lambda run: None)
     assert searched == [priced(begun.config)]
 
 
@@ -162,7 +163,7 @@ def test_a_price_that_is_given_later_is_another_setting(begun: Run, searched: li
         overrides=["model=openai:gpt-4.1-mini", price],
     )
     with pytest.raises(ConfigError, match=r"holds a run with other settings \(endpoint\.prices\.gpt-4\.1-mini"):
-        carry_out([run], listeners=list, finished=lambda run: None)
+        ready([run], listeners=list)
     assert searched == []
 
 
@@ -179,9 +180,5 @@ def test_a_variant_that_cannot_be_run_is_refused_before_any_search(
 ) -> None:
     path = written(seeds=[0], variants={"joint": {}, "bad": changes})
     with pytest.raises(ValueError, match=said):
-        carry_out(
-            runs_of(load_ablation(path), beside=tmp_path, out=tmp_path),
-            listeners=unseen_listeners,
-            finished=lambda run: None,
-        )
+        ready(runs_of(load_ablation(path), beside=tmp_path, out=tmp_path), listeners=unseen_listeners)
     assert searched == []

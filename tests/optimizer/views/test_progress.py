@@ -234,3 +234,16 @@ def screen(output: str) -> str:
         elif code[-1] in moves:
             row = max(0, row + moves[code[-1]](int(code[2:-1] or 1)))
     return "\n".join(lines)
+
+
+def test_a_run_that_goes_on_says_once_what_its_best_policy_so_far_is(world: World, kit: Any) -> None:
+    study = Study(None, name="evolution")
+    study.append(kit.trial(validation={"ann": 0.2, "bob": 0.4}))
+    world.progress.begin(Outcome(Path("run"), RUN.config, study))
+    assert world.file.getvalue() == "", "the trials so far come first"
+    world.stand("searching", trials=1, planned_trials=9)
+    world.stand("searching", trials=1, planned_trials=9)
+    best = study.best
+    assert best.policy is not None
+    (line,) = world.file.getvalue().splitlines()
+    assert line == f"Goes on after 1 trial; the best so far is trial 0, {best.policy.label}, 0.300 on validation"

@@ -1,0 +1,142 @@
+"""The pages of `ablate` and `compare`: what they tell, and how a browser shows them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from browsing import needs_browser
+from html_page import Page, read
+from mnemotune.env.statistics import paired_difference
+from mnemotune.env.web.browser import find_chromium
+from mnemotune.optimizer.search.ablation import Ablation, Run, compare_variants, read_searches
+from mnemotune.optimizer.search.outcome import TEST, Outcome, open_run
+from mnemotune.optimizer.search.sealed import EVOLVED
+from mnemotune.optimizer.views.ablation_page import write_ablation_page
+from mnemotune.optimizer.views.table import with_interval
+from mnemotune.policies import load_policy
+
+Cli = Callable[..., Any]
+WIDTHS = (390, 1280, 1920)
+RAISED = 0.125
+
+
+@pytest.fixture(scope="module")
+def folder(finished_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two runs: as it was, and one that found AWI and scores more."""
+    folder = tmp_path_factory.mktemp("pages")
+    for name in ("first-0", "other-0"):
+        shutil.copytree(finished_once, folder / name)
+    study = open_run(folder / "other-0").study
+    seed, test = study.trials[0], open_run(folder / "other-0").test
+    better = replace(seed, number=len(study.trials), policy=load_policy("awi"), kind="candidate", accepted=True)
+    study.append(better)
+    row = test.rows[EVOLVED]
+    raised = replace(row, by_group={group: score + RAISED for group, score in row.by_group.items()})
+    study.note(TEST, replace(test, rows={**test.rows, EVOLVED: raised}).as_json())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outcomes(folder: Path) -> tuple[Outcome, Outcome]:
+    return open_run(folder / "first-0"), open_run(folder / "other-0")
+
+
+@pytest.fixture(scope="module")
+def ablation(folder: Path, outcomes: tuple[Outcome, Outcome]) -> Path:
+    """The report of an ablation whose searches these two runs are."""
+    runs = [Run(o.folder.name.removesuffix("-0"), 0, o.config, o.folder) for o in outcomes]
+    file = Ablation(config="tiny.yaml", seeds=(0,), variants={"first": {}, "other": {"search.candidates": 5}})
+    variants = compare_variants(read_searches(runs))
+    return write_ablation_page(file, runs, variants, folder, command="mnemotune ablate parts.yaml", warnings=["Beware"])
+
+
+@pytest.fixture
+def compared(cli: Cli, folder: Path) -> Path:
+    """The page of their comparison."""
+    page = folder / "compared.html"
+    out = cli("compare", folder / "first-0", folder / "other-0", "--out", page).succeeded().out
+    assert out.endswith(f"page {page}\n")
+    return page
+
+
+def page_of(file: Path) -> Page:
+    page = read(file.read_text(encoding="utf-8"))
+    for tag, key in (("script", "src"), ("link", "href"), ("img", "src")):
+        assert not [attributes for attributes in page.named(tag) if attributes.get(key)], "nothing is loaded"
+    linked = [str(attributes["href"]) for attributes in page.named("a")]
+    assert [link for link in linked if not (file.parent / link).is_file() and not link.endswith((".json", ".md"))] == []
+    return page
+
+
+def test_the_report_of_an_ablation_tells_each_variant_and_each_search(
+    ablation: Path, outcomes: tuple[Outcome, Outcome]
+) -> None:
+    page = page_of(ablation)
+    scores = [outcome.test.rows[EVOLVED].by_group for outcome in outcomes]
+    lead = with_interval(paired_difference(scores[1], scores[0]))
+    variants, searches = page.tables
+    assert [row[0] for row in variants[1:]] == ["first", "other"]
+    assert [row[1] for row in variants[1:]] == ["", lead]
+    assert [row[4] for row in variants[1:]] == ["nothing", "search.candidates: 5"]
+    assert [row[0] for row in searches[1:]] == ["first", "other", "together"]
+    policies = [outcome.study.best.policy for outcome in outcomes]
+    assert [row[4] for row in searches[1:3]] == [policy.label for policy in policies if policy is not None]
+    assert [row[5] for row in searches[1:3]] == [f"{outcome.consumed.calls:,}" for outcome in outcomes]
+    assert searches[3][5] == f"{sum(outcome.consumed.calls for outcome in outcomes):,}"
+    assert "Beware" in page.text
+    assert "scores better: the interval of the difference lies above zero" in page.words()
+    assert {a["href"] for a in page.named("a")} >= {"first-0/report.html", "other-0/best_policy.yaml"}
+    assert "$" not in page.text
+
+
+def test_the_page_of_a_comparison_tells_scores_groups_policies_and_cost(
+    compared: Path, outcomes: tuple[Outcome, Outcome]
+) -> None:
+    page = page_of(compared)
+    scores, ends, stages, groups, numbers, took = page.tables
+    first, other = (outcome.test.rows[EVOLVED] for outcome in outcomes)
+    assert [row[2] for row in scores[1:]] == [with_interval(row.memory_score) for row in (first, other)]
+    assert [row[1] for row in scores[1:]] == ["", with_interval(paired_difference(other.by_group, first.by_group))]
+    assert [row[1] for row in ends[1:]] == [f"{row.accuracy:.3f}" for row in (first, other)]
+    assert len(stages[0]) - 1 == len(first.stages["memory_score"])
+    assert {row[0] for row in groups[1:]} == {*first.by_group}
+    assert {row[3] for row in groups[1:]} == {f"+{RAISED:.3f}"}
+    assert ["write.mode", "none", "profile"] in [row[:3] for row in numbers]
+    assert [row[3] for row in took[1:]] == [f"{outcome.consumed.calls:,}" for outcome in outcomes]
+    assert "The write prompt" in page.text
+    assert "$" not in page.text
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@needs_browser
+def test_pages_fit_every_window_and_everybody_can_read_them(browser: Any, ablation: Path, compared: Path) -> None:
+    page = browser.new_page()
+    page.on("console", lambda message: pytest.fail(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: pytest.fail(str(error)))
+    page.on("request", lambda request: None if request.url.startswith("file:") else pytest.fail(request.url))
+    for file in (ablation, compared):
+        page.goto(file.absolute().as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            found = Axe().run(page).response["violations"]
+            assert [(problem["id"], problem["nodes"][0]["html"]) for problem in found] == []
