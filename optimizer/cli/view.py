@@ -16,7 +16,7 @@ def report_command(run: Annotated[Path, typer.Argument(help="A run folder.")]) -
     """
     from ..search.run import refresh
     from ..views.report import ReportWriter
-    from ..views.tracking import Tracker
+    from ..views.tracking.tracker import Tracker
 
     listeners = [ReportWriter(), Tracker(tell=partial(typer.echo, err=True))]
     typer.echo(refresh(run, listeners=listeners).folder / "report.html")
@@ -38,12 +38,14 @@ def ui_command(
     # imported late: a help text needs none of it
     from ..config import ConfigError, default_uri
     from ..stores import Tracking
-
-    if uri is None and not Path("runs/mlflow.db").is_file():
-        raise ConfigError("runs/mlflow.db: no such file here; run `mnemotune evolve` first, or pass --uri")
-    from ..views.tracking import check_port, check_store, serve
+    from ..views.tracking.server import check_port, serve
+    from ..views.tracking.store import LOCAL, check_store
 
     store = Tracking(uri=uri).whole_uri or default_uri(Path("runs"))
+    file = Path(store.removeprefix(LOCAL))
+    if store.startswith(LOCAL) and not file.is_file():
+        name = "runs/mlflow.db" if uri is None else file
+        raise ConfigError(f"{name}: no such file; run `mnemotune evolve` first, or name MLflow's store with --uri")
     check_store(store)
     check_port(host, port)
     typer.echo("MLflow's server starts, which takes some seconds; Ctrl-C ends it", err=True)

@@ -45,7 +45,7 @@ from .table import (
     unscored_note,
     with_interval,
 )
-from .tracking import policy_params
+from .tracking.figures import policy_params
 
 ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
 """How far a candidate comes."""

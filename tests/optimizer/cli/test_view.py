@@ -48,6 +48,9 @@ def test_pages_without_runs_are_refused_with_what_to_do(cli: Cli) -> None:
     told = cli("ui").refused()
     assert "runs/mlflow.db" in told
     assert "--uri" in told
+    told = cli("ui", "--uri", "sqlite:///nowhere/mlflow.db").refused()
+    assert told.startswith("nowhere/mlflow.db: no such file; run `mnemotune evolve` first")
+    assert not Path("nowhere").exists()
 
 
 def test_a_port_that_is_taken_is_refused_before_anything_says_where_to_look(cli: Cli, store: None) -> None:

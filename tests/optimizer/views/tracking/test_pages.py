@@ -16,7 +16,7 @@ import pytest
 from mlflow import MlflowClient
 
 from mlflow_server import serving
-from mnemotune.optimizer.views import pages
+from mnemotune.optimizer.views.tracking import pages
 
 
 @contextmanager
