@@ -26,7 +26,10 @@ from .figures import (
     trial_tags,
     with_interval,
 )
+from .registered import Registry, datasets
 from .store import check_store, experiment_at, log, opened, quiet
+from .trace_log import TraceLog
+from .traces import failed_traces
 
 if TYPE_CHECKING:
     pass
@@ -72,6 +75,9 @@ class Tracker(Listener):
         self.outcome = outcome
         with opened(uri) as self._client:
             self._experiment = experiment_at(uri, tracking.experiment, self._client)
+            study = outcome.study.identity
+            self._registry = Registry(self._client, self._experiment, study=study, tag=STUDY_TAG)
+            self._traces = TraceLog(uri, self._experiment, study)
             if self._rebuild:
                 self._throw_away()
             self._parent = self._find_parent()
@@ -120,6 +126,8 @@ class Tracker(Listener):
             self._client.log_text(child, dump_policy(trial.policy), "policy.yaml")
         self._terminate(child, "FINISHED" if trial.policy is not None else "FAILED", trial.ended)
         log(self._client, self._parent, metrics=known(self._curves(trial)), step=trial.number, at=trial.ended)
+        if trial.number == 0:
+            self._client.log_inputs(self._parent, datasets(self.outcome))
         self._client.set_tag(child, TRIAL_TAG, str(trial.number))  # last: a child without it was not finished
         self._shown.add(trial.number)
 
@@ -138,10 +146,21 @@ class Tracker(Listener):
         before = self._client.get_run(self._parent).data.metrics
         new = {name: score for name, score in known(scores).items() if before.get(name) != score}
         log(self._client, self._parent, metrics=new, at=ended)
+        self._client.log_inputs(self._parent, datasets(self.outcome))
+        if self.outcome.study.trials:
+            self._registry.show(self.outcome, self._parent)
+        if test.done:
+            self._add_traces()
         for file in FILES:
             if (self.outcome.folder / file).is_file():
                 self._client.log_artifact(self._parent, str(self.outcome.folder / file))
         self._terminate(self._parent, "FINISHED" if test.done else "KILLED", ended)
+
+    def _add_traces(self) -> None:
+        there = self._traces.known()
+        for failed in failed_traces(self.outcome.folder):
+            if self._traces.id_of(failed) not in there:
+                self._traces.add(failed, run=self._parent, at=self.outcome.left)
 
     def _child(self, name: str, began: datetime | None, tags: dict[str, str]) -> str:
         tags = {PARENT_TAG: self._parent, **tags}
@@ -152,6 +171,8 @@ class Tracker(Listener):
         self._client.set_terminated(run, status=status, end_time=_ms(ended))
 
     def _throw_away(self) -> None:
+        self._registry.throw_away()
+        self._traces.throw_away()
         for parent in self._parents():
             for run in (*self._children(parent.info.run_id), parent):
                 self._client.delete_run(run.info.run_id)

@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import sqlite3
-import subprocess
-import sys
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
@@ -142,6 +141,9 @@ class View:
             for metric in self.client.get_metric_history(run.info.run_id, key)
         )
 
+    def prompt(self, part: str, alias: str) -> Any:
+        return self.client.get_prompt_version_by_alias(f"mine-001.{part}", alias)
+
     def text(self, run: Run, name: str) -> str:
         return mlflow.artifacts.load_text(f"{run.info.artifact_uri}/{name}")
 
@@ -235,6 +237,39 @@ def test_the_sealed_test_and_the_runs_files_are_on_the_parent(outcome: Outcome, 
     assert view.text(view.parent, "best_policy.yaml") == "the best_policy.yaml"
     kept = {file.path for file in view.client.list_artifacts(view.parent.info.run_id)}
     assert kept == {"config.yaml", "best_policy.yaml", "report.html", "result.json"}
+
+
+def test_prompts_and_policies_are_in_the_registry_and_linked_from_the_run(outcome: Outcome, trials: list[Any]) -> None:
+    finish(outcome, follow(outcome, trials))
+    view, best = View(outcome), trials[3].policy
+    assert sorted(prompt.name for prompt in view.client.search_prompts()) == [
+        "mine-001.policy", "mine-001.reply", "mine-001.write"
+    ]  # fmt: skip
+    experiment = view.parent.info.experiment_id
+    listed = view.client.search_prompts(filter_string=f"experiment_id = '{experiment}'")
+    assert len(listed) == 3, "the experiment's own page lists them"
+    policies = {alias: view.prompt("policy", alias) for alias in ("seed", "best")}
+    assert parse_policy(policies["best"].template, where="registry") == best
+    assert parse_policy(policies["seed"].template, where="registry") == outcome.config.seed_policy
+    reply = view.prompt("reply", "best")
+    assert reply.variables == {"memories"}
+    assert reply.format(memories="none") == best.prompts.reply.replace("{memories}", "none")
+    linked = json.loads(view.parent.data.tags["mlflow.linkedPrompts"])
+    assert {"name": "mine-001.policy", "version": str(policies["best"].version)} in linked
+    tracker = Tracker(tell=print, rebuild=True)
+    tracker.begin(open_run(outcome.folder))
+    assert list(view.client.search_prompts()) == [], "a view that is thrown away leaves nothing"
+
+
+def test_the_groups_that_were_played_are_the_runs_datasets(outcome: Outcome, trials: list[Any]) -> None:
+    finish(outcome, follow(outcome, trials))
+    inputs = View(outcome).parent.inputs.dataset_inputs
+    assert {each.tags[0].value: (each.dataset.name, json.loads(each.dataset.profile)) for each in inputs} == {
+        "train": ("base train", {"users": 2}),
+        "validation": ("base validation", {"users": 2}),
+        "sealed": ("base sealed", {"users": 2}),
+    }
+    assert len({each.dataset.digest for each in inputs}) == 3
 
 
 def test_the_view_is_kept_beside_the_runs_whatever_the_working_folder(outcome: Outcome, trials: list[Any]) -> None:
@@ -412,32 +447,6 @@ def test_a_file_that_is_no_database_is_a_config_error(outcome: Outcome, tmp_path
     with pytest.raises(ConfigError, match=r"notes\.txt"):
         Tracker(tell=print).begin(Outcome(outcome.folder, config, outcome.study))
     assert (tmp_path / "notes.txt").read_text() == "no database\n" * 100
-
-
-def test_a_new_store_is_made_without_a_word_and_asks_nothing_of_any_network(tmp_path: Path) -> None:
-    """In a process of its own: MLflow decides on its telemetry and its logging when it is imported first."""
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.yaml").write_text(CONFIG, encoding="utf-8")
-    program = """
-import socket, time
-asked = []
-def refuse(host, *rest, **more):
-    asked.append(host)
-    raise OSError("no network")
-socket.getaddrinfo = refuse
-from pathlib import Path
-from mnemotune.optimizer.search.outcome import open_run, open_study
-from mnemotune.optimizer.views.tracking.tracker import Tracker
-open_study(Path("run"))
-tracker = Tracker(tell=print)
-tracker.begin(open_run(Path("run")))
-tracker.finish()
-time.sleep(1)
-print(asked)
-"""
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
-    assert (tmp_path / "mlflow.db").is_file()
 
 
 @pytest.mark.slow
