@@ -37,5 +37,6 @@ def serve(uri: str, *, host: str, port: int, opens: bool) -> NoReturn:
     # nothing here needs MLflow's job workers, which would outlive it
     environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
     command = [sys.executable, "-m", "mlflow", "server", "--host", host]
+    command += ["--app-name", "mnemotune"]
     command += ["--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level warning"]
     os.execve(sys.executable, command, environment)  # noqa: S606 - our own command line

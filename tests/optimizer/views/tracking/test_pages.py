@@ -1,67 +1,64 @@
-"""Where MLflow's pages are: the charts of the experiment that ran last."""
+"""MLflow's pages, as `mnemotune ui` serves them and a browser shows them."""
 
 from __future__ import annotations
 
-import json
-import os
-import threading
+import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
+from browsing import needs_browser
 from mlflow_server import serving
+from mnemotune.env.web.browser import find_chromium
+from mnemotune.optimizer.config import dump_config, parse_config
+from mnemotune.optimizer.search.outcome import Outcome, open_run
 from mnemotune.optimizer.views.tracking import pages
+from mnemotune.optimizer.views.tracking.tracker import Tracker
+
+CONFIG = "{data: base, splits: {train: 2, validation: 2, test: 3}, seed_policy: native, search: {seed: 5}}"
+REASON = "left after 8 train users: -0.078 over its parent"
+OF_MLFLOW = ("404", "ResizeObserver")
+"""What MLflow's own pages say on the console, whatever is in the store."""
 
 
-@contextmanager
-def server(experiments: list[str], runs: list[dict[str, Any]]) -> Iterator[str]:
-    """Answer as MLflow does, as far as it is asked; yield the address."""
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.say("OK")
-
-        def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if self.path.endswith("experiments/search"):
-                self.say({"experiments": [{"experiment_id": name} for name in experiments]} if experiments else {})
-            else:
-                assert self.path.endswith("runs/search")
-                assert (asked["experiment_ids"], asked["order_by"]) == (experiments, ["attributes.start_time DESC"])
-                self.say({"runs": runs} if runs else {})
-
-        def say(self, what: object) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(what).encode())
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class has it
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as served:
-        threading.Thread(target=served.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{served.server_port}"
-        served.shutdown()
+@pytest.fixture(scope="module")
+def study(kit: Any, empty_study: Path, empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A run of two trials that MLflow shows."""
+    folder = tmp_path_factory.mktemp("shown") / "runs" / "mine-001"
+    folder.mkdir(parents=True)
+    shutil.copy(empty_store, folder.parent / "mlflow.db")
+    shutil.copy(empty_study, folder / "study.db")
+    (folder / "config.yaml").write_text(dump_config(parse_config(CONFIG, where="test")), encoding="utf-8")
+    outcome, tracker = open_run(folder), Tracker(tell=print)
+    outcome.note_begin()
+    tracker.begin(outcome)
+    for trial in (kit.trial(), kit.trial(1, reason=REASON)):
+        outcome.study.append(trial)
+        tracker.trial(outcome.study.trials[-1])
+    outcome.note_end()
+    tracker.finish()
+    return outcome
 
 
-def test_the_charts_are_those_of_the_newest_run() -> None:
-    with server(["0", "3"], [{"info": {"experiment_id": "3"}}]) as address:
-        assert pages.answers(address)
-        assert pages.charts(address) == f"{address}/#/experiments/3/runs?compareRunsMode=CHART"
+@pytest.fixture(scope="module")
+def address(study: Outcome) -> Iterator[str]:
+    """The pages of that run, served by ``mnemotune ui``."""
+    with serving(study.tracking_uri, cwd=study.folder) as address:
+        yield address
 
 
-@pytest.mark.parametrize("experiments", [[], ["0"]])
-def test_without_a_run_it_is_the_front_page(experiments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with server(experiments, []) as address:
-        assert pages.charts(address) == address
-        pages.main(address, os.getppid(), opens=False)
-        assert capsys.readouterr().err == f"MLflow's pages: {address}\n"
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        yield launched
+        launched.close()
 
 
 def test_it_stops_waiting_when_the_server_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,15 +66,40 @@ def test_it_stops_waiting_when_the_server_is_gone(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == ""
 
 
+def test_a_store_without_a_run_has_its_front_page(
+    empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mnemotune.optimizer.views.tracking.app import charts
+
+    store = shutil.copy(empty_store, tmp_path / "mlflow.db")
+    monkeypatch.setenv("MLFLOW_BACKEND_STORE_URI", f"sqlite:///{store}")
+    assert '{"address": "/", ' in charts()
+
+
 @pytest.mark.slow
-def test_the_real_server_says_where_the_charts_are(tmp_path: Path) -> None:
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    client = MlflowClient(tracking_uri=uri)
-    experiment = client.create_experiment("study")
-    client.create_run(experiment)
-    with serving(uri, cwd=tmp_path) as address:
-        told = f"The newest study's charts: {address}/#/experiments/{experiment}/runs?compareRunsMode=CHART"
-        give_up = time.monotonic() + 60
-        while told not in (tmp_path / "ui.log").read_text():
-            assert time.monotonic() < give_up, (tmp_path / "ui.log").read_text()
-            time.sleep(0.2)
+def test_the_server_says_where_the_newest_studys_charts_are(address: str, study: Outcome) -> None:
+    give_up, log = time.monotonic() + 60, study.folder / "ui.log"
+    while f"The newest study's charts: {address}/charts\n" not in log.read_text():
+        assert time.monotonic() < give_up, log.read_text()
+        time.sleep(0.2)
+
+
+@pytest.mark.slow
+@needs_browser
+def test_a_browser_shows_the_newest_studys_charts_first_and_why_each_trial_was_dropped(
+    address: str, study: Outcome, browser: Any
+) -> None:
+    (experiment,) = [e for e in MlflowClient(study.tracking_uri).search_experiments() if e.name == "mnemotune"]
+    page, said = browser.new_page(viewport={"width": 1920, "height": 1000}), []
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(f"{address}/charts")
+    page.locator(".js-plotly-plot").first.wait_for(timeout=90_000)
+    assert f"/#/experiments/{experiment.experiment_id}/runs?compareRunsMode=CHART" in page.url
+    for text in ("The search", "Scores and tokens a turn", "mine-001", "001 somebody of 0"):
+        page.get_by_text(text, exact=False).first.wait_for(timeout=30_000)
+    assert page.get_by_text("Ask questions about your experiments").count() == 0, "no assistant opens over the charts"
+    page.goto(f"{address}/#/experiments/{experiment.experiment_id}/runs?compareRunsMode=TABLE")
+    for text in ("verdict", "dropped", "reason", REASON):
+        page.get_by_text(text, exact=True).first.wait_for(timeout=30_000)
+    assert [text for text in said if not any(known in text for known in OF_MLFLOW)] == []
