@@ -250,6 +250,8 @@ class Study:
             raise StudyError(f"a study named {name!r} is there already; --resume its run, or choose another name")
         if not frozen and self.noted("version") is None:
             self.note("version", VERSION)
+            with quiet_optuna():
+                self._write(lambda: self._study.set_metric_names(["train score"]))
         version = self.noted("version") or 0
         if version < VERSION:
             why = "made by an earlier version of mnemotune: its report.html can still be read"

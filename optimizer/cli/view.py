@@ -29,18 +29,30 @@ def ui_command(
     ] = None,
     host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 5000,
+    optuna: Annotated[
+        Path | None, typer.Option("--optuna", help="Serve Optuna's dashboard on the study of this run folder instead.")
+    ] = None,
     opens: Annotated[bool, typer.Option("--open", help="Open the charts in a browser.")] = False,
 ) -> None:
     """Serve MLflow's pages on the runs, and say where the newest study's charts are.
 
-    Example: mnemotune ui --open
+    Example: mnemotune ui --open. Optuna's dashboard: mnemotune ui --optuna runs/quickstart-001
     """
     # imported late: a help text needs none of it
     from ..config import ConfigError, default_uri
+    from ..search.outcome import study_url
     from ..stores import Tracking
-    from ..views.tracking.server import check_port, serve
+    from ..views.tracking.server import check_port, serve, serve_optuna
     from ..views.tracking.store import LOCAL, check_store
 
+    if optuna is not None:
+        if uri is not None or opens:
+            raise ConfigError("--optuna: goes with --host and --port alone; leave --uri and --open out")
+        storage = study_url(optuna)
+        check_port(host, port)
+        typer.echo(f"Optuna's dashboard: http://{host}:{port}/dashboard; Ctrl-C ends it", err=True)
+        serve_optuna(storage, host=host, port=port)
+        return
     store = Tracking(uri=uri).whole_uri or default_uri(Path("runs"))
     file = Path(store.removeprefix(LOCAL))
     if store.startswith(LOCAL) and not file.is_file():

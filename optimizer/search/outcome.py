@@ -244,6 +244,12 @@ def open_study(folder: Path, storage: Storage | None = None, *, lock: Lock | Non
         raise ConfigError(f"{folder}: {error}") from None
 
 
+def study_url(folder: Path) -> str:
+    """Return the SQLAlchemy URL of the database that has a run's study. Raises what ``open_run`` does."""
+    open_run(folder)
+    return storage_url(folder, _stored(folder))
+
+
 def storage_url(folder: Path, storage: Storage | None) -> str:
     """Return the SQLAlchemy URL of the database that has a run's study."""
     if storage is None:

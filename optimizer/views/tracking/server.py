@@ -23,6 +23,15 @@ def check_port(host: str, port: int) -> None:
             raise ConfigError(f"--port: {host}:{port} cannot be used ({error.strerror}); name another") from None
 
 
+def serve_optuna(storage: str, *, host: str, port: int) -> None:
+    """Serve Optuna's dashboard on a storage until the process ends. Raises ConfigError when it is not installed."""
+    try:
+        from optuna_dashboard import run_server
+    except ModuleNotFoundError:
+        raise ConfigError("--optuna: Optuna's dashboard is not installed: pip install 'mnemotune[optuna]'") from None
+    run_server(storage, host=host, port=port)
+
+
 def serve(uri: str, *, host: str, port: int, opens: bool) -> NoReturn:
     """Become MLflow's server, so that what ends this process ends it too.
 
