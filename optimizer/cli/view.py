@@ -36,7 +36,7 @@ def ui_command(
 ) -> None:
     """Serve MLflow's pages on the runs, and say where the newest study's charts are.
 
-    Example: mnemotune ui --open. Optuna's dashboard: mnemotune ui --optuna runs/quickstart-001
+    Example: mnemotune ui --open
     """
     # imported late: a help text needs none of it
     from ..config import ConfigError, default_uri
