@@ -7,7 +7,8 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypeVar
 from uuid import uuid4
 
@@ -128,6 +129,10 @@ class Trial:
     params: Mapping[str, Any] = field(default_factory=dict)
     """Optuna's view of the numbers and the structure."""
     distributions: Mapping[str, BaseDistribution] = field(default_factory=dict)
+    began: datetime | None = field(default=None, compare=False, repr=False)
+    """When its race or its look began; None in a study of before these were noted."""
+    ended: datetime | None = field(default=None, compare=False, repr=False)
+    """When it was written down; None until then."""
 
     @property
     def score(self) -> float:
@@ -149,7 +154,7 @@ class Trial:
         complete = self.finished_race and not math.isnan(self.score)
         state = TrialState.COMPLETE if complete else TrialState.PRUNED if self.series else TrialState.FAIL
         record = _RECORD.dump_python(self, mode="json", exclude={"number", "params", "distributions"})
-        return optuna.create_trial(
+        frozen = optuna.create_trial(
             state=state,
             value=self.score if complete else None,
             params=dict(self.params),
@@ -157,16 +162,25 @@ class Trial:
             intermediate_values={i: v for i, v in enumerate(self.train.values()) if not math.isnan(v)},
             user_attrs={name: json.dumps(value, ensure_ascii=False) for name, value in record.items()},
         )
+        frozen.datetime_start, frozen.datetime_complete = map(_local, (self.began or self.ended, self.ended))
+        return frozen
 
     @classmethod
     def from_optuna(cls, frozen: FrozenTrial) -> Trial:
         """Read a trial back from Optuna's storage."""
         record = {name: json.loads(value) for name, value in frozen.user_attrs.items()}
         others = {"number": frozen.number, "params": frozen.params, "distributions": frozen.distributions}
-        return _RECORD.validate_python(record | others)
+        written = frozen.datetime_complete
+        ended = {"ended": None if written is None else written.astimezone(UTC)}
+        return _RECORD.validate_python(ended | record | others)
 
 
 _RECORD = TypeAdapter(Trial)
+
+
+def _local(moment: datetime | None) -> datetime | None:
+    """Return a moment as Optuna keeps it: local time that does not say so."""
+    return None if moment is None else moment.astimezone().replace(tzinfo=None)
 
 
 def raced(trials: Sequence[Trial]) -> list[Trial]:
@@ -207,13 +221,14 @@ class Study:
         name: str,
         begun: bool | None = None,
         guard: Callable[[], None] | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Open the study of this name in an Optuna storage URL, or start it; None keeps it in memory alone.
 
         ``begun`` insists that it is there, or that it has no trials. ``guard`` is called before anything is written,
         and waits for a lost database. Raises StudyError when there is no such study, or one of another version.
         """
-        self._guard = guard
+        self._guard, self.clock = guard, clock
         if guard is not None:
             optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of a lost connection in many lines
         try:
@@ -235,6 +250,8 @@ class Study:
             raise StudyError(f"a study named {name!r} is there already; --resume its run, or choose another name")
         if not frozen and self.noted("version") is None:
             self.note("version", VERSION)
+            with quiet_optuna():
+                self._write(lambda: self._study.set_metric_names(["train score"]))
         version = self.noted("version") or 0
         if version < VERSION:
             why = "made by an earlier version of mnemotune: its report.html can still be read"
@@ -264,9 +281,10 @@ class Study:
         return tuple(self._trials)
 
     def append(self, trial: Trial) -> None:
-        """Write a finished trial for good. Raises ValueError when it is not the next one."""
+        """Write a finished trial for good, with the moment. Raises ValueError when it is not the next one."""
         if trial.number != len(self._trials):
             raise ValueError(f"trial {trial.number} cannot be appended after {len(self._trials)} trials")
+        trial = replace(trial, ended=self.clock())
         frozen, tried = trial.as_optuna(), False
 
         def write() -> None:

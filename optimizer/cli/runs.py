@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -119,6 +120,7 @@ def export_command(
     run: Run,
     to: Annotated[Form, typer.Option("--to", help="What to write.")],
     out: Annotated[Path | None, typer.Option("--out", help="The file, or for parquet the folder.")] = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="For mlflow: make its view anew.")] = False,
 ) -> None:
     """Export a run: its best policy (yaml), its result (json), its frames (parquet), or its view in MLflow (mlflow).
 
@@ -129,6 +131,8 @@ def export_command(
     from ..config import ConfigError
     from ..search.outcome import open_run
 
+    if rebuild and to is not Form.mlflow:
+        raise ConfigError(f"--rebuild: has no effect with --to {to}; leave it out")
     run = run_folder(run)
     outcome = open_run(run)
     match to:
@@ -139,11 +143,11 @@ def export_command(
                 typer.echo(path)
         case Form.mlflow:
             from ..search.run import refresh
-            from ..views.tracking import Tracker
+            from ..views.tracking.tracker import Tracker
 
             if out is not None:
                 raise ConfigError("--out: has no effect with --to mlflow; the run's config says where MLflow is")
-            refresh(run, listeners=[Tracker(tell=lambda text: typer.echo(text, err=True))])
+            refresh(run, listeners=[Tracker(tell=partial(typer.echo, err=True), rebuild=rebuild)])
             typer.echo(outcome.tracking_uri or "")
         case Form.yaml | Form.json:
             best = outcome.study.best.policy if outcome.study.trials else None

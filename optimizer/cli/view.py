@@ -18,7 +18,7 @@ def report_command(run: Annotated[Path, typer.Argument(help="A run folder, or it
     """
     from ..search.run import refresh
     from ..views.report import ReportWriter
-    from ..views.tracking import Tracker
+    from ..views.tracking.tracker import Tracker
 
     listeners = [ReportWriter(), Tracker(tell=partial(typer.echo, err=True))]
     typer.echo(refresh(run_folder(run), listeners=listeners).folder / "report.html")
@@ -31,6 +31,9 @@ def ui_command(
     ] = None,
     host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 5000,
+    optuna: Annotated[
+        Path | None, typer.Option("--optuna", help="Serve Optuna's dashboard on the study of this run folder instead.")
+    ] = None,
     opens: Annotated[bool, typer.Option("--open", help="Open the charts in a browser.")] = False,
 ) -> None:
     """Serve MLflow's pages on the runs, and say where the newest study's charts are.
@@ -39,13 +42,24 @@ def ui_command(
     """
     # imported late: a help text needs none of it
     from ..config import ConfigError, default_uri
+    from ..search.outcome import study_url
     from ..stores import Tracking
+    from ..views.tracking.server import check_port, serve, serve_optuna
+    from ..views.tracking.store import LOCAL, check_store
 
-    if uri is None and not Path("runs/mlflow.db").is_file():
-        raise ConfigError("runs/mlflow.db: no such file here; run `mnemotune evolve` first, or pass --uri")
-    from ..views.tracking import check_port, check_store, serve
-
+    if optuna is not None:
+        if uri is not None or opens:
+            raise ConfigError("--optuna: goes with --host and --port alone; leave --uri and --open out")
+        storage = study_url(optuna)
+        check_port(host, port)
+        typer.echo(f"Optuna's dashboard: http://{host}:{port}/dashboard; Ctrl-C ends it", err=True)
+        serve_optuna(storage, host=host, port=port)
+        return
     store = Tracking(uri=uri).whole_uri or default_uri(Path("runs"))
+    file = Path(store.removeprefix(LOCAL))
+    if store.startswith(LOCAL) and not file.is_file():
+        name = "runs/mlflow.db" if uri is None else file
+        raise ConfigError(f"{name}: no such file; run `mnemotune evolve` first, or name MLflow's store with --uri")
     check_store(store)
     check_port(host, port)
     typer.echo("MLflow's server starts, which takes some seconds; Ctrl-C ends it", err=True)

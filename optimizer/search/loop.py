@@ -105,8 +105,8 @@ class Loop:
         for trial in finalists(self.study.trials)[1:]:
             met = [t for t in self.study.trials if t.kind == "finalist" and t.policy == trial.policy]
             if not met and trial.policy is not None:
-                validation = await self.arena.validate(trial.policy)
                 finalist = self._again(trial, "finalist", f"a finalist: train {noun}s cannot tell it from the leader")
+                validation = await self.arena.validate(trial.policy)
                 finalist, seen = self._seen(finalist, validation, last=True, level=level)
                 best = self.study.best
                 scores = f"{over_all(finalist):.3f} for {over_all(best):.3f} of trial {best.number}"
@@ -162,6 +162,7 @@ class Loop:
             ledger=Ledger(),
             calls=0,
             periods=0,
+            began=self.study.clock(),
         )
 
     def _next_generation(self) -> int:
@@ -190,6 +191,7 @@ class Loop:
         return [trial for trial in self.study.trials if trial.generation == generation and trial.kind == "candidate"]
 
     async def _judge_seed(self, policy: MemoryPolicy) -> Trial:
+        began = self.study.clock()
         race = await self.arena.race(policy, [])
         validation = Validation({}, {}) if self.search.acceptance == "train" else await self.arena.validate(policy)
         known = [score for score in validation.scores.values() if not math.isnan(score)]
@@ -203,7 +205,7 @@ class Loop:
             )
             why = reasons[0] if reasons else cannot
             raise LanguageModelError(f"the seed policy cannot be compared with: {why}")
-        seed = self._placed(Trial(0, 0, policy, None, "the seed policy", "seed", kind="seed"))
+        seed = self._placed(Trial(0, 0, policy, None, "the seed policy", "seed", kind="seed", began=began))
         seed = _ended(seed, "seed", "where the search starts", accepted=True)
         return _with_validation(_with_race(seed, race), validation)
 
@@ -236,6 +238,8 @@ class Loop:
 
     async def _judge(self, heat: Sequence[Trial]) -> None:
         """Race candidates together, decide on each, and append those that the study lacks."""
+        began = self.study.clock()
+        heat = [replace(trial, began=began) for trial in heat]
         entrants = [(trial, trial.policy) for trial in heat if trial.decided_at == "race" and trial.policy is not None]
         first = leader(self.study.trials[: heat[0].number])
         rivals = [list(dict.fromkeys([self._parent(trial).number, first.number])) for trial, _ in entrants]
@@ -333,7 +337,7 @@ class Loop:
 
     def _append(self, trial: Trial) -> None:
         self.study.append(trial)
-        self.tell(trial)
+        self.tell(self.study.trials[-1])
 
 
 def _alone(reader: str) -> str:

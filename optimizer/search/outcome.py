@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from .sealed import EVOLVED, SEED, SealedTest
 
 STUDY = "evolution"
 CONSUMED, SEARCH_SPEND, TEST_SPEND, TEST, ENDED = "consumed", "search_spend", "test_spend", "test", "ended"
-WARNED, SLICES = "warned", "test_slices"
+WARNED, SLICES, BEGAN, LEFT = "warned", "test_slices", "began", "left"
 """What the study keeps beside its trials."""
 
 
@@ -122,6 +123,29 @@ class Outcome:
         """Why the search ended; None when it has not."""
         noted: str | None = self.study.noted(ENDED)
         return noted
+
+    @property
+    def began(self) -> datetime | None:
+        """When the run began; None where that was not noted and there is no trial yet."""
+        return self._moment(BEGAN) or next((trial.began or trial.ended for trial in self.study.trials[:1]), None)
+
+    @property
+    def left(self) -> datetime | None:
+        """When the run ended, or was stopped last; None where that is not known."""
+        return self._moment(LEFT) or next((trial.ended for trial in self.study.trials[-1:]), None)
+
+    def note_begin(self) -> None:
+        """Note when the run began; one that goes on began before."""
+        if self.study.noted(BEGAN) is None:
+            self.study.note(BEGAN, self.study.clock().isoformat())
+
+    def note_end(self) -> None:
+        """Note that the run ended, or was stopped."""
+        self.study.note(LEFT, self.study.clock().isoformat())
+
+    def _moment(self, name: str) -> datetime | None:
+        noted = self.study.noted(name)
+        return None if noted is None else datetime.fromisoformat(noted)
 
     @property
     def tracking_uri(self) -> str | None:
@@ -230,6 +254,12 @@ def open_study(folder: Path, storage: Storage | None = None, *, lock: Lock | Non
             return Study(storage_url(folder, storage), name=str(storage.study), begun=begun, guard=guard)
     except StudyError as error:
         raise ConfigError(f"{folder}: {error}") from None
+
+
+def study_url(folder: Path) -> str:
+    """Return the SQLAlchemy URL of the database that has a run's study. Raises what ``open_run`` does."""
+    open_run(folder)
+    return storage_url(folder, _stored(folder))
 
 
 def storage_url(folder: Path, storage: Storage | None) -> str:

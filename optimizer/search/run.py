@@ -173,6 +173,7 @@ class _Run:
         async with aclosing(self.models), nullcontext() if self.pool is None else aclosing(self.pool):
             if self.pool is not None and not self.outcome.test.done:
                 await self.pool.open()
+            self.outcome.note_begin()
             self.listeners.begin(self.outcome)
             begun()
             note_origin(self.study)
@@ -355,6 +356,7 @@ class _Run:
         finally:
             await end([noting])
             note()
+            self.outcome.note_end()
 
     def _warn(self, gone: Consumed) -> None:
         """Say once, over all stops of the run, that a limit comes near."""

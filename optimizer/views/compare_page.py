@@ -17,7 +17,7 @@ from ...policies.space import flat
 from ..search.outcome import Outcome
 from .page import Chart, Scale, against, changed_lines, render
 from .runs import Comparison
-from .tracking import policy_params
+from .tracking.figures import policy_params
 
 KINDS = {"right": "right", "utilisation": "not used", "read": "not found", "write": "not written"}
 """Where an answer ends up, and what the page calls it."""

@@ -7,7 +7,7 @@ from rich.console import Console
 from ..search.listener import Listener
 from .progress import Progress
 from .report import ReportWriter
-from .tracking import Tracker
+from .tracking.tracker import Tracker
 
 
 def listeners_at(console: Console) -> list[Listener]:

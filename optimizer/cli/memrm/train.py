@@ -40,7 +40,7 @@ def train_command(
     from ....env.memrm.training.examples import read_examples
     from ....env.memrm.training.recipe import RecipeError, load_recipe
     from ....policies.space import flat
-    from ...views.tracking import logged_run  # imported late: Optuna takes a while
+    from ...views.tracking.store import logged_run  # imported late: Optuna takes a while
 
     given: dict[str, Any] = {"rows": tuple(rows)} if rows else {}
     given |= {"apart": tuple(apart)} if apart else {}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,7 +41,8 @@ def test_a_lost_view_is_made_again_by_a_process_that_knows_nothing_of_it(finishe
     copied.write_bytes((finished.parent / "mlflow.db").read_bytes())
     client = MlflowClient(tracking_uri=f"sqlite:///{copied}")
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
-    assert len(runs) == 1 + len(open_run(finished).study.trials) == 5, "the study and its four trials"
+    outcome = open_run(finished)
+    assert len(runs) == 1 + len(outcome.study.trials) + len(outcome.test.rows), "the study, trials, tested policies"
 
 
 def test_only_a_run_has_a_report(cli: Cli) -> None:
@@ -48,6 +53,9 @@ def test_pages_without_runs_are_refused_with_what_to_do(cli: Cli) -> None:
     told = cli("ui").refused()
     assert "runs/mlflow.db" in told
     assert "--uri" in told
+    told = cli("ui", "--uri", "sqlite:///nowhere/mlflow.db").refused()
+    assert told.startswith("nowhere/mlflow.db: no such file; run `mnemotune evolve` first")
+    assert not Path("nowhere").exists()
 
 
 def test_a_port_that_is_taken_is_refused_before_anything_says_where_to_look(cli: Cli, store: None) -> None:
@@ -55,6 +63,36 @@ def test_a_port_that_is_taken_is_refused_before_anything_says_where_to_look(cli:
         told = cli("ui", "--port", str(taken.getsockname()[1])).refused()
     assert "cannot be used (Address already in use)" in told
     assert "--port" in told
+
+
+def test_optunas_dashboard_serves_a_runs_study_and_names_the_objective(finished: Path, start: Any) -> None:
+    pytest.importorskip("optuna_dashboard", reason="pip install 'mnemotune[optuna]'")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    server = start("ui", "--optuna", finished, "--port", str(port))
+    try:
+        assert server.stderr.readline() == f"Optuna's dashboard: {address}/dashboard; Ctrl-C ends it\n"
+        give_up, study = time.monotonic() + 60, None
+        while study is None:
+            assert time.monotonic() < give_up
+            with (
+                contextlib.suppress(OSError),
+                urllib.request.urlopen(f"{address}/api/studies/1") as reply,  # noqa: S310
+            ):
+                study = json.load(reply)
+            time.sleep(0.1)
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+    assert (study["name"], study["objective_names"]) == ("evolution", ["train score"])
+    assert len(study["trials"]) == len(open_run(finished).study.trials)
+
+
+def test_optunas_dashboard_needs_a_run(cli: Cli) -> None:
+    assert "nowhere: is no run folder" in cli("ui", "--optuna", "nowhere").refused()
+    assert "leave --uri and --open out" in cli("ui", "--optuna", "nowhere", "--open").refused()
 
 
 @pytest.mark.parametrize("command", [[], *[[command] for command in COMMANDS], ["data", "generate"], ["data", "check"]])

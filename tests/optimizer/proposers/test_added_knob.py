@@ -12,7 +12,7 @@ import pytest
 from mnemotune.optimizer.config import ConfigError, load_config
 from mnemotune.optimizer.proposers.numbers import apply_point
 from mnemotune.optimizer.study import Trial
-from mnemotune.optimizer.views.tracking import policy_params
+from mnemotune.optimizer.views.tracking.figures import policy_params
 from mnemotune.policies import MemoryPolicy, PolicyError, dump_policy, load_policy
 from mnemotune.policies.files import parse_policy
 from mnemotune.policies.space import REGISTERED, Space, at_bounds, every_knob, markdown_table

@@ -62,7 +62,9 @@ def test_failed_checks_get_what_the_rest_of_the_page_leaves(outcome: Outcome, mo
     without, rng = len(render_report(outcome).encode()), random.Random(0)
     for name in ("seed", "evolved"):
         noise = ["".join(str(rng.random()) for _ in range(40)) for _ in range(40)]
-        failures = [FailedCheck(f"user{i}", "t", 0, "c", 0.0, None, "Which?", text, (), ()) for i, text in enumerate(noise)]
+        failures = [
+            FailedCheck(f"user{i}", "t", 0, "c", 0.0, None, "Which?", text, (), ()) for i, text in enumerate(noise)
+        ]
         (outcome.folder / "test" / name).mkdir(parents=True)
         write_failed_checks(outcome.folder / "test" / name, failures)
     whole = len(render_report(outcome).encode())

@@ -20,7 +20,7 @@ from mnemotune.optimizer.search.outcome import Outcome, open_run
 from mnemotune.optimizer.search.run import refresh
 from mnemotune.optimizer.views.progress import INDENT
 from mnemotune.optimizer.views.report import ReportWriter
-from mnemotune.optimizer.views.tracking import Tracker
+from mnemotune.optimizer.views.tracking.tracker import Tracker
 from running import TRIAL_2, Screen, Stop, assert_same_study, contents, go, go_on, no_calls, spent
 
 

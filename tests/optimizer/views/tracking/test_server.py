@@ -34,7 +34,7 @@ def test_a_run_is_shown_by_a_server_on_postgresql_that_keeps_its_password_to_its
         experiment = client.get_experiment_by_name("mnemotune")
         assert experiment is not None
         runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
-        assert len(runs) == 1 + len(outcome.study.trials)
+        assert len(runs) == 1 + len(outcome.study.trials) + len(outcome.test.rows)
         metrics = runs["run"].data.metrics
         assert metrics["test/evolved/memory_score"] == pytest.approx(outcome.test.rows["evolved"].memory_score.mean)
         artifacts = {file.path for file in client.list_artifacts(runs["run"].info.run_id)}

@@ -6,30 +6,31 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import sqlite3
-import subprocess
-import sys
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import mlflow
 import pytest
 from mlflow import MlflowClient
-from mlflow.entities import Run
+from mlflow.entities import Metric, Run
 
 from mlflow_server import serving
 from mnemotune.env import Summary
+from mnemotune.env.cost import TurnCost
 from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.config import ConfigError, dump_config, parse_config
 from mnemotune.optimizer.search.outcome import ENDED, TEST, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest
-from mnemotune.optimizer.views.tracking import PARENT_TAG, Tracker
+from mnemotune.optimizer.views.tracking.tracker import PARENT_TAG, TESTED_TAG, Tracker
 from mnemotune.policies.files import parse_policy
 from mnemotune.policies.lm import Ledger
 from mnemotune.policies.lm.ledger import Spend
@@ -62,6 +63,7 @@ def outcome(tmp_path: Path, empty_study: Path, empty_store: Path, monkeypatch: p
 @pytest.fixture
 def trials(kit: Any) -> list[Any]:
     ledgers = [Ledger({"answer": Spend(calls, 0, 10 * calls, calls, 0.0)}) for calls in (100, 1, 40, 200)]
+    cost = TurnCost(calls=1.5, input_tokens=100, output_tokens=50)
     profile = {"mode": "profile", "update_every": 4, "buffer_size": 6, "store": "external", "top_k": 9}
     return [
         kit.trial(validation={"v": 0.2, "w": 0.4}, ledger=ledgers[0]),
@@ -80,6 +82,8 @@ def trials(kit: Any) -> list[Any]:
             change="asked for more care",
             reason="better: +0.400 [+0.100, +0.700] over trial 0 on validation",
             ledger=ledgers[3],
+            summary=Summary(policy="", accuracy=0.5, shares={"utilisation": 0.3}, per_turn=cost),
+            began=datetime(2026, 3, 2, 9, tzinfo=UTC),
         ),
     ]
 
@@ -87,10 +91,12 @@ def trials(kit: Any) -> list[Any]:
 def follow(outcome: Outcome, trials: list[Any]) -> Tracker:
     """Track a search as it goes."""
     tracker = Tracker(tell=print)
+    outcome.note_begin()
     tracker.begin(outcome)
     for trial in trials:
         outcome.study.append(trial)
-        tracker.trial(trial)
+        tracker.trial(outcome.study.trials[-1])
+    outcome.note_end()
     return tracker
 
 
@@ -110,7 +116,9 @@ class View:
         self.experiments = self.client.search_experiments()
         found = self.client.search_runs([e.experiment_id for e in self.experiments], max_results=1000)
         self.parents = [run for run in found if PARENT_TAG not in run.data.tags]
-        self.children = sorted((run for run in found if PARENT_TAG in run.data.tags), key=lambda run: run.info.run_name)
+        children = sorted((run for run in found if PARENT_TAG in run.data.tags), key=lambda run: run.info.run_name)
+        self.children = [run for run in children if TESTED_TAG not in run.data.tags]
+        self.tested = {run.data.tags[TESTED_TAG]: run for run in children if TESTED_TAG in run.data.tags}
 
     @property
     def parent(self) -> Run:
@@ -118,17 +126,23 @@ class View:
         return parent
 
     def curve(self, key: str) -> list[tuple[int, float]]:
-        return [(m.step, m.value) for m in self.client.get_metric_history(self.parent.info.run_id, key)]
+        return [(m.step, m.value) for m in self.history(key)]
+
+    def history(self, key: str) -> list[Metric]:
+        return list(self.client.get_metric_history(self.parent.info.run_id, key))
 
     def points(self) -> Counter[tuple[str, str, int]]:
         """Count every logged value by run, name and step."""
-        runs = [*self.parents, *self.children]
+        runs = [*self.parents, *self.children, *self.tested.values()]
         return Counter(
             (run.info.run_name, key, metric.step)
             for run in runs
             for key in run.data.metrics
             for metric in self.client.get_metric_history(run.info.run_id, key)
         )
+
+    def prompt(self, part: str, alias: str) -> Any:
+        return self.client.get_prompt_version_by_alias(f"mine-001.{part}", alias)
 
     def text(self, run: Run, name: str) -> str:
         return mlflow.artifacts.load_text(f"{run.info.artifact_uri}/{name}")
@@ -140,11 +154,11 @@ def test_the_study_is_the_parent_run_and_each_trial_a_child(outcome: Outcome, tr
     assert view.parent.info.run_name == "mine-001"
     assert view.parent.info.status == "FINISHED"
     assert [child.info.run_name for child in view.children] == [
-        "000 verbatim+context(2,30)", "001 not valid", "002 verbatim+context(2,30)", "003 profile+external(4,6,9)"
+        "000 seed", "001 somebody of 0", "002 somebody of 0", "003 somebody of 2"
     ]  # fmt: skip
     assert {child.data.tags[PARENT_TAG] for child in view.children} == {view.parent.info.run_id}
     assert [child.info.status for child in view.children] == ["FINISHED", "FAILED", "FINISHED", "FINISHED"]
-    assert [child.data.tags["accepted"] for child in view.children] == ["true", "false", "false", "true"]
+    assert [child.data.tags["verdict"] for child in view.children] == ["accepted", "dropped", "dropped", "accepted"]
 
 
 def test_a_runs_config_and_a_trials_numbers_are_params(outcome: Outcome, trials: list[Any]) -> None:
@@ -161,7 +175,10 @@ def test_a_runs_config_and_a_trials_numbers_are_params(outcome: Outcome, trials:
     assert [told[name] for name in ("update_every", "buffer_size", "top_k")] == ["4", "6", "9"]
     assert (told["generation"], told["parent"]) == ("3", "2")
     assert told["key"] == trials[3].policy.key
-    assert view.children[1].data.params == {"generation": "1", "parent": "0"}
+    assert (told["proposer"], told["policy"]) == ("somebody", "profile+external(4,6,9)")
+    assert view.children[1].data.params == {
+        "generation": "1", "parent": "0", "kind": "candidate", "proposer": "somebody", "policy": "not valid"
+    }  # fmt: skip
 
 
 def test_a_trials_scores_shares_and_spend_are_metrics(outcome: Outcome, trials: list[Any]) -> None:
@@ -169,6 +186,8 @@ def test_a_trials_scores_shares_and_spend_are_metrics(outcome: Outcome, trials: 
     metrics = View(outcome).children[3].data.metrics
     assert metrics["train_score"] == pytest.approx(0.875)
     assert metrics["validation_score"] == pytest.approx(0.7)
+    assert metrics["train_score_low"] < 0.875 < metrics["train_score_high"]
+    assert metrics["turn/tokens"] == 150
     assert metrics["accuracy"] == pytest.approx(0.5)
     assert metrics["share/utilisation"] == pytest.approx(0.3)
     assert (metrics["calls"], metrics["tokens"], metrics["cost_usd"]) == (200, 2200, 0)
@@ -185,8 +204,11 @@ def test_a_trial_tells_its_change_and_its_reason_and_keeps_its_policy(outcome: O
     follow(outcome, trials)
     view = View(outcome)
     note = view.children[3].data.tags["mlflow.note.content"]
+    reason = "better: +0.400 [+0.100, +0.700] over trial 0 on validation"
     assert "asked for more care" in note
-    assert "better: +0.400 [+0.100, +0.700] over trial 0 on validation" in note
+    assert reason in note
+    tags = view.children[3].data.tags
+    assert (tags["verdict"], tags["reason"], tags["decided_at"]) == ("accepted", reason, "validate")
     assert parse_policy(view.text(view.children[3], "policy.yaml"), where="view") == trials[3].policy
 
 
@@ -204,7 +226,10 @@ def test_the_sealed_test_and_the_runs_files_are_on_the_parent(outcome: Outcome, 
     view = View(outcome)
     metrics = view.parent.data.metrics
     assert metrics["test/evolved/memory_score"] == pytest.approx(0.6)
-    assert metrics["test/seed/write"] == pytest.approx(0.2)
+    assert {name: run.data.metrics.get("memory_score") for name, run in view.tested.items()} == {
+        "native": None, "seed": pytest.approx(0.3), "evolved": pytest.approx(0.6)
+    }  # fmt: skip
+    assert metrics["test/seed/share/write"] == pytest.approx(0.2)
     assert metrics["test/gain"] == pytest.approx(0.35)
     assert metrics["test/gain_low"] < 0.35 < metrics["test/gain_high"]
     assert "test/native/memory_score" not in metrics, "what has no score is left out"
@@ -212,6 +237,39 @@ def test_the_sealed_test_and_the_runs_files_are_on_the_parent(outcome: Outcome, 
     assert view.text(view.parent, "best_policy.yaml") == "the best_policy.yaml"
     kept = {file.path for file in view.client.list_artifacts(view.parent.info.run_id)}
     assert kept == {"config.yaml", "best_policy.yaml", "report.html", "result.json"}
+
+
+def test_prompts_and_policies_are_in_the_registry_and_linked_from_the_run(outcome: Outcome, trials: list[Any]) -> None:
+    finish(outcome, follow(outcome, trials))
+    view, best = View(outcome), trials[3].policy
+    assert sorted(prompt.name for prompt in view.client.search_prompts()) == [
+        "mine-001.policy", "mine-001.reply", "mine-001.write"
+    ]  # fmt: skip
+    experiment = view.parent.info.experiment_id
+    listed = view.client.search_prompts(filter_string=f"experiment_id = '{experiment}'")
+    assert len(listed) == 3, "the experiment's own page lists them"
+    policies = {alias: view.prompt("policy", alias) for alias in ("seed", "best")}
+    assert parse_policy(policies["best"].template, where="registry") == best
+    assert parse_policy(policies["seed"].template, where="registry") == outcome.config.seed_policy
+    reply = view.prompt("reply", "best")
+    assert reply.variables == {"memories"}
+    assert reply.format(memories="none") == best.prompts.reply.replace("{memories}", "none")
+    linked = json.loads(view.parent.data.tags["mlflow.linkedPrompts"])
+    assert {"name": "mine-001.policy", "version": str(policies["best"].version)} in linked
+    tracker = Tracker(tell=print, rebuild=True)
+    tracker.begin(open_run(outcome.folder))
+    assert list(view.client.search_prompts()) == [], "a view that is thrown away leaves nothing"
+
+
+def test_the_groups_that_were_played_are_the_runs_datasets(outcome: Outcome, trials: list[Any]) -> None:
+    finish(outcome, follow(outcome, trials))
+    inputs = View(outcome).parent.inputs.dataset_inputs
+    assert {each.tags[0].value: (each.dataset.name, json.loads(each.dataset.profile)) for each in inputs} == {
+        "train": ("base train", {"users": 2}),
+        "validation": ("base validation", {"users": 2}),
+        "sealed": ("base sealed", {"users": 2}),
+    }
+    assert len({each.dataset.digest for each in inputs}) == 3
 
 
 def test_the_view_is_kept_beside_the_runs_whatever_the_working_folder(outcome: Outcome, trials: list[Any]) -> None:
@@ -276,11 +334,13 @@ def test_trials_that_a_killed_run_could_not_show_are_added_invariant_1(outcome: 
 
 
 def told(view: View) -> Any:
-    """Return all that a view says, but for ids, moments and the run folder's place."""
-    runs = [view.parent, *view.children]
-    data = [(run.info.run_name, run.info.status, run.data.params, run.data.metrics) for run in runs]
-    notes = [{k: tag for k, tag in run.data.tags.items() if k != PARENT_TAG} for run in view.children]
-    return data, notes, [view.curve(key) for key in sorted(view.parent.data.metrics)]
+    """Return all that a view says, but for ids and the run folder's place."""
+    runs = [view.parent, *view.children, *view.tested.values()]
+    infos = [(run.info.run_name, run.info.status, run.info.start_time, run.info.end_time) for run in runs]
+    data = infos, [(run.data.params, run.data.metrics) for run in runs]
+    notes = [{k: tag for k, tag in run.data.tags.items() if k != PARENT_TAG} for run in runs[1:]]
+    curves = {key: [(m.step, m.value, m.timestamp) for m in view.history(key)] for key in view.parent.data.metrics}
+    return data, notes, curves
 
 
 def test_a_view_that_is_lost_is_made_again_from_the_study_invariant_2(
@@ -296,6 +356,28 @@ def test_a_view_that_is_lost_is_made_again_from_the_study_invariant_2(
     assert told(view) == told(View(outcome))
     assert view.text(view.parent, "report.html") == "the report.html"
     assert view.text(view.children[0], "policy.yaml")
+
+
+def test_a_view_is_thrown_away_and_made_anew_as_it_was_logged_live_invariant_2(
+    outcome: Outcome, trials: list[Any]
+) -> None:
+    finish(outcome, follow(outcome, trials))
+    live, before = View(outcome), told(View(outcome))
+    tracker = Tracker(tell=print, rebuild=True)
+    tracker.begin(open_run(outcome.folder))
+    tracker.finish()
+    view = View(outcome)
+    assert told(view) == before
+    assert view.parent.info.run_id != live.parent.info.run_id
+    assert view.text(view.parent, "report.html") == "the report.html"
+
+
+def test_a_trials_run_has_its_moments(outcome: Outcome, trials: list[Any]) -> None:
+    follow(outcome, trials)
+    ended = [trial.ended for trial in outcome.study.trials]
+    infos = [child.info for child in View(outcome).children]
+    assert [info.end_time for info in infos] == [round(moment.timestamp() * 1000) for moment in ended]
+    assert infos[3].start_time == round(datetime(2026, 3, 2, 9, tzinfo=UTC).timestamp() * 1000)
 
 
 def test_two_runs_share_an_experiment_and_nothing_else(
@@ -333,7 +415,7 @@ def test_a_view_that_breaks_ends_nothing_and_says_once_how_to_bring_it_up_to_dat
         connection.execute("ALTER TABLE metrics RENAME TO gone")
     for trial in trials:
         outcome.study.append(trial)
-        tracker.trial(trial)
+        tracker.trial(outcome.study.trials[-1])
     tracker.abort()
     finish(outcome, tracker)
     assert len(told) == 1
@@ -367,32 +449,6 @@ def test_a_file_that_is_no_database_is_a_config_error(outcome: Outcome, tmp_path
     assert (tmp_path / "notes.txt").read_text() == "no database\n" * 100
 
 
-def test_a_new_store_is_made_without_a_word_and_asks_nothing_of_any_network(tmp_path: Path) -> None:
-    """In a process of its own: MLflow decides on its telemetry and its logging when it is imported first."""
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.yaml").write_text(CONFIG, encoding="utf-8")
-    program = """
-import socket, time
-asked = []
-def refuse(host, *rest, **more):
-    asked.append(host)
-    raise OSError("no network")
-socket.getaddrinfo = refuse
-from pathlib import Path
-from mnemotune.optimizer.search.outcome import open_run, open_study
-from mnemotune.optimizer.views.tracking import Tracker
-open_study(Path("run"))
-tracker = Tracker(tell=print)
-tracker.begin(open_run(Path("run")))
-tracker.finish()
-time.sleep(1)
-print(asked)
-"""
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
-    assert (tmp_path / "mlflow.db").is_file()
-
-
 @pytest.mark.slow
 def test_the_pages_are_served_and_end_with_the_command(outcome: Outcome, trials: list[Any]) -> None:
     finish(outcome, follow(outcome, trials))
@@ -402,7 +458,7 @@ def test_the_pages_are_served_and_end_with_the_command(outcome: Outcome, trials:
         served = MlflowClient(tracking_uri=address)
         (experiment,) = [e for e in served.search_experiments() if e.name == "mnemotune"]
         names = {run.info.run_name for run in served.search_runs([experiment.experiment_id])}
-        assert {"mine-001", "003 profile+external(4,6,9)"} <= names
+        assert {"mine-001", "003 somebody of 2"} <= names
 
 
 @pytest.mark.parametrize(

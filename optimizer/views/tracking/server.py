@@ -1,0 +1,51 @@
+"""MLflow's server, which shows the runs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from ...config import ConfigError
+from .store import stay_local
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise ConfigError when nothing can listen there: another server's pages would be taken for ours."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise ConfigError(f"--port: {host}:{port} cannot be used ({error.strerror}); name another") from None
+
+
+def serve_optuna(storage: str, *, host: str, port: int) -> None:
+    """Serve Optuna's dashboard on a storage until the process ends. Raises ConfigError when it is not installed."""
+    try:
+        from optuna_dashboard import run_server
+    except ModuleNotFoundError:
+        raise ConfigError("--optuna: Optuna's dashboard is not installed: pip install 'mnemotune[optuna]'") from None
+    run_server(storage, host=host, port=port)
+
+
+def serve(uri: str, *, host: str, port: int, opens: bool) -> NoReturn:
+    """Become MLflow's server, so that what ends this process ends it too.
+
+    Another process says where the newest study's charts are as soon as the server answers, and ``opens`` them.
+    """
+    stay_local()
+    script = str(Path(__file__).with_name("pages.py"))
+    place = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    subprocess.Popen([sys.executable, script, f"http://{place}:{port}", str(os.getpid()), *["open"] * opens])  # noqa: S603
+    # by the environment: anyone on this machine can read a command line, and the URI may have a password
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore", "MLFLOW_BACKEND_STORE_URI": uri}
+    # nothing here needs MLflow's job workers, which would outlive it
+    environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
+    command = [sys.executable, "-m", "mlflow", "server", "--host", host]
+    command += ["--app-name", "mnemotune"]
+    command += ["--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level warning"]
+    os.execve(sys.executable, command, environment)  # noqa: S606 - our own command line
