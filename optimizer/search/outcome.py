@@ -24,7 +24,7 @@ from ..stores import Storage
 from ..study import START_ANOTHER, Study, StudyError, users_won
 from .acceptance import Slices
 from .front import front, placed
-from .origin import origins_of
+from .origin import note_origin, origins_of
 from .place import check_database, check_tables
 from .screen import screened
 from .sealed import EVOLVED, SEED, SealedTest
@@ -135,7 +135,8 @@ class Outcome:
         return self._moment(LEFT) or next((trial.ended for trial in self.study.trials[-1:]), None)
 
     def note_begin(self) -> None:
-        """Note when the run began; one that goes on began before."""
+        """Note when the run began, one that goes on began before, and which mnemotune goes on."""
+        note_origin(self.study)
         if self.study.noted(BEGAN) is None:
             self.study.note(BEGAN, self.study.clock().isoformat())
 

@@ -36,7 +36,6 @@ from .allowance import Allowance, due_warnings, splits_of
 from .arena import Arena
 from .listener import Listener, Listeners, Standing
 from .loop import Loop
-from .origin import note_origin
 from .outcome import (
     CONSUMED,
     ENDED,
@@ -176,7 +175,6 @@ class _Run:
             self.outcome.note_begin()
             self.listeners.begin(self.outcome)
             begun()
-            note_origin(self.study)
             try:
                 if self.outcome.ended is None:
                     await self._evolve()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from hashlib import md5
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 LINKED_TAG = "mlflow.linkedPrompts"
 EXPERIMENTS_TAG = "_mlflow_experiment_ids"
 """Names the experiments on whose pages a prompt is listed, between commas."""
+LINKING = "link_prompt_to_experiment_thread"
+"""How the names of MLflow's threads begin that list a new prompt in an experiment."""
 BEST, SEED = "best", "seed"
 """Aliases of the versions that are the evolved policy's and the seed policy's."""
 
@@ -44,6 +47,7 @@ class Registry:
                 if (name, text) not in versions:
                     registered = self._client.register_prompt(name, text, commit_message=alias, tags=self._tags)
                     versions[name, text] = str(registered.version)
+                    _wait_for_links()
                     self._client.set_prompt_tag(name, EXPERIMENTS_TAG, f",{self._experiment},")
                 version = versions[name, text]
                 self._client.set_prompt_alias(name, alias, int(version))
@@ -64,6 +68,13 @@ class Registry:
 
     def _versions(self) -> list[ModelVersion]:
         return list(self._client.search_model_versions(self._ours))
+
+
+def _wait_for_links() -> None:
+    """Wait until MLflow's threads have listed new prompts in the default experiment: they would undo what follows."""
+    for thread in threading.enumerate():
+        if thread.name.startswith(LINKING):
+            thread.join()
 
 
 def _texts(policy: MemoryPolicy) -> Iterator[tuple[str, str]]:

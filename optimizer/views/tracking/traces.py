@@ -92,8 +92,10 @@ def _traced(policy: str, failure: Mapping[str, Any], lines: Sequence[str], episo
     mark = next(mark for mark in episode["stages"][stage]["marks"] if mark["check"] == failure["check"])
     told = sorted({need["stage"] for need in failure["needs"]} | {stage})
     met = [step for each in told for step in _steps(each, episode["stages"][each]["events"])]
-    figures = ("key", "known_then", "known", "came_back")
+    figures = ("key", "known_then", "known", "shown")
     facts = [{name: need[name] for name in figures} for need in failure["needs"]]
+    texts = ["\n".join(lines[place] for place in text) for text in failure.get("came_back", ())]
+    came_back = [Step("what came back", READ, _cut(asked), [*map(_cut, texts)])] if texts else []
     answered = Step("answer", ANSWER, {"question": _cut(asked), "facts needed": facts}, _cut(mark["raw"]))
     topics = ", ".join(dict.fromkeys(need["topic"] for need in failure["needs"]))
     tags = {
@@ -105,7 +107,7 @@ def _traced(policy: str, failure: Mapping[str, Any], lines: Sequence[str], episo
         "stage": str(stage + 1),
         "check": failure["check"],
     }
-    steps = (*met, answered)[-MOST_STEPS:]
+    steps = (*met, *came_back, answered)[-MOST_STEPS:]
     return FailedTrace(policy, tags, asked, _cut(mark["raw"]), account, failure["score"], steps)
 
 

@@ -31,8 +31,19 @@ def episode(group: str) -> Episode:
 
 
 def failure(group: str, *, kind: Any = "read") -> FailedCheck:
-    need = Needed("running_time", "running", 0, known_then=True, known=True, came_back=False, held_then=())
-    return FailedCheck(group, group, 2, "2.0", 0.0, kind, "When do I run?", "Right answer: at dawn", (need,))
+    need = Needed("running_time", "running", 0, known_then=True, known=True, shown=False, held_then=())
+    return FailedCheck(
+        group,
+        group,
+        2,
+        "2.0",
+        0.0,
+        kind,
+        "When do I run?",
+        "Right answer: at dawn",
+        ("- naps", "Never\nmind."),
+        (need,),
+    )
 
 
 @pytest.fixture
@@ -53,14 +64,13 @@ def test_few_failures_of_each_policy_are_followed_those_that_the_other_got_right
 
 def test_a_trace_has_what_memory_met_where_the_fact_was_told_and_where_it_was_asked(folder: Path) -> None:
     trace = next(failed_traces(folder))
-    assert [step.name for step in trace.steps] == ["1.1 say", "1.1 write", "3.1 read", "answer"]
-    said, write, read, answer = trace.steps
+    assert [step.name for step in trace.steps] == ["1.1 say", "1.1 write", "3.1 read", "what came back", "answer"]
+    said, write, read, came_back, answer = trace.steps
     assert len(said.inputs[0]["content"]) == MOST_CHARACTERS
     assert write.outputs == {"removed": [], "added": ["- runs at dawn"]}
     assert read.outputs == {"shown_tokens": 12}
-    assert answer.inputs["facts needed"] == [
-        {"key": "running_time", "known_then": True, "known": True, "came_back": False}
-    ]
+    assert (came_back.inputs, came_back.outputs) == ("When do I run?", ["- naps", "Never\nmind."])
+    assert answer.inputs["facts needed"] == [{"key": "running_time", "known_then": True, "known": True, "shown": False}]
     assert (trace.question, trace.answer, trace.account) == ("When do I run?", '{"answer": 3}', "Right answer: at dawn")
     expected = {"policy": "seed", "kind": "read", "topic": "running", "stage": "3", "check": "2.0"}
     assert trace.tags == {**expected, "group": GROUPS[4], "task": GROUPS[4]}
