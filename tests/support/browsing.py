@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from mnemotune.env.web.servers import Server
 from mnemotune.policies.lm import Completion, LanguageModel, Request
 from mnemotune.policies.lm.ledger import Usage
 
+PICTURES = Path(__file__).parents[2] / "build" / "pictures"
+
 
 def why_no_browser() -> str:
     """Return what is missing; empty where a browser can be started."""
@@ -34,6 +37,22 @@ def why_no_browser() -> str:
 
 
 needs_browser = pytest.mark.skipif(bool(why_no_browser()), reason=f"no browser: {why_no_browser()}")
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Yield a browser of Playwright's."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def keep_picture(page: Any, name: str) -> None:
+    """Keep a picture of what a page shows, for people to look at after the tests."""
+    page.screenshot(path=PICTURES / f"{name}.png")
 
 
 def app_task(folder: Path, body: str, *, state: Mapping[str, object] | None = None, name: str = "small") -> WebTask:

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from browsing import needs_browser
+from browsing import chromium, keep_picture, needs_browser
 from html_page import Page, read
 from mnemotune.env.statistics import paired_difference
-from mnemotune.env.web.browser import find_chromium
 from mnemotune.optimizer.search.ablation import Ablation, Run, compare_variants, read_searches
 from mnemotune.optimizer.search.outcome import TEST, Outcome, open_run
 from mnemotune.optimizer.search.sealed import EVOLVED
@@ -116,12 +115,8 @@ def test_the_page_of_a_comparison_tells_scores_groups_policies_and_cost(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @needs_browser
@@ -130,11 +125,12 @@ def test_pages_fit_every_window_and_everybody_can_read_them(browser: Any, ablati
     page.on("console", lambda message: pytest.fail(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: pytest.fail(str(error)))
     page.on("request", lambda request: None if request.url.startswith("file:") else pytest.fail(request.url))
-    for file in (ablation, compared):
+    for name, file in (("ablation", ablation), ("comparison", compared)):
         page.goto(file.absolute().as_uri())
         page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
+            keep_picture(page, f"{name}-{width}")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)

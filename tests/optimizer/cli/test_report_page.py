@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from browsing import needs_browser
+from browsing import chromium, keep_picture, needs_browser
 from mnemotune.env.failed_checks import FailedCheck, Needed, read_failed_checks, write_failed_checks
-from mnemotune.env.web.browser import find_chromium
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +22,8 @@ pytestmark = needs_browser
 
 @pytest.fixture
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -61,6 +56,7 @@ def failed_on(run: Path, policy: str) -> set[tuple[str, int, str]]:
 def test_nothing_is_wider_than_the_window(shown: Callable[[int], Any]) -> None:
     for width in WIDTHS:
         page = shown(width)
+        keep_picture(page, f"report-{width}")
         unfold(page)
         page.click("#failures-list > li summary >> nth=0")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -73,6 +69,7 @@ def test_everybody_can_read_it_with_a_keyboard_and_in_the_dark(shown: Callable[[
     page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
+        keep_picture(page, f"report-{scheme}")
         found = Axe().run(page).response["violations"]
         assert [(problem["id"], problem["impact"], problem["nodes"][0]["html"]) for problem in found] == []
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from browsing import needs_browser
+from browsing import chromium, keep_picture, needs_browser
 from mlflow_server import serving
-from mnemotune.env.web.browser import find_chromium
 from mnemotune.optimizer.config import dump_config, parse_config
 from mnemotune.optimizer.search.outcome import Outcome, open_run
 from mnemotune.optimizer.views.tracking import pages
@@ -53,12 +52,8 @@ def address(study: Outcome) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
-        yield launched
-        launched.close()
+    with chromium() as browser:
+        yield browser
 
 
 def test_it_stops_waiting_when_the_server_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,6 +93,7 @@ def test_a_browser_shows_the_newest_studys_charts_first_and_why_each_trial_was_d
     assert f"/#/experiments/{experiment.experiment_id}/runs?compareRunsMode=CHART" in page.url
     for text in ("The search", "Scores and tokens a turn", "mine-001", "001 somebody of 0"):
         page.get_by_text(text, exact=False).first.wait_for(timeout=30_000)
+    keep_picture(page, "mlflow-charts")
     assert page.get_by_text("Ask questions about your experiments").count() == 0, "no assistant opens over the charts"
     page.goto(f"{address}/#/experiments/{experiment.experiment_id}/runs?compareRunsMode=TABLE")
     for text in ("verdict", "dropped", "reason", REASON):
