@@ -54,6 +54,7 @@ def ablate_command(
     from ..views.listeners import unseen_listeners
     from ..views.searches import SearchesProgress, show_plan
     from ..views.table import heading, say
+    from ..views.tracking.scores import log_ablation
 
     ablation = load_ablation(config, seeds=[] if seeds is None else _seeds(seeds))
     folder, console = out or Path("runs") / config.stem, Console(stderr=True)
@@ -80,6 +81,7 @@ def ablate_command(
     about |= {"warnings": warnings}
     values = write_comparison(variants, folder, about=about, stage_noun=stage_noun)
     command = shlex.join(["mnemotune", *sys.argv[1:]])
+    log_ablation(variants, runs[0].config, folder, about={"ablation": config, "model": model, "seeds": ablation.seeds})
     report = write_ablation_page(ablation, runs, variants, folder, command=command, warnings=warnings)
     if as_json:
         print_json(values)

@@ -37,6 +37,9 @@ def evaluate_command(
     export: Annotated[
         Path | None, typer.Option("--export", help="A folder for AMemGym's result files, for its own code to read.")
     ] = None,
+    tracking: Annotated[
+        str | None, typer.Option("--tracking", help="MLflow's store to log the scores in: sqlite:///runs/mlflow.db.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Score a memory policy: accuracy, memory score, where memory fails, calls and tokens.
@@ -64,6 +67,10 @@ def evaluate_command(
     policies = policies_named([policy], settings, window=window)
     if export is not None and not isinstance(kind, DialogueTrack):
         raise ConfigError(f"--export: AMemGym's files are of the dialogue track, not of {kind.name}")
+    if tracking is not None:
+        from ..views.tracking.store import check_store
+
+        check_store(tracking)
     data = data_of(kind, data)
     tasks = load_tasks(kind, data, users)
     exported_as = {"name": Path(policy).stem, "model": model_named(settings.model).model}
@@ -106,6 +113,11 @@ def evaluate_command(
         write_json(out / "result.json", result, indent=2)
     if export is not None and isinstance(kind, DialogueTrack):
         write_results(export, evaluation, list(map(scenario_of, tasks)), **exported_as, protocol=kind.protocol)
+    if tracking is not None:
+        from ..views.tracking.scores import log_evaluation
+
+        about = {name: result[name] for name in ("track", "data", "model", "embedder", "context_tokens", "seed")}
+        log_evaluation(tracking, policies[policy], rows, policy, about=about)
     if as_json:
         print_json(result)
     else:

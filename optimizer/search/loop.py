@@ -261,7 +261,7 @@ class Loop:
         if self.search.acceptance == "train":
             return _ended(trial, "race", f"the best mean on train {self.arena.track.noun}s: {ahead}", accepted=True)
         if not promising(race.scores, self.study.best.train):
-            return _ended(trial, "race", f"it leads, but not clearly over trial {self.study.best.number}: {ahead}")
+            return _ended(trial, "race", f"not clearly better than trial {self.study.best.number}: {ahead}")
         looks = [earlier.generation for earlier in self.study.trials if earlier.decided_at == "validate"]
         if trial.generation < (looks[-1] + GENERATIONS_BETWEEN_LOOKS if looks else NO_LOOK_BEFORE):
             when = (

@@ -152,9 +152,9 @@ def unscored_note(rows: Rows, track: Track) -> list[str]:
     if not flat:
         return []
     total = sum(map(len, flat.values()))
-    named = [f"{group} ({', '.join(map(str, stages))})" for group, stages in flat.items()]
+    named = [f"{group} ({', '.join(str(stage + 1) for stage in stages)})" for group, stages in flat.items()]
     more = f" and {len(named) - MOST_NAMED:,} {track.noun}s more" if len(named) > MOST_NAMED else ""
-    where = f"By {track.noun}, with the {track.stage_noun}s from 0: {', '.join(named[:MOST_NAMED])}{more}"
+    where = f"By {track.noun}, with the {track.stage_noun}s from 1: {', '.join(named[:MOST_NAMED])}{more}"
     which = f"1 {track.stage_noun} has" if total == 1 else f"{total:,} {track.stage_noun}s have"
     return [
         f"{which} no memory score: the ceiling is less than {LEAST_HEADROOM} above the floor there,"

@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 import webbrowser
+from contextlib import suppress
 
 SECONDS_BETWEEN = 0.2
 _OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
@@ -36,4 +37,5 @@ def main(address: str, server: int, *, opens: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), opens=sys.argv[3:] == ["open"])
+    with suppress(KeyboardInterrupt):  # Ctrl-C ends the server, and this with it
+        main(sys.argv[1], int(sys.argv[2]), opens=sys.argv[3:] == ["open"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from mlflow import MlflowClient
 
 SAMPLE = Path(__file__).parents[3] / ".." / "shared" / "data" / "amemgym_sample.json"
 KEEPS = {"write": {"mode": "verbatim"}, "update_every": 2, "buffer_size": 2, "store": "external", "top_k": 3}
@@ -401,6 +402,20 @@ def test_an_embedder_behind_the_endpoint_is_asked_and_counted(
     again = cli(*command, "--embedder", "openai:small", "--out", "kept", "--json").succeeded().json
     assert server.asked == []
     assert again["spend"]["embed"] == {**spend, "cached": spend["calls"], "cost_usd": 0}
+
+
+@pytest.mark.usefixtures("store")
+def test_the_scores_can_be_logged_in_mlflow(cli: Cli, people: Path) -> None:
+    arguments = ["evaluate", "awe", "--data", people, "--context-tokens", "1000", "--tracking"]
+    told = cli(*arguments, "sqlite:///mlflow.db", "--json").succeeded().json
+    client = MlflowClient("sqlite:///mlflow.db")
+    (run,) = client.search_runs([e.experiment_id for e in client.search_experiments()])
+    assert run.info.run_name == "evaluate awe"
+    assert run.data.metrics["memory_score"] == round(told["memory_score"], 4)
+    assert run.data.metrics["over_window"] == round(told["over_window"]["memory_score"], 4)
+    assert (run.data.params["data"], run.data.params["context_tokens"]) == (str(people), "1000")
+    Path("study.db").write_bytes(b"not a database at all")
+    assert "tracking.uri: MLflow cannot use study.db" in cli(*arguments, "sqlite:///study.db").refused()
 
 
 def test_nothing_is_written_without_out(cli: Cli, people: Path) -> None:

@@ -105,7 +105,7 @@ def test_stages_without_a_score_are_counted_and_named() -> None:
     assert unscored_note({"awi": ROW}, track) == []
     (note,) = unscored_note({"awi": ROW, "awe": replace(ROW, without_headroom={"ann": (0, 2), "ben": (1,)})}, track)
     assert note.startswith("3 periods have no memory score")
-    assert note.endswith("memory cannot show. By user, with the periods from 0: ann (0, 2), ben (1)")
+    assert note.endswith("memory cannot show. By user, with the periods from 1: ann (1, 3), ben (2)")
     (note,) = unscored_note({"awe": replace(ROW, without_headroom={"ann": (2,)})}, track)
     assert note.startswith("1 period has no memory score")
     many = replace(ROW, without_headroom={f"u{number}": (0,) for number in range(20)})
