@@ -322,7 +322,7 @@ def test_the_embedded_model_imports_nothing_that_knows_a_life_or_a_policy() -> N
     texts = {"mnemotune.policies.text", "mnemotune.policies.replies", "mnemotune.policies.lm.schemas"}
     models = {"mnemotune.policies.lm.base", "mnemotune.policies.lm.lexical", "mnemotune.data.errors"}
     models |= {"mnemotune.policies.forms", "mnemotune.policies.lm.ledger"}
-    frozen = {"mnemotune.data.record", "mnemotune.data.values"}
+    frozen = {"mnemotune.data.record", "mnemotune.data.nearest", "mnemotune.data.values"}
     assert needed == models | texts | frozen, "a record is a frozen value of any kind, and so are values"
 
 
