@@ -11,9 +11,10 @@ from datetime import date, timedelta
 from itertools import pairwise, product
 from typing import Literal
 
-from .library import Phrased, Phrasing, Topic, ValueTexts, load_library
+from .library import Phrased, Topic, ValueTexts, load_library
 from .personas import person
 from .scenario import AnswerChoice, Period, Question, Scenario, ScenarioError, Session, State, Update
+from .sizes import BASE, Phrasing, Shape, Size
 
 START = date(2020, 10, 1)
 ASKED = 0.78
@@ -24,26 +25,7 @@ TALK, TALK_ELSEWHERE = 0.2, 0.1
 """How often a message has talk about its topic, and about another one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The proportions of a scenario; the defaults are those of AMemGym's v1.base (env config)."""
-
-    changed_periods: int = 10
-    """Periods after the initial one."""
-    months_per_period: int = 3
-    questions: int = 10
-    """Questions per user, each on a topic of its own."""
-    states_per_question: int = 2
-    """States that a question depends on, 2 or 3."""
-    changes_per_period: int = 4
-    """States that change in a period, give or take one."""
-    changes_per_state: int = 3
-    """How often one state may change in a life."""
-    min_variants: int = 4
-    """Answer choices a question has at least."""
-
-
-def generate_scenarios(*, users: int, seed: int, shape: Shape = Shape(), phrasing: Phrasing = "a") -> list[Scenario]:
+def generate_scenarios(*, users: int, seed: int, shape: Shape = BASE, phrasing: Phrasing = "a") -> list[Scenario]:
     """Make ``users`` scenarios; user ``i`` is the same however many are made, and lives the same life in each phrasing.
 
     Raises ScenarioError when a scenario fails its own checks (see ``check_scenario``).
@@ -51,37 +33,16 @@ def generate_scenarios(*, users: int, seed: int, shape: Shape = Shape(), phrasin
     return list(each_scenario(users=users, seed=seed, shape=shape, phrasing=phrasing))
 
 
-def each_scenario(*, users: int, seed: int, shape: Shape = Shape(), phrasing: Phrasing = "a") -> Iterator[Scenario]:
+def each_scenario(*, users: int, seed: int, shape: Shape = BASE, phrasing: Phrasing = "a") -> Iterator[Scenario]:
     """Make scenarios as ``generate_scenarios`` does, one after another."""
     library = load_library()
     for index in range(users):
         yield _Life(library, shape, seed, index, phrasing).scenario()
 
 
-HELD_OUT: Phrasing = "b"
-"""What users of the bundled sets and of sealed tests speak."""
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """What a bundled set is made from."""
-
-    users: int
-    seed: int
-    shape: Shape = Shape()
-    phrasing: Phrasing = "a"
-
-    def scenarios(self) -> list[Scenario]:
-        """Make the set's users anew."""
-        return generate_scenarios(users=self.users, seed=self.seed, shape=self.shape, phrasing=self.phrasing)
-
-
-SIZES = {
-    "small": Size(users=4, seed=41, phrasing=HELD_OUT),
-    "base": Size(users=20, seed=42, phrasing=HELD_OUT),
-    "extra": Size(users=20, seed=43, shape=Shape(changed_periods=20, states_per_question=3), phrasing=HELD_OUT),
-}
-"""By name; ``base`` and ``extra`` have the proportions of AMemGym's v1.base and v1.extra."""
+def scenarios_of(size: Size) -> list[Scenario]:
+    """Make a bundled set's users anew."""
+    return generate_scenarios(users=size.users, seed=size.seed, shape=size.shape, phrasing=size.phrasing)
 
 
 def check_scenario(scenario: Scenario, library: Mapping[str, Topic]) -> None:

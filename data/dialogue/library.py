@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from ..record import Record
 from ..resources import load_yaml, resource
+from .sizes import Phrasing
 
 Lines = Annotated[tuple[str, ...], Field(min_length=1)]
-Phrasing = Literal["a", "b"]
-"""Whose words a user speaks."""
 
 
 class Phrased(Record):

@@ -15,12 +15,10 @@ from ..hub import HubError, fetched
 from ..json_files import each_row
 from ..nearest import nearest_note
 from ..resources import resource
-from .generator import HELD_OUT, each_scenario
-from .library import Phrasing
+from .generator import each_scenario
 from .scenario import Scenario, ScenarioError
+from .sizes import HELD_OUT, MOST_USERS, Phrasing
 
-MOST_USERS = 100_000
-"""Users that ``generated:`` makes at most: it takes a quarter of an hour."""
 MANY_USERS = 200
 """Users that take some seconds to make, which is said."""
 

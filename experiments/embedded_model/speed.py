@@ -14,9 +14,10 @@ from contextlib import aclosing
 from functools import partial
 from statistics import median
 
-from ...data.dialogue.generator import Shape, generate_scenarios
+from ...data.dialogue.generator import generate_scenarios
 from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
+from ...data.dialogue.sizes import Shape
 from ...env import DialogueTrack, Evaluation, Evaluator
 from ...env.dialogue.protocol import Protocol, probe_prompt
 from ...env.runner import MOST_UNDER_WAY

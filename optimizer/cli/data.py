@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from ...data.dialogue.generator import SIZES
-from ...data.dialogue.load import MOST_USERS
+from ...data.dialogue.sizes import MOST_USERS, SIZES, Size
 from . import options
 from .output import print_json
 
 if TYPE_CHECKING:
-    from ...data.dialogue.generator import Size
     from ...policies.lm import Ledger
     from ..config import Config
 
@@ -59,6 +57,7 @@ def generate_command(
 
     Example: mnemotune data generate --users 20 --seed 7 --out users.json
     """
+    from ...data.dialogue.generator import scenarios_of
     from ...data.json_files import write_json
     from ...env.dialogue.generation.generation import GenerationProgress
     from ..generate import Order, make_users, parts_of
@@ -74,7 +73,7 @@ def generate_command(
         if personas is not None or parts is not None or as_json:
             raise typer.BadParameter("--personas, --parts and --json need --model or --config", param_hint="--model")
         chosen = _size(size, users, seed)
-        write_json(out, [scenario.model_dump(mode="json") for scenario in chosen.scenarios()])
+        write_json(out, [scenario.model_dump(mode="json") for scenario in scenarios_of(chosen)])
         return typer.echo(f"{chosen.users} users written to {out}", err=True)
     if size is not None:
         raise typer.BadParameter("it is made from the library; leave --model and --config out", param_hint="--size")
@@ -131,8 +130,6 @@ def _write_tasks(name: str | None, source: str | None, out: Path) -> None:
 
 
 def _size(name: str | None, users: int | None, seed: int | None) -> Size:
-    from ...data.dialogue.generator import Size
-
     if name is None:
         return Size(USERS if users is None else users, SEED if seed is None else seed)
     if name not in SIZES:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from ....env.memrm.evaluation.metrics import COVERED
-
 if TYPE_CHECKING:
     from ....env.memrm.evaluation.metrics import Floats, Labels
     from ....env.memrm.evaluation.quality import RewardQuality
@@ -45,8 +43,9 @@ def eval_command(
         Unit, typer.Option("--by", help="What intervals are for new ones of; baselines learn from the others' rows.")
     ] = "group",
     threshold: Annotated[
-        float, typer.Option("--threshold", min=0.5, max=1.0, help="P(safe) or P(harmful) that is sure.")
-    ] = COVERED,
+        float | None,
+        typer.Option("--threshold", min=0.5, max=1.0, help="P(safe) or P(harmful) that is sure; else .88."),
+    ] = None,
     base: Annotated[str | None, typer.Option("--base", help="Another base model than the adapter names.")] = None,
     torch: Annotated[bool, typer.Option("--torch", help="Run with torch though an ONNX graph is there.")] = False,
     ranked: Annotated[
@@ -60,23 +59,25 @@ def eval_command(
     Example: mnemotune memrm eval --data rows.jsonl --by policy
     """
     from ....data.whole_files import write_whole
+    from ....env.memrm.evaluation.metrics import COVERED
     from ....env.memrm.model.memgym import is_memgym
 
+    sure = COVERED if threshold is None else threshold
     reward = _load(model, base=base, torch=torch)
     ranking = _rank(data, model) if ranked else None
-    p_safe, harmful, quality = _evaluate(reward, data, part, by, threshold)
+    p_safe, harmful, quality = _evaluate(reward, data, part, by, sure)
     if plot is not None:
-        from ...views.plots import reliability_plot  # imported late: matplotlib takes a while
+        from ...views.plots import reliability_plot  # imported late: it takes a while
 
         write_whole(plot, reliability_plot(p_safe, harmful) + "\n")
     if as_json:
-        given = {"model": model, "data": str(data), "split": part, "by": by, "threshold": threshold}
+        given = {"model": model, "data": str(data), "split": part, "by": by, "threshold": sure}
         figures = asdict(quality)
         leads = {name: {"auroc": lead, "interval": interval} for name, (lead, interval) in figures.pop("leads").items()}
         figures |= figures.pop("figures") | {"leads": leads}
         print_json(_plain(given | figures | ({} if ranking is None else {"rank": asdict(ranking)})))
     else:
-        _show(quality, threshold, ranking, "trajectories" if is_memgym(data) else PLURAL[by])
+        _show(quality, sure, ranking, "trajectories" if is_memgym(data) else PLURAL[by])
 
 
 def _load(model: str, *, base: str | None, torch: bool) -> AnyMemRM:

@@ -19,9 +19,10 @@ from statistics import mean
 import pytest
 
 from mnemotune.data import Scenario, ScenarioError
-from mnemotune.data.dialogue.generator import Shape, check_scenario, generate_scenarios
+from mnemotune.data.dialogue.generator import check_scenario, generate_scenarios
 from mnemotune.data.dialogue.library import load_library
 from mnemotune.data.dialogue.scenario import AnswerChoice, Period, Question, Session
+from mnemotune.data.dialogue.sizes import Shape
 from mnemotune.policies.text import sentences
 
 LIBRARY = load_library()

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from mnemotune.data import Scenario, ScenarioError, load_scenarios
-from mnemotune.data.dialogue.generator import SIZES, generate_scenarios
-from mnemotune.data.dialogue.load import MOST_USERS, bundled_sets, held_out, pinned
+from mnemotune.data.dialogue.generator import generate_scenarios
+from mnemotune.data.dialogue.load import bundled_sets, held_out, pinned
+from mnemotune.data.dialogue.sizes import MOST_USERS, SIZES
 from mnemotune.data.resources import resource
 from mnemotune.optimizer.cli.data import generate_command
 

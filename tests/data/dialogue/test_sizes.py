@@ -6,8 +6,9 @@ from statistics import mean
 
 import pytest
 
-from mnemotune.data.dialogue.generator import SIZES, Shape, generate_scenarios
+from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.data.dialogue.load import load_scenarios
+from mnemotune.data.dialogue.sizes import SIZES, Shape
 from mnemotune.policies.text import sentences
 
 
