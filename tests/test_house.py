@@ -85,7 +85,7 @@ def test_the_readme_s_commands_are_the_ones_that_ci_runs() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     run = [line for line in script.splitlines() if line.startswith("make ")]
     made = [c for c in commands((ROOT / "README.md").read_text(encoding="utf-8")) if c.startswith("make ")]
-    assert made == run == ["make evolve", "make test", "make audit"]
+    assert made == run == ["make evolve", "make test", "make docs", "make audit"]
 
 
 def test_no_file_is_too_long_to_be_read_at_once() -> None:
