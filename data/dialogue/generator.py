@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import calendar
 import random
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import pairwise, product
@@ -17,6 +18,7 @@ from .scenario import AnswerChoice, Period, Question, Scenario, ScenarioError, S
 from .sizes import BASE, Phrasing, Shape, Size
 
 START = date(2020, 10, 1)
+_BEGINNINGS = re.compile(r"(?<!\w)\S")
 ASKED = 0.78
 """Share of facts that are told inside a request, as on AMemGym's real users: 953 of 1,226."""
 CHANGED = 0.7
@@ -36,8 +38,11 @@ def generate_scenarios(*, users: int, seed: int, shape: Shape = BASE, phrasing: 
 def each_scenario(*, users: int, seed: int, shape: Shape = BASE, phrasing: Phrasing = "a") -> Iterator[Scenario]:
     """Make scenarios as ``generate_scenarios`` does, one after another."""
     library = load_library()
+    told = Statements(library)
     for index in range(users):
-        yield _Life(library, shape, seed, index, phrasing).scenario()
+        scenario = _Life(library, shape, seed, index, phrasing).scenario()
+        check_scenario(scenario, told)
+        yield scenario
 
 
 def scenarios_of(size: Size) -> list[Scenario]:
@@ -45,23 +50,42 @@ def scenarios_of(size: Size) -> list[Scenario]:
     return generate_scenarios(users=size.users, seed=size.seed, shape=size.shape, phrasing=size.phrasing)
 
 
-def check_scenario(scenario: Scenario, library: Mapping[str, Topic]) -> None:
+class Statements:
+    """The sentences of a library that tell a value; one begins where a word does."""
+
+    def __init__(self, library: Mapping[str, Topic]) -> None:
+        """Put them in order by how they begin."""
+        self._meaning = {
+            statement: (info, value)
+            for topic in library.values()
+            for info, variable in topic.variables.items()
+            for value, texts in variable.values.items()
+            for statement in texts.statements
+        }
+        self._size = min(map(len, self._meaning))
+        self._by_beginning = defaultdict[str, list[str]](list)
+        for statement in self._meaning:
+            self._by_beginning[statement[: self._size]].append(statement)
+
+    def told_in(self, text: str) -> set[tuple[str, str]]:
+        """Return the states that a text tells, each with its value."""
+        return {
+            self._meaning[statement]
+            for place in (match.start() for match in _BEGINNINGS.finditer(text))
+            for statement in self._by_beginning.get(text[place : place + self._size], ())
+            if text.startswith(statement, place)
+        }
+
+
+def check_scenario(scenario: Scenario, statements: Statements) -> None:
     """Check what the generator promises.
 
     Each session's query exposes exactly its states, every variant of a question has a state and a text of its own, and
     every question has its right answer in every period. Raises ScenarioError naming user, period and field.
     """
-    meaning = {
-        statement: (info, value)
-        for topic in library.values()
-        for info, variable in topic.variables.items()
-        for value, texts in variable.values.items()
-        for statement in texts.statements
-    }
-    find = _finder(meaning)
     for p, period in enumerate(scenario.periods):
         for s, session in enumerate(period.sessions):
-            exposed = {meaning[statement] for statement in find(session.query)}
+            exposed = statements.told_in(session.query)
             if exposed != set(session.exposed_states.items()):
                 raise ScenarioError(
                     f"user {scenario.id}: period {p}: sessions[{s}].query exposes {sorted(exposed)}, "
@@ -74,21 +98,6 @@ def check_scenario(scenario: Scenario, library: Mapping[str, Topic]) -> None:
             if len(distinct) < len(choices):
                 raise ScenarioError(f"user {scenario.id}: qas[{q}].answer_choices: two choices have equal {what}")
     scenario.check_golds()
-
-
-def _finder(statements: Collection[str]) -> Callable[[str], Iterator[str]]:
-    """Return what yields the statements that a text holds; each is looked for where its beginning stands."""
-    size, by_beginning = min(map(len, statements)), defaultdict[str, list[str]](list)
-    for statement in statements:
-        by_beginning[statement[:size]].append(statement)
-
-    def find(text: str) -> Iterator[str]:
-        for place in range(len(text)):
-            for statement in by_beginning.get(text[place : place + size], ()):
-                if text.startswith(statement, place):
-                    yield statement
-
-    return find
 
 
 @dataclass
@@ -110,7 +119,7 @@ class _Life:
         states = list(self._states())
         periods = [self._period(p, states) for p in range(len(states))]
         qas = [self._question(about, ask, states) for about, ask in questions]
-        scenario = Scenario(
+        return Scenario(
             id=f"user-{self.seed}-{self.index:03d}",
             start_time=START,
             user_profile=person(self.random, hobbies=topics),
@@ -118,8 +127,6 @@ class _Life:
             periods=periods,
             qas=qas,
         )
-        check_scenario(scenario, self.library)
-        return scenario
 
     def _states_and_ask(self, topic: Topic) -> tuple[tuple[str, ...], Phrased]:
         """Draw the states that a question depends on, and return the ways to ask it."""

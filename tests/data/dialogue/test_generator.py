@@ -19,7 +19,7 @@ from statistics import mean
 import pytest
 
 from mnemotune.data import Scenario, ScenarioError
-from mnemotune.data.dialogue.generator import check_scenario, generate_scenarios
+from mnemotune.data.dialogue.generator import Statements, check_scenario, generate_scenarios
 from mnemotune.data.dialogue.library import load_library
 from mnemotune.data.dialogue.scenario import AnswerChoice, Period, Question, Session
 from mnemotune.data.dialogue.sizes import Shape
@@ -296,7 +296,7 @@ def damaged_choices(user: Scenario, choices: list[AnswerChoice]) -> Scenario:
 
 def problem(scenario: Scenario) -> str:
     with pytest.raises(ScenarioError) as caught:
-        check_scenario(scenario, LIBRARY)
+        check_scenario(scenario, Statements(LIBRARY))
     return str(caught.value)
 
 
@@ -313,7 +313,7 @@ def other_statement(user: Scenario) -> str:
 
 
 def test_a_life_as_it_is_made_passes_the_checks(one: Scenario) -> None:
-    check_scenario(one, LIBRARY)
+    check_scenario(one, Statements(LIBRARY))
 
 
 def test_a_query_that_does_not_tell_its_states_is_caught(one: Scenario) -> None:
