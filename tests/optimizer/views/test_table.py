@@ -110,7 +110,7 @@ def test_stages_without_a_score_are_counted_and_named() -> None:
     assert note.startswith("1 period has no memory score")
     many = replace(ROW, without_headroom={f"u{number}": (0,) for number in range(20)})
     (note,) = unscored_note({"awe": many}, track)
-    assert note.endswith("u11 (0) and 8 users more")
+    assert note.endswith("u11 (1) and 8 users more")
 
 
 @pytest.mark.parametrize(
