@@ -31,8 +31,8 @@ class Notebook:
     """Notes what the user says; the notes that share most words with the message come back, the newer first."""
 
     def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
-        """Start empty. Model and embedder are there for memories that need them."""
-        self.policy = policy
+        """Start empty. Model and embedder are there for memories that need them; this one hands them on alone."""
+        self.policy, self.model, self.embedder = policy, model, embedder
         self.notes: tuple[Item, ...] = ()
         self.count = 0
 
@@ -68,7 +68,7 @@ class Notebook:
 
     async def fork(self, *, memories: bool = True) -> Notebook:
         """Return a notebook with the same notes."""
-        other = Notebook(self.policy, None, None)  # type: ignore[arg-type]
+        other = Notebook(self.policy, self.model, self.embedder)
         await other.restore((self.notes if memories else (), self.count))
         return other
 
