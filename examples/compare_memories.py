@@ -31,7 +31,7 @@ class Notebook:
     """Notes what the user says; the notes that share most words with the message come back, the newer first."""
 
     def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
-        """Start empty. Model and embedder are there for memories that need them; this one hands them on alone."""
+        """Start empty. Model and embedder are for memories that need them; this one only hands them on."""
         self.policy, self.model, self.embedder = policy, model, embedder
         self.notes: tuple[Item, ...] = ()
         self.count = 0
