@@ -122,8 +122,10 @@ class Trial:
     """Its proposer's name; empty unless it is a candidate."""
     forecast: float = math.nan
     """The screen's forecast; NaN where there is none."""
+    ahead: bool = False
+    """Whether it was better than all before it on train users, by the mean."""
     led: bool = False
-    """Whether it was clearly better than all before it on train users."""
+    """Whether it was clearly so."""
     look: Look | None = None
     """What validation users said of it; None when it was not looked at."""
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -142,7 +144,7 @@ class Trial:
     @property
     def verdict(self) -> Literal["accepted", "led", "dropped"]:
         """What became of it; one that led was better on train users than all before, and waited for a look."""
-        return "accepted" if self.accepted else "led" if self.led and self.look is None else "dropped"
+        return "accepted" if self.accepted else "led" if self.ahead and self.look is None else "dropped"
 
     @property
     def finished_race(self) -> bool:

@@ -157,6 +157,7 @@ class Loop:
             kind=kind,
             proposer="",
             forecast=math.nan,
+            ahead=False,
             led=False,
             look=None,
             ledger=Ledger(),
@@ -256,12 +257,12 @@ class Loop:
         lost = self._lost(trial, race, parent, first)
         if lost:
             return _ended(trial, "race", lost)
-        trial = replace(trial, led=promising(race.scores, first.train))
+        trial = replace(trial, ahead=True, led=promising(race.scores, first.train))
         ahead = f"{difference_text(paired_difference(race.scores, first.train))} over trial {first.number}"
         if self.search.acceptance == "train":
             return _ended(trial, "race", f"the best mean on train {self.arena.track.noun}s: {ahead}", accepted=True)
         if not promising(race.scores, self.study.best.train):
-            return _ended(trial, "race", f"not clearly better than trial {self.study.best.number}: {ahead}")
+            return _ended(trial, "race", f"it leads, but not clearly over trial {self.study.best.number}: {ahead}")
         looks = [earlier.generation for earlier in self.study.trials if earlier.decided_at == "validate"]
         if trial.generation < (looks[-1] + GENERATIONS_BETWEEN_LOOKS if looks else NO_LOOK_BEFORE):
             when = (

@@ -342,6 +342,7 @@ class Rig:
         last = trial.kind == "last_look"
         better = paired_difference(trial.train, parent.train).mean > 0 and trial.score > first.score
         leads = trial.finished_race and better
+        assert trial.ahead == leads
         assert trial.led == (leads and promising(trial.train, first.train))
         assert last or parent.generation < trial.generation
         if self.search.acceptance == "train":

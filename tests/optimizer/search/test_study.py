@@ -217,9 +217,9 @@ def test_the_score_is_the_mean_over_users_with_a_score(kit: Any) -> None:
 
 
 def test_a_candidate_that_waits_for_a_look_led_and_is_not_dropped(kit: Any) -> None:
-    assert kit.trial(accepted=True, led=True).verdict == "accepted"
-    assert kit.trial(1, accepted=False, led=True).verdict == "led"
-    assert kit.trial(1, accepted=False, led=False).verdict == "dropped"
+    assert kit.trial(accepted=True, ahead=True).verdict == "accepted"
+    assert kit.trial(1, accepted=False, ahead=True, led=False).verdict == "led"
+    assert kit.trial(1, accepted=False, ahead=False).verdict == "dropped"
 
 
 def test_the_best_trial_is_the_one_accepted_last(kit: Any, make_storage: MakeStorage) -> None:
