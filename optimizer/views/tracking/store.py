@@ -33,7 +33,8 @@ def logged_run(
 ) -> Iterator[Callable[[Mapping[str, float], int], None]]:
     """Open a run in MLflow and yield a function that logs figures at a step; the run fails if the block does.
 
-    Figures that are NaN are left out. Raises ConfigError when the store cannot be used.
+    Figures that are NaN are left out. Raises ConfigError when the store cannot be opened; what is logged in the block
+    raises what MLflow does.
     """
     with quiet():
         with opened(uri) as client:
