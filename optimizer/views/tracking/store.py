@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LOCAL = "sqlite:///"
 """How the URI of a store in a file begins."""
+STUDY_TAG = "mnemotune.study"
+"""Names the study that a run, a trace or a version of a prompt shows."""
 
 
 @contextmanager
