@@ -94,11 +94,11 @@ def _texts(policy: MemoryPolicy) -> Iterator[tuple[str, str]]:
 
 
 def datasets(outcome: Outcome) -> list[DatasetInput]:
-    """Return the groups of each split that were played so far."""
+    """Return the groups of each split that were played so far; the sealed test's when it is done."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     config, trials = outcome.config, outcome.study.trials
-    tested = outcome.test.rows.get(EVOLVED)
+    tested = outcome.test.rows.get(EVOLVED) if outcome.test.done else None
     splits = {
         "train": (config.data, trials[0].train if trials else ()),
         "validation": (config.data, trials[0].validation if trials else ()),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from failing import write_failures
-from mlflow_view import ROWS, View, finish, follow, told
+from mlflow_view import ROWS, View, finish, follow, row, told
 from mnemotune.optimizer.search.outcome import TEST, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest
 from mnemotune.optimizer.views.tracking.tracker import Tracker
@@ -53,8 +53,8 @@ def test_a_view_is_thrown_away_and_made_anew_as_it_was_logged_live_invariant_2(
 def test_a_sealed_test_that_is_part_done_leaves_nothing_that_a_rebuild_lacks_invariant_2(
     outcome: Outcome, trials: list[Any]
 ) -> None:
-    tracker, part = follow(outcome, trials), ROWS["seed"]
-    outcome.study.note(TEST, SealedTest({"seed": part}, "the budget ended", done=False).as_json())
+    tracker, part = follow(outcome, trials), {"seed": ROWS["seed"], "evolved": row(0.6, a=0.6)}
+    outcome.study.note(TEST, SealedTest(part, "the budget ended", done=False).as_json())
     tracker.finish()
     assert View(outcome).tested == {}
     outcome.note_end()
@@ -62,6 +62,7 @@ def test_a_sealed_test_that_is_part_done_leaves_nothing_that_a_rebuild_lacks_inv
     live = View(outcome)
     assert set(live.tested) == set(ROWS)
     assert set(live.points().values()) == {1}
+    assert len(live.parent.inputs.dataset_inputs) == 3
     assert told(show(outcome, rebuild=True)) == told(live)
 
 
