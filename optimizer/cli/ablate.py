@@ -81,25 +81,28 @@ def ablate_command(
     about |= {"warnings": warnings}
     values = write_comparison(variants, folder, about=about, stage_noun=stage_noun)
     command = shlex.join(["mnemotune", *sys.argv[1:]])
-    log_ablation(variants, runs[0].config, folder, about={"ablation": config, "model": model, "seeds": ablation.seeds})
     report = write_ablation_page(ablation, runs, variants, folder, command=command, warnings=warnings)
     if as_json:
         print_json(values)
-        return
-    single = len(ablation.seeds) == 1
-    counted, over = ("1 seed", f"{noun}s") if single else (f"{len(ablation.seeds)} seeds", f"{noun}s and seeds")
-    console = Console()
-    console.print()
-    title = f"Sealed tests, {counted}: {heading(groups, track, model=model, context_tokens=tokens)}"
-    console.print(comparison_table(variants, title=title, stage_noun=stage_noun))
-    say(
-        console,
-        f"over window: the score less that of the newest messages that fit; difference: to {variants[0].name}, paired"
-        f" by {noun} and seed, with a 95% interval over {over}",
-    )
-    if model_named(model).stand_in:
-        say(console, f"Scores are the {model} model's: they compare searches, not real language models.", style="dim")
-    say(console, f"report {report}", *(f"{'':6} {folder / name}" for name in ("results.json", "table.md", "plot.svg")))
+    else:
+        single = len(ablation.seeds) == 1
+        counted, over = ("1 seed", f"{noun}s") if single else (f"{len(ablation.seeds)} seeds", f"{noun}s and seeds")
+        console = Console()
+        console.print()
+        title = f"Sealed tests, {counted}: {heading(groups, track, model=model, context_tokens=tokens)}"
+        console.print(comparison_table(variants, title=title, stage_noun=stage_noun))
+        say(
+            console,
+            f"over window: the score less that of the newest messages that fit; difference: to {variants[0].name}, "
+            f"paired by {noun} and seed, with a 95% interval over {over}",
+        )
+        if model_named(model).stand_in:
+            remark = f"Scores are the {model} model's: they compare searches, not real language models."
+            say(console, remark, style="dim")
+        files = [f"{'':6} {folder / name}" for name in ("results.json", "table.md", "plot.svg")]
+        say(console, f"report {report}", *files)
+    # last: a store that fails now loses nothing of what is shown
+    log_ablation(variants, runs[0].config, folder, about={"ablation": config, "model": model, "seeds": ablation.seeds})
 
 
 def _carry_out(runs: Sequence[Run], progress: SearchesProgress) -> None:

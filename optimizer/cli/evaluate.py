@@ -58,6 +58,7 @@ def evaluate_command(
     from ...policies.lm.providers import model_named
     from ..config import ConfigError
     from ..models import embedder_remark, open_models
+    from ..stores import Tracking
     from ..views.table import heading, number, over_window, say, score_table
     from ..workers import open_pool, runner_of
     from .common import data_of, load_tasks, policies_named, run_with, track_and_settings
@@ -67,10 +68,11 @@ def evaluate_command(
     policies = policies_named([policy], settings, window=window)
     if export is not None and not isinstance(kind, DialogueTrack):
         raise ConfigError(f"--export: AMemGym's files are of the dialogue track, not of {kind.name}")
-    if tracking is not None:
+    store = Tracking(uri=tracking).whole_uri
+    if store is not None:
         from ..views.tracking.store import check_store
 
-        check_store(tracking)
+        check_store(store)
     data = data_of(kind, data)
     tasks = load_tasks(kind, data, users)
     exported_as = {"name": Path(policy).stem, "model": model_named(settings.model).model}
@@ -113,11 +115,6 @@ def evaluate_command(
         write_json(out / "result.json", result, indent=2)
     if export is not None and isinstance(kind, DialogueTrack):
         write_results(export, evaluation, list(map(scenario_of, tasks)), **exported_as, protocol=kind.protocol)
-    if tracking is not None:
-        from ..views.tracking.scores import log_evaluation
-
-        about = {name: result[name] for name in ("track", "data", "model", "embedder", "context_tokens", "seed")}
-        log_evaluation(tracking, policies[policy], rows, policy, about=about)
     if as_json:
         print_json(result)
     else:
@@ -128,6 +125,11 @@ def evaluate_command(
             say(console, f"{policy} by reader, named after the model that it was fitted to: {each}")
     say(console, *_remarks(rows, policy, model=settings.model, track=kind), style="yellow")
     say(console, *([remark] if remark else []), style="yellow")
+    if store is not None:  # last: a store that fails now loses nothing of what is shown
+        from ..views.tracking.scores import log_evaluation
+
+        about = {name: result[name] for name in ("track", "data", "model", "embedder", "context_tokens", "seed")}
+        log_evaluation(store, policies[policy], rows, policy, about=about)
     if not summary.groups:
         raise typer.Exit(1)
 

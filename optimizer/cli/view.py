@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .places import run_folder
+from .places import RUNS, run_folder
 
 
 def report_command(run: Annotated[Path, typer.Argument(help="A run folder, or its name in `runs`.")]) -> None:
@@ -32,7 +32,7 @@ def ui_command(
     host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 5000,
     optuna: Annotated[
-        Path | None, typer.Option("--optuna", help="Serve Optuna's dashboard on the study of this run folder instead.")
+        Path | None, typer.Option("--optuna", help="Serve Optuna's dashboard on the study of this run instead.")
     ] = None,
     opens: Annotated[bool, typer.Option("--open", help="Open the charts in a browser.")] = False,
 ) -> None:
@@ -44,22 +44,24 @@ def ui_command(
     from ..config import ConfigError, default_uri
     from ..search.outcome import study_url
     from ..stores import Tracking
-    from ..views.tracking.server import check_port, serve, serve_optuna
+    from ..views.tracking.server import check_port, optuna_server, serve
     from ..views.tracking.store import LOCAL, check_store
 
     if optuna is not None:
         if uri is not None or opens:
             raise ConfigError("--optuna: goes with --host and --port alone; leave --uri and --open out")
-        storage = study_url(optuna)
+        storage = study_url(run_folder(optuna))
+        serve_optuna = optuna_server()
         check_port(host, port)
         typer.echo(f"Optuna's dashboard: http://{host}:{port}/dashboard; Ctrl-C ends it", err=True)
         serve_optuna(storage, host=host, port=port)
         return
-    store = Tracking(uri=uri).whole_uri or default_uri(Path("runs"))
+    store = Tracking(uri=uri).whole_uri or default_uri(RUNS)
     file = Path(store.removeprefix(LOCAL))
     if store.startswith(LOCAL) and not file.is_file():
-        name = "runs/mlflow.db" if uri is None else file
-        raise ConfigError(f"{name}: no such file; run `mnemotune evolve` first, or name MLflow's store with --uri")
+        given = f"leave --uri out for the runs in `{RUNS}`"
+        usual = "run `mnemotune evolve` first, or name MLflow's store with --uri"
+        raise ConfigError(f"{file}: no such file; {usual if uri is None else given}")
     check_store(store)
     check_port(host, port)
     typer.echo("MLflow's server starts, which takes some seconds; Ctrl-C ends it", err=True)

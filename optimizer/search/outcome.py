@@ -31,7 +31,7 @@ from .sealed import EVOLVED, SEED, SealedTest
 
 STUDY = "evolution"
 CONSUMED, SEARCH_SPEND, TEST_SPEND, TEST, ENDED = "consumed", "search_spend", "test_spend", "test", "ended"
-WARNED, SLICES, BEGAN, LEFT = "warned", "test_slices", "began", "left"
+WARNED, SLICES, BEGAN, STOPPED = "warned", "test_slices", "began", "stopped"
 """What the study keeps beside its trials."""
 
 
@@ -130,19 +130,23 @@ class Outcome:
         return self._moment(BEGAN) or next((trial.began or trial.ended for trial in self.study.trials[:1]), None)
 
     @property
-    def left(self) -> datetime | None:
-        """When the run ended, or was stopped last; None where that is not known."""
-        return self._moment(LEFT) or next((trial.ended for trial in self.study.trials[-1:]), None)
+    def stopped(self) -> datetime | None:
+        """When the run ended, or was stopped last; None where that is not known.
+
+        A run that was killed notes nothing: its last trial says how far it came.
+        """
+        moments = [self._moment(STOPPED), *(trial.ended for trial in self.study.trials[-1:])]
+        return max((moment for moment in moments if moment is not None), default=None)
 
     def note_begin(self) -> None:
-        """Note when the run began, one that goes on began before, and which mnemotune goes on."""
+        """Note which mnemotune works on the run and, the first time, when it began."""
         note_origin(self.study)
         if self.study.noted(BEGAN) is None:
             self.study.note(BEGAN, self.study.clock().isoformat())
 
     def note_end(self) -> None:
         """Note that the run ended, or was stopped."""
-        self.study.note(LEFT, self.study.clock().isoformat())
+        self.study.note(STOPPED, self.study.clock().isoformat())
 
     def _moment(self, name: str) -> datetime | None:
         noted = self.study.noted(name)

@@ -10,7 +10,7 @@ from mlflow.server import app as pages
 from mlflow.server.fastapi_app import app
 
 from .dashboard import LAYOUT
-from .tracker import PARENT_TAG
+from .store import STUDY_TAG
 
 __all__ = ["app"]
 
@@ -31,10 +31,11 @@ def charts() -> str:
     """Send a browser on to the newest study's charts, or to the front page where there is none."""
     client = MlflowClient(tracking_uri=os.environ["MLFLOW_BACKEND_STORE_URI"])
     ids = [experiment.experiment_id for experiment in client.search_experiments()]
-    runs = client.search_runs(ids, order_by=["attributes.start_time DESC"], max_results=1)
+    studies = f"tags.`{STUDY_TAG}` LIKE '%'"
+    runs = client.search_runs(ids, studies, order_by=["attributes.start_time DESC"], max_results=1)
     given = {"address": "/", "kept": "", "study": "", "state": {}}
     for run in runs:
-        experiment, study = run.info.experiment_id, run.data.tags.get(PARENT_TAG, run.info.run_id)
+        experiment, study = run.info.experiment_id, run.info.run_id
         address = f"/#/experiments/{experiment}/runs?compareRunsMode=CHART"
         given = {"address": address, "kept": KEPT.format(experiment=experiment), "study": study, "state": LAYOUT}
     return PAGE.replace("GIVEN", json.dumps(given))

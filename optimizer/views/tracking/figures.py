@@ -48,7 +48,7 @@ def trial_tags(trial: Trial) -> dict[str, str]:
 def trial_metrics(trial: Trial) -> dict[str, float]:
     """Return a trial's scores with their intervals, where it lost, and what it cost."""
     total, summary = trial.ledger.total, trial.summary
-    figures = {"users_raced": len(trial.series), "forecast": _rounded(trial.forecast)}
+    figures = {"users_raced": len(trial.series), "forecast": rounded(trial.forecast)}
     if trial.finished_race:
         figures |= with_interval("train_score", estimate(list(trial.train.values())))
     figures |= with_interval("validation_score", estimate(list(trial.validation.values())))
@@ -61,15 +61,16 @@ def trial_metrics(trial: Trial) -> dict[str, float]:
 def tested_metrics(row: Summary, over_window: Estimate) -> dict[str, float]:
     """Return what the sealed test says of a policy."""
     figures = with_interval("memory_score", row.memory_score) | with_interval("over_window", over_window)
-    figures |= {"evidence_recall": _rounded(row.evidence.mean), "reworded": _rounded(row.reworded.mean)}
-    figures |= {f"by_reader/{reader}": _rounded(score.mean) for reader, score in row.by_reader.items()}
+    figures |= with_interval("evidence_recall", row.evidence) | with_interval("reworded", row.reworded)
+    for reader, score in row.by_reader.items():
+        figures |= with_interval(f"by_reader/{reader}", score)
     return known(figures | _where_it_lost(row) | per_turn(row.per_turn))
 
 
 def with_interval(name: str, score: Estimate) -> dict[str, float]:
     """Return a score and the ends of its 95% interval, as metrics."""
     ends = {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
-    return {key: _rounded(value) for key, value in ends.items()}
+    return {key: rounded(value) for key, value in ends.items()}
 
 
 def per_turn(cost: TurnCost | None) -> dict[str, float]:
@@ -82,6 +83,11 @@ def known(figures: Mapping[str, float | None]) -> dict[str, float]:
     return {name: value for name, value in figures.items() if value is not None and not math.isnan(value)}
 
 
+def rounded(value: float) -> float:
+    """Return a figure as MLflow shows it; NaN stays."""
+    return value if math.isnan(value) else round(value, DECIMALS)
+
+
 def policy_params(policy: MemoryPolicy) -> dict[str, Any]:
     """Return a policy's numbers and structure by path, and its key; what it does not use is left out."""
     values = policy.values
@@ -92,9 +98,5 @@ def policy_params(policy: MemoryPolicy) -> dict[str, Any]:
 
 
 def _where_it_lost(summary: Summary) -> dict[str, float]:
-    shares = {f"share/{name}": _rounded(value) for name, value in summary.shares.items()}
-    return {"accuracy": _rounded(summary.accuracy), "ceiling": _rounded(summary.ceiling), **shares}
-
-
-def _rounded(value: float) -> float:
-    return value if math.isnan(value) else round(value, DECIMALS)
+    shares = {f"share/{name}": rounded(value) for name, value in summary.shares.items()}
+    return {"accuracy": rounded(summary.accuracy), "ceiling": rounded(summary.ceiling), **shares}

@@ -13,6 +13,7 @@ from ....policies.files import dump_policy
 from ....policies.policy import MemoryPolicy
 from ...search.outcome import Outcome
 from ...search.sealed import EVOLVED
+from .store import STUDY_TAG
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -31,10 +32,10 @@ BEST, SEED = "best", "seed"
 class Registry:
     """The prompts of one study in MLflow's registry."""
 
-    def __init__(self, client: MlflowClient, experiment: str, *, study: str, tag: str) -> None:
-        """Use the client's registry; ``tag`` names the study on each version."""
-        self._client, self._experiment, self._tags = client, experiment, {tag: study}
-        self._ours = f"tags.`{tag}` = '{study}' and tags.`mlflow.prompt.is_prompt` = 'true'"
+    def __init__(self, client: MlflowClient, experiment: str, *, study: str) -> None:
+        """Use the client's registry, and list what is registered on the experiment's page."""
+        self._client, self._experiment, self._tags = client, experiment, {STUDY_TAG: study}
+        self._ours = f"tags.`{STUDY_TAG}` = '{study}' and tags.`mlflow.prompt.is_prompt` = 'true'"
 
     def show(self, outcome: Outcome, run: str) -> None:
         """Register seed and evolved policy and their prompts, where they are not yet, and link them from a run."""
@@ -48,12 +49,19 @@ class Registry:
                     registered = self._client.register_prompt(name, text, commit_message=alias, tags=self._tags)
                     versions[name, text] = str(registered.version)
                     _wait_for_links()
-                    self._client.set_prompt_tag(name, EXPERIMENTS_TAG, f",{self._experiment},")
+                    self._list(name)
                 version = versions[name, text]
                 self._client.set_prompt_alias(name, alias, int(version))
                 if alias == BEST:
                     linked.append({"name": name, "version": version})
         self._client.set_tag(run, LINKED_TAG, json.dumps(linked))
+
+    def _list(self, name: str) -> None:
+        """List a prompt on the experiment's page too."""
+        prompt = self._client.get_prompt(name)
+        there = "," if prompt is None else prompt.tags.get(EXPERIMENTS_TAG, ",")
+        if f",{self._experiment}," not in there:
+            self._client.set_prompt_tag(name, EXPERIMENTS_TAG, f"{there}{self._experiment},")
 
     def throw_away(self) -> None:
         """Delete the versions that are there, and the names that no other study uses."""
@@ -86,11 +94,11 @@ def _texts(policy: MemoryPolicy) -> Iterator[tuple[str, str]]:
 
 
 def datasets(outcome: Outcome) -> list[DatasetInput]:
-    """Return the groups of each split that were played so far."""
+    """Return the groups of each split that were played so far; the sealed test's when it is done."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     config, trials = outcome.config, outcome.study.trials
-    tested = outcome.test.rows.get(EVOLVED)
+    tested = outcome.test.rows.get(EVOLVED) if outcome.test.done else None
     splits = {
         "train": (config.data, trials[0].train if trials else ()),
         "validation": (config.data, trials[0].validation if trials else ()),

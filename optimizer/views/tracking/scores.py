@@ -10,27 +10,25 @@ from ....env import Summary
 from ....policies.policy import MemoryPolicy
 from ...config import Config, default_uri
 from ...search.ablation import Variant, slug
+from ...stores import Tracking
 from ..table import over_window
 from .figures import known, policy_params, tested_metrics, with_interval
 from .store import logged_run
-
-EXPERIMENT = "mnemotune"
-"""The usual one of a config too."""
 
 
 def log_evaluation(
     uri: str, policy: MemoryPolicy, rows: Mapping[str, Summary], name: str, *, about: Mapping[str, Any]
 ) -> None:
-    """Log how the policy of a row scored, as a run of its name. Raises ConfigError when the store cannot be used."""
+    """Log how the policy of a row scored, as a run of its name. Raises what ``logged_run`` does."""
     params = {key: value for key, value in about.items() if value is not None} | policy_params(policy)
-    with logged_run(uri, experiment=EXPERIMENT, name=f"evaluate {name}", params=params) as track:
+    with logged_run(uri, experiment=Tracking().experiment, name=f"evaluate {name}", params=params) as track:
         track(tested_metrics(rows[name], over_window(rows)[name]), 0)
 
 
 def log_ablation(variants: Sequence[Variant], config: Config, folder: Path, *, about: Mapping[str, Any]) -> None:
     """Log the variants of an ablation in the store of its searches, where they have one, as a run of its folder's name.
 
-    Raises ConfigError when the store cannot be used.
+    Raises what ``logged_run`` does.
     """
     if config.tracking is None:
         return

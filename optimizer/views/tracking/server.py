@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,16 +21,21 @@ def check_port(host: str, port: int) -> None:
         try:
             listener.bind((host, port))
         except OSError as error:
-            raise ConfigError(f"--port: {host}:{port} cannot be used ({error.strerror}); name another") from None
+            said = f"--host, --port: {host}:{port} cannot be used ({error.strerror}); name another port"
+            raise ConfigError(said) from None
 
 
-def serve_optuna(storage: str, *, host: str, port: int) -> None:
-    """Serve Optuna's dashboard on a storage until the process ends. Raises ConfigError when it is not installed."""
+def optuna_server() -> Callable[..., None]:
+    """Return what serves Optuna's dashboard on a storage until the process ends.
+
+    Raises ConfigError when it is not installed.
+    """
     try:
         from optuna_dashboard import run_server
     except ModuleNotFoundError:
         raise ConfigError("--optuna: Optuna's dashboard is not installed: pip install 'mnemotune[optuna]'") from None
-    run_server(storage, host=host, port=port)
+    serve_storage: Callable[..., None] = run_server
+    return serve_storage
 
 
 def serve(uri: str, *, host: str, port: int, opens: bool) -> NoReturn:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LOCAL = "sqlite:///"
 """How the URI of a store in a file begins."""
+STUDY_TAG = "mnemotune.study"
+"""Names the study that a run, a trace or a version of a prompt shows."""
 
 
 @contextmanager
@@ -33,7 +35,8 @@ def logged_run(
 ) -> Iterator[Callable[[Mapping[str, float], int], None]]:
     """Open a run in MLflow and yield a function that logs figures at a step; the run fails if the block does.
 
-    Figures that are NaN are left out. Raises ConfigError when the store cannot be used.
+    Figures that are NaN are left out. Raises ConfigError when the store cannot be opened; what is logged in the block
+    raises what MLflow does.
     """
     with quiet():
         with opened(uri) as client:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import md5
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .traces import CHECK, FailedTrace
+from .store import STUDY_TAG
+from .traces import CHECK, FailedTrace, Step
 
 if TYPE_CHECKING:
     from mlflow.entities import Span
     from mlflow.tracing.client import TracingClient
-
-TRACED_TAG = "mnemotune.study"
-"""Names the study that a trace is of."""
 
 
 class TraceLog:
@@ -29,7 +28,7 @@ class TraceLog:
 
     def known(self) -> set[str]:
         """Return the ids of the traces that are there."""
-        query = f"tags.`{TRACED_TAG}` = '{self._study}'"
+        query = f"tags.`{STUDY_TAG}` = '{self._study}'"
         there = self._client.search_traces(
             locations=[self._experiment], filter_string=query, max_results=500, include_spans=False
         )
@@ -66,20 +65,19 @@ class TraceLog:
                 request_preview=failed.question[:1000],
                 response_preview=failed.answer[:1000],
                 trace_metadata={"mlflow.sourceRun": run, "mlflow.trace_schema.version": "3"},
-                tags={**failed.tags, TRACED_TAG: self._study, "mlflow.traceName": _title(failed)},
+                tags={**failed.tags, STUDY_TAG: self._study, "mlflow.traceName": _title(failed)},
             )
         )
 
     def _spans(self, failed: FailedTrace, name: str, began: int) -> list[Span]:
         outputs = {"answer": failed.answer, "score": failed.score, "what happened": failed.account}
-        root = f"{int(name[:16], 16) or 1:016x}"
-        last = began + (len(failed.steps) + 1) * 1_000_000
-        whole = _span(name, root, None, _title(failed), CHECK, (began, last), failed.question, outputs)
-        spans = [whole]
+        root, last = f"{int(name[:16], 16) or 1:016x}", began + (len(failed.steps) + 1) * 1_000_000
+        whole = Step(_title(failed), CHECK, failed.question, outputs)
+        spans = [_span(whole, {"trace_id": f"tr-{name}", "span_id": root, "parent_span_id": None}, (began, last))]
         for place, step in enumerate(failed.steps, 1):
             own = f"{(int(root, 16) + place) % 2**64 or 1:016x}"
-            moments = (began + place * 1_000_000, began + (place + 1) * 1_000_000)
-            spans.append(_span(name, own, root, step.name, step.type, moments, step.inputs, step.outputs))
+            ids = {"trace_id": f"tr-{name}", "span_id": own, "parent_span_id": root}
+            spans.append(_span(step, ids, (began + place * 1_000_000, began + (place + 1) * 1_000_000)))
         return spans
 
 
@@ -87,29 +85,18 @@ def _title(failed: FailedTrace) -> str:
     return f"{failed.policy}: lost in {failed.tags['kind']}"
 
 
-def _span(
-    trace: str,
-    own: str,
-    parent: str | None,
-    name: str,
-    type_: str,
-    moments: tuple[int, int],
-    inputs: Any,
-    outputs: Any,
-) -> Span:
+def _span(step: Step, ids: Mapping[str, str | None], moments: tuple[int, int]) -> Span:
     from mlflow.entities import Span
 
-    values = {"mlflow.traceRequestId": f"tr-{trace}", "mlflow.spanType": type_, "mlflow.spanInputs": inputs}
-    values |= {} if outputs is None else {"mlflow.spanOutputs": outputs}
+    values = {"mlflow.traceRequestId": ids["trace_id"], "mlflow.spanType": step.type, "mlflow.spanInputs": step.inputs}
+    values |= {} if step.outputs is None else {"mlflow.spanOutputs": step.outputs}
     return Span.from_dict(
         {
-            "trace_id": f"tr-{trace}",
-            "span_id": own,
-            "parent_span_id": parent,
-            "name": name,
+            **ids,
+            "name": step.name,
             "start_time_unix_nano": moments[0],
             "end_time_unix_nano": moments[1],
-            "status": {"code": "STATUS_CODE_OK" if parent else "STATUS_CODE_ERROR", "message": ""},
+            "status": {"code": "STATUS_CODE_OK" if ids["parent_span_id"] else "STATUS_CODE_ERROR", "message": ""},
             "attributes": {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()},
         }
     )

@@ -17,7 +17,7 @@ MOST_OF_A_KIND = 3
 MOST_STEPS = 40
 """Spans of a trace; the last ones, which are nearest to the answer."""
 MOST_CHARACTERS = 2_000
-"""Of a text in a span."""
+"""Of a text in a trace."""
 WRITE, READ, TALK, ANSWER, CHECK = "MEMORY", "RETRIEVER", "CHAIN", "LLM", "AGENT"
 """MLflow's types of spans."""
 
@@ -108,7 +108,7 @@ def _traced(policy: str, failure: Mapping[str, Any], lines: Sequence[str], episo
         "check": failure["check"],
     }
     steps = (*met, *came_back, answered)[-MOST_STEPS:]
-    return FailedTrace(policy, tags, asked, _cut(mark["raw"]), account, failure["score"], steps)
+    return FailedTrace(policy, tags, _cut(asked), _cut(mark["raw"]), _cut(account), failure["score"], steps)
 
 
 def _steps(stage: int, events: Sequence[Mapping[str, Any]]) -> Iterator[Step]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....env.statistics import estimate
 from ....policies.files import dump_policy
@@ -17,8 +17,8 @@ from ...search.screen import rank_correlation
 from ...study import Trial
 from ..table import over_window
 from .figures import (
-    DECIMALS,
     known,
+    rounded,
     tested_metrics,
     trial_metrics,
     trial_name,
@@ -27,14 +27,11 @@ from .figures import (
     with_interval,
 )
 from .registered import Registry, datasets
-from .store import check_store, experiment_at, log, opened, quiet
+from .store import STUDY_TAG, check_store, experiment_at, log, opened, quiet
 from .trace_log import TraceLog
 from .traces import failed_traces
 
-if TYPE_CHECKING:
-    pass
-
-STUDY_TAG, TRIAL_TAG, PARENT_TAG = "mnemotune.study", "mnemotune.trial", "mlflow.parentRunId"
+TRIAL_TAG, PARENT_TAG = "mnemotune.trial", "mlflow.parentRunId"
 TESTED_TAG = "mnemotune.tested"
 """Names the policy of the sealed test that a child run shows."""
 NOTE_TAG = "mlflow.note.content"
@@ -45,7 +42,8 @@ FILES = ("config.yaml", "best_policy.yaml", "deployment.yaml", "report.html", "r
 class Tracker(Listener):
     """Shows a run in MLflow; what MLflow holds already is not logged again.
 
-    All that it logs, moments too, is the study's. A run without tracking is not shown, and MLflow is not even imported.
+    Runs, their moments, prompts and datasets are made from the study, traces and files from the run's folder. A run
+    without tracking is not shown, and MLflow is not even imported.
     """
 
     def __init__(self, *, tell: Callable[[str], None], rebuild: bool = False) -> None:
@@ -76,7 +74,7 @@ class Tracker(Listener):
         with opened(uri) as self._client:
             self._experiment = experiment_at(uri, tracking.experiment, self._client)
             study = outcome.study.identity
-            self._registry = Registry(self._client, self._experiment, study=study, tag=STUDY_TAG)
+            self._registry = Registry(self._client, self._experiment, study=study)
             self._traces = TraceLog(uri, self._experiment, study)
             if self._rebuild:
                 self._throw_away()
@@ -102,7 +100,7 @@ class Tracker(Listener):
 
     def abort(self) -> None:
         """Say that the run was stopped; it can go on."""
-        self._write(lambda: self._terminate(self._parent, "KILLED", self.outcome.left))
+        self._write(lambda: self._terminate(self._parent, "KILLED", self.outcome.stopped))
 
     def _write(self, write: Callable[[], None]) -> None:
         if not self._writes:
@@ -132,7 +130,20 @@ class Tracker(Listener):
         self._shown.add(trial.number)
 
     def _end(self) -> None:
-        test, ended = self.outcome.test, self.outcome.left
+        ended = self.outcome.stopped
+        self._client.log_inputs(self._parent, datasets(self.outcome))
+        if self.outcome.study.trials:
+            self._registry.show(self.outcome, self._parent)
+        if self.outcome.test.done:  # until then a score may change, and what is logged stays
+            self._add_tested()
+            self._add_traces()
+        for file in FILES:
+            if (self.outcome.folder / file).is_file():
+                self._client.log_artifact(self._parent, str(self.outcome.folder / file))
+        self._terminate(self._parent, "FINISHED" if self.outcome.test.done else "KILLED", ended)
+
+    def _add_tested(self) -> None:
+        test, ended = self.outcome.test, self.outcome.stopped
         over, scores = over_window(test.rows), with_interval("test/gain", test.difference)
         for name, row in test.rows.items():
             figures = tested_metrics(row, over[name])
@@ -146,21 +157,12 @@ class Tracker(Listener):
         before = self._client.get_run(self._parent).data.metrics
         new = {name: score for name, score in known(scores).items() if before.get(name) != score}
         log(self._client, self._parent, metrics=new, at=ended)
-        self._client.log_inputs(self._parent, datasets(self.outcome))
-        if self.outcome.study.trials:
-            self._registry.show(self.outcome, self._parent)
-        if test.done:
-            self._add_traces()
-        for file in FILES:
-            if (self.outcome.folder / file).is_file():
-                self._client.log_artifact(self._parent, str(self.outcome.folder / file))
-        self._terminate(self._parent, "FINISHED" if test.done else "KILLED", ended)
 
     def _add_traces(self) -> None:
         there = self._traces.known()
         for failed in failed_traces(self.outcome.folder):
             if self._traces.id_of(failed) not in there:
-                self._traces.add(failed, run=self._parent, at=self.outcome.left)
+                self._traces.add(failed, run=self._parent, at=self.outcome.stopped)
 
     def _child(self, name: str, began: datetime | None, tags: dict[str, str]) -> str:
         tags = {PARENT_TAG: self._parent, **tags}
@@ -217,9 +219,9 @@ class Tracker(Listener):
         return {
             **with_interval("best/validation_score", estimate(list(best.validation.values()))),
             **with_interval("best/train_score", estimate(list(best.train.values()))),
-            "trial/train_score": round(trial.score, DECIMALS) if trial.finished_race else math.nan,
+            "trial/train_score": rounded(trial.score) if trial.finished_race else math.nan,
             "spent/calls": sum(t.ledger.total.calls for t in trials),
-            "screen/rank_correlation": rank_correlation(trials),
+            "screen/rank_correlation": rounded(rank_correlation(trials)),
         }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -74,6 +75,24 @@ def test_variants_are_searched_compared_and_not_searched_again(
     assert Path("out/also-none-0/study.db").is_file()
     (warning,) = grown["warnings"]
     assert warning.startswith("'also none' cannot differ from 'no search': search.racing has no effect here")
+
+
+def test_a_store_that_fails_after_the_work_loses_nothing_of_what_is_printed(
+    cli: Cli, ablation: Path, plain: Any
+) -> None:
+    store = Path("mlflow.db").resolve()
+    arguments = ["ablate", ablation, "--out", "out", "--set", "baselines=[]", "--seeds", "1"]
+    arguments += ["--set", "search.generations=0", "--set", f"tracking={{uri: 'sqlite:///{store}'}}"]
+    cli(*arguments).succeeded()
+    Path("out/report.html").unlink()
+    with sqlite3.connect(store) as connection:
+        connection.execute("ALTER TABLE runs RENAME TO gone")
+    for form, shown in (["--json"], '"variants": '), ([], "Sealed tests, 1 seed"):
+        done = cli(*arguments, *form)
+        assert done.code == 1
+        assert shown in plain(done.out)
+        assert f"tracking.uri: MLflow cannot use sqlite:///{store}" in done.err
+    assert Path("out/report.html").is_file()
 
 
 @pytest.mark.usefixtures("two_cores")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -416,6 +417,28 @@ def test_the_scores_can_be_logged_in_mlflow(cli: Cli, people: Path) -> None:
     assert (run.data.params["data"], run.data.params["context_tokens"]) == (str(people), "1000")
     Path("study.db").write_bytes(b"not a database at all")
     assert "tracking.uri: MLflow cannot use study.db" in cli(*arguments, "sqlite:///study.db").refused()
+
+
+@pytest.mark.usefixtures("store")
+def test_a_store_that_fails_after_the_work_loses_nothing_of_what_is_printed(cli: Cli, people: Path, plain: Any) -> None:
+    store = Path("mlflow.db").resolve()
+    with sqlite3.connect(store) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'of a later MLflow'")
+    arguments = ["evaluate", "native", "--data", people, "--users", "user-1-000", "--tracking", f"sqlite:///{store}"]
+    for form, shown in (["--json"], '"policy": "native"'), ([], "native"):
+        done = cli(*arguments, *form)
+        assert done.code == 1
+        assert shown in plain(done.out)
+        assert f"tracking.uri: MLflow cannot use sqlite:///{store}" in done.err
+
+
+def test_a_store_whose_password_is_hidden_has_that_of_the_environment(
+    cli: Cli, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://me:secret@127.0.0.1:9/none")
+    refused = cli("evaluate", "native", "--data", people, "--tracking", "postgresql://***@127.0.0.1:9/none").refused()
+    assert refused.startswith("tracking.uri: MLflow cannot use postgresql://***@127.0.0.1:9/none: ")
+    assert "secret" not in refused
 
 
 def test_nothing_is_written_without_out(cli: Cli, people: Path) -> None:

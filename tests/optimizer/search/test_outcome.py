@@ -86,6 +86,17 @@ def test_a_run_is_opened_with_its_config(outcome: Outcome) -> None:
     assert outcome.config == parse_config(CONFIG, where="test")
 
 
+def test_a_run_that_was_killed_after_it_went_on_stopped_with_its_last_trial(outcome: Outcome, kit: Any) -> None:
+    assert outcome.stopped is None
+    outcome.study.append(kit.trial())
+    outcome.note_end()
+    noted = outcome.stopped
+    assert noted is not None
+    assert noted >= outcome.study.trials[0].ended
+    outcome.study.append(kit.trial(1))
+    assert outcome.stopped == outcome.study.trials[1].ended > noted
+
+
 def test_a_run_that_has_only_begun_has_nothing_to_tell_yet(outcome: Outcome) -> None:
     told = outcome.as_json()
     assert outcome.test == SealedTest({})

@@ -16,6 +16,7 @@ from mlflow_server import serving
 from mnemotune.optimizer.config import dump_config, parse_config
 from mnemotune.optimizer.search.outcome import Outcome, open_run
 from mnemotune.optimizer.views.tracking import pages
+from mnemotune.optimizer.views.tracking.store import logged_run
 from mnemotune.optimizer.views.tracking.tracker import Tracker
 
 CONFIG = "{data: base, splits: {train: 2, validation: 2, test: 3}, seed_policy: native, search: {seed: 5}}"
@@ -69,6 +70,20 @@ def test_a_store_without_a_run_has_its_front_page(
     store = shutil.copy(empty_store, tmp_path / "mlflow.db")
     monkeypatch.setenv("MLFLOW_BACKEND_STORE_URI", f"sqlite:///{store}")
     assert '{"address": "/", ' in charts()
+
+
+def test_the_charts_are_those_of_the_newest_study_whatever_was_logged_after_it(
+    study: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mnemotune.optimizer.views.tracking.app import charts
+
+    shown, store = (Path(study.folder.parent / "mlflow.db"), tmp_path / "mlflow.db")
+    uri = f"sqlite:///{shutil.copy(shown, store)}"
+    with logged_run(uri, experiment="scores alone", name="evaluate native", params={}) as log:
+        log({"memory_score": 0.5}, 0)
+    monkeypatch.setenv("MLFLOW_BACKEND_STORE_URI", uri)
+    (run,) = [run for run in MlflowClient(uri).search_runs(["1"]) if run.info.run_name == study.folder.name]
+    assert f'"study": "{run.info.run_id}"' in charts()
 
 
 @pytest.mark.slow

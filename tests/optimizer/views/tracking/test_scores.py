@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.config import parse_config
 from mnemotune.optimizer.search.ablation import Variant
-from mnemotune.optimizer.views.tracking.scores import EXPERIMENT, log_ablation
+from mnemotune.optimizer.views.tracking.scores import log_ablation
 
 SETTINGS = "data: base, splits: {train: 2, validation: 2, test: 3}, seed_policy: native"
 SCORE, UNKNOWN = Estimate(0.31234, 0.2, 0.4, 8), Estimate(math.nan, math.nan, math.nan, 0)
@@ -26,7 +26,7 @@ def uri(empty_store: Path, tmp_path: Path) -> str:
 
 def the_run(uri: str) -> Any:
     client = MlflowClient(uri)
-    experiment = client.get_experiment_by_name(EXPERIMENT)
+    experiment = client.get_experiment_by_name("mnemotune")
     assert experiment is not None
     (run,) = client.search_runs([experiment.experiment_id])
     return run

@@ -5,54 +5,19 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
-from mnemotune.env.episode import Episode, Event, Mark, StageRecord, write_episodes
-from mnemotune.env.failed_checks import FailedCheck, Needed, write_failed_checks
+from failing import GROUPS, write_failures
 from mnemotune.optimizer.views.tracking.trace_log import TraceLog
 from mnemotune.optimizer.views.tracking.traces import MOST_CHARACTERS, MOST_OF_A_KIND, failed_traces
-from mnemotune.policies.lm import Message
-from mnemotune.policies.memory import MemoryEvent
-
-TOLD = (Message("user", "I run at dawn. " + "and on " * 1000), Message("assistant", "Noted."))
-GROUPS = [f"g{number}" for number in range(8)]
-
-
-def episode(group: str) -> Episode:
-    """Return a life of three periods; the first tells something, the last asks for it."""
-    write = MemoryEvent(TOLD, (), ("- runs at dawn",), ("raw",), None)
-    told = StageRecord((Event(0, "say", TOLD), Event(0, "write", write=write)))
-    between = StageRecord((Event(0, "say", (Message("user", "Never mind."),)),))
-    asked = StageRecord((Event(0, "read", shown_tokens=12),), (Mark("2.0", '{"answer": 3}', 0.0),))
-    return Episode(group, "key", (told, between, asked))
-
-
-def failure(group: str, *, kind: Any = "read") -> FailedCheck:
-    need = Needed("running_time", "running", 0, known_then=True, known=True, shown=False, held_then=())
-    return FailedCheck(
-        group,
-        group,
-        2,
-        "2.0",
-        0.0,
-        kind,
-        "When do I run?",
-        "Right answer: at dawn",
-        ("- naps", "Never\nmind."),
-        (need,),
-    )
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run's folder: the seed policy failed with all groups, the evolved one with the first four."""
-    for name, groups in (("seed", GROUPS), ("evolved", GROUPS[:4])):
-        (tmp_path / "test" / name).mkdir(parents=True)
-        write_episodes(tmp_path / "test" / name, [episode(group) for group in GROUPS])
-        write_failed_checks(tmp_path / "test" / name, map(failure, groups))
+    write_failures(tmp_path)
     return tmp_path
 
 
@@ -102,3 +67,8 @@ def test_traces_are_logged_under_their_run_and_can_be_thrown_away(
     assert trace.info.tags.items() >= failed.tags.items()
     log.throw_away()
     assert log.known() == set()
+
+
+def test_long_accounts_are_cut(tmp_path: Path) -> None:
+    write_failures(tmp_path, account="and on " * 1000)
+    assert {len(trace.account) for trace in failed_traces(tmp_path)} == {MOST_CHARACTERS}

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import sqlite3
 import urllib.request
@@ -18,134 +17,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import mlflow
 import pytest
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Run
 
 from mlflow_server import serving
-from mnemotune.env import Summary
-from mnemotune.env.cost import TurnCost
-from mnemotune.env.statistics import Estimate
+from mlflow_view import View, finish, follow, row
 from mnemotune.optimizer.config import ConfigError, dump_config, parse_config
-from mnemotune.optimizer.search.outcome import ENDED, TEST, Outcome, open_run
+from mnemotune.optimizer.search.outcome import STUDY, TEST, Outcome, open_run, study_url
+from mnemotune.optimizer.search.screen import MEASURED, rank_correlation
 from mnemotune.optimizer.search.sealed import SealedTest
-from mnemotune.optimizer.views.tracking.tracker import PARENT_TAG, TESTED_TAG, Tracker
+from mnemotune.optimizer.study import Study
+from mnemotune.optimizer.views.tracking.tracker import PARENT_TAG, Tracker
 from mnemotune.policies.files import parse_policy
-from mnemotune.policies.lm import Ledger
-from mnemotune.policies.lm.ledger import Spend
 
 CONFIG = "{data: base, splits: {train: 2, validation: 2, test: 3}, seed_policy: native, search: {seed: 5}}"
-SHARES = {"write": 0.2, "read": 0.1, "utilisation": 0.15}
-
-
-def row(score: float, **by_group: float) -> Summary:
-    known = Estimate(score, score, score, len(by_group))
-    return Summary(policy="", memory_score=known, accuracy=0.55, shares=SHARES, by_group=by_group)
-
-
-ROWS = {"native": row(math.nan), "seed": row(0.3, a=0.2, b=0.4), "evolved": row(0.6, a=0.6, b=0.7)}
-
-
-@pytest.fixture
-def outcome(tmp_path: Path, empty_study: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
-    """A run without trials, in a folder of runs, seen from elsewhere."""
-    folder = tmp_path / "runs" / "mine-001"
-    folder.mkdir(parents=True)
-    shutil.copy(empty_store, folder.parent / "mlflow.db")
-    shutil.copy(empty_study, folder / "study.db")
-    (folder / "config.yaml").write_text(dump_config(parse_config(CONFIG, where="test")), encoding="utf-8")
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    return open_run(folder)
-
-
-@pytest.fixture
-def trials(kit: Any) -> list[Any]:
-    ledgers = [Ledger({"answer": Spend(calls, 0, 10 * calls, calls, 0.0)}) for calls in (100, 1, 40, 200)]
-    cost = TurnCost(calls=1.5, input_tokens=100, output_tokens=50)
-    profile = {"mode": "profile", "update_every": 4, "buffer_size": 6, "store": "external", "top_k": 9}
-    return [
-        kit.trial(validation={"v": 0.2, "w": 0.4}, ledger=ledgers[0]),
-        kit.trial(
-            1, policy=None, decided_at="check", train={}, summary=None, reason="lacks {query}", ledger=ledgers[1]
-        ),
-        kit.trial(2, summary=None, train={"train0": 0.0}, ledger=ledgers[2]),
-        kit.trial(
-            3,
-            policy=kit.policy(90, **profile),
-            parent=2,
-            decided_at="validate",
-            accepted=True,
-            train={"train0": 0.75, "train1": 1.0},
-            validation={"v": 0.5, "w": 0.9},
-            change="asked for more care",
-            reason="better: +0.400 [+0.100, +0.700] over trial 0 on validation",
-            ledger=ledgers[3],
-            summary=Summary(policy="", accuracy=0.5, shares={"utilisation": 0.3}, per_turn=cost),
-            began=datetime(2026, 3, 2, 9, tzinfo=UTC),
-        ),
-    ]
-
-
-def follow(outcome: Outcome, trials: list[Any]) -> Tracker:
-    """Track a search as it goes."""
-    tracker = Tracker(tell=print)
-    outcome.note_begin()
-    tracker.begin(outcome)
-    for trial in trials:
-        outcome.study.append(trial)
-        tracker.trial(outcome.study.trials[-1])
-    outcome.note_end()
-    return tracker
-
-
-def finish(outcome: Outcome, tracker: Tracker) -> None:
-    outcome.study.note(ENDED, "all generations are done")
-    outcome.study.note(TEST, SealedTest(ROWS, "", done=True).as_json())
-    for name in ("best_policy.yaml", "report.html", "result.json"):
-        (outcome.folder / name).write_text(f"the {name}", encoding="utf-8")
-    tracker.finish()
-
-
-class View:
-    """What MLflow shows."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        self.client = MlflowClient(tracking_uri=outcome.tracking_uri)
-        self.experiments = self.client.search_experiments()
-        found = self.client.search_runs([e.experiment_id for e in self.experiments], max_results=1000)
-        self.parents = [run for run in found if PARENT_TAG not in run.data.tags]
-        children = sorted((run for run in found if PARENT_TAG in run.data.tags), key=lambda run: run.info.run_name)
-        self.children = [run for run in children if TESTED_TAG not in run.data.tags]
-        self.tested = {run.data.tags[TESTED_TAG]: run for run in children if TESTED_TAG in run.data.tags}
-
-    @property
-    def parent(self) -> Run:
-        (parent,) = self.parents
-        return parent
-
-    def curve(self, key: str) -> list[tuple[int, float]]:
-        return [(m.step, m.value) for m in self.history(key)]
-
-    def history(self, key: str) -> list[Metric]:
-        return list(self.client.get_metric_history(self.parent.info.run_id, key))
-
-    def points(self) -> Counter[tuple[str, str, int]]:
-        """Count every logged value by run, name and step."""
-        runs = [*self.parents, *self.children, *self.tested.values()]
-        return Counter(
-            (run.info.run_name, key, metric.step)
-            for run in runs
-            for key in run.data.metrics
-            for metric in self.client.get_metric_history(run.info.run_id, key)
-        )
-
-    def prompt(self, part: str, alias: str) -> Any:
-        return self.client.get_prompt_version_by_alias(f"mine-001.{part}", alias)
-
-    def text(self, run: Run, name: str) -> str:
-        return mlflow.artifacts.load_text(f"{run.info.artifact_uri}/{name}")
 
 
 def test_the_study_is_the_parent_run_and_each_trial_a_child(outcome: Outcome, trials: list[Any]) -> None:
@@ -221,6 +106,14 @@ def test_the_parents_curves_have_a_point_for_each_trial(outcome: Outcome, trials
     assert [step for step, _ in view.curve("trial/train_score")] == [0, 3], "a lost race has no whole score"
 
 
+def test_the_rank_correlation_of_forecasts_is_rounded(outcome: Outcome, kit: Any) -> None:
+    scores = [0.05 * (number * 5 % MEASURED) for number in range(MEASURED)]
+    follow(outcome, [kit.trial(n, train={"a": score}, forecast=0.05 * n) for n, score in enumerate(scores)])
+    ((_, shown),) = View(outcome).curve("screen/rank_correlation")
+    known = rank_correlation(outcome.study.trials)
+    assert shown == round(known, 4) != known
+
+
 def test_the_sealed_test_and_the_runs_files_are_on_the_parent(outcome: Outcome, trials: list[Any]) -> None:
     finish(outcome, follow(outcome, trials))
     view = View(outcome)
@@ -261,6 +154,23 @@ def test_prompts_and_policies_are_in_the_registry_and_linked_from_the_run(outcom
     assert list(view.client.search_prompts()) == [], "a view that is thrown away leaves nothing"
 
 
+def test_a_prompt_of_two_experiments_is_listed_on_the_pages_of_both(
+    outcome: Outcome, trials: list[Any], make_storage: Callable[[], str]
+) -> None:
+    finish(outcome, follow(outcome, trials))
+    other = outcome.folder.parent / "others" / outcome.folder.name
+    other.mkdir(parents=True)
+    shutil.copy(make_storage().removeprefix("sqlite:///"), other / "study.db")
+    settings = [f"tracking={{uri: '{outcome.tracking_uri}', experiment: another}}"]
+    (other / "config.yaml").write_text(dump_config(parse_config(CONFIG, where="test", overrides=settings)))
+    second = open_run(other)
+    finish(second, follow(second, trials))
+    view = View(outcome)
+    ids = [each.experiment_id for each in view.experiments if each.name in {"mnemotune", "another"}]
+    listed = [view.client.search_prompts(filter_string=f"experiment_id = '{experiment}'") for experiment in ids]
+    assert [len(prompts) for prompts in listed] == [3, 3]
+
+
 def test_the_groups_that_were_played_are_the_runs_datasets(outcome: Outcome, trials: list[Any]) -> None:
     finish(outcome, follow(outcome, trials))
     inputs = View(outcome).parent.inputs.dataset_inputs
@@ -290,15 +200,19 @@ def test_a_resumed_run_goes_on_under_the_same_parent_invariant_1(outcome: Outcom
     assert set(view.points().values()) == {1}
 
 
-def test_the_sealed_tests_scores_are_told_by_reader(outcome: Outcome, trials: list[Any]) -> None:
-    readers = {"a": "keen", "b": "slow"}
-    rows = {name: replace(row, readers=readers) for name, row in ROWS.items()}
+def test_the_sealed_tests_scores_have_intervals_and_are_told_by_reader(outcome: Outcome, trials: list[Any]) -> None:
+    readers, others = {"a": "keen", "b": "slow", "c": "keen"}, {"a": 0.1, "b": 0.3, "c": 0.5}
+    scores = row(0.5, a=0.5, b=0.4, c=0.7)
+    evolved = replace(scores, readers=readers, evidence_by_group=others, reworded_by_group=others)
     tracker = follow(outcome, trials)
-    outcome.study.note(TEST, SealedTest(rows, "", done=True).as_json())
+    outcome.study.note(TEST, SealedTest({"evolved": evolved}, "", done=True).as_json())
     tracker.finish()
-    metrics = View(outcome).parent.data.metrics
-    assert metrics["test/evolved/by_reader/keen"] == pytest.approx(0.6)
-    assert metrics["test/seed/by_reader/slow"] == pytest.approx(0.4)
+    metrics = View(outcome).tested["evolved"].data.metrics
+    assert (metrics["by_reader/keen"], metrics["by_reader/slow"]) == pytest.approx((0.6, 0.4))
+    assert metrics["by_reader/keen_low"] < 0.6 < metrics["by_reader/keen_high"]
+    for name in ("evidence_recall", "reworded"):
+        assert metrics[name] == pytest.approx(0.3)
+        assert metrics[f"{name}_low"] < 0.3 < metrics[f"{name}_high"]
 
 
 def test_a_stopped_run_is_killed_and_a_resumed_one_is_running(outcome: Outcome, trials: list[Any]) -> None:
@@ -333,51 +247,13 @@ def test_trials_that_a_killed_run_could_not_show_are_added_invariant_1(outcome: 
     assert [step for step, _ in view.curve("spent/calls")] == [0, 1, 2, 3]
 
 
-def told(view: View) -> Any:
-    """Return all that a view says, but for ids and the run folder's place."""
-    runs = [view.parent, *view.children, *view.tested.values()]
-    infos = [(run.info.run_name, run.info.status, run.info.start_time, run.info.end_time) for run in runs]
-    data = infos, [(run.data.params, run.data.metrics) for run in runs]
-    notes = [{k: tag for k, tag in run.data.tags.items() if k != PARENT_TAG} for run in runs[1:]]
-    curves = {key: [(m.step, m.value, m.timestamp) for m in view.history(key)] for key in view.parent.data.metrics}
-    return data, notes, curves
-
-
-def test_a_view_that_is_lost_is_made_again_from_the_study_invariant_2(
-    outcome: Outcome, trials: list[Any], empty_store: Path, tmp_path: Path
-) -> None:
-    finish(outcome, follow(outcome, trials))
-    folder = Path(shutil.copytree(outcome.folder, tmp_path / "copies" / outcome.folder.name))
-    shutil.copy(empty_store, folder.parent / "mlflow.db")
-    tracker = Tracker(tell=print)
-    tracker.begin(again := open_run(folder))
-    tracker.finish()
-    view = View(again)
-    assert told(view) == told(View(outcome))
-    assert view.text(view.parent, "report.html") == "the report.html"
-    assert view.text(view.children[0], "policy.yaml")
-
-
-def test_a_view_is_thrown_away_and_made_anew_as_it_was_logged_live_invariant_2(
-    outcome: Outcome, trials: list[Any]
-) -> None:
-    finish(outcome, follow(outcome, trials))
-    live, before = View(outcome), told(View(outcome))
-    tracker = Tracker(tell=print, rebuild=True)
-    tracker.begin(open_run(outcome.folder))
-    tracker.finish()
-    view = View(outcome)
-    assert told(view) == before
-    assert view.parent.info.run_id != live.parent.info.run_id
-    assert view.text(view.parent, "report.html") == "the report.html"
-
-
 def test_a_trials_run_has_its_moments(outcome: Outcome, trials: list[Any]) -> None:
-    follow(outcome, trials)
-    ended = [trial.ended for trial in outcome.study.trials]
+    began, ended = (datetime(2026, 3, 2, hour, tzinfo=UTC) for hour in (9, 10))
+    study = Study(study_url(outcome.folder), name=STUDY, clock=lambda: ended)
+    follow(replace(outcome, study=study), trials)
     infos = [child.info for child in View(outcome).children]
-    assert [info.end_time for info in infos] == [round(moment.timestamp() * 1000) for moment in ended]
-    assert infos[3].start_time == round(datetime(2026, 3, 2, 9, tzinfo=UTC).timestamp() * 1000)
+    assert {info.end_time for info in infos} == {round(ended.timestamp() * 1000)}
+    assert infos[3].start_time == round(began.timestamp() * 1000)
 
 
 def test_two_runs_share_an_experiment_and_nothing_else(
