@@ -24,7 +24,7 @@ LISTING = (
 
 @pytest.mark.parametrize("name", [*COMMANDS])
 def test_a_command_says_of_itself_what_the_list_says(name: str) -> None:
-    command, (_, about) = command_named(name), COMMANDS[name]
+    command, about = command_named(name), COMMANDS[name].about
     first = (command.help or about).split("\n\n")[0]
     assert " ".join(first.split()) == about
 
