@@ -110,17 +110,14 @@ def _carry_out(runs: Sequence[Run], progress: SearchesProgress) -> None:
     from ..views.listeners import unseen_listeners
     from ..views.table import say
 
-    progress.begin()
     try:
-        carry_out(runs, listeners=unseen_listeners, finished=progress.finished, stands=progress.stands)
+        with progress.shown():
+            carry_out(runs, listeners=unseen_listeners, finished=progress.finished, stands=progress.stands)
     except KeyboardInterrupt:
-        progress.end()
         say(progress.console, "stopped; the same command goes on")
         raise typer.Exit(130) from None
     except (EndpointDown, DatabaseSilent) as error:
         raise type(error)(f"{error}\nWhat is done is kept: the same command goes on") from None
-    finally:
-        progress.end()
 
 
 def _seeds(text: str) -> list[int]:

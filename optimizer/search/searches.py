@@ -15,6 +15,7 @@ from multiprocessing.queues import SimpleQueue
 from ...data import Splits
 from ...data.json_files import read_json
 from ...env import Summary
+from ...policies.lm import Consumed
 from ...policies.lm.embedded.pool import begin_child
 from ...policies.space import flat
 from ..config import Config, ConfigError, SplitSizes
@@ -41,11 +42,8 @@ class Position:
     """0 where nobody plans any."""
     best: float
     """What the best policy so far is compared by, on validation; NaN where that is not known."""
-    calls: int
-    """Of the whole run, what it spent before it was stopped included; so are tokens and dollars."""
-    tokens: int
-    usd: float | None
-    """US dollars; None where a price is not known."""
+    gone: Consumed
+    """By the whole run, what it spent before it was stopped included."""
     calls_ahead: int
     """Calls that the rest of the run is expected to ask for."""
 
@@ -115,7 +113,10 @@ def is_done(run: Run) -> bool:
     """Tell whether a search is over, its sealed test included."""
     result = read_json(run.folder / "result.json")  # what cannot be read is written again from the study
     row = result.get("best_policy") if isinstance(result, dict) else None
-    return row is not None and not Summary.from_json(row).lost
+    try:
+        return row is not None and not Summary.from_json(row).lost
+    except (AttributeError, LookupError, TypeError, ValueError):  # another version's
+        return False
 
 
 def _begin_search(positions: SimpleQueue[tuple[int, Position]]) -> None:
@@ -164,18 +165,8 @@ class _Teller(Listener):
         standing = self._standing
         if standing is not None:
             self._last, gone = self._clock(), standing.budget.consumed
-            self._tell(
-                Position(
-                    standing.phase,
-                    standing.trials,
-                    standing.planned_trials,
-                    standing.best,
-                    gone.calls,
-                    gone.tokens,
-                    gone.usd,
-                    standing.calls_ahead,
-                )
-            )
+            trials, planned = standing.trials, standing.planned_trials
+            self._tell(Position(standing.phase, trials, planned, standing.best, gone, standing.calls_ahead))
 
 
 def _check_variants(runs: Sequence[Run], listeners: Sequence[Listener]) -> None:
