@@ -39,6 +39,7 @@ async def chat(assistant: Assistant, memory: Memory, kept: Path) -> None:
             print(f"assistant: {reply}")
             for write in writes:
                 print("".join(f"  [noted: {line}]\n" for line in write.after if line not in write.before), end="")
+        # the lines that a state remembers for speed are made again from its entries
         kept.write_bytes(STATE.dump_json(await memory.snapshot(), exclude={"_known"}))
 
 

@@ -62,7 +62,7 @@ def main() -> None:
     given = parser.parse_args()
     os.environ.setdefault("OPENAI_API_KEY", "none")  # most servers of one's own want no key
 
-    config = given.out.with_suffix(".yaml")
+    config = given.out.with_name(f"{given.out.name}.yaml")
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(yaml.safe_dump(config_of(given), sort_keys=False), encoding="utf-8")
     if not given.spend:

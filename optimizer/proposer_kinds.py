@@ -29,18 +29,15 @@ def _shipped(file: str, name: str) -> Callable[[Any], Any]:
     return lambda means: getattr(import_module(f"..proposers.{file}", __name__), name)(means)
 
 
-PROPOSERS: Registry[ProposerKind] = Registry(
-    "proposer",
-    "mnemotune.proposers",
-    {
-        "known": ProposerKind(_shipped("known", "Known"), prompts=False),
-        "spread": ProposerKind(_shipped("sampled", "Spread"), prompts=False, spreads=True),
-        "reflective": ProposerKind(_shipped("reflective", "Reflective")),
-        "merge": ProposerKind(_shipped("merge", "Merge")),
-        "gp": ProposerKind(_shipped("sampled", "Gp"), prompts=False),
-        "tpe": ProposerKind(_shipped("sampled", "Tpe"), prompts=False),
-        "random": ProposerKind(_shipped("sampled", "Random"), prompts=False),
-        "amemgym": ProposerKind(_shipped("amemgym", "AMemGym"), numbers=False),
-        "gepa": ProposerKind(_shipped("gepa", "Gepa"), numbers=False),
-    },
-)
+SHIPPED = {
+    "known": ProposerKind(_shipped("known", "Known"), prompts=False),
+    "spread": ProposerKind(_shipped("sampled", "Spread"), prompts=False, spreads=True),
+    "reflective": ProposerKind(_shipped("reflective", "Reflective")),
+    "merge": ProposerKind(_shipped("merge", "Merge")),
+    "gp": ProposerKind(_shipped("sampled", "Gp"), prompts=False),
+    "tpe": ProposerKind(_shipped("sampled", "Tpe"), prompts=False),
+    "random": ProposerKind(_shipped("sampled", "Random"), prompts=False),
+    "amemgym": ProposerKind(_shipped("amemgym", "AMemGym"), numbers=False),
+    "gepa": ProposerKind(_shipped("gepa", "Gepa"), numbers=False),
+}
+PROPOSERS: Registry[ProposerKind] = Registry("proposer", "mnemotune.proposers", SHIPPED)

@@ -79,15 +79,16 @@ def test_a_policy_is_evolved_on_an_endpoint_and_read_in_python(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     small = ("--data", str(people), "--users", "2", "2", "2", "--generations", "1", "--spend")
-    where = ("--url", address, "--model", "embedded", "--out", "runs/quickstart-001")
+    where = ("--url", address, "--model", "embedded", "--out", "runs/mine.v1")
     monkeypatch.setattr(sys, "argv", ["own_endpoint.py", *where, *small])
     runpy.run_path(str(EXAMPLES / "own_endpoint.py"), run_name="__main__")
     printed = capsys.readouterr().out
+    assert Path("runs/mine.v1.yaml").is_file(), "beside the run's folder, under all of its name"
     assert re.search(r"^evolved +-?[\d.]+ +2$", printed, re.MULTILINE)
     assert re.search(r"^ +0 +accepted", printed, re.MULTILINE)
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    exec(program, {})  # noqa: S102 - our own page
+    exec(program.replace("quickstart-001", "mine.v1"), {})  # noqa: S102 - our own page
     assert "accepted" in capsys.readouterr().out
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ from rich.console import Console
 
 from . import options
 from .output import print_json
+from .places import RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +47,7 @@ def ablate_command(
     from ..models import track_of
     from ..search.ablation import compare_variants, load_ablation, read_searches, runs_of
     from ..search.ablation_plan import plan
+    from ..search.allowance import dealer
     from ..search.effects import twins
     from ..search.searches import ready
     from ..views.ablation_page import write_ablation_page
@@ -57,11 +58,12 @@ def ablate_command(
     from ..views.tracking.scores import log_ablation
 
     ablation = load_ablation(config, seeds=[] if seeds is None else _seeds(seeds))
-    folder, console = out or Path("runs") / config.stem, Console(stderr=True)
+    folder, console = out or RUNS / config.stem, Console(stderr=True)
     runs = runs_of(ablation, beside=config.parent, out=folder, overrides=settings or [])
+    deal = dealer()
     with console.status("checking every variant, and playing a few policies with the embedded model"):
-        runs = ready(runs, listeners=unseen_listeners)
-        planned = plan(runs)
+        runs = ready(runs, listeners=unseen_listeners, deal=deal)
+        planned = plan(runs, deal)
     warnings = [str(pair) for pair in twins({run.variant: run.config for run in runs})]
     say(console, *warnings, style="yellow")
     if dry_run and as_json:
@@ -80,7 +82,7 @@ def ablate_command(
     about |= {"context_tokens": tokens, "settings": settings or [], "changes": ablation.variants}
     about |= {"warnings": warnings}
     values = write_comparison(variants, folder, about=about, stage_noun=stage_noun)
-    command = shlex.join(["mnemotune", *sys.argv[1:]])
+    command = _command(config, settings or [], seeds, out)
     report = write_ablation_page(ablation, runs, variants, folder, command=command, warnings=warnings)
     if as_json:
         print_json(values)
@@ -105,6 +107,13 @@ def ablate_command(
     log_ablation(variants, runs[0].config, folder, about={"ablation": config, "model": model, "seeds": ablation.seeds})
 
 
+def _command(config: Path, settings: Sequence[str], seeds: str | None, out: Path | None) -> str:
+    """Return the command that compares these variants again."""
+    given = [*(("--set", setting) for setting in settings), ("--seeds", seeds), ("--out", out)]
+    options = [str(part) for name, value in given if value is not None for part in (name, value)]
+    return shlex.join(["mnemotune", "ablate", str(config), *options])
+
+
 def _carry_out(runs: Sequence[Run], progress: SearchesProgress) -> None:
     """Carry out what is left of an ablation, and show how far it is."""
     from ...policies.lm import EndpointDown
@@ -113,17 +122,14 @@ def _carry_out(runs: Sequence[Run], progress: SearchesProgress) -> None:
     from ..views.listeners import unseen_listeners
     from ..views.table import say
 
-    progress.begin()
     try:
-        carry_out(runs, listeners=unseen_listeners, finished=progress.finished, stands=progress.stands)
+        with progress.shown():
+            carry_out(runs, listeners=unseen_listeners, finished=progress.finished, stands=progress.stands)
     except KeyboardInterrupt:
-        progress.end()
         say(progress.console, "stopped; the same command goes on")
         raise typer.Exit(130) from None
     except (EndpointDown, DatabaseSilent) as error:
         raise type(error)(f"{error}\nWhat is done is kept: the same command goes on") from None
-    finally:
-        progress.end()
 
 
 def _seeds(text: str) -> list[int]:

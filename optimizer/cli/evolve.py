@@ -11,7 +11,7 @@ from rich.console import Console
 
 from . import options
 from .output import explained, print_json
-from .places import run_folder
+from .places import RUNS, run_folder
 
 if TYPE_CHECKING:
     from ..config import Config
@@ -110,7 +110,7 @@ def _folder(config: Path | None, out: Path | None, resumed: Path | None) -> Path
         return run_folder(resumed)
     if config is None:
         raise ConfigError("name a config, for example `mnemotune evolve configs/quickstart.yaml`, or --resume RUN")
-    folder = out or _next_free(Path("runs"), config.stem)
+    folder = out or _next_free(RUNS, config.stem)
     if holds_run(folder):
         raise ConfigError(f"{folder}: holds a run already; go on with --resume {folder}, or choose another --out")
     return folder

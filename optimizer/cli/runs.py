@@ -13,7 +13,7 @@ from rich.console import Console
 
 from . import options
 from .output import print_json
-from .places import run_folder
+from .places import RUNS, run_folder
 
 Run = Annotated[Path, typer.Argument(help="A run folder, or its name in `runs`.")]
 
@@ -28,7 +28,7 @@ class Form(StrEnum):
 
 
 def runs_command(
-    folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = RUNS,
     as_json: options.Json = False,
 ) -> None:
     """List runs: how far each came, what its evolved policy scores, what it spent.

@@ -10,13 +10,12 @@ from typing import Any
 
 from ...policies.lm import Consumed
 from ..config import Config
+from ..models import priced
 from .ablation import Run
-from .allowance import splits_of
 from .estimate import CostEstimate, estimate
 from .outcome import holds_run, open_run
 from .rehearsal import Rehearsal, rehearse
-from .run import prepare
-from .searches import at_once, is_done
+from .searches import Deal, at_once, is_done
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,11 @@ class AblationPlan:
         }
 
 
-def plan(runs: Sequence[Run]) -> AblationPlan:
-    """Estimate what these ``ready`` runs take; where variants play the same policies, these rehearse once."""
+def plan(runs: Sequence[Run], deal: Deal) -> AblationPlan:
+    """Estimate what these ``ready`` runs take; where variants play the same policies, these rehearse once.
+
+    ``deal`` is what a ``dealer`` returns.
+    """
     rehearsals: dict[str, Rehearsal] = {}
     by_variant: dict[str, list[Run]] = {}
     for run in runs:
@@ -95,8 +97,7 @@ def plan(runs: Sequence[Run]) -> AblationPlan:
         open_ = [run for run in own if run.folder in left]
         if not open_:
             continue
-        config, splits = own[0].config, splits_of(own[0].config)
-        config, _, _ = prepare(config, splits, ())
+        config, splits = priced(own[0].config), deal(own[0].config)
         same = _played(config)
         if same not in rehearsals:
             rehearsals[same] = asyncio.run(rehearse(config, splits, clock=time.process_time))

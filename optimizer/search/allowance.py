@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -11,7 +11,7 @@ from ...data.task import Task, grouped, tasks_of
 from ...env.track import Track, most_calls
 from ...policies.lm import Consumed, Limits
 from ...policies.policy import MemoryPolicy
-from ..config import BudgetLimits, Config, ConfigError
+from ..config import BudgetLimits, Config, ConfigError, SplitSizes
 from ..models import prices_of, track_of
 from .sealed import most_test_calls
 
@@ -102,6 +102,19 @@ def splits_of(config: Config) -> Splits:
         return replace(splits, test=tuple(told[group.id] for group in splits.test))
     except ValueError as error:
         raise ConfigError(f"data: {error}") from None
+
+
+def dealer() -> Callable[[Config], Splits]:
+    """Return what deals configs as ``splits_of`` does; those with the same groups share them. The track is the same."""
+    dealt: dict[tuple[str, str | None, SplitSizes], Splits] = {}
+
+    def deal(config: Config) -> Splits:
+        groups = config.data, config.test_data, config.splits
+        if groups not in dealt:
+            dealt[groups] = splits_of(config)
+        return dealt[groups]
+
+    return deal
 
 
 def due_warnings(gone: Consumed, limits: BudgetLimits, said: Collection[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Keys of a config that change nothing in its search, and variants that cannot differ for that reason."""
+"""Some keys of a config that change nothing, and variants that cannot differ for that reason."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...policies.space import flat
-from ..config import Config, SearchConfig
+from ..config import Config
+from ..proposer_kinds import SHIPPED
 
-ALWAYS = ("search.seed", "search.budget", "search.generations", "search.objective")
-"""What matters even where nothing is searched."""
+Holds = Callable[[Config], bool]
+UNSEARCHED = ("seed", "budget", "generations", "objective", "acceptance", "off_policy", "screening")
+"""What matters of ``search`` even where nothing is searched: how the seed policy is judged, and what that takes."""
+FIRST_LOOK = "a race's first look takes in all train groups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,27 +22,58 @@ class Idle:
 
     keys: tuple[str, ...]
     """A key stands for all below it."""
-    holds: Callable[[SearchConfig], bool]
+    holds: Holds
     """Whether they change nothing."""
     why: str
+    apart: tuple[str, ...] = ()
+    """Keys below that may change something all the same."""
+
+    def covers(self, key: str) -> bool:
+        """Tell whether a key is among them."""
+        return _is_below(key, self.keys) and not _is_below(key, self.apart)
 
 
-def _rest(*names: str) -> Callable[[SearchConfig], bool]:
+def _rest(*names: str) -> Holds:
     """Return what tells whether none of these proposers is at work."""
-    return lambda search: not search.at_work.keys() & set(names)
+    return lambda config: not config.search.at_work.keys() & set(names)
 
 
-def _prompts_stay(search: SearchConfig) -> bool:
+def _prompts_stay(config: Config) -> bool:
+    search = config.search
     return not any(search.prompts and kind.prompts for kind in search.at_work.values())
 
 
-def _numbers_stay(search: SearchConfig) -> bool:
-    return not search.changes_numbers
+def _races_at_once(config: Config) -> bool:
+    """Tell whether a race's first look comes when all train groups are met, as without racing.
+
+    A broad start's candidates then race together with racing and in turn without, which changes no score.
+    """
+    return not config.search.racing or config.search.race_block >= config.splits.train
 
 
-IDLE = (
-    Idle(("generation",), lambda search: True, "it is for `data generate`"),
-    Idle(("search",), lambda search: search.generations == 0, "with search.generations 0 nothing is searched"),
+def _is_untimed(config: Config) -> bool:
+    """Tell whether no limit depends on how fast a run is."""
+    return config.search.budget.seconds is None
+
+
+def _broad_start_ends(config: Config) -> bool:
+    """Tell whether there is no broad start, or no budget that can end within it."""
+    return not config.search.broad or not config.search.budget.model_dump(exclude_none=True)
+
+
+ALWAYS = (
+    Idle(("generation",), lambda config: True, "it is for `data generate`"),
+    Idle(("tracking",), lambda config: True, "it says where a run is shown"),
+    Idle(("workers",), _is_untimed, "the results are the same everywhere"),
+    Idle(
+        ("search", "proposer_model"),
+        lambda config: config.search.generations == 0,
+        "with search.generations 0 nothing is searched",
+        apart=tuple(f"search.{name}" for name in UNSEARCHED),
+    ),
+)
+"""What holds whoever proposes."""
+WITH_SHIPPED = (
     Idle(("search.routing",), _rest("reflective"), "the proposer reflective is not at work"),
     Idle(
         ("search.failures_shown", "proposer_model"),
@@ -47,11 +81,23 @@ IDLE = (
         "neither reflective nor gepa is at work",
     ),
     Idle(("search.prompts", "search.slots"), _prompts_stay, "no proposer at work changes prompts"),
-    Idle(("search.numbers", "search.space"), _numbers_stay, "no proposer at work changes numbers"),
-    Idle(("search.broad_start",), lambda search: search.broad == 0, "the first generation has no broad start"),
-    Idle(("search.race_block",), lambda search: not search.racing, "search.racing is false"),
-    Idle(("search.veto",), lambda search: search.acceptance == "train", "search.acceptance is train"),
+    Idle(
+        ("search.numbers", "search.space"),
+        lambda config: not config.search.changes_numbers,
+        "no proposer at work changes numbers",
+    ),
+    Idle(("search.broad_start",), lambda config: not config.search.broad, "the first generation has no broad start"),
+    Idle(("search.race_block",), lambda config: not config.search.racing, "search.racing is false"),
+    Idle(("search.race_block",), _races_at_once, FIRST_LOOK),
+    Idle(("search.racing",), lambda config: _races_at_once(config) and _broad_start_ends(config), FIRST_LOOK),
+    Idle(
+        ("search.racing",),
+        lambda config: _races_at_once(config) and _is_untimed(config),
+        f"{FIRST_LOOK}, and only a budget that ends within the broad start can tell them apart",
+    ),
+    Idle(("search.veto",), lambda config: config.search.acceptance == "train", "search.acceptance is train"),
 )
+"""What holds where every proposer at work ships with the package: another's may read all of ``search``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +133,17 @@ def twins(variants: Mapping[str, Config]) -> Iterator[Twins]:
 
 def why_idle(key: str, *configs: Config) -> str:
     """Say why a key changes nothing under any of these configs; empty where it may change something."""
-    if key == "search.proposers" and len({tuple(config.search.at_work) for config in configs}) == 1:
+    if key == "search.space.update_every" and any(config.search.budget.calls for config in configs):
+        return ""  # how many calls are put aside for the sealed test depends on it
+    are_shipped = all(config.search.at_work.keys() <= SHIPPED.keys() for config in configs)
+    if key == "search.proposers" and are_shipped and len({tuple(config.search.at_work) for config in configs}) == 1:
         return "the same proposers are at work"
-    if key in {"search.racing", "search.race_block"} and all(_races_at_once(config) for config in configs):
-        return "a race's first look takes in all train groups"
-    for idle in IDLE:
-        covered = any(key == part or key.startswith(f"{part}.") for part in idle.keys)
-        kept = idle.keys == ("search",) and any(key == part or key.startswith(f"{part}.") for part in ALWAYS)
-        if covered and not kept and all(idle.holds(config.search) for config in configs):
-            return idle.why
-    return ""
+    rules = ALWAYS + WITH_SHIPPED if are_shipped else ALWAYS
+    return next((idle.why for idle in rules if idle.covers(key) and all(map(idle.holds, configs))), "")
 
 
-def _races_at_once(config: Config) -> bool:
-    """Tell whether a race's first look comes when all train groups are met, as without racing."""
-    return config.search.race_block >= config.splits.train and not config.search.broad
+def _is_below(key: str, parts: tuple[str, ...]) -> bool:
+    return any(key == part or key.startswith(f"{part}.") for part in parts)
 
 
 def _resolved(config: Config) -> dict[str, Any]:

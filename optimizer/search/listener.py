@@ -21,7 +21,7 @@ class Standing:
     """The phase's; it goes on counting."""
     trials: int = 0
     planned_trials: int = 0
-    """0 where nobody plans any."""
+    """0 where nobody plans any, as in the last look and the sealed test."""
     best: float = math.nan
     """What the best policy so far is compared by, on validation."""
     calls_ahead: int = 0

@@ -193,7 +193,7 @@ class _Run:
             self.listeners.say(line)
         for trial in self.study.trials:
             self.listeners.trial(trial)
-        self._stand_searching()
+        self._stand_after_trial(phase="searching", planned_trials=search.planned + 1)
         evaluator = self._evaluator(self.search)
         async with self._noted(self.search):
             try:
@@ -255,7 +255,7 @@ class _Run:
     async def _look_last(self, bounds: Mapping[str, Bounds]) -> None:
         """Take the last look with what was put aside for it."""
         models = self.models.within(self._budget(self.allowance.search, SEARCH_SPEND))
-        self._stand(budget=models.budget, phase=f"last look at the validation {self.track.noun}s")
+        self._stand(budget=models.budget, phase=f"last look at the validation {self.track.noun}s", planned_trials=0)
         loop = self._loop(self._arena(self._evaluator(models, bounds=bounds)), {})
         async with self._noted(models):
             try:
@@ -297,7 +297,7 @@ class _Run:
         tasks = tasks_of(self.splits.test)
         ahead = most_calls(self.track, tasks, untested, reworded=True)
         phase = f"sealed test on {len(self.splits.test)} {self.track.noun}s"
-        self._stand(budget=final.budget, phase=phase, calls_ahead=ahead)
+        self._stand(budget=final.budget, phase=phase, planned_trials=0, calls_ahead=ahead)
 
         def keep(so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
             self.study.note(TEST, so_far.as_json())
@@ -371,10 +371,10 @@ class _Run:
 
     def _trial_done(self, trial: Trial) -> None:
         self.listeners.trial(trial)
-        self._stand_searching()
+        self._stand_after_trial()
 
-    def _stand_searching(self) -> None:
-        """Tell where the search stands."""
+    def _stand_after_trial(self, **changes: Any) -> None:
+        """Tell where the search, or the last look, stands."""
         trials, planned = self.study.trials, self.config.search.planned + 1
         best, ahead = math.nan, planned * self.allowance.start // 2 + self.allowance.reserve
         if trials:
@@ -383,7 +383,7 @@ class _Run:
             expected = max(0, planned - len(trials)) * mean_calls + self.allowance.reserve
             limit = self.config.search.budget.calls
             ahead = round(expected if limit is None else min(expected, limit - self.search.budget.calls))
-        self._stand(phase="searching", trials=len(trials), planned_trials=planned, best=best, calls_ahead=ahead)
+        self._stand(**changes, trials=len(trials), best=best, calls_ahead=ahead)
 
     def _stand(self, **changes: Any) -> None:
         self.standing = replace(self.standing, **changes)

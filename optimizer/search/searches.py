@@ -15,18 +15,20 @@ from multiprocessing.queues import SimpleQueue
 from ...data import Splits
 from ...data.json_files import read_json
 from ...env import Summary
+from ...policies.lm import Consumed
 from ...policies.lm.embedded.pool import begin_child
 from ...policies.space import flat
-from ..config import Config, ConfigError, SplitSizes
+from ..config import Config, ConfigError
 from ..models import pins
 from .ablation import Run, naming
-from .allowance import splits_of
+from .allowance import dealer
 from .listener import Listener, Standing
 from .outcome import holds_run, open_run
 from .run import evolve, prepare
 
 MakeListeners = Callable[[], Sequence[Listener]]
 """A function of a module, so that another process can call it."""
+Deal = Callable[[Config], Splits]
 SECONDS_BETWEEN = 0.5
 """Between two positions of a search that says where it stands."""
 
@@ -41,11 +43,8 @@ class Position:
     """0 where nobody plans any."""
     best: float
     """What the best policy so far is compared by, on validation; NaN where that is not known."""
-    calls: int
-    """Of the whole run, what it spent before it was stopped included; so are tokens and dollars."""
-    tokens: int
-    usd: float | None
-    """US dollars; None where a price is not known."""
+    gone: Consumed
+    """By the whole run, what it spent before it was stopped included."""
     calls_ahead: int
     """Calls that the rest of the run is expected to ask for."""
 
@@ -55,15 +54,15 @@ _positions: SimpleQueue[tuple[int, Position]] | None = None
 """Where a process that searches says where it stands."""
 
 
-def ready(runs: Sequence[Run], *, listeners: MakeListeners) -> list[Run]:
-    """Return runs with the revisions of their data, and spend nothing.
+def ready(runs: Sequence[Run], *, listeners: MakeListeners, deal: Deal | None = None) -> list[Run]:
+    """Return runs with the revisions of their data, and spend nothing; ``deal`` is what a ``dealer`` returns.
 
     Raises ConfigError, ScenarioError or CheckpointError when a folder holds another run or a variant cannot be run.
     """
     pinned = _with_one_revision(runs)
     for run in pinned:
         _check(run)
-    _check_variants([run for run in pinned if not holds_run(run.folder)], listeners())
+    _check_variants([run for run in pinned if not holds_run(run.folder)], listeners(), deal or dealer())
     return pinned
 
 
@@ -115,7 +114,10 @@ def is_done(run: Run) -> bool:
     """Tell whether a search is over, its sealed test included."""
     result = read_json(run.folder / "result.json")  # what cannot be read is written again from the study
     row = result.get("best_policy") if isinstance(result, dict) else None
-    return row is not None and not Summary.from_json(row).lost
+    try:
+        return row is not None and not Summary.from_json(row).lost
+    except (AttributeError, LookupError, TypeError, ValueError):  # another version's
+        return False
 
 
 def _begin_search(positions: SimpleQueue[tuple[int, Position]]) -> None:
@@ -164,29 +166,15 @@ class _Teller(Listener):
         standing = self._standing
         if standing is not None:
             self._last, gone = self._clock(), standing.budget.consumed
-            self._tell(
-                Position(
-                    standing.phase,
-                    standing.trials,
-                    standing.planned_trials,
-                    standing.best,
-                    gone.calls,
-                    gone.tokens,
-                    gone.usd,
-                    standing.calls_ahead,
-                )
-            )
+            trials, planned = standing.trials, standing.planned_trials
+            self._tell(Position(standing.phase, trials, planned, standing.best, gone, standing.calls_ahead))
 
 
-def _check_variants(runs: Sequence[Run], listeners: Sequence[Listener]) -> None:
+def _check_variants(runs: Sequence[Run], listeners: Sequence[Listener], deal: Deal) -> None:
     """Raise ConfigError naming the variant, ScenarioError or CheckpointError when a variant cannot be run."""
-    dealt: dict[tuple[str, str | None, SplitSizes], Splits] = {}
     for variant, config in {run.variant: run.config for run in runs}.items():
-        users = config.data, config.test_data, config.splits
         with naming(variant):
-            if users not in dealt:
-                dealt[users] = splits_of(config)
-            prepare(config, dealt[users], listeners)
+            prepare(config, deal(config), listeners)
 
 
 def _with_one_revision(runs: Sequence[Run]) -> list[Run]:

@@ -20,8 +20,6 @@ from .table import number, people, train_cell
 COLUMNS = "{:>5}  {:<8}  {:>6}  {}"
 WIDTH = 120
 """Characters that a row takes at most; what a candidate changed is cut, and stands whole in the report."""
-SEARCHING = "searching"
-"""The phase that has trials."""
 INDENT = len(COLUMNS.format("", "", "", ""))
 
 
@@ -99,7 +97,7 @@ class Progress(Listener):
         budget = standing.budget
         spend = spent_text(Consumed(budget.calls, budget.tokens, budget.usd))
         best = "-" if math.isnan(standing.best) else f"{standing.best:.3f}"
-        trials = trial_text(standing.trials, standing.planned_trials, phase=standing.phase)
+        trials = trial_text(standing.trials, standing.planned_trials)
         parts = [standing.phase, trials, f"spent {spend}", f"best on validation {best}", f"ETA {self._eta(standing)}"]
         return Text(" · ".join(part for part in parts if part))
 
@@ -117,9 +115,9 @@ def _changed(trial: Trial) -> str:
     return change if trial.parent in {None, 0} else f"of trial {trial.parent}: {change}"
 
 
-def trial_text(trials: int, planned: int, *, phase: str) -> str:
-    """Say how many trials a search has; nothing in another phase, or where none are planned."""
-    return f"trial {min(trials, planned)}/{planned}" if planned and phase == SEARCHING else ""
+def trial_text(trials: int, planned: int) -> str:
+    """Say how many trials a search has; nothing where none are planned."""
+    return f"trial {trials}/{planned}" if planned else ""
 
 
 def spent_text(gone: Consumed) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -42,21 +43,18 @@ class SearchesProgress:
         self._start = self._last_plain = clock()
         self._live = Live(console=console, get_renderable=self._block, refresh_per_second=2, transient=True)
 
-    def begin(self) -> None:
-        """Start showing."""
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show until the end of the block."""
         if self._over:
             self._print(f"{len(self._over)} of {len(self._runs)} searches are done and not run again")
-        if self.console.is_terminal:
-            self._live.start()
-
-    def end(self) -> None:
-        """Stop showing."""
-        self._live.stop()
+        with self._live if self.console.is_terminal else nullcontext():
+            yield
 
     def stands(self, run: Run, position: Position) -> None:
         """Hear where a search stands; without a terminal, a line every 15 seconds."""
         self._positions[run.folder] = position
-        self._gone[run.folder] = Consumed(position.calls, position.tokens, position.usd)
+        self._gone[run.folder] = position.gone
         if not self.console.is_terminal and self._clock() - self._last_plain >= SECONDS_BETWEEN:
             self._last_plain = self._clock()
             names = {run.folder: f"{run.variant}, seed {run.seed}" for run in self._runs}
@@ -93,7 +91,7 @@ class SearchesProgress:
         for folder, name in names.items():
             position = self._positions.get(folder)
             if position is not None:
-                trials = trial_text(position.trials, position.planned_trials, phase=position.phase)
+                trials = trial_text(position.trials, position.planned_trials)
                 best = "" if math.isnan(position.best) else f"best on validation {number(position.best)}"
                 yield f"{name}: {', '.join(part for part in (position.phase, trials, best) if part)}"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -39,6 +41,9 @@ def test_variants_are_searched_compared_and_not_searched_again(
     told = cli("ablate", ablation, "--out", "out", "--set", "baselines=[]", "--json").succeeded().json
     assert told == json.loads(Path("out/results.json").read_text(encoding="utf-8"))
     assert (told["groups"], told["seeds"], told["model"]) == (3, [0, 1], "embedded")
+    page = html.unescape(Path("out/report.html").read_text(encoding="utf-8"))
+    command = shlex.join(["mnemotune", "ablate", str(ablation), "--set", "baselines=[]", "--out", "out"])
+    assert f"<pre>{command}</pre>" in page, "what runs it again, not how this process was called"
     whole, none = told["variants"]
     assert (whole["name"], none["name"], whole["difference"]) == ("search", "no search", None)
     assert none["candidates"] == none["accepted"] == 0

@@ -15,7 +15,7 @@ from mnemotune.optimizer.models import priced
 from mnemotune.optimizer.search import searches
 from mnemotune.optimizer.search.ablation import Run, load_ablation, runs_of, slug
 from mnemotune.optimizer.search.outcome import open_study
-from mnemotune.optimizer.search.searches import carry_out, ready
+from mnemotune.optimizer.search.searches import carry_out, is_done, ready
 from mnemotune.optimizer.views.listeners import unseen_listeners
 
 VARIANTS = {"joint": {}, "no racing": {"search.racing": False}}
@@ -152,6 +152,12 @@ def test_a_search_goes_on_with_the_list_prices_that_it_began_with(begun: Run, se
     assert priced(begun.config) != begun.config, "the list has a price for this model"
     carry_out(ready([begun], listeners=list), listeners=list, finished=lambda run: None)
     assert searched == [priced(begun.config)]
+
+
+@pytest.mark.parametrize("row", ['{"policy": "awi"}', '{"policy": "awi", "words": 3}', '{"failures": 3}', "[]", "3"])
+def test_a_search_whose_result_cannot_be_read_counts_as_not_done(begun: Run, row: str) -> None:
+    (begun.folder / "result.json").write_text(f'{{"best_policy": {row}}}', encoding="utf-8")
+    assert not is_done(begun)
 
 
 def test_a_price_that_is_given_later_is_another_setting(begun: Run, searched: list[Config]) -> None:

@@ -21,7 +21,7 @@ from mnemotune.optimizer.search.searches import Position
 from mnemotune.optimizer.views.searches import SearchesProgress, show_plan
 from mnemotune.policies.lm import Consumed
 
-AT = Position("searching", 3, 9, math.nan, 0, 0, 0.0, 0)
+AT = Position("searching", 3, 9, math.nan, Consumed(), 0)
 
 
 @pytest.fixture
@@ -60,10 +60,10 @@ def lines_of(console: Console) -> Sequence[str]:
 def test_lines_say_where_each_search_stands_what_is_spent_and_the_time_left(runs: list[Run]) -> None:
     hands, console = Hands(), Console(file=io.StringIO(), width=80)
     progress = SearchesProgress(console, runs, planned(), clock=hands)
-    progress.begin()
-    progress.stands(runs[0], replace(AT, calls=100, tokens=2_000_000, calls_ahead=900))
-    hands.now = 20.0
-    progress.stands(runs[1], replace(AT, best=0.25, calls=100, tokens=1_000_000, calls_ahead=700))
+    with progress.shown():
+        progress.stands(runs[0], replace(AT, gone=Consumed(100, 2_000_000), calls_ahead=900))
+        hands.now = 20.0
+        progress.stands(runs[1], replace(AT, best=0.25, gone=Consumed(100, 1_000_000), calls_ahead=700))
     (line,) = lines_of(console)
     assert line == (
         "0/4 searches done · spent 200 calls, 3.0M tokens · ETA 6:00 · joint, seed 0: searching, trial 3/9"
@@ -76,7 +76,7 @@ def test_dollars_are_shown_where_something_is_paid_or_not_known(runs: list[Run])
         hands, console = Hands(), Console(file=io.StringIO(), width=80)
         progress = SearchesProgress(console, runs, planned(), clock=hands)
         hands.now = 20.0
-        progress.stands(runs[0], replace(AT, calls=100, tokens=2_000_000, usd=usd))
+        progress.stands(runs[0], replace(AT, gone=Consumed(100, 2_000_000, usd)))
         assert f"100 calls, 2.0M tokens{there} · ETA" in lines_of(console)[0]
 
 
