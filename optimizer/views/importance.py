@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 
 from ...policies.space import every_knob
@@ -28,8 +27,8 @@ def raced_numbers(trials: Sequence[Trial]) -> list[tuple[Trial, float]]:
 def importances(trials: Sequence[Trial]) -> dict[str, float]:
     """Return how much numbers and structure have to do with being among the ``BEST``, by path, the most first.
 
-    All share 1, of which those with less than ``LEAST_SHARE`` are left out. After PED-ANOVA, as Optuna has it. Empty
-    with fewer than ``LEAST_TRIALS``, or where all are equal.
+    A number that only some structures have counts too. All share 1, of which those with less than ``LEAST_SHARE`` are
+    left out. After PED-ANOVA, as Optuna has it. Empty with fewer than ``LEAST_TRIALS``, or where all are equal.
     """
     pairs = raced_numbers(trials)
     if len(pairs) < LEAST_TRIALS or len({score for _, score in pairs}) < len(pairs) * BEST:
@@ -37,8 +36,7 @@ def importances(trials: Sequence[Trial]) -> dict[str, float]:
     import optuna
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    with quiet_optuna(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that few trials say little is said beside the plot
+    with quiet_optuna():
         study = optuna.create_study(direction="maximize")
         study.add_trials(
             [
