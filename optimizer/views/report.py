@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from .changes import compare_knobs, compare_prompts
 from .failed_checks import packed_failed_checks
 from .importance import BEST, raced_numbers
 from .lineage import Lineage
+from .page import against
 from .pictures import pictures_of
 from .slices import group_rows, slice_rows
 from .table import (
@@ -131,6 +133,7 @@ def render_report(outcome: Outcome) -> str:
         remark=embedder_remark(config),
         stand_ins=[name for name, model in config.provided.items() if model.stand_in],
         test=test,
+        verdict=against(test.difference),
         sealed=outcome.sealed_source,
         rows=score_rows(test.rows, price, paid=paid),
         reworded=any(row.reworded_by_group for row in test.rows.values()),
@@ -176,7 +179,11 @@ def render_report(outcome: Outcome) -> str:
         replies=reply_notes(outcome.replies),
         settings=dump_config(config),
     )
-    room = MOST_BYTES - len(page(failures=None).encode())
+    failures = packed_failed_checks(outcome.folder, most=0)
+    if failures is None:
+        return page(failures=None)
+    empty = replace(failures, text="", groups=failures.left_out)  # the most digits that its counts can have
+    room = MOST_BYTES - len(page(failures=empty).encode())
     return page(failures=packed_failed_checks(outcome.folder, most=max(0, room)))
 
 
