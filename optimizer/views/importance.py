@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 
 from ...policies.space import every_knob
@@ -36,7 +37,9 @@ def importances(trials: Sequence[Trial]) -> dict[str, float]:
     import optuna
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    with quiet_optuna():
+    with quiet_optuna(), warnings.catch_warnings():
+        # that few trials say little is said beside the plot
+        warnings.filterwarnings("ignore", "Some regimes for parameter .* have less than", UserWarning)
         study = optuna.create_study(direction="maximize")
         study.add_trials(
             [

@@ -52,6 +52,14 @@ def test_a_number_that_only_some_structures_have_is_among_the_others(kit: Any) -
     assert {"top_k", "write.mode"} <= shares.keys()
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_number_that_a_single_trial_lacks_is_no_cause_for_a_warning(trials_of: Any, kit: Any) -> None:
+    trials = trials_of(40)
+    lonely = kit.trial(len(trials), policy=load_policy("awi"), train={"ann": 0.3})
+    assert lonely.params.keys() != trials[1].params.keys()
+    assert importances([*trials, lonely])["top_k"] > 0.5
+
+
 def test_few_trials_say_nothing(trials_of: Callable[[int], list[Any]]) -> None:
     trials = trials_of(LEAST_TRIALS - 1)
     assert importances(trials) == {}
