@@ -71,7 +71,11 @@ class Mark(Values):
     """Whether memory put evidence of each fact that the check needs before the model, by its id, as ``evidence`` tells;
     empty where that is not known."""
     context: tuple[str, ...] = ()
-    """The memories and the messages that memory put before the model; empty where that is not known."""
+    """The memories and the messages that memory put before the model with the check; empty where that is not known.
+
+    In tools and swe, an agent that plans by itself answers no check: there it is the context of the question for the
+    facts, which comes once the agent is done.
+    """
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values, without the context, which is long; NaN becomes null."""

@@ -181,21 +181,19 @@ def marked(task: Task, episode: Episode, stage: int) -> list[tuple[Check, Mark]]
 
 def _scored(check: Check, mark: Mark, task: Task, stages: Sequence[StageRecord], bounds: Bounds) -> _Scored:
     loss = 1 - mark.score
-    write, read, utilisation = failure_weights(check, mark, task, stages) if diagnosed(check, mark) else (math.nan,) * 3
+    write, read, utilisation = failure_weights(check, mark, task, stages)
     failures = (loss * write, loss * read, loss * utilisation)
     return _Scored(mark, bounds.floor[check.id].score, bounds.ceiling[check.id].score, failures)
-
-
-def diagnosed(check: Check, mark: Mark) -> bool:
-    """Tell whether it was asked of each fact that a check needs whether it is known."""
-    return all(mark.recalled.get(fact) is not None for fact in check.needs)
 
 
 def failure_weights(check: Check, mark: Mark, task: Task, stages: Sequence[StageRecord]) -> tuple[float, float, float]:
     """Return how much of a check's loss falls to write, read and utilisation; the three sum to 1.
 
-    All are NaN where it was not asked whether a fact that is unknown now was known at first.
+    All are NaN where it was not asked whether a fact that the check needs is known, or whether a fact that is unknown
+    now was known at first.
     """
+    if any(mark.recalled.get(fact) is None for fact in check.needs):
+        return math.nan, math.nan, math.nan
     unknown = [fact for fact, known in mark.recalled.items() if not known]
     if not unknown:
         return 0.0, 0.0, 1.0
@@ -209,7 +207,7 @@ def failure_weights(check: Check, mark: Mark, task: Task, stages: Sequence[Stage
 def failure_kind(check: Check, mark: Mark, task: Task, stages: Sequence[StageRecord]) -> FailureKind | None:
     """Return to which kind most of a check's loss falls, the earlier one in a tie; None where that is not known."""
     write, read, utilisation = failure_weights(check, mark, task, stages)
-    if math.isnan(write) or not diagnosed(check, mark):
+    if math.isnan(write):
         return None
     return "utilisation" if utilisation > 0 else "read" if read > write else "write"
 

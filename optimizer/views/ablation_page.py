@@ -17,6 +17,7 @@ from ..search.ablation import Ablation, Finished, Run, Variant
 from ..search.ablation_plan import summed
 from ..search.outcome import open_run
 from .page import Scale, against, render
+from .table import people
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def write_ablation_page(
         paid=together.usd != 0,
         command=command,
         version=version("mnemotune"),
-        counted=lambda n, noun: f"1 {noun}" if n == 1 else f"{n} {noun}s",
+        people=people,
     )
     path = folder / "report.html"
     write_whole(path, page)

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,17 @@ from ...policies.files import WINDOW
 from ...policies.policy import MemoryPolicy
 from ...policies.space import flat
 from ..search.outcome import Outcome
-from .page import Chart, Scale, against, changed_lines, render
+from .changes import Piece, compare_texts
+from .page import Scale, against, render, source
+from .plots import SHARES, shares_plot, stages_plot
 from .runs import Comparison
 from .tracking.figures import policy_params
+from .vega import picture
 
-KINDS = {"right": "right", "utilisation": "not used", "read": "not found", "write": "not written"}
-"""Where an answer ends up, and what the page calls it."""
-UNTOLD = ("tracking", "workers", "storage", "seed_policy", "templates", "endpoint", "search.space", "generation")
-"""Settings that do not change what a run finds, or that are too long to be shown."""
+LEFT_OUT = ("tracking", "workers", "storage")
+"""Settings that do not change what a run finds."""
+LONG = ("seed_policy", "search.space", "templates", "endpoint", "generation")
+"""Settings that are too long to be shown: only whether they differ is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class PromptDifference:
     before: str
     """Whose is the first text, and ``after`` whose is the second."""
     after: str
-    lines: tuple[tuple[str, str], ...] = ()
+    pieces: tuple[Piece, ...] = ()
     said: str = ""
     """What is to say where there are no two texts."""
 
@@ -74,16 +78,24 @@ def write_compare_page(comparison: Comparison, outcomes: Mapping[str, Outcome], 
         over_window={name: run.test.difference_from(WINDOW) for name, run in outcomes.items()},
         labels={name: policy.label for name, policy in policies.items()},
         links={name: _link(run, file) for name, run in outcomes.items()},
-        kinds=KINDS,
-        ends={name: [("right", r.accuracy), *((k, r.shares[k]) for k in list(KINDS)[1:])] for name, r in rows.items()},
+        kinds=[*SHARES],
+        ends={name: {"accuracy": row.accuracy, **row.shares} for name, row in rows.items()},
+        plots={
+            "shares": picture(partial(shares_plot, rows), name="Right answers and failures of each run"),
+            "stages": picture(
+                partial(stages_plot, rows, stage_noun=track.stage_noun), name=f"Memory score by {track.stage_noun}"
+            ),
+        },
+        plots_script=source("plots.js"),
         stages=stages,
         longest=max(stages.values(), key=len),
-        chart=Chart.of(stages, label=f"Memory score by {track.stage_noun}; the figures are below"),
         by_group=by_group,
         groups_scale=Scale.of(lead for group in by_group for _, lead in group.others),
-        numbers=_differing({name: policy_params(policy) for name, policy in policies.items()}),
+        numbers=_differing({name: _numbers(policy) for name, policy in policies.items()}),
         prompts=[change for name in others for change in _prompts(first, policies[first], name, policies[name])],
-        settings=_differing({name: _settings(run) for name, run in outcomes.items()}),
+        settings=_settings_apart(outcomes),
+        left_out=LEFT_OUT,
+        long=LONG,
         consumed=consumed,
         trials={name: run.study.trials for name, run in outcomes.items()},
         paid=any(spent.usd != 0 for spent in consumed.values()),
@@ -113,18 +125,34 @@ def _link(run: Outcome, file: Path) -> str:
 def _differing(values: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return, by key, the values of all where they differ; a dash where there is none."""
     keys = dict.fromkeys(key for of_run in values.values() for key in of_run)
-    rows = {key: [of_run.get(key, "-") for of_run in values.values()] for key in keys if key != "key"}
+    rows = {key: [of_run.get(key, "-") for of_run in values.values()] for key in keys}
     return {key: row for key, row in rows.items() if any(value != row[0] for value in row)}
 
 
-def _settings(run: Outcome) -> dict[str, Any]:
-    """Return the settings that may change what a run finds, by dotted key."""
-    config = run.config.model_dump(mode="json", exclude_none=True)
+def _numbers(policy: MemoryPolicy) -> dict[str, Any]:
+    """Return a policy's numbers and structure, by name."""
+    return {name: value for name, value in policy_params(policy).items() if name != "key"}
+
+
+def _settings_apart(outcomes: Mapping[str, Outcome]) -> dict[str, list[Any]]:
+    """Return, by dotted key, the settings of all runs where they differ; of a long one only whether it does."""
+    rows = _differing({name: _settings(run) for name, run in outcomes.items()})
     return {
-        key: ", ".join(map(str, value)) if isinstance(value, list) else value
-        for key, value in flat(config).items()
-        if not any(key == part or key.startswith(f"{part}.") for part in UNTOLD)
+        key: ["-", *("differs" if value != row[0] else "the same" for value in row[1:])] if key in LONG else row
+        for key, row in rows.items()
     }
+
+
+def _settings(run: Outcome) -> dict[str, Any]:
+    """Return the settings that may change what a run finds, by dotted key; a long one is whole."""
+    settings: dict[str, Any] = {key: {} for key in LONG}
+    for key, value in flat(run.config.model_dump(mode="json", exclude_none=True)).items():
+        part = next((part for part in (*LEFT_OUT, *LONG) if key == part or key.startswith(f"{part}.")), None)
+        if part is None:
+            settings[key] = ", ".join(map(str, value)) if isinstance(value, list) else value
+        elif part in LONG:
+            settings[part][key] = value
+    return settings
 
 
 def _prompts(first: str, theirs: MemoryPolicy, name: str, own: MemoryPolicy) -> Iterator[PromptDifference]:
@@ -136,4 +164,4 @@ def _prompts(first: str, theirs: MemoryPolicy, name: str, own: MemoryPolicy) -> 
             has, lacks = (name, first) if before is None else (first, name)
             yield PromptDifference(slot, first, name, said=f"{has} uses one, and {lacks} none.")
         elif before != after:
-            yield PromptDifference(slot, first, name, tuple(changed_lines(before, after)))
+            yield PromptDifference(slot, first, name, tuple(compare_texts(before, after)))

@@ -71,7 +71,7 @@ def show(outcome: Outcome) -> None:
     if places["report"].is_file() and outcome.test.rows:
         say(
             console,
-            "The report says what changed, why each candidate was kept or dropped, and lists every failed check.",
+            "The report says what changed, why each candidate was kept or dropped, and which checks failed.",
         )
 
 

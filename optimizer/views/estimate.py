@@ -12,7 +12,7 @@ from ..config import Config
 from ..models import notes
 from ..search.estimate import CostEstimate
 from .progress import clock_text
-from .table import count, plain_table, say
+from .table import count, plain_table, say, usd_cell
 
 
 def show_estimate(spending: CostEstimate, config: Config, console: Console) -> None:
@@ -22,7 +22,7 @@ def show_estimate(spending: CostEstimate, config: Config, console: Console) -> N
     sums = {way: sum(spent[way] for spent in tokens.values()) for way in ("input", "output")}
     rows = [(role, calls, tokens[role], values["usd"][role]) for role, calls in values["calls"].items()]
     cells = [
-        (role, f"{calls:,}", count(spent["input"]), count(spent["output"]), usd_text(usd))
+        (role, f"{calls:,}", count(spent["input"]), count(spent["output"]), usd_cell(usd))
         for role, calls, spent, usd in [*rows, ("total", total["calls"], sums, total["usd"])]
     ]
     columns = ("role", "calls", "input tokens", "output tokens", "cost")
@@ -67,8 +67,3 @@ def _time(spending: CostEstimate, config: Config) -> str:
         return "How long it takes is not known: that is the endpoint's to say."
     clock, here = clock_text(spending.seconds), config.stands_in
     return f"It takes {clock} very roughly, on this machine." if here else f"It takes {clock} at least, at this pace."
-
-
-def usd_text(usd: float | None) -> str:
-    """Write an estimate's dollars."""
-    return "not known" if usd is None else f"${usd:,.2f}"

@@ -66,8 +66,13 @@ def _renumbered(values: Mapping[str, Any], lines: dict[str, int], groups: set[st
             "asked": places(failure["asked"]),
             "account": places(failure["account"]),
             "came_back": [*map(places, failure.get("came_back", ()))],
-            "needs": [need | {"held_then": [*map(places, need["held_then"])]} for need in failure["needs"]],
+            "needs": [_shown(need) | {"held_then": [*map(places, need["held_then"])]} for need in failure["needs"]],
         }
         for failure in values["failures"]
         if failure["group"] in groups
     ]
+
+
+def _shown(need: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a need whose ``shown`` older files call ``came_back``."""
+    return {"shown" if name == "came_back" else name: value for name, value in need.items()}

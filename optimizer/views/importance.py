@@ -28,8 +28,8 @@ def raced_numbers(trials: Sequence[Trial]) -> list[tuple[Trial, float]]:
 def importances(trials: Sequence[Trial]) -> dict[str, float]:
     """Return how much numbers and structure have to do with being among the ``BEST``, by path, the most first.
 
-    All share 1, of which those with less than ``LEAST_SHARE`` are left out. After PED-ANOVA, as Optuna has it. Empty
-    with fewer than ``LEAST_TRIALS``, or where all are equal.
+    A number that only some structures have counts too. All share 1, of which those with less than ``LEAST_SHARE`` are
+    left out. After PED-ANOVA, as Optuna has it. Empty with fewer than ``LEAST_TRIALS``, or where all are equal.
     """
     pairs = raced_numbers(trials)
     if len(pairs) < LEAST_TRIALS or len({score for _, score in pairs}) < len(pairs) * BEST:
@@ -38,7 +38,8 @@ def importances(trials: Sequence[Trial]) -> dict[str, float]:
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
     with quiet_optuna(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that few trials say little is said beside the plot
+        # that few trials say little is said beside the plot
+        warnings.filterwarnings("ignore", "Some regimes for parameter .* have less than", UserWarning)
         study = optuna.create_study(direction="maximize")
         study.add_trials(
             [

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...data.resources import resource
 from ...env.statistics import Estimate
 from .progress import clock_text
 from .table import cost_cells, count, number, signed, usd_cell, with_interval
 
-DIFFERENCES = {"  ": "same", "+ ": "added", "- ": "removed"}
-"""Kinds of lines, by what difflib puts before them."""
-WIDTH, HEIGHT, LEFT = 640, 240, 44
-"""Of a chart; ``LEFT`` is where its lines begin."""
+if TYPE_CHECKING:
+    import jinja2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,67 +36,28 @@ class Scale:
         return 50.0 if span <= 0 else round(2 + 96 * (value - self.low) / span, 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """Lines over stages, as a drawing has them."""
+def environment() -> jinja2.Environment:
+    """Return where templates of this folder are rendered, with the ways to write figures."""
+    import jinja2  # imported late: most commands make no page
 
-    label: str
-    lines: tuple[str, ...]
-    """The points of each line; stages without a value are left out."""
-    ticks: tuple[tuple[float, str], ...]
-    stages: tuple[tuple[float, str], ...]
-    width: int = WIDTH
-    height: int = HEIGHT
-    left: int = LEFT
+    pages = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, loader=jinja2.FunctionLoader(source)
+    )
+    pages.filters |= {"number": number, "signed": signed, "interval": with_interval, "count": count}
+    pages.filters |= {"cost_cells": cost_cells, "clock": clock_text, "usd": usd_cell}
+    pages.tests["known"] = lambda value: not math.isnan(value)
+    return pages
 
-    @classmethod
-    def of(cls, series: Mapping[str, Sequence[float]], *, label: str) -> Chart:
-        """Draw a line for each name; stages are numbered from 0."""
-        known = [value for values in series.values() for value in values if not math.isnan(value)]
-        low, high = min([0.0, *known]), max([0.1, *known])
-        most = max((len(values) for values in series.values()), default=1)
-        step = (WIDTH - LEFT - 12) / max(1, most - 1)
 
-        def x(stage: int) -> float:
-            return round(LEFT + 6 + step * stage, 1)
-
-        def y(value: float) -> float:
-            return round(8 + (HEIGHT - 34) * (high - value) / (high - low), 1)
-
-        lines = tuple(
-            " ".join(f"{x(stage)},{y(value)}" for stage, value in enumerate(values) if not math.isnan(value))
-            for values in series.values()
-        )
-        every = math.ceil(most / 16)
-        ticks = [low + (high - low) * part / 4 for part in range(5)]
-        return cls(
-            label,
-            lines,
-            tuple((y(tick), f"{tick:.2f}") for tick in ticks),
-            tuple((x(stage), str(stage)) for stage in range(0, most, every)),
-        )
+def source(name: str) -> str:
+    """Return a file of this folder."""
+    return resource("optimizer", "views", name).read_text(encoding="utf-8")
 
 
 def render(template: str, **values: Any) -> str:
     """Return a page of this folder's template; it loads nothing from anywhere."""
-    import jinja2  # imported late: most commands make no page
-
-    def source(name: str) -> str:
-        return resource("optimizer", "views", name).read_text(encoding="utf-8")
-
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, loader=jinja2.FunctionLoader(source)
-    )
-    environment.filters |= {"number": number, "signed": signed, "interval": with_interval, "count": count}
-    environment.filters |= {"cost_cells": cost_cells, "clock": clock_text, "usd": usd_cell}
-    environment.tests["known"] = lambda value: not math.isnan(value)
-    return environment.get_template(template).render(style=source("page.css"), **values)
-
-
-def changed_lines(before: str, after: str) -> list[tuple[str, str]]:
-    """Return each line's kind, of ``DIFFERENCES``, and its text."""
-    compared = difflib.ndiff(before.splitlines(), after.splitlines())
-    return [(DIFFERENCES[line[:2]], line[2:]) for line in compared if line[:2] in DIFFERENCES]
+    style = source("plots.css") + source("page.css")
+    return environment().get_template(template).render(style=style, **values)
 
 
 def against(difference: Estimate) -> str:

@@ -43,7 +43,10 @@ SHARES = {"accuracy": "#1a7f37", "utilisation": "#7d4e00", "read": "#bc4c00", "w
 """White letters can be read on all of them."""
 LINES = {WINDOW: "#8c959f", "native": "#6e7781", "rag": "#bf8700", "awe": "#8250df", "awi": "#bf3989"}
 LINES |= {SEED: INK, EVOLVED: ACCENT}
-OTHER_LINES = ("#1b7c83", "#953800", "#6639ba", "#7d6a10")
+OTHER_LINES = tuple(
+    f"var(--line-{i}, {colour})"
+    for i, colour in enumerate(("#1b7c83", "#953800", "#6639ba", "#7d6a10", "#bf3989", "#57606a"))
+)
 LEAST_TEXT_PIXELS = 26
 RELIABILITY_BINS = 15
 SHARE_WORDS = {

@@ -6,13 +6,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import jinja2
 from markupsafe import Markup, escape
 
-from ...data.resources import resource
 from ...data.whole_files import write_whole
 from ...env import Summary
 from ...env.statistics import nan_mean, paired_difference
@@ -34,19 +33,20 @@ from .changes import compare_knobs, compare_prompts
 from .failed_checks import packed_failed_checks
 from .importance import BEST, raced_numbers
 from .lineage import Lineage
+from .page import against, environment, source
 from .pictures import pictures_of
 from .slices import group_rows, slice_rows
 from .table import (
     Rows,
     bound_notes,
     cost_cells,
-    count,
     number,
     over_window,
     readers_of,
     reply_notes,
     train_cell,
     unscored_note,
+    usd_cell,
     with_interval,
 )
 
@@ -108,13 +108,10 @@ def write_report(outcome: Outcome) -> Path:
 
 def render_report(outcome: Outcome) -> str:
     """Return the report's HTML; it loads nothing from anywhere."""
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters |= {"number": number, "interval": with_interval, "count": count, "cost_cells": cost_cells}
-    environment.filters["mean"] = lambda scores: nan_mean(list(scores.values()))
-    environment.filters |= {"p": _p, "usd": _usd, "train_cell": train_cell}
-    environment.filters["linked"] = _linked
-    environment.tests["known"] = lambda value: not math.isnan(value)
-    template = environment.from_string(resource("optimizer", "views", "report.html").read_text(encoding="utf-8"))
+    pages = environment()
+    pages.filters |= {"p": _p, "linked": _linked, "train_cell": train_cell}
+    pages.filters["mean"] = lambda scores: nan_mean(list(scores.values()))
+    template = pages.get_template("report.html")
     config, test, track, trials = outcome.config, outcome.test, outcome.track, outcome.study.trials
     best, aim = outcome.study.best if trials else None, config.search.aim
     policy = None if best is None else best.policy
@@ -123,6 +120,7 @@ def render_report(outcome: Outcome) -> str:
     paid = price is None or price.input + price.output > 0 or spent.total.cost_usd != 0
     page = partial(
         template.render,
+        style=source("plots.css"),
         name=outcome.folder.name,
         config=config,
         agent=track.agent,
@@ -131,6 +129,7 @@ def render_report(outcome: Outcome) -> str:
         remark=embedder_remark(config),
         stand_ins=[name for name, model in config.provided.items() if model.stand_in],
         test=test,
+        verdict=against(test.difference),
         sealed=outcome.sealed_source,
         rows=score_rows(test.rows, price, paid=paid),
         reworded=any(row.reworded_by_group for row in test.rows.values()),
@@ -147,12 +146,12 @@ def render_report(outcome: Outcome) -> str:
         paid=paid,
         ended=outcome.ended,
         plots=pictures_of(outcome, best),
-        plots_script=_script("plots.js"),
+        plots_script=source("plots.js"),
         trials=trials,
         counts=_counts(trials),
         screening=screened(trials),
         proposers=_proposers(trials),
-        failures_script=_script("failed_checks.js"),
+        failures_script=source("failed_checks.js"),
         knobs=[] if policy is None else compare_knobs(config.seed_policy, policy),
         readers=readers_of(test.rows),
         reader_rows=reader_rows(test.rows),
@@ -176,7 +175,11 @@ def render_report(outcome: Outcome) -> str:
         replies=reply_notes(outcome.replies),
         settings=dump_config(config),
     )
-    room = MOST_BYTES - len(page(failures=None).encode())
+    failures = packed_failed_checks(outcome.folder, most=0)
+    if failures is None:
+        return page(failures=None)
+    empty = replace(failures, text="", groups=failures.left_out)  # the most digits that its counts can have
+    room = MOST_BYTES - len(page(failures=empty).encode())
     return page(failures=packed_failed_checks(outcome.folder, most=max(0, room)))
 
 
@@ -184,10 +187,6 @@ def _linked(text: str) -> Markup:
     """Return a text in which each trial that it names leads there."""
     linked = re.sub(r"\b[Tt]rials? (\d+)", r'<a href="#trial-\1">\g<0></a>', str(escape(text)))
     return Markup(linked)  # noqa: S704 - escaped above
-
-
-def _script(name: str) -> str:
-    return resource("optimizer", "views", name).read_text(encoding="utf-8")
 
 
 def score_rows(rows: Rows, price: Prices | None, *, paid: bool = True) -> list[tuple[str, ...]]:
@@ -239,12 +238,8 @@ def _turn_cells(row: Summary, price: Prices | None, *, paid: bool) -> tuple[str,
     """Return calls, tokens and, where they are paid, dollars of a turn; the dollars are those of 1,000."""
     if not paid:
         return tuple(cost_cells(row.per_turn))
-    usd = "-" if row.per_turn is None else _usd(dollars(row.per_turn, price), times=1000)
+    usd = "-" if row.per_turn is None else usd_cell(dollars(row.per_turn, price), times=1000)
     return (*cost_cells(row.per_turn), usd)
-
-
-def _usd(usd: float | None, times: int = 1) -> str:
-    return "not known" if usd is None else f"${times * usd:.2f}"
 
 
 def _p(value: float) -> str:

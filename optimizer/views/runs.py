@@ -104,7 +104,7 @@ def _row(folder: Path) -> RunRow | None:
 def runs_table(rows: Sequence[RunRow], *, width: int) -> Table:
     """Return a list of runs for a terminal of so many columns; a narrow one has no room for dates, seeds and tokens."""
     cells = [_run_cells(row) for row in rows]
-    if all(row["cost"] in {"-", usd_cell(0.0)} for row in cells):  # what is free shows no dollars
+    if all(row.outcome is None or row.outcome.consumed.usd == 0 for row in rows):  # what is free shows no dollars
         cells = [{name: cell for name, cell in row.items() if name != "cost"} for row in cells]
     columns = {name: [row[name] for row in cells] for name in cells[0] if width >= WIDE or name not in ONLY_WIDE}
     left = ("state", "data", "begun", "evolved")

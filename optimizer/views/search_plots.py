@@ -65,7 +65,7 @@ def search_plot(
 
     A trial without a score stands below all others. The line from the seed policy to ``best`` stands out.
     """
-    scores = {trial.number: _standing(trial, trials[0]) for trial in trials}
+    scores = {trial.number: standing(trial, trials[0]) for trial in trials}
     known = [score for score in scores.values() if not math.isnan(score)]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     below = low - 0.12 * ((high - low) or 1)
@@ -188,11 +188,6 @@ def tip(trial: Trial, noun: str = "group") -> str:
         trial.reason,
     ]
     return "\n".join(filter(None, lines))
-
-
-def _standing(trial: Trial, seed: Trial) -> float:
-    """Return a trial's score, as far as it raced; NaN where it did not."""
-    return trial.score if trial.finished_race else standing(trial, seed) if trial.series else math.nan
 
 
 def _fate(trial: Trial) -> str:

@@ -17,9 +17,8 @@ from ..search.ablation import Finished, Run
 from ..search.ablation_plan import AblationPlan, summed
 from ..search.outcome import holds_run, open_run
 from ..search.searches import Position, is_done
-from .estimate import usd_text
 from .progress import clock_text, spent_text, trial_text
-from .table import count, number, plain_table, say
+from .table import count, number, plain_table, say, usd_cell
 
 SECONDS_BETWEEN = 15.0
 """Between two plain lines."""
@@ -130,7 +129,7 @@ def show_plan(plan: AblationPlan, console: Console) -> None:
             str(variant.done) if variant.done else "-",
             f"{round(float(variant.each.total[:, 0].sum())):,}",
             count(round(float(variant.each.total[:, 1:].sum()))),
-            usd_text(variant.each.total_usd),
+            usd_cell(variant.each.total_usd),
         )
         for variant in variants
     ]

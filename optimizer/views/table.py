@@ -215,9 +215,9 @@ def count(value: int) -> str:
     return f"{value / 1e6:.1f}M" if value >= 999_950 else f"{value / 1e3:.1f}k" if value >= 1e3 else str(value)
 
 
-def usd_cell(usd: float | None) -> str:
-    """Write what was paid."""
-    return "not known" if usd is None else f"${usd:,.2f}"
+def usd_cell(usd: float | None, *, times: int = 1) -> str:
+    """Write what is paid so many times."""
+    return "not known" if usd is None else f"${times * usd:,.2f}"
 
 
 def people(groups: int, noun: str) -> str:

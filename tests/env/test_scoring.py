@@ -306,6 +306,15 @@ def test_the_same_question_counts_before_the_end_of_the_stage_unless_it_was_not_
     assert failure_weights(check, mark, task, episode.stages) == weights
 
 
+@pytest.mark.parametrize("recalled", [{}, {"k": None, "l": True}, {"k": False}])
+def test_a_fact_that_was_never_asked_for_counts_neither_as_known_nor_as_unknown(
+    recalled: Mapping[str, bool | None],
+) -> None:
+    episode = play(LATER, {"y@0": (1.0, {}), "z@1": (1.0, {}), "x": (0.0, recalled)}, ends=[{"k": True}, {"l": True}])
+    ((check, mark),) = marked(LATER, episode, 2)
+    assert all(map(math.isnan, failure_weights(check, mark, LATER, episode.stages)))
+
+
 def test_where_nobody_asked_what_is_recalled_there_are_no_shares() -> None:
     task = three_stages("a")
     marks: Marks = {"x@0": (0.0, {"k": None}), "x@1": (1.0, {"k": True}), "x@2": (1.0, {})}

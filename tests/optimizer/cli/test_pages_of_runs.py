@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,10 +15,13 @@ from axe_playwright_python.sync_playwright import Axe
 from browsing import chromium, keep_picture, needs_browser
 from html_page import Page, read
 from mnemotune.env.statistics import paired_difference
+from mnemotune.optimizer.config import dump_config, parse_config
 from mnemotune.optimizer.search.ablation import Ablation, Run, compare_variants, read_searches
 from mnemotune.optimizer.search.outcome import TEST, Outcome, open_run
 from mnemotune.optimizer.search.sealed import EVOLVED
 from mnemotune.optimizer.views.ablation_page import write_ablation_page
+from mnemotune.optimizer.views.compare_page import write_compare_page
+from mnemotune.optimizer.views.runs import Comparison
 from mnemotune.optimizer.views.table import with_interval
 from mnemotune.policies import load_policy
 
@@ -103,14 +107,55 @@ def test_the_page_of_a_comparison_tells_scores_groups_policies_and_cost(
     first, other = (outcome.test.rows[EVOLVED] for outcome in outcomes)
     assert [row[2] for row in scores[1:]] == [with_interval(row.memory_score) for row in (first, other)]
     assert [row[1] for row in scores[1:]] == ["", with_interval(paired_difference(other.by_group, first.by_group))]
+    assert ends[0] == ["run", "accuracy", "utilisation", "read", "write"]
     assert [row[1] for row in ends[1:]] == [f"{row.accuracy:.3f}" for row in (first, other)]
-    assert len(stages[0]) - 1 == len(first.stages["memory_score"])
+    assert [row[4] for row in ends[1:]] == [f"{row.shares['write']:.3f}" for row in (first, other)]
+    assert stages[0][1:] == [str(n) for n in range(1, len(first.stages["memory_score"]) + 1)]
     assert {row[0] for row in groups[1:]} == {*first.by_group}
     assert {row[3] for row in groups[1:]} == {f"+{RAISED:.3f}"}
     assert ["write.mode", "none", "profile"] in [row[:3] for row in numbers]
     assert [row[3] for row in took[1:]] == [f"{outcome.consumed.calls:,}" for outcome in outcomes]
     assert "The write prompt" in page.text
     assert "$" not in page.text
+
+
+def test_the_page_of_a_comparison_tells_which_settings_differ_and_which_are_not_compared(
+    outcomes: tuple[Outcome, Outcome], tmp_path: Path
+) -> None:
+    first, other = outcomes
+    same, apart = (tmp_path / name for name in ("same.html", "apart.html"))
+    config = parse_config(
+        dump_config(first.config),
+        where="test",
+        overrides=[
+            "seed_policy=awi",
+            "tracking.experiment=elsewhere",
+            "search.generations=77",
+            "search.space.top_k=[1, 9]",
+        ],
+    )
+    for file, run in ((same, other), (apart, replace(other, config=config))):
+        runs = {"first": first, "other": run}
+        write_compare_page(Comparison.of(runs), runs, file)
+        assert "tracking, workers, storage are not compared" in read(file.read_text(encoding="utf-8")).words()
+    assert not [table for table in read(same.read_text(encoding="utf-8")).tables if table[0][0] == "setting"]
+    (table,) = [table for table in read(apart.read_text(encoding="utf-8")).tables if table[0][0] == "setting"]
+    rows = {row[0]: row[1:] for row in table[1:]}
+    assert rows["seed_policy"] == rows["search.space"] == ["-", "differs"]
+    assert rows["search.generations"][1] == "77"
+    assert not [key for key in rows if key.startswith(("tracking", "templates"))]
+
+
+def test_a_changed_prompt_is_shown_word_by_word(outcomes: tuple[Outcome, Outcome], tmp_path: Path) -> None:
+    _, other = outcomes
+    again = open_run(shutil.copytree(other.folder, tmp_path / "again"))
+    best, policy = again.study.best, load_policy("awi")
+    prompts = policy.prompts.model_copy(update={"write": f"{policy.prompts.write} Mind the cat."})
+    edited = policy.model_copy(update={"prompts": prompts})
+    again.study.append(replace(best, number=len(again.study.trials), policy=edited, accepted=True))
+    runs = {"other": other, "again": open_run(again.folder)}
+    write_compare_page(Comparison.of(runs), runs, tmp_path / "words.html")
+    assert re.search(r"<ins>[^<]*Mind the cat\.</ins>", (tmp_path / "words.html").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +177,9 @@ def test_pages_fit_every_window_and_everybody_can_read_them(browser: Any, ablati
             page.set_viewport_size({"width": width, "height": 900})
             keep_picture(page, f"{name}-{width}")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.emulate_media(media="print", color_scheme="dark")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", "ink is dear"
+        page.emulate_media(media="screen")
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             found = Axe().run(page).response["violations"]

@@ -12,6 +12,7 @@ from typing import Any
 import pandas
 import pytest
 
+from html_page import read
 from mnemotune.optimizer.search.outcome import CONSUMED, open_run
 from mnemotune.policies import load_policy
 
@@ -135,7 +136,7 @@ def test_what_is_free_shows_no_dollars_and_what_is_paid_does(
     monkeypatch.setenv("COLUMNS", "130")
     for arguments in (["runs"], ["show", str(two[1])], ["compare", *map(str, two), "--out", "page.html"]):
         assert "$" not in cli(*arguments).succeeded().out
-    assert "$" not in Path("page.html").read_text(encoding="utf-8")
+    assert "$" not in read(Path("page.html").read_text(encoding="utf-8")).words()
     study = open_run(two[1]).study
     study.note(CONSUMED, study.noted(CONSUMED) | {"usd": 1.5})
     for arguments in (["runs"], ["show", str(two[1])]):

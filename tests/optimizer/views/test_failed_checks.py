@@ -85,3 +85,19 @@ def test_a_run_of_which_one_policy_is_tested_shows_that_one(folder: Path) -> Non
     packed = packed_failed_checks(folder, most=MOST)
     assert packed is not None
     assert list(unpacked(packed.text)["policies"]) == ["seed"]
+
+
+def test_older_files_call_shown_came_back(tmp_path: Path) -> None:
+    (tmp_path / "test" / "seed").mkdir(parents=True)
+    write_failed_checks(tmp_path / "test" / "seed", [failed("ann", "1.0")])
+    file = tmp_path / "test" / "seed" / "failures.json"
+    values = json.loads(file.read_text(encoding="utf-8"))
+    (need,) = values["failures"][0]["needs"]
+    del need["shown"]
+    need["came_back"] = True
+    file.write_text(json.dumps(values), encoding="utf-8")
+    packed = packed_failed_checks(tmp_path, most=MOST)
+    assert packed is not None
+    (need,) = unpacked(packed.text)["policies"]["seed"][0]["needs"]
+    assert need["shown"] is True
+    assert "came_back" not in need

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from pathlib import Path
@@ -17,6 +18,7 @@ from mnemotune.optimizer.search.origin import note_origin, this_origin
 from mnemotune.optimizer.search.outcome import TEST, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest
 from mnemotune.optimizer.views.report import render_report
+from mnemotune.optimizer.views.slices import group_rows
 
 CONFIG = "{data: made up, splits: {train: 4, validation: 4, test: 12}, seed_policy: native}"
 
@@ -58,8 +60,16 @@ def test_parts_of_the_sealed_test_are_told_the_worst_first(outcome: Outcome) -> 
     assert groups[1:] == [["ann", "0.400", "0.300", "-0.100"], ["bob", "0.200", "0.500", "0.300"]]
 
 
+@pytest.mark.parametrize("order", [["cleo", "ann", "bob", "dan"], ["bob", "cleo", "dan", "ann"]])
+def test_groups_without_a_score_are_last(order: list[str]) -> None:
+    seed = dict.fromkeys(order, 0.5)
+    evolved = {group: {"ann": 0.3, "bob": 0.6, "cleo": math.nan, "dan": 0.1}[group] for group in order}
+    rows = {"seed": Summary(policy="seed", by_group=seed), "evolved": Summary(policy="evolved", by_group=evolved)}
+    assert [row.name for row in group_rows(rows)] == ["dan", "ann", "bob", "cleo"]
+
+
 def test_failed_checks_get_what_the_rest_of_the_page_leaves(outcome: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
-    without, rng = len(render_report(outcome).encode()), random.Random(0)
+    rng, most = random.Random(0), len(render_report(outcome).encode()) + 40_000
     for name in ("seed", "evolved"):
         noise = ["".join(str(rng.random()) for _ in range(40)) for _ in range(40)]
         failures = [
@@ -68,7 +78,20 @@ def test_failed_checks_get_what_the_rest_of_the_page_leaves(outcome: Outcome, mo
         (outcome.folder / "test" / name).mkdir(parents=True)
         write_failed_checks(outcome.folder / "test" / name, failures)
     whole = len(render_report(outcome).encode())
-    monkeypatch.setattr("mnemotune.optimizer.views.report.MOST_BYTES", without + 10_000)
+    monkeypatch.setattr("mnemotune.optimizer.views.report.MOST_BYTES", most)
     html = render_report(outcome)
-    assert without < len(html.encode()) < whole - 15_000
+    assert most - 2_000 < len(html.encode()) <= most < whole
     assert re.search(r"The page has the first \d+ users; \d+ more are in the files", read(html).words())
+
+
+def test_the_report_says_where_a_fact_was_asked_for_after_the_work(outcome: Outcome) -> None:
+    (outcome.folder / "test" / "seed").mkdir(parents=True)
+    failure = FailedCheck("user0", "t", 0, "c", 0.0, None, "Which?", "", (), ())
+    write_failed_checks(outcome.folder / "test" / "seed", [failure])
+    (outcome.folder / "config.yaml").write_text(
+        dump_config(parse_config(CONFIG, where="test", overrides=["track=tools:model", "model=openai:x"])),
+        encoding="utf-8",
+    )
+    sentence = "It is asked for the facts once it is done"
+    assert sentence in read(render_report(open_run(outcome.folder))).words()
+    assert sentence not in read(render_report(outcome)).words()
