@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from .env import Cast, DialogueTrack, Episode, Evaluation, Evaluator, Protocol, Track, rollout
     from .optimizer.views.frames import RunFrames, load_run
     from .policies import Assistant, MemoryPolicy, dump_policy, load_policy, presets
+    from .policies.lm.base import Message
     from .policies.lm.embedded import EmbeddedModel
     from .policies.lm.lexical import LexicalEmbedder
     from .policies.lm.openai import OpenAIModel
     from .policies.lm.providers import open_embedder
-    from .policies.memory import Memory, MemoryEvent, open_memory
+    from .policies.memory import Memory, MemoryEvent, load_memory, open_memory, save_memory
 
 __version__ = version("mnemotune")
 
@@ -27,10 +28,11 @@ __getattr__ = lazily(
         "env": ("Cast", "DialogueTrack", "Episode", "Evaluation", "Evaluator", "Protocol", "Track", "rollout"),
         "optimizer.views.frames": ("RunFrames", "load_run"),
         "policies": ("Assistant", "MemoryPolicy", "dump_policy", "load_policy", "presets"),
+        "policies.lm.base": ("Message",),
         "policies.lm.embedded": ("EmbeddedModel",),
         "policies.lm.openai": ("OpenAIModel",),
         "policies.lm.providers": ("open_embedder",),
-        "policies.memory": ("Memory", "MemoryEvent", "open_memory"),
+        "policies.memory": ("Memory", "MemoryEvent", "load_memory", "open_memory", "save_memory"),
         "policies.lm.lexical": ("LexicalEmbedder",),
     },
 )
@@ -47,12 +49,14 @@ __all__ = [
     "Memory",
     "MemoryEvent",
     "MemoryPolicy",
+    "Message",
     "OpenAIModel",
     "Protocol",
     "RunFrames",
     "Scenario",
     "Track",
     "dump_policy",
+    "load_memory",
     "load_policy",
     "load_run",
     "load_scenarios",
@@ -60,5 +64,6 @@ __all__ = [
     "open_memory",
     "presets",
     "rollout",
+    "save_memory",
     "split_by_group",
 ]

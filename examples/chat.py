@@ -13,19 +13,25 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from mnemotune import (
+    Assistant,
+    EmbeddedModel,
+    Memory,
+    OpenAIModel,
+    load_memory,
+    load_policy,
+    open_embedder,
+    open_memory,
+    save_memory,
+)
 
-from mnemotune import Assistant, EmbeddedModel, Memory, OpenAIModel, load_policy, open_embedder, open_memory
-from mnemotune.policies.memory.stores import MemoryState
-
-STATE = TypeAdapter(MemoryState)
 HELP = "/memories shows what is remembered, /forget WORD removes what has the word, an empty line ends"
 
 
 async def chat(assistant: Assistant, memory: Memory, kept: Path) -> None:
     """Talk until an empty line; what is remembered is kept in a file."""
     if kept.is_file():
-        await memory.restore(STATE.validate_json(kept.read_bytes()))
+        await load_memory(memory, kept)
     print(f"{len(await memory.listing())} memories; {HELP}")
     while message := (await asyncio.to_thread(read_line)).strip():
         command, _, word = message.partition(" ")
@@ -39,8 +45,7 @@ async def chat(assistant: Assistant, memory: Memory, kept: Path) -> None:
             print(f"assistant: {reply}")
             for write in writes:
                 print("".join(f"  [noted: {line}]\n" for line in write.after if line not in write.before), end="")
-        # the lines that a state remembers for speed are made again from its entries
-        kept.write_bytes(STATE.dump_json(await memory.snapshot(), exclude={"_known"}))
+        await save_memory(memory, kept)
 
 
 def read_line() -> str:

@@ -3,6 +3,7 @@
 from .backends import MEMORIES, open_memory
 from .builtin import BuiltinMemory
 from .protocol import Context, Item, Memory, MemoryEvent
+from .saving import Savable, SavedMemoryError, dump_memory, load_memory, restore_memory, save_memory
 
 __all__ = [
     "MEMORIES",
@@ -11,5 +12,11 @@ __all__ = [
     "Item",
     "Memory",
     "MemoryEvent",
+    "Savable",
+    "SavedMemoryError",
+    "dump_memory",
+    "load_memory",
     "open_memory",
+    "restore_memory",
+    "save_memory",
 ]

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 from ..lm.base import Embedder, LanguageModel, Message
 from ..policy import MemoryPolicy
 from .budget import units_of, within
 from .masking import masked
 from .protocol import Context, Item, MemoryEvent
+from .saving import state_as_json, state_of
 from .stores import MemoryState, Ranking, VectorIndex
 from .writers import write
 
@@ -73,6 +74,14 @@ class BuiltinMemory:
         """Go back to a state."""
         async with self._changing:
             self._state = state
+
+    async def dump(self) -> Any:
+        """Return the present state as plain JSON values."""
+        return state_as_json(self._state)
+
+    async def load(self, values: Any) -> None:
+        """Go back to a state that ``dump`` has returned. Raises ValueError, naming the field at fault."""
+        await self.restore(state_of(values))
 
     async def fork(self, *, memories: bool = True) -> Self:
         """Return a memory in the same state that goes its own way from here; without ``memories`` the buffer alone."""

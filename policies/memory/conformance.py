@@ -20,6 +20,8 @@ Invariants:
 6. Memories of the same kind know nothing of each other.
 7. What is forgotten is gone from the memories, the buffer, every context, and later snapshots.
 8. A rewritten policy is adopted, and what is remembered stays.
+9. What is saved comes back from its file, and a damaged file changes nothing. A memory without ``dump`` and ``load``
+   skips these tests, by name.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from ..lm.base import Completion, LanguageModel, LanguageModelError, Message, Re
 from ..lm.ledger import Usage
 from .masking import MASK
 from .protocol import Context, Item, Memory, MemoryEvent
+from .saving import Savable, SavedMemoryError, dump_memory, restore_memory
 
 Make = Callable[[LanguageModel], Memory]
 """Makes an empty memory that writes with a model."""
@@ -290,3 +293,47 @@ class MemoryConformance:
         assert (await view(fork), fork.policy.prompts) == (seen, prompts)
         await memory.aclose()
         await fork.aclose()
+
+    async def test_what_is_saved_comes_back(self, make: Make, model: Scribe) -> None:
+        memory, other = make(model), make(model)
+        _skip_unless_savable(memory)
+        for word in ("heron", "robin"):
+            await observe(memory, talk(word, self.rounds))
+            saved, seen = await dump_memory(memory), await view(memory)
+            await observe(other, talk("wren", 3))
+            await restore_memory(other, saved, where="a file")
+            assert await view(other) == seen
+            assert await dump_memory(other) == saved
+        for each in (memory, other):
+            await observe(each, talk("stork", self.rounds))
+        assert await view(memory) == await view(other)
+        await memory.aclose()
+        await other.aclose()
+
+    async def test_what_is_forgotten_is_not_saved(self, make: Make, model: Scribe) -> None:
+        memory = make(model)
+        _skip_unless_savable(memory)
+        await observe(memory, talk("heron", self.rounds))
+        assert "heron-" in await dump_memory(memory)
+        await memory.forget(lambda text: "heron-" in text)
+        assert "heron-" not in await dump_memory(memory)
+        await memory.aclose()
+
+    async def test_a_damaged_file_changes_nothing(self, make: Make, model: Scribe) -> None:
+        memory, other = make(model), make(model)
+        _skip_unless_savable(memory)
+        await observe(memory, talk("heron", self.rounds))
+        saved = json.loads(await dump_memory(memory))
+        await observe(other, talk("robin", self.rounds))
+        seen = await view(other)
+        for damage in ({"mnemotune_memory": 0}, {"backend": "nobody's"}, {"state": None}):
+            with pytest.raises(SavedMemoryError, match=next(iter(damage))):
+                await restore_memory(other, json.dumps(saved | damage), where="a file")
+            assert await view(other) == seen
+        await memory.aclose()
+        await other.aclose()
+
+
+def _skip_unless_savable(memory: Memory) -> None:
+    if not isinstance(memory, Savable):
+        pytest.skip("it cannot be saved: it has no `dump` and `load`")
