@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .env import Cast, DialogueTrack, Episode, Evaluation, Evaluator, Protocol, Track, rollout
     from .optimizer.views.frames import RunFrames, load_run
     from .policies import Assistant, MemoryPolicy, dump_policy, load_policy, presets
+    from .policies.deploy import MemoryStore
     from .policies.lm.base import Message
     from .policies.lm.embedded import EmbeddedModel
     from .policies.lm.lexical import LexicalEmbedder
@@ -28,6 +29,7 @@ __getattr__ = lazily(
         "env": ("Cast", "DialogueTrack", "Episode", "Evaluation", "Evaluator", "Protocol", "Track", "rollout"),
         "optimizer.views.frames": ("RunFrames", "load_run"),
         "policies": ("Assistant", "MemoryPolicy", "dump_policy", "load_policy", "presets"),
+        "policies.deploy": ("MemoryStore",),
         "policies.lm.base": ("Message",),
         "policies.lm.embedded": ("EmbeddedModel",),
         "policies.lm.openai": ("OpenAIModel",),
@@ -49,6 +51,7 @@ __all__ = [
     "Memory",
     "MemoryEvent",
     "MemoryPolicy",
+    "MemoryStore",
     "Message",
     "OpenAIModel",
     "Protocol",

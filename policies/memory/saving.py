@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -141,6 +142,16 @@ class SavedState(Record):
         if ids and max(ids) >= self.next_id:
             raise ValueError(f"next_id: {self.next_id} is no larger than the id of an entry, {max(ids)}")
         return self
+
+
+def messages_as_json(messages: Sequence[Message]) -> Any:
+    """Return messages as plain JSON values."""
+    return state_as_json(MemoryState(tuple(messages))).get("buffer", [])
+
+
+def messages_of(values: Any) -> list[Message]:
+    """Return the messages of a JSON list of them. Raises ValueError, naming the field at fault."""
+    return [*state_of({"buffer": values}).buffer]
 
 
 def state_as_json(state: MemoryState) -> Any:

@@ -1,0 +1,285 @@
+"""Memories of many users in one SQLite file, each apart from all others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+from ..lm.base import Embedder, LanguageModel, Message, to_json
+from ..lm.client import Client, as_model
+from ..memory.backends import open_memory
+from ..memory.budget import units_of, within
+from ..memory.protocol import Context, Item, Memory, MemoryEvent
+from ..memory.saving import dump_memory, messages_as_json, messages_of, restore_memory, savable
+from ..policy import MemoryPolicy
+from .rows import Rows, StoreError, Waiting
+from .stating import forget_fact
+from .vectors import KeptVectors
+
+MOST_OPEN = 1024
+"""Users whose memories stay in the process, the last used ones; others are read again from the file."""
+
+__all__ = ["MemoryStore", "StoreError", "UserMemory"]
+
+
+class MemoryStore:
+    """Memories by user, in a SQLite file on a local disk.
+
+    Threads and event loops may share a store, and processes a file. What has been observed is in the file when
+    ``observe`` returns; a process that is killed loses at most the write that was under way.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        policy: MemoryPolicy,
+        model: LanguageModel | Client,
+        embedder: Embedder,
+        *,
+        model_name: str | None = None,
+    ) -> None:
+        """Open or create the file; all memories are under ``policy``, as ``open_memory`` has it.
+
+        Model and embedder belong to the caller. Raises StoreError when the file is damaged, no store, or not writable,
+        and SavedMemoryError when memories of the policy's backend cannot be saved.
+        """
+        self.policy = policy
+        self._model = as_model(model, model_name)
+        self._embedder = embedder
+        savable(open_memory(policy, self._model, embedder))
+        self._rows = Rows(path)
+        self._open = WeakKeyDictionary[asyncio.AbstractEventLoop, OrderedDict[tuple[str, str], _Open]]()
+        self._opening = Lock()
+
+    def memory(self, user: str) -> UserMemory:
+        """Return a user's memory, an empty one for a new user. Raises ValueError when the user's id is empty."""
+        if not user.strip() or not _is_unicode(user):
+            raise ValueError("the user's id is empty, or no text that can be stored")
+        return UserMemory(self, user)
+
+    def users(self) -> list[str]:
+        """Return the ids of all users of whom something is kept, sorted."""
+        return self._rows.users()
+
+    def delete(self, user: str) -> bool:
+        """Remove all that is kept of a user, writes under way included; tell whether there was anything."""
+        there = self._rows.delete(user)
+        self._rows.scrub()
+        return there
+
+    async def forget(self, user: str, fact: str) -> list[str]:
+        """Remove what states a fact from a user's memory, the messages that wait included; return those texts.
+
+        ``stating`` says what states a fact. Raises ValueError for an empty fact.
+        """
+        return await forget_fact(self.memory(user), fact)
+
+    def close(self) -> None:
+        """Release the file. Closing twice does no harm."""
+        self._rows.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def _opened(self, user: str, policy: MemoryPolicy) -> _Open:
+        """Return a user's memory in this event loop, as it is in the file."""
+        with self._opening:
+            here = self._open.setdefault(asyncio.get_running_loop(), OrderedDict())
+        place = user, policy.key
+        opened = here.get(place)
+        if opened is None or opened.version != self._rows.version(user):
+            saved = self._rows.saved(user)
+            vectors = KeptVectors(self._embedder, self._rows, user)
+            memory = open_memory(policy, self._model, vectors)
+            if saved is not None:
+                await restore_memory(memory, saved.memory, where=f"{self._rows.path}, user {user}")
+            fresh = _Open(memory, saved and saved.version, vectors)
+            opened = here.setdefault(place, fresh)
+            opened.memory, opened.version, opened.vectors = fresh.memory, fresh.version, fresh.vectors
+        here.move_to_end(place)
+        for unused in [name for name, each in here.items() if not each.changing.locked()][:-MOST_OPEN]:
+            del here[unused]
+        return opened
+
+
+@dataclass(slots=True)
+class _Open:
+    """A user's memory as it is in the file, in one event loop."""
+
+    memory: Memory
+    version: int | None
+    """None: there is nothing in the file."""
+    vectors: KeptVectors
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class UserMemory:
+    """One user's memory in a store; it is a ``Memory``, and what changes in it is in the file.
+
+    Any number of them may be open of the same user. Messages that wait are shown verbatim, after all others.
+    """
+
+    def __init__(self, store: MemoryStore, user: str) -> None:
+        """Be the memory of ``user``; nothing is read yet."""
+        self.user = user
+        self.policy = store.policy
+        """The policy that it runs under."""
+        self._store = store
+        self._rows = store._rows
+
+    async def observe(self, messages: Sequence[Message]) -> list[MemoryEvent]:
+        """Take in messages that were exchanged, after those that wait; return the writes that this set off.
+
+        Where somebody else has changed the memory in the meantime, the messages are observed again after that; where
+        the user was deleted, they are gone too.
+        """
+        async with (await self._opened()).changing:
+            events = await self._catch_up()
+            began = (await self._opened()).version
+            while (new := await self._attempt(messages, waiting=None)) is None:
+                if began is not None and (await self._opened()).version is None:
+                    return events
+            return [*events, *new]
+
+    def queue(self, messages: Sequence[Message]) -> None:
+        """Put messages into the file, to be observed at the next ``catch_up`` or ``observe``. No model is asked."""
+        self._rows.add_waiting(self.user, _as_text(messages))
+
+    async def catch_up(self) -> list[MemoryEvent]:
+        """Observe all messages that wait, in their order; return the writes.
+
+        Raises LanguageModelError; what was not observed then goes on waiting.
+        """
+        async with (await self._opened()).changing:
+            return await self._catch_up()
+
+    def take_back(self) -> list[Message]:
+        """Take the newest messages that wait out of the file, those of one ``queue``; none where nothing waits."""
+        for row in reversed(self._rows.waiting(self.user)):
+            if self._rows.drop_waiting(self.user, row.id):
+                return _messages(row)
+        return []
+
+    async def context(self, query: str, *, tokens: int | None) -> Context:
+        """Return the memories that come back for ``query``, the buffer, and what waits, within ``tokens``."""
+        opened = await self._opened()
+        memory, version, vectors = opened.memory, opened.version, opened.vectors
+        waiting = [message for row in self._rows.waiting(self.user) for message in _messages(row)]
+        context = await memory.context(query, tokens=tokens)
+        vectors.keep([item.text for item in await memory.listing()], version=version)
+        if waiting:
+            context = replace(context, messages=(*context.messages, *waiting))
+            context = within(context, tokens, buffer_share=self.policy.buffer_share / 100)
+        return context
+
+    async def listing(self) -> list[Item]:
+        """Return all memories, oldest write first."""
+        return await (await self._opened()).memory.listing()
+
+    async def snapshot(self) -> Any:
+        """Return everything that is remembered, what waits left out."""
+        return await (await self._opened()).memory.snapshot()
+
+    async def restore(self, state: Any) -> None:
+        """Go back to a state; what waits is dropped."""
+        await self._change(lambda memory: memory.restore(state), lambda _: True)
+
+    async def dump(self) -> Any:
+        """Return everything that is remembered as plain JSON values, what waits left out."""
+        return await savable((await self._opened()).memory).dump()
+
+    async def load(self, values: Any) -> None:
+        """Go back to what ``dump`` has returned; what waits is dropped. Raises ValueError, naming the field."""
+        await self._change(lambda memory: savable(memory).load(values), lambda _: True)
+
+    async def fork(self, *, memories: bool = True) -> Memory:
+        """Return a memory in the same state that goes its own way, outside of the store."""
+        return await (await self._opened()).memory.fork(memories=memories)
+
+    async def adopt(self, policy: MemoryPolicy) -> None:
+        """Go on under a rewritten policy; what is remembered stays."""
+        self.policy = policy
+
+    async def forget(self, what: Callable[[str], bool]) -> int:
+        """Remove each memory and message of whose text ``what`` is true, waiting ones included; return how many.
+
+        Nothing of them is left in the store's files.
+        """
+        count = await self._change(lambda memory: memory.forget(what), what)
+        opened = await self._opened()
+        texts = [item.text for item in await opened.memory.listing()]
+        opened.vectors.keep(texts, version=opened.version, anew=True)
+        self._rows.scrub()
+        return count
+
+    async def aclose(self) -> None:
+        """There is nothing to close: the file is the store's."""
+
+    async def _opened(self) -> _Open:
+        return await self._store._opened(self.user, self.policy)
+
+    async def _catch_up(self) -> list[MemoryEvent]:
+        events: list[MemoryEvent] = []
+        while waiting := self._rows.waiting(self.user):
+            events += await self._attempt(_messages(waiting[0]), waiting=waiting[0].id) or []
+        return events
+
+    async def _attempt(self, messages: Sequence[Message], *, waiting: int | None) -> list[MemoryEvent] | None:
+        """Observe messages, and save what came of it; None where somebody else has changed the memory meanwhile."""
+        opened = await self._opened()
+        began = opened.version
+        trial = await opened.memory.fork()
+        events = await trial.observe(messages)
+        return events if await self._saved(opened, trial, began, observed=waiting) else None
+
+    async def _change(self, change: Callable[[Memory], Any], dropped: Callable[[str], bool]) -> int:
+        """Change the memory, and drop waiting messages by their texts; return how many messages and memories went."""
+        async with (await self._opened()).changing:
+            while True:
+                opened = await self._opened()
+                began, waiting = opened.version, self._rows.waiting(self.user)
+                left = {row: _without(_messages(row), dropped) for row in waiting}
+                changed = {row.id: _as_text(kept) if kept else None for row, kept in left.items()}
+                count = sum(len(_messages(row)) - len(kept) for row, kept in left.items())
+                trial = await opened.memory.fork()
+                count += await change(trial) or 0
+                if await self._saved(opened, trial, began, rewritten=changed):
+                    return count
+
+    async def _saved(self, opened: _Open, trial: Memory, began: int | None, **waiting: Any) -> bool:
+        """Put a changed memory in the place of the one that it was made from; tell whether that was still there."""
+        version = self._rows.save(self.user, await dump_memory(trial), instead_of=began, **waiting)
+        if version is not None:
+            opened.memory, opened.version = trial, version
+        return version is not None
+
+
+def _without(messages: Sequence[Message], what: Callable[[str], bool]) -> list[Message]:
+    units = [unit for unit in units_of(messages) if not any(what(message.text) for message in unit)]
+    return [message for unit in units for message in unit]
+
+
+def _as_text(messages: Sequence[Message]) -> str:
+    return to_json(messages_as_json(messages)).decode()
+
+
+def _messages(row: Waiting) -> list[Message]:
+    return messages_of(json.loads(row.said))
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
