@@ -32,8 +32,8 @@ from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts
 from ..policies.files import WINDOW, checked_policy, dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.knob import Choices, each_once
-from ..policies.lm.endpoint import excerpt
 from ..policies.lm.providers import ModelsConfig
+from ..policies.lm.refusals import excerpt
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, TextSet
 from ..policies.space import Space, limits_under, prompt_slots

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .assistant import Assistant
     from .files import PolicyError, dump_policy, load_policy, presets
     from .policy import MemoryPolicy
+    from .sync_assistant import SyncAssistant
 
 __getattr__ = lazily(
     __name__,
@@ -17,6 +18,7 @@ __getattr__ = lazily(
         "assistant": ("Assistant",),
         "files": ("PolicyError", "dump_policy", "load_policy", "presets"),
         "policy": ("MemoryPolicy",),
+        "sync_assistant": ("SyncAssistant",),
     },
 )
 
@@ -24,6 +26,7 @@ __all__ = [
     "Assistant",
     "MemoryPolicy",
     "PolicyError",
+    "SyncAssistant",
     "dump_policy",
     "load_policy",
     "presets",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
+from typing import Any, Self
 
 from .forms import ReplyForm
 from .lm.base import Completion, LanguageModel, Message, Request, Tool
@@ -80,6 +81,20 @@ class Assistant:
         self._questions = questions
         self.uses: Uses = {}
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the memory, and the model's connections in this event loop; the next call opens others.
+
+        An official client stays open: it belongs to the caller.
+        """
+        await self.memory.aclose()
+        await self.model.aclose()
+
     async def fork(self, *, memories: bool = True) -> Assistant:
         """Return an assistant that remembers the same and goes its own way from here.
 
@@ -98,6 +113,18 @@ class Assistant:
         """Reply to the user's message and remember both; return the reply and the writes that this set off."""
         reply = await self.respond(text)
         return reply, await self.remember(text, reply)
+
+    async def stream(self, text: str) -> AsyncGenerator[str]:
+        """Yield the reply to the user's message as it comes, and then remember both.
+
+        Nothing is remembered when the reply breaks off, or is not taken to its end.
+        """
+        pieces: list[str] = []
+        async with self._asking([Message("user", text)], text, role="reply") as (request, _):
+            async for piece in self.model.stream(request):
+                pieces.append(piece)
+                yield piece
+        await self.remember(text, "".join(pieces))
 
     async def respond(self, text: str) -> str:
         """Reply to the user's message; what is remembered stays as it is until ``remember``."""
@@ -131,10 +158,16 @@ class Assistant:
 
         Return also what memory put before the model. What is remembered stays as it is.
         """
+        async with self._asking(newest, query, role=role, form=form, tools=tuple(tools)) as (request, context):
+            return await self.model.complete(request), context
+
+    @asynccontextmanager
+    async def _asking(
+        self, newest: Sequence[Message], query: str, *, role: CallRole, **settings: Any
+    ) -> AsyncIterator[tuple[Request, Context]]:
+        """Give a request with what memory puts before it, in its turn."""
         async with nullcontext() if self._questions is None or role == "reply" else self._questions:
             context = await self.context(query)
             use = ContextUse(1, context.tokens, context.tokens, context.left_out, context.cut)
             self.uses[role] = self.uses.get(role, ContextUse()) + use
-            messages = (*context.render(), *newest)
-            request = Request(messages, role=role, form=form, tools=tuple(tools))
-            return await self.model.complete(request), context
+            yield Request((*context.render(), *newest), role=role, **settings), context

@@ -8,10 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Lock
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
+from ...data.per_loop import PerLoop
 from ..lm.base import Embedder, LanguageModel, Message, to_json
 from ..lm.client import Client, as_model
 from ..memory.backends import open_memory
@@ -55,8 +54,7 @@ class MemoryStore:
         self._embedder = embedder
         savable(open_memory(policy, self._model, embedder))
         self._rows = Rows(path)
-        self._open = WeakKeyDictionary[asyncio.AbstractEventLoop, OrderedDict[tuple[str, str], _Open]]()
-        self._opening = Lock()
+        self._per_loop = PerLoop(OrderedDict[tuple[str, str], _Open])
 
     def memory(self, user: str) -> UserMemory:
         """Return a user's memory, an empty one for a new user. Raises ValueError when the user's id is empty."""
@@ -93,8 +91,7 @@ class MemoryStore:
 
     async def _opened(self, user: str, policy: MemoryPolicy) -> _Open:
         """Return a user's memory in this event loop, as it is in the file."""
-        with self._opening:
-            here = self._open.setdefault(asyncio.get_running_loop(), OrderedDict())
+        here = self._per_loop.here()
         place = user, policy.key
         opened = here.get(place)
         if opened is None or opened.version != self._rows.version(user):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -238,6 +238,13 @@ class LanguageModel(Protocol):
 
         The error is EndpointDown when no other request would fare better.
         """
+
+    async def stream(self, request: Request) -> AsyncIterator[str]:
+        """Yield the text of the reply as it comes, in one piece where the model has no stream.
+
+        Raises LanguageModelError, also when the reply breaks off.
+        """
+        yield (await self.complete(request)).text
 
     async def aclose(self) -> None:
         """Release connections and files, where there are any."""

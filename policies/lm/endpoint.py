@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
-import re
-from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, field_serializer, field_validator
 
+from ...data.per_loop import PerLoop
 from ...data.record import Record
 from .address import headers_for, proxy_of, secrets_of, url_of
-from .base import Bill, EndpointDown, FormRefused, LanguageModelError, Refused
+from .base import Bill, EndpointDown, LanguageModelError
 from .chain import add_call
+from .connections import Connections, read_whole
 from .ledger import CallRole
 from .outage import Clock, EndpointSilent, Outages, Unanswered
 from .prices import Prices
+from .refusals import DOWN, advice_for, error_kind, excerpt, parsed, retry_after_seconds
 from .secrets import redacted, without_login
 from .slots import Slots
+from .streaming import events_of
 from .structured import Structured
 
 if TYPE_CHECKING:
     import aiohttp
 
-DOWN = (401, 403, 404, 407)
-"""Statuses that no other request would fare better with."""
-REFUSED = (400, 413, 422)
-"""Statuses that say that the request asks for too much, or for what is forbidden."""
 ROLE_HEADER = "X-Mnemotune-Role"
 LONGEST_QUIET_WAIT_SECONDS = 60.0
 """A server's wish for a longer wait is said aloud."""
@@ -38,20 +36,11 @@ MOST_OUTAGES_OF_A_CALL = 5
 """A call that fails before each of so many outages may be what brings them about."""
 FAILURES_OF_AN_OUTAGE = 3
 """A call's failed attempts after which it is asked whether the endpoint answers at all."""
-MOST_REPLY_BYTES = 32 * 2**20
-"""Of a reply when it is unpacked; a larger one is given up, and asked for again as one that is cut."""
 IDLE_SECONDS = 2.0
 TALK = ("user", "reply", "write", "propose")
 """Roles whose calls wait for one another, so that they come first; questions fill the places in between."""
 FIRST_BACKOFF_SECONDS = 0.25
 LONGEST_BACKOFF_SECONDS = 60.0
-TOO_LONG = r"(?i)context.{0,3}(length|window|size)|maximum model length|prompt is too long"
-"""How OpenAI, vLLM, the llama.cpp server and others complain of a long prompt."""
-OTHER_FORM = (
-    r"(?i)response.?format|json|schema|grammar|guided|structured|support|unrecogni[sz]ed|unknown|extra (input|field)"
-)
-"""How they complain of a response format."""
-
 RESERVED = ("model", "messages", "input", "n", "stream", "max_tokens", "max_completion_tokens", "response_format")
 """What ``extra_body`` may not hold: the accounting rests on it."""
 
@@ -110,10 +99,18 @@ class EndpointConfig(Record):
         return given
 
 
+@dataclass(slots=True)
+class _Here:
+    """What an endpoint has in one event loop."""
+
+    slots: Slots
+    outages: Outages
+
+
 class Endpoint:
     """One model behind one URL: paces calls, repeats the ones worth repeating, explains the others.
 
-    Lives in one event loop.
+    Several event loops may use it; each has connections and limits of its own, and closes its connections at its end.
     """
 
     def __init__(
@@ -129,13 +126,12 @@ class Endpoint:
         self.url = url_of(config.base_url)
         self._headers = headers_for(self.url, api_key)
         self._secrets = secrets_of(self.url, self._headers["Authorization"].partition(" ")[2])
-        self._session: aiohttp.ClientSession | None = None
-        self._slots = Slots(config.concurrency)
         self._interval = 60.0 / config.requests_per_minute if config.requests_per_minute else 0.0
         self._next_start = -math.inf
         self._clock = clock or Clock()
         self._where = f"{without_login(self.url)}, model {model}"
-        self._outages = Outages(self._where, longest_seconds=config.longest_outage_seconds, clock=self._clock)
+        self._per_loop = PerLoop(self._start)
+        self._connections = Connections(self._connect)
 
     async def post(
         self,
@@ -155,11 +151,7 @@ class Endpoint:
         The seconds of all attempts together are added to the chain.
         Raises LanguageModelError when there is no answer to be had.
         """
-        pinged = False
-
-        async def unanswered() -> None:
-            if bill is not None:
-                await bill.unanswered()
+        pinged, unanswered = False, _unanswered(bill)
 
         async def bill_ping() -> None:
             nonlocal pinged
@@ -183,11 +175,41 @@ class Endpoint:
             add_call(self._clock.seconds() - start)
             return reply
 
+    @asynccontextmanager
+    async def stream(
+        self, path: str, body: Callable[[], bytes], *, role: CallRole, ping: bytes, bill: Bill | None = None
+    ) -> AsyncIterator[AsyncIterator[Any]]:
+        """Send JSON as ``post`` does, and give the JSON of each server-sent event as it comes.
+
+        Raises LanguageModelError when there is no answer to be had, or when the stream breaks off.
+        """
+        unanswered = _unanswered(bill)
+
+        async def sent_ping() -> None:
+            await self._attempt(path, ping, role, lambda reply: reply, unanswered)
+
+        async with self._slots.taken(0 if role in TALK else 1):
+            if bill is not None:
+                await bill.sending()
+            reply = await self._insist(lambda: self._begun(path, body(), role, unanswered), ping=sent_ping)
+            async with reply, aclosing(self._events(reply)) as events:
+                yield events
+
     async def aclose(self) -> None:
-        """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        """Close all connections of this event loop."""
+        await self._connections.aclose()
+
+    def _start(self) -> _Here:
+        outages = Outages(self._where, longest_seconds=self.config.longest_outage_seconds, clock=self._clock)
+        return _Here(Slots(self.config.concurrency), outages)
+
+    @property
+    def _slots(self) -> Slots:
+        return self._per_loop.here().slots
+
+    @property
+    def _outages(self) -> Outages:
+        return self._per_loop.here().outages
 
     async def _insist(
         self, attempt: Callable[[], Awaitable[ReplyT]], *, ping: Callable[[], Awaitable[object]]
@@ -233,11 +255,53 @@ class Endpoint:
         unanswered: Callable[[], Awaitable[None]],
     ) -> ReplyT:
         """Send once. Raises Unanswered when another attempt may do better, and LanguageModelError when none will."""
+        await self._pace()
+        async with self._explained(unanswered):
+            status, headers, text = await self._send(path, body, role)
+        try:
+            reply, refused = parsed(text, status)
+            if refused is not None:
+                raise self._refusal(status, headers, refused, text)
+            return read(reply)
+        except ValueError as error:
+            await unanswered()
+            raise Unanswered(f"{error}: {self._shown(text)}") from error
+
+    async def _begun(
+        self, path: str, body: bytes, role: CallRole, unanswered: Callable[[], Awaitable[None]]
+    ) -> aiohttp.ClientResponse:
+        """Send once, and return a reply that has begun. Raises what ``_attempt`` does."""
         import aiohttp
 
         await self._pace()
+        async with self._explained(unanswered):
+            session = await self._connections.session()
+            url = without_login(self.url) + path
+            patience = aiohttp.ClientTimeout(total=None, sock_read=self.config.timeout_seconds)
+            reply = await session.post(url, data=body, headers={ROLE_HEADER: role}, timeout=patience)
+            if reply.status < 400:
+                return reply
+            async with reply:
+                text = (await read_whole(reply)).decode(errors="replace")
+        raise self._refusal(reply.status, reply.headers, parsed(text, reply.status)[1] or {}, text)
+
+    async def _events(self, reply: aiohttp.ClientResponse) -> AsyncGenerator[Any]:
+        import aiohttp
+
         try:
-            status, headers, text = await self._send(path, body, role)
+            async for event in events_of(reply.content):
+                yield event
+        except (aiohttp.ClientError, TimeoutError, ConnectionError, ValueError) as error:
+            why = self._shown(str(error) or type(error).__name__)
+            raise LanguageModelError(f"{self._where}: the reply broke off ({why})") from error
+
+    @asynccontextmanager
+    async def _explained(self, unanswered: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+        """Turn what goes wrong on the way into Unanswered, or into EndpointDown."""
+        import aiohttp
+
+        try:
+            yield
         except aiohttp.InvalidURL as error:
             raise EndpointDown(f"{self._where}: base_url is no address ({error})") from error
         except aiohttp.ClientConnectorError as error:
@@ -252,14 +316,6 @@ class Endpoint:
                 seconds = self.config.timeout_seconds
                 what = f"no reply within {seconds:g} s; raise timeout_seconds or lower concurrency"
             raise Unanswered(what) from error
-        try:
-            reply, refused = _parsed(text, status)
-            if refused is not None:
-                raise self._refusal(status, headers, refused, text)
-            return read(reply)
-        except ValueError as error:
-            await unanswered()
-            raise Unanswered(f"{error}: {self._shown(text)}") from error
 
     def _refusal(
         self, status: int, headers: Mapping[str, str], error: Mapping[str, object], text: str
@@ -271,10 +327,10 @@ class Endpoint:
             status = code if isinstance(code, int) and 400 <= code < 600 else 500
         empty = "insufficient_quota" in (code, error.get("type")) or "credit balance" in message
         spent = empty or status == 402  # OpenAI says 429 for an empty account too; waiting fills none
-        advice = "add credit to the account of OPENAI_API_KEY" if spent else _advice(status, message)
+        advice = "add credit to the account of OPENAI_API_KEY" if spent else advice_for(status, message)
         what = f"status {status}: {self._shown(message)}; {advice}"
         if (status in (408, 409, 429) or status >= 500) and not spent:
-            retry_after = _retry_after_seconds(headers.get("Retry-After", ""), self._clock.now())
+            retry_after = retry_after_seconds(headers.get("Retry-After", ""), self._clock.now())
             if self._outages.too_long(retry_after or 0.0):
                 seconds = self.config.longest_outage_seconds
                 why = f"the server asks to wait {retry_after:.0f} s, and longest_outage_seconds is {seconds:.0f}"
@@ -288,10 +344,9 @@ class Endpoint:
         return excerpt(redacted(text, *self._secrets))
 
     async def _send(self, path: str, body: bytes, role: CallRole) -> tuple[int, Mapping[str, str], str]:
-        if self._session is None:
-            self._session = self._connect()
-        async with self._session.post(without_login(self.url) + path, data=body, headers={ROLE_HEADER: role}) as reply:
-            return reply.status, reply.headers, (await _read_at_most(reply, MOST_REPLY_BYTES)).decode(errors="replace")
+        session = await self._connections.session()
+        async with session.post(without_login(self.url) + path, data=body, headers={ROLE_HEADER: role}) as reply:
+            return reply.status, reply.headers, (await read_whole(reply)).decode(errors="replace")
 
     def _connect(self) -> aiohttp.ClientSession:
         import aiohttp
@@ -328,71 +383,9 @@ class Endpoint:
         return backoff * (1.0 - self._clock.chance() / 2.0)
 
 
-def error_kind(status: int | None, message: str) -> type[LanguageModelError]:
-    """Return what an error of a server is, from its status and its words."""
-    if status in (400, 422) and re.search(OTHER_FORM, message) and not re.search(TOO_LONG, message):
-        return FormRefused
-    return EndpointDown if status in DOWN else Refused if status in REFUSED else LanguageModelError
+def _unanswered(bill: Bill | None) -> Callable[[], Awaitable[None]]:
+    async def unanswered() -> None:
+        if bill is not None:
+            await bill.unanswered()
 
-
-async def _read_at_most(reply: aiohttp.ClientResponse, most: int) -> bytes:
-    """Return a reply, unpacked. Raises ClientPayloadError as soon as it is larger."""
-    import aiohttp
-
-    content = bytearray()
-    async for piece in reply.content.iter_chunked(2**16):
-        content += piece
-        if len(content) > most:
-            raise aiohttp.ClientPayloadError(f"the reply is larger than {most:,} bytes")
-    return bytes(content)
-
-
-def _parsed(text: str, status: int) -> tuple[object, Mapping[str, object] | None]:
-    """Return a reply, and the error that it describes in one of the ways that servers have; None where it is none.
-
-    Raises ValueError when a reply with a good status is not JSON.
-    """
-    try:
-        reply = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        if status < 400:
-            raise ValueError("the reply is not JSON; check base_url, which mostly ends in /v1") from error
-        return None, {}
-    said = reply.get("error") if isinstance(reply, dict) else None
-    if status < 400 and not said:
-        return reply, None
-    said = reply if said is None else said
-    return reply, said if isinstance(said, dict) else {"message": said}
-
-
-def _advice(status: int, message: str) -> str:
-    if status == 413 or re.search(TOO_LONG, message):
-        return "set context_tokens, or lower the policy's buffer_size or top_k, or take a model with a longer context"
-    if "max_completion_tokens" in message:
-        return 'set max_tokens_field to "max_completion_tokens"'
-    if status >= 500:
-        return "the server fails: see its log, or run again later"
-    return {
-        401: "check OPENAI_API_KEY",
-        403: "check that OPENAI_API_KEY may use this model",
-        404: "check the model's name, and base_url, which mostly ends in /v1",
-        429: "lower concurrency or requests_per_minute",
-    }.get(status, "the server does not take this request: check the model's name and extra_body")
-
-
-def _retry_after_seconds(value: str, now: datetime) -> float | None:
-    """Read a Retry-After header, in seconds or as an HTTP date (RFC 9110, 10.2.3); None where it says nothing."""
-    if re.fullmatch(r"\s*[0-9]+(\.[0-9]*)?\s*", value):
-        return float(value)
-    try:
-        until = parsedate_to_datetime(value)
-    except (ValueError, OverflowError):
-        return None
-    until = until if until.tzinfo else until.replace(tzinfo=UTC)
-    return max(0.0, (until - now).total_seconds())
-
-
-def excerpt(text: str) -> str:
-    """Return the start of what a server said, without HTML tags, on one line."""
-    plain = " ".join(re.sub(r"<[^>]*>", " ", text).split())
-    return (plain[:300] + "..." if len(plain) > 300 else plain) or "(no message)"
+    return unanswered

@@ -7,7 +7,7 @@ import base64
 import json
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -37,6 +37,7 @@ from .endpoint import Endpoint, EndpointConfig
 from .ledger import CallRole, Usage
 from .outage import Clock
 from .secrets import without_login
+from .streaming import Said
 from .structured import ResponseFormats, in_format, response_format
 
 PING = {"messages": [{"role": "user", "content": "ping"}]}
@@ -113,6 +114,24 @@ class OpenAIModel(_OpenAI):
                 return in_format(known, refused)
         return await self._formats.ask(request.form, partial(self._look_up, self._cache, request))
 
+    async def stream(self, request: Request) -> AsyncIterator[str]:
+        """Yield the text of the reply as it comes; a reply in a form, or that a cache may hold, comes in one piece."""
+        if self._cache is not None or request.form is not None:
+            yield (await self.complete(request)).text
+            return
+        said = Said()
+        asking = self._endpoint.stream(
+            "/chat/completions",
+            lambda: b"".join(self._body(request, None, stream=True)),
+            role=request.role,
+            ping=self._ping(),
+            bill=request.bill,
+        )
+        async with asking as events:
+            async for event in events:
+                if text := _whole(said.take(event)):
+                    yield text
+
     async def _look_up(self, cache: Cache, request: Request, kind: ResponseFormat | None) -> Completion:
         key = self._key(request, kind)
         lock = self._locks.setdefault(key, asyncio.Lock())
@@ -134,7 +153,7 @@ class OpenAIModel(_OpenAI):
     def _key(self, request: Request, kind: ResponseFormat | None) -> str:
         return cache_key(without_login(self._endpoint.url), request.repeat, self._body(request, kind))
 
-    def _body(self, request: Request, kind: ResponseFormat | None) -> Iterator[bytes]:
+    def _body(self, request: Request, kind: ResponseFormat | None, *, stream: bool = False) -> Iterator[bytes]:
         """Return the request as JSON, piece by piece."""
         settings: dict[str, object] = {
             "model": self.name,
@@ -142,6 +161,7 @@ class OpenAIModel(_OpenAI):
             self._config.max_tokens_field: self._longest(request),
             **response_format(request.form, kind),
             **({"tools": [tool.as_json() for tool in request.tools]} if request.tools else {}),
+            **({"stream": True} if stream else {}),
         }
         yield b'{"messages": ['
         for i, message in enumerate(request.messages):
@@ -155,7 +175,7 @@ class OpenAIModel(_OpenAI):
             "/chat/completions",
             lambda: b"".join(self._body(request, kind)),
             role=request.role,
-            ping=to_json(PING | {"model": self.name, self._config.max_tokens_field: 1} | self._config.extra_body),
+            ping=self._ping(),
             read=partial(_with_message, tools=bool(request.tools)),
             bill=request.bill,
         )
@@ -164,6 +184,9 @@ class OpenAIModel(_OpenAI):
         said = [text, *(part for call in calls for part in (call.name, call.arguments))]
         usage = self._usage(input_tokens, _tokens(reply, "completion_tokens", said))
         return Completion(text, replace(usage, cut=self._is_cut(reply, request)), calls)
+
+    def _ping(self) -> bytes:
+        return to_json(PING | {"model": self.name, self._config.max_tokens_field: 1} | self._config.extra_body)
 
     def _is_cut(self, reply: object, request: Request) -> bool:
         match reply:

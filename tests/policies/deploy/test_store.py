@@ -47,9 +47,7 @@ Open = Callable[..., MemoryStore]
 def open_store(tmp_path: Path, make_policy: MakePolicy) -> Iterator[Open]:
     opened: list[MemoryStore] = []
 
-    def make(
-        mode: str = "verbatim", *, model: Any = None, embedder: Embedder | None = None, **changes: Any
-    ) -> MemoryStore:
+    def make(mode: str = "verbatim", *, model: Any = None, embedder: Any = None, **changes: Any) -> MemoryStore:
         policy = make_policy(mode, **changes)
         opened.append(MemoryStore(tmp_path / "users.db", policy, model or Scribe(), embedder or LexicalEmbedder()))
         return opened[-1]

@@ -1,0 +1,107 @@
+"""Replies that come piece by piece: server-sent events, and the message that they add up to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import Any
+
+from .base import Message, ToolCall
+
+MOST_EVENT_BYTES = 2**22
+"""Of one event; a longer one is no text of a model."""
+DONE = "[DONE]"
+
+
+class Events:
+    """Takes server-sent events apart, however the bytes come."""
+
+    def __init__(self) -> None:
+        """Start at the beginning of a stream."""
+        self._rest = b""
+        self._data: list[str] = []
+
+    def take(self, piece: bytes) -> list[str]:
+        """Return the data of the events that are whole by now. Raises ValueError for an event without end."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        if len(self._rest) > MOST_EVENT_BYTES:
+            raise ValueError(f"an event of the stream is larger than {MOST_EVENT_BYTES:,} bytes")
+        whole: list[str] = []
+        for line in (line.rstrip(b"\r").decode(errors="replace") for line in lines):
+            if line.startswith("data:"):
+                self._data.append(line.removeprefix("data:").removeprefix(" "))
+            elif not line and self._data:
+                whole.append("\n".join(self._data))
+                self._data = []
+        return whole
+
+    def end(self) -> list[str]:
+        """Return the data of an event at the end that no empty line follows."""
+        return self.take(b"\n\n")
+
+
+async def events_of(content: AsyncIterable[bytes]) -> AsyncIterator[Any]:
+    """Yield the JSON of each event until the stream says that it is done.
+
+    Raises ValueError where an event is no JSON, tells of an error, or the stream ends before the reply does.
+    """
+    events, finished = Events(), False
+    async for piece in content:
+        for data in events.take(piece):
+            if data == DONE:
+                return
+            event = _read(data)
+            finished |= any(isinstance(said, dict) and said.get("finish_reason") for said in _listed(event, "choices"))
+            yield event
+    if not finished and DONE not in events.end():
+        raise ValueError("the stream ended before the reply did")
+
+
+def _read(data: str) -> Any:
+    event = json.loads(data)
+    if isinstance(event, dict) and event.get("error"):
+        said = event["error"]
+        raise ValueError(str(said.get("message", said)) if isinstance(said, dict) else str(said))
+    return event
+
+
+class Said:
+    """What the first choice of a streamed reply has said so far."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self._texts: list[str] = []
+        self._calls: dict[int, dict[str, str]] = {}
+
+    def take(self, event: Any) -> str:
+        """Take in an event; return the text in it."""
+        text = ""
+        for choice in _listed(event, "choices"):
+            delta = choice.get("delta") if isinstance(choice, dict) and choice.get("index", 0) == 0 else None
+            if not isinstance(delta, dict):
+                continue
+            text += delta["content"] if isinstance(delta.get("content"), str) else ""
+            for call in _listed(delta, "tool_calls"):
+                self._take_call(call)
+        self._texts.append(text)
+        return text
+
+    def _take_call(self, call: Any) -> None:
+        match call:
+            case {"index": int(place), "function": dict(function)}:
+                known = self._calls.setdefault(place, {"id": "", "name": "", "arguments": ""})
+                known["id"] = call.get("id") or known["id"]
+                known["name"] = function.get("name") or known["name"]
+                known["arguments"] += function.get("arguments") or ""
+
+    @property
+    def message(self) -> Message:
+        """All of it as a message."""
+        calls = (self._calls[place] for place in sorted(self._calls))
+        called = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in calls)
+        return Message("assistant", "".join(self._texts), called)
+
+
+def _listed(value: Any, name: str) -> list[Any]:
+    listed = value.get(name) if isinstance(value, dict) else None
+    return listed if isinstance(listed, list) else []
