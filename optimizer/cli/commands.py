@@ -88,7 +88,7 @@ COMMANDS = {
     "serve": Command(
         "Data and models",
         "serve.serve_command",
-        "Serve the embedded model as OpenAI's API does: chat completions, embeddings, models, health.",
+        "Serve the embedded model as OpenAI's API does; with --policy, a memory in front of another endpoint.",
     ),
 }
 """By name, in the order of the list; a panel stands where its first command does."""

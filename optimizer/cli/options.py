@@ -32,3 +32,7 @@ Window = Annotated[
     bool, typer.Option(help="Also score the newest messages that fit, nothing written, to compare with.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+DEFAULT_STORE = Path("memories.db")
+STORE = typer.Option("--store", help=f"The SQLite file of memories; {DEFAULT_STORE} by default.")
+WRITER = typer.Option("--model", help="Writes memories; else the one that the policy was searched with.")
+SHOWN = typer.Option("--context-tokens", min=1, help="Most tokens of memory in a call; else those of the search.")

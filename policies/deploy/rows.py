@@ -80,6 +80,11 @@ class Rows:
             rows = database.execute("SELECT user FROM memories UNION SELECT user FROM waiting ORDER BY user")
             return [user for (user,) in rows]
 
+    def users_waiting(self) -> list[str]:
+        """Return of whom messages wait."""
+        with self._reading() as database:
+            return [user for (user,) in database.execute("SELECT DISTINCT user FROM waiting ORDER BY user")]
+
     def version(self, user: str) -> int | None:
         """Return the version of a user's memory; None where there is none."""
         with self._reading() as database:

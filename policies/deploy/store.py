@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -65,6 +65,10 @@ class MemoryStore:
     def users(self) -> list[str]:
         """Return the ids of all users of whom something is kept, sorted."""
         return self._rows.users()
+
+    def users_waiting(self) -> list[str]:
+        """Return the ids of users of whom messages wait to be observed, sorted."""
+        return self._rows.users_waiting()
 
     def delete(self, user: str) -> bool:
         """Remove all that is kept of a user, writes under way included; tell whether there was anything."""
@@ -162,10 +166,11 @@ class UserMemory:
 
     def take_back(self) -> list[Message]:
         """Take the newest messages that wait out of the file, those of one ``queue``; none where nothing waits."""
-        for row in reversed(self._rows.waiting(self.user)):
-            if self._rows.drop_waiting(self.user, row.id):
-                return _messages(row)
-        return []
+        return self._dropped(reversed(self._rows.waiting(self.user)))
+
+    def skip(self) -> list[Message]:
+        """Drop the oldest messages that wait, those of one ``queue``, and return them; none where nothing waits."""
+        return self._dropped(self._rows.waiting(self.user))
 
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query``, the buffer, and what waits, within ``tokens``."""
@@ -173,7 +178,8 @@ class UserMemory:
         memory, version, vectors = opened.memory, opened.version, opened.vectors
         waiting = [message for row in self._rows.waiting(self.user) for message in _messages(row)]
         context = await memory.context(query, tokens=tokens)
-        vectors.keep([item.text for item in await memory.listing()], version=version)
+        if vectors.worth_keeping:
+            vectors.keep([item.text for item in await memory.listing()], version=version)
         if waiting:
             context = replace(context, messages=(*context.messages, *waiting))
             context = within(context, tokens, buffer_share=self.policy.buffer_share / 100)
@@ -221,6 +227,9 @@ class UserMemory:
 
     async def aclose(self) -> None:
         """There is nothing to close: the file is the store's."""
+
+    def _dropped(self, waiting: Iterable[Waiting]) -> list[Message]:
+        return next((_messages(row) for row in waiting if self._rows.drop_waiting(self.user, row.id)), [])
 
     async def _opened(self) -> _Open:
         return await self._store._opened(self.user, self.policy)

@@ -25,7 +25,7 @@ class KeptVectors(Embedder):
         self._embedder = embedder
         self._rows = rows
         self._user = user
-        self._worth_keeping = embedder.worst_case(["text"]) is not None
+        self.worth_keeping = embedder.worst_case(["text"]) is not None
         self._known: dict[bytes, Vectors] | None = None
         self._fresh: dict[bytes, Vectors] = {}
 
@@ -40,7 +40,7 @@ class KeptVectors(Embedder):
 
     async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         """Return the vectors of texts, from the file where they are kept."""
-        if not self._worth_keeping or not texts:
+        if not self.worth_keeping or not texts:
             return await self._embedder.embed(texts, bill=bill)
         digests = [identity(text) for text in texts]
         known = {**self._read(), **self._fresh}
@@ -61,7 +61,7 @@ class KeptVectors(Embedder):
 
         ``anew`` looks what is kept, where other processes may have kept more.
         """
-        if not self._worth_keeping or version is None:
+        if not self.worth_keeping or version is None:
             return
         if anew:
             self._known = None

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -15,14 +15,12 @@ from uuid import uuid4
 import numpy as np
 from aiohttp import web
 
-from .base import Completion, Embedder, LanguageModel, LanguageModelError, Refused, Request, estimated_tokens, to_json
+from .base import Completion, Embedder, LanguageModel, Request, estimated_tokens, to_json
+from .door import Door, open_door
 from .ledger import Usage
 from .wire import ApiError, Chat, Embeddings, Json, Reply, read_request
 
-GRACE_SECONDS = 5.0
-"""What requests that have arrived are given to finish when the server ends."""
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+KNOWN = "POST /v1/chat/completions, POST /v1/embeddings, GET /v1/models, GET /health"
 
 _log = logging.getLogger(__name__)
 
@@ -47,106 +45,29 @@ class Served:
 def application(served: Served) -> web.Application:
     """Return an application that serves a model and an embedder under ``/v1``, with ``/health`` beside it."""
     api = _Api(served)
-    app = web.Application(client_max_size=served.most_bytes, middlewares=[api.guard])
-    app[API] = api
-    app.add_routes(
-        [
-            web.post("/v1/chat/completions", api.chat),
-            web.post("/v1/embeddings", api.embeddings),
-            web.get("/v1/models", api.models),
-            web.get("/v1/models/{name:.+}", api.model),
-            web.get("/health", api.health),
-        ]
-    )
-    return app
+    routes = [
+        web.post("/v1/chat/completions", api.chat),
+        web.post("/v1/embeddings", api.embeddings),
+        web.get("/v1/models", api.models),
+        web.get("/v1/models/{name:.+}", api.model),
+    ]
+    return api.door.application(routes)
 
 
 @asynccontextmanager
 async def listening(served: Served, *, host: str, port: int) -> AsyncIterator[str]:
-    """Serve inside the block, and let requests under way finish at its end.
-
-    Gives the URL for clients; where ``port`` is 0, a free port is chosen. Raises OSError when it cannot listen.
-    """
-    app = application(served)
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        keepalive_timeout=served.patience_seconds,
-        handler_cancellation=True,  # a client that hangs up wants no reply any more
-        shutdown_timeout=GRACE_SECONDS,
-    )
-    await runner.setup()
-    silence = asyncio.create_task(app[API].end_silent(runner.server))
-    try:
-        await web.TCPSite(runner, host, port).start()
-        name, bound = runner.addresses[0][:2]
-        yield f"http://{f'[{name}]' if ':' in name else name}:{bound}/v1"
-    finally:
-        silence.cancel()
-        await runner.cleanup()
+    """Serve inside the block, as ``open_door`` has it; gives the URL for clients."""
+    async with open_door(application(served), host=host, port=port) as url:
+        yield url
 
 
 class _Api:
     def __init__(self, served: Served) -> None:
         self.served = served
-        self.here = 0
-        """Requests for work, from before they are read to after they are answered."""
-        self.heard: set[object] = set()
-        """Connections on which a request has begun."""
-
-    async def end_silent(self, server: web.Server | None) -> None:
-        """Hang up on those who have connected and do not ask; aiohttp itself waits for them without end."""
-        clock, patience = asyncio.get_running_loop().time, self.served.patience_seconds
-        since: dict[web.RequestHandler, float] = {}
-        while server is not None:
-            self.heard &= set(server.connections)
-            silent = [connection for connection in server.connections if connection not in self.heard]
-            since = {connection: since.get(connection, clock()) for connection in silent}
-            for connection, begin in since.items():
-                if clock() - begin >= patience:
-                    connection.force_close()
-            await asyncio.sleep(min(1.0, patience / 2))
-
-    @web.middleware
-    async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let no more in than there is room for, and say every failure in OpenAI's form."""
-        self.heard.add(request.protocol)
-        try:
-            return await (self.admit(request, handler) if request.method == "POST" else handler(request))
-        except ApiError as error:
-            return _refusal(error)
-        except web.HTTPException as error:
-            return _refusal(self._explain(request, error), allow=error.headers.get("Allow"))
-        except web.RequestPayloadError:
-            return _refusal(ApiError(400, "the request: its body cannot be unpacked; see Content-Encoding"))
-        except Refused as error:
-            return _refusal(ApiError(413, str(error)))
-        except LanguageModelError as error:
-            return _refusal(ApiError(500, str(error)))
-        except Exception:  # noqa: BLE001 - the log has it
-            _log.exception("%s %s", request.method, request.path)
-            return _refusal(ApiError(500, "the server failed; its log says why"))
-
-    async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self.here >= self.served.most_requests:
-            what = f"{self.here:,} requests are here already; try again in a second"
-            raise ApiError(429, what, code="rate_limit_exceeded")
-        self.here += 1
-        try:
-            return await handler(request)
-        finally:
-            self.here -= 1
-
-    async def read(self, request: web.Request) -> bytes:
-        patience = self.served.patience_seconds
-        try:
-            async with asyncio.timeout(patience):
-                return await request.read()
-        except TimeoutError:
-            raise ApiError(408, f"the request has not arrived within {patience:g} s") from None
+        self.door = Door(served, known=KNOWN)
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
-        body = read_request(Chat, await self.read(request))
+        body = read_request(Chat, await self.door.read(request))
         model = self.served.model
         _check_name(body.model, model.name)
         completion = await model.complete(Request(body.conversation, role="reply", form=body.form))
@@ -180,7 +101,7 @@ class _Api:
         return response
 
     async def embeddings(self, request: web.Request) -> web.Response:
-        body = read_request(Embeddings, await self.read(request))
+        body = read_request(Embeddings, await self.door.read(request))
         name = self.served.embedder.name
         _check_name(body.model, name)
         rows = np.asarray((await self.served.embedder.embed(body.input)).vectors, dtype="<f4")
@@ -201,28 +122,9 @@ class _Api:
         _check_name(name, *self._names)
         return web.json_response(_model(name))
 
-    async def health(self, _: web.Request) -> web.Response:
-        return web.json_response({"status": "ok", "requests": self.here})
-
     @property
     def _names(self) -> tuple[str, str]:
         return self.served.model.name, self.served.embedder.name
-
-    def _explain(self, request: web.Request, error: web.HTTPException) -> ApiError:
-        match error:
-            case web.HTTPRequestEntityTooLarge():
-                what = f"the request is larger than {self.served.most_bytes:,} bytes"
-            case web.HTTPNotFound():
-                known = "POST /v1/chat/completions, POST /v1/embeddings, GET /v1/models, GET /health"
-                what = f"there is no {request.method} {request.path}; there are {known}"
-            case web.HTTPMethodNotAllowed():
-                what = f"{request.path} takes {', '.join(sorted(error.allowed_methods))}, not {request.method}"
-            case _:
-                what = error.reason
-        return ApiError(error.status, what)
-
-
-API: web.AppKey[_Api] = web.AppKey("api", _Api)
 
 
 def _check_name(name: str, *known: str) -> None:
@@ -233,8 +135,3 @@ def _check_name(name: str, *known: str) -> None:
 
 def _model(name: str) -> Json:
     return {"id": name, "object": "model", "created": 0, "owned_by": "mnemotune"}
-
-
-def _refusal(error: ApiError, *, allow: str | None = None) -> web.Response:
-    headers = {"Allow": allow} if allow else {"Retry-After": "1"} if error.status == 429 else {}
-    return web.json_response(error.body, status=error.status, headers=headers)

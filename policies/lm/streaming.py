@@ -72,12 +72,17 @@ class Said:
         """Start with nothing."""
         self._texts: list[str] = []
         self._calls: dict[int, dict[str, str]] = {}
+        self.finished = False
+        """Whether the choice says why it ended."""
 
     def take(self, event: Any) -> str:
         """Take in an event; return the text in it."""
         text = ""
         for choice in _listed(event, "choices"):
-            delta = choice.get("delta") if isinstance(choice, dict) and choice.get("index", 0) == 0 else None
+            if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+                continue
+            self.finished |= choice.get("finish_reason") is not None
+            delta = choice.get("delta")
             if not isinstance(delta, dict):
                 continue
             text += delta["content"] if isinstance(delta.get("content"), str) else ""

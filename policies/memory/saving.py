@@ -146,7 +146,7 @@ class SavedState(Record):
 
 def messages_as_json(messages: Sequence[Message]) -> Any:
     """Return messages as plain JSON values."""
-    return state_as_json(MemoryState(tuple(messages))).get("buffer", [])
+    return [_message_as_json(message) for message in messages]
 
 
 def messages_of(values: Any) -> list[Message]:
@@ -156,8 +156,26 @@ def messages_of(values: Any) -> list[Message]:
 
 def state_as_json(state: MemoryState) -> Any:
     """Return a state as plain JSON values."""
-    saved = SavedState.model_validate(state, from_attributes=True)
-    return saved.model_dump(mode="json", exclude_defaults=True)
+    return {
+        "buffer": messages_as_json(state.buffer),
+        "entries": [_entry_as_json(entry) for entry in state.entries],
+        "next_id": state.next_id,
+        "start": messages_as_json(state.start),
+        "observed": state.observed,
+    }
+
+
+def _entry_as_json(entry: Entry) -> dict[str, object]:
+    saved: dict[str, object] = {"id": entry.id, "text": entry.text}
+    return saved | {"label": entry.label} if entry.label else saved
+
+
+def _message_as_json(message: Message) -> dict[str, object]:
+    saved: dict[str, object] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls]
+        saved["tool_calls"] = calls
+    return saved if message.tool_call_id is None else saved | {"tool_call_id": message.tool_call_id}
 
 
 def state_of(values: Any) -> MemoryState:
@@ -166,9 +184,11 @@ def state_of(values: Any) -> MemoryState:
         saved = SavedState.model_validate(values)
     except ValidationError as error:
         raise ValueError(first_problem(error, whole="its fields").replace("Value error, ", "")) from None
+    entries = tuple(Entry(entry.id, entry.text, entry.label) for entry in saved.entries)
     return MemoryState(
         buffer=tuple(message.as_message() for message in saved.buffer),
-        entries=tuple(Entry(entry.id, entry.text, entry.label) for entry in saved.entries),
+        entries=entries,
+        _known=(entries, tuple(entry.line for entry in entries)),
         next_id=saved.next_id,
         start=tuple(message.as_message() for message in saved.start),
         observed=saved.observed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -12,9 +13,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mnemotune import EmbeddedModel, LexicalEmbedder, MemoryStore, load_policy
 
 Cli = Callable[..., Any]
 
@@ -32,7 +36,7 @@ class Server:
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mnemotune", "serve", "--port", "0", "--workers", "1", *arguments],
+            [sys.executable, "-m", "mnemotune", "serve", "--port", "0", *(arguments or ("--workers", "1"))],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -128,7 +132,7 @@ def test_a_request_under_way_is_answered_before_the_server_ends(serve: Serve) ->
 
 
 def test_the_limits_are_those_of_the_options(serve: Serve) -> None:
-    server = serve("--most-requests", "1", "--most-mib", "1")
+    server = serve("--workers", "1", "--most-requests", "1", "--most-mib", "1")
     large = {**CHAT, "user": "x" * 2**20}
     assert server.ask("POST", "/v1/chat/completions", large)[0] == 413
     connection = server.connect()
@@ -138,6 +142,38 @@ def test_the_limits_are_those_of_the_options(serve: Serve) -> None:
     wait_until_here(server)
     assert server.ask("POST", "/v1/chat/completions", CHAT)[0] == 429
     connection.close()
+
+
+def test_a_policy_s_memory_is_served_in_front_of_another_endpoint_and_outlives_it(serve: Serve, tmp_path: Path) -> None:
+    upstream = "http://{}:{}/v1".format(*serve().address)
+    given = ["--policy", "rag", "--model", "embedded", "--upstream", upstream, "--store", str(tmp_path / "m.db")]
+    for told in (1, 2):
+        server = serve(*given, "--user", "ann", "--context-tokens", "100")
+        url = "http://{}:{}/v1".format(*server.address)
+        whose = "X-Mnemotune-User says whose a call is, ann without it"
+        assert server.told == f"memory is served at {url}, in front of {upstream} ({whose}; Ctrl-C ends it)\n"
+        status, reply = server.ask("POST", "/v1/chat/completions", CHAT)
+        assert (status, reply["model"]) == (200, "embedded")
+        server.interrupt()
+        assert server.ended() == (0, "", "")
+        with MemoryStore(tmp_path / "m.db", load_policy("rag"), EmbeddedModel(), LexicalEmbedder()) as store:
+            context = asyncio.run(store.memory("ann").context("boat", tokens=None))
+        messages = [message.text for message in context.render()]
+        assert "\n".join(messages).count("I own a small boat. Where shall I go?") == told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--store", "m.db"], "--store: has no effect without --policy; leave it out"),
+        (["--policy", "awi", "--workers", "2"], "--workers: has no effect with --policy; leave it out"),
+        (["--policy", "awi"], "--model: say which model writes memories, for example `openai:NAME`"),
+        (["--policy", "awi", "--model", "elephant"], "--model: 'elephant' is no model"),
+        (["--policy", "awj", "--model", "embedded"], "awj: no such file or preset; the nearest is awi"),
+    ],
+)
+def test_options_that_do_not_go_together_are_told(cli: Cli, arguments: list[str], problem: str) -> None:
+    assert problem in cli("serve", *arguments).refused()
 
 
 def test_a_port_that_is_taken_is_told(cli: Cli) -> None:

@@ -1,0 +1,71 @@
+"""Messages as clients send them: which of them are new, and what memory knows besides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import dropwhile
+from typing import Any
+
+from ..lm.base import Message, ToolCall
+from ..memory.budget import units_of, within
+from ..memory.protocol import Context
+from ..policy import MemoryPolicy
+
+ROLES: dict[str, Any] = {role: role for role in ("system", "user", "assistant", "tool")} | {"developer": "system"}
+
+
+def message_of(given: Any) -> Message | None:
+    """Return a message of OpenAI's form, the texts of its parts alone; None where it has none that can be read."""
+    if not isinstance(given, dict) or given.get("role") not in ROLES:
+        return None
+    calls = tuple(call for each in given.get("tool_calls") or () if (call := _call_of(each)) is not None)
+    content = given.get("content")
+    if isinstance(content, list):
+        parts = (part.get("text") for part in content if isinstance(part, dict))
+        content = "\n".join(text for text in parts if isinstance(text, str))
+    text = content if isinstance(content, str) else ""
+    result_of = given.get("tool_call_id") if given["role"] == "tool" else None
+    try:
+        return Message(ROLES[given["role"]], text, calls, result_of)
+    except ValueError:
+        return None
+
+
+def _call_of(given: Any) -> ToolCall | None:
+    match given:
+        case {"function": {"name": str(name), "arguments": str(arguments)}}:
+            return ToolCall(str(given.get("id") or ""), name, arguments)
+    return None
+
+
+def newest_of(messages: Sequence[Message]) -> list[Message]:
+    """Return what was said since the assistant spoke last, by users and tools: the client may send all or only that."""
+    since = dropwhile(lambda message: message.role == "system", reversed(messages))
+    newest: list[Message] = []
+    for message in since:
+        if message.role == "assistant":
+            break
+        if message.role != "system":
+            newest.insert(0, message)
+    return newest
+
+
+def query_of(messages: Sequence[Message]) -> str:
+    """Return what the user said last."""
+    return next((message.content for message in reversed(messages) if message.role == "user"), "")
+
+
+def besides(context: Context, shown: Sequence[Message], *, tokens: int | None, policy: MemoryPolicy) -> Context:
+    """Return what memory knows besides messages that are shown anyway, as far as it fits into ``tokens``."""
+    there = {(message.role, message.text) for message in shown}
+
+    def new(messages: Sequence[Message]) -> tuple[Message, ...]:
+        units = (unit for unit in units_of(messages) if any((m.role, m.text) not in there for m in unit))
+        return tuple(message for unit in units for message in unit)
+
+    start, rest = new(context.messages[: context.pinned]), new(context.messages[context.pinned :])
+    left = replace(context, messages=(*start, *rest), pinned=len(start))
+    if not left.items and left.template is not None:
+        left = replace(left, template=None)
+    return within(left, tokens, buffer_share=policy.buffer_share / 100)
