@@ -85,6 +85,11 @@ COMMANDS = {
         "memrm.app.app",
         "A reward model of memory writes: collect what it learns from, train it, score with it.",
     ),
+    "mcp": Command(
+        "Data and models",
+        "mcp.mcp_command",
+        "Serve a user's memory over MCP on standard input and output: remember, recall, forget.",
+    ),
     "serve": Command(
         "Data and models",
         "serve.serve_command",

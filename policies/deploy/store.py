@@ -81,7 +81,7 @@ class MemoryStore:
 
         ``stating`` says what states a fact. Raises ValueError for an empty fact.
         """
-        return await forget_fact(self.memory(user), fact)
+        return await self.memory(user).forget_fact(fact)
 
     def close(self) -> None:
         """Release the file. Closing twice does no harm."""
@@ -224,6 +224,10 @@ class UserMemory:
         opened.vectors.keep(texts, version=opened.version, anew=True)
         self._rows.scrub()
         return count
+
+    async def forget_fact(self, fact: str) -> list[str]:
+        """Remove what states a fact, as ``MemoryStore.forget`` does; return those texts."""
+        return await forget_fact(self, fact)
 
     async def aclose(self) -> None:
         """There is nothing to close: the file is the store's."""
