@@ -229,6 +229,10 @@ class UserMemory:
         """Remove what states a fact, as ``MemoryStore.forget`` does; return those texts."""
         return await forget_fact(self, fact)
 
+    def delete(self) -> bool:
+        """Remove all that is kept of the user, as ``MemoryStore.delete`` does."""
+        return self._store.delete(self.user)
+
     async def aclose(self) -> None:
         """There is nothing to close: the file is the store's."""
 
