@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import runpy
 import shlex
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -206,3 +208,20 @@ def test_the_page_on_the_embedded_model_tells_its_parameters() -> None:
     named = {name: value for module in modules for name, value in vars(module).items() if name in shown}
     assert {name: float(value) for name, value in shown.items()} == asdict(Reading()) | named
     assert shown.keys() >= asdict(Reading()).keys()
+
+
+def test_the_programs_on_keeping_memories_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the page's first two blocks, on the names that its text speaks of."""
+    monkeypatch.chdir(tmp_path)
+    model, embedder = mnemotune.EmbeddedModel(), mnemotune.LexicalEmbedder()
+    policy = load_policy("awi").model_copy(update={"update_every": 1, "buffer_size": 0})
+    messages = [mnemotune.Message("user", "I live in Lisbon."), mnemotune.Message("assistant", "Nice.")]
+    names = {"policy": policy, "model": model, "embedder": embedder, "messages": messages}
+    names |= {"memory": mnemotune.open_memory(policy, model, embedder), **vars(asyncio)}
+    for block in blocks(DOCS / "deploy.md", "python")[:2]:
+        program = "async def main():\n" + textwrap.indent(block, "    ") + "    return locals()\n"
+        exec(program, names)  # noqa: S102 - our own page
+        left = asyncio.run(names["main"]())  # type: ignore[operator]
+    assert "Lisbon" in "".join(message.text for message in left["context"].render())
+    with mnemotune.MemoryStore("memories.db", policy, model, embedder) as store:
+        assert store.users() == []

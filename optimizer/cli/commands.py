@@ -61,8 +61,7 @@ COMMANDS = {
     "export": Command(
         "Look at runs",
         "runs.export_command",
-        "Export a run: its best policy (yaml), its result (json), its frames (parquet), or its view in MLflow "
-        "(mlflow).",
+        "Export a run: policy (yaml), result (json), frames (parquet), view in MLflow, settings of mem0 or langmem.",
     ),
     "evaluate": Command(
         "Score policies",

@@ -6,7 +6,7 @@ import json
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.console import Console
 from . import options
 from .output import print_json
 from .places import RUNS, run_folder
+
+if TYPE_CHECKING:
+    from ...policies.deploy.deployment import Deployment
 
 Run = Annotated[Path, typer.Argument(help="A run folder, or its name in `runs`.")]
 
@@ -25,6 +28,23 @@ class Form(StrEnum):
     json = "json"
     parquet = "parquet"
     mlflow = "mlflow"
+    mem0 = "mem0"
+    langmem = "langmem"
+
+
+def _as_text(values: Any) -> str:
+    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+
+
+def _settings(deployment: Deployment, to: Form) -> str:
+    """Return settings of another memory, and list what they do not say."""
+    from ...policies.deploy.exports import EXPORTS
+
+    export = EXPORTS[to](deployment)
+    typer.echo(f"{to} cannot express:", err=True)
+    for line in export.lost:
+        typer.echo(f"- {line}", err=True)
+    return _as_text({**export.settings, "not_expressed": export.lost})
 
 
 def runs_command(
@@ -122,11 +142,13 @@ def export_command(
     out: Annotated[Path | None, typer.Option("--out", help="The file, or for parquet the folder.")] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="For mlflow: make its view anew.")] = False,
 ) -> None:
-    """Export a run: its best policy (yaml), its result (json), its frames (parquet), or its view in MLflow (mlflow).
+    """Export a run: policy (yaml), result (json), frames (parquet), view in MLflow, settings of mem0 or langmem.
 
-    Without --out, yaml and json are printed. Example: mnemotune export runs/quickstart-001 --to parquet --out tables
+    Without --out, yaml, json and settings are printed. What mem0 and LangMem cannot express is listed.
+    Example: mnemotune export runs/quickstart-001 --to parquet --out tables
     """
     from ...data.whole_files import write_whole
+    from ...policies.deploy.deployment import Deployment
     from ...policies.files import dump_policy
     from ..config import ConfigError
     from ..search.outcome import open_run
@@ -149,12 +171,17 @@ def export_command(
                 raise ConfigError("--out: has no effect with --to mlflow; the run's config says where MLflow is")
             refresh(run, listeners=[Tracker(tell=partial(typer.echo, err=True), rebuild=rebuild)])
             typer.echo(outcome.tracking_uri or "")
-        case Form.yaml | Form.json:
+        case Form.yaml | Form.json | Form.mem0 | Form.langmem:
             best = outcome.study.best.policy if outcome.study.trials else None
-            if to is Form.yaml and best is None:
+            if to is not Form.json and best is None:
                 raise ConfigError(f"{run}: has no policy yet; go on with --resume {run}")
-            policy = "" if best is None else dump_policy(best)
-            text = policy if to is Form.yaml else json.dumps(outcome.as_json(), indent=2, ensure_ascii=False) + "\n"
+            if to is Form.json or best is None:
+                text = _as_text(outcome.as_json())
+            elif to is Form.yaml:
+                text = dump_policy(best)
+            else:
+                config = outcome.config
+                text = _settings(Deployment(best, config.model, config.embedder, config.context_tokens), to)
             if out is None:
                 typer.echo(text, nl=False)
             else:

@@ -122,6 +122,11 @@ def test_a_run_is_exported_as_policy_result_and_frames(cli: Cli, finished: Path,
     assert done.out == f"{tmp_path / 'best.yaml'}\n"
     assert load_policy(tmp_path / "best.yaml") == open_run(finished).study.best.policy
     assert json.loads(cli("export", finished, "--to", "json").succeeded().out) == open_run(finished).as_json()
+    done = cli("export", finished, "--to", "mem0", "--out", tmp_path / "mem0.json").succeeded()
+    settings = json.loads((tmp_path / "mem0.json").read_text("utf-8"))
+    assert {"config", "add", "search", "not_expressed"} == settings.keys()
+    assert "mem0 cannot express:" in done.err
+    assert all(f"- {line}" in done.err for line in settings["not_expressed"])
     cli("export", finished, "--to", "parquet", "--out", tmp_path / "frames").succeeded()
     assert len(pandas.read_parquet(tmp_path / "frames" / "trials.parquet")) == len(open_run(finished).study.trials)
 
