@@ -22,7 +22,7 @@ from .rows import Rows, StoreError, Waiting
 from .stating import forget_fact
 from .vectors import KeptVectors
 
-MOST_OPEN = 1024
+MOST_OPEN = 256
 """Users whose memories stay in the process, the last used ones; others are read again from the file."""
 
 __all__ = ["MemoryStore", "StoreError", "UserMemory"]
@@ -50,6 +50,7 @@ class MemoryStore:
         and SavedMemoryError when memories of the policy's backend cannot be saved.
         """
         self.policy = policy
+        self._key = policy.key
         self._model = as_model(model, model_name)
         self._embedder = embedder
         savable(open_memory(policy, self._model, embedder))
@@ -93,10 +94,10 @@ class MemoryStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def _opened(self, user: str, policy: MemoryPolicy) -> _Open:
+    async def _opened(self, user: str, policy: MemoryPolicy, key: str) -> _Open:
         """Return a user's memory in this event loop, as it is in the file."""
         here = self._per_loop.here()
-        place = user, policy.key
+        place = user, key
         opened = here.get(place)
         if opened is None or opened.version != self._rows.version(user):
             saved = self._rows.saved(user)
@@ -108,8 +109,8 @@ class MemoryStore:
             opened = here.setdefault(place, fresh)
             opened.memory, opened.version, opened.vectors = fresh.memory, fresh.version, fresh.vectors
         here.move_to_end(place)
-        for unused in [name for name, each in here.items() if not each.changing.locked()][:-MOST_OPEN]:
-            del here[unused]
+        if len(here) > MOST_OPEN:
+            del here[next(name for name, each in here.items() if not each.changing.locked())]
         return opened
 
 
@@ -135,6 +136,7 @@ class UserMemory:
         self.user = user
         self.policy = store.policy
         """The policy that it runs under."""
+        self._key = store._key
         self._store = store
         self._rows = store._rows
 
@@ -211,7 +213,7 @@ class UserMemory:
 
     async def adopt(self, policy: MemoryPolicy) -> None:
         """Go on under a rewritten policy; what is remembered stays."""
-        self.policy = policy
+        self.policy, self._key = policy, policy.key
 
     async def forget(self, what: Callable[[str], bool]) -> int:
         """Remove each memory and message of whose text ``what`` is true, waiting ones included; return how many.
@@ -240,7 +242,7 @@ class UserMemory:
         return next((_messages(row) for row in waiting if self._rows.drop_waiting(self.user, row.id)), [])
 
     async def _opened(self) -> _Open:
-        return await self._store._opened(self.user, self.policy)
+        return await self._store._opened(self.user, self.policy, self._key)
 
     async def _catch_up(self) -> list[MemoryEvent]:
         events: list[MemoryEvent] = []
