@@ -89,6 +89,7 @@ class _Proxy:
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=2.0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
             auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),  # a cookie is its client's alone
             proxy=proxy_of(self.proxied.upstream),
         )
 

@@ -243,6 +243,18 @@ async def test_an_endpoint_out_of_reach_is_named(start: Start) -> None:
         assert "no reply from http://127.0.0.1:9/v1: " in (await reply.json())["error"]["message"]
 
 
+async def test_a_cookie_is_its_client_s_alone(start: Start) -> None:
+    proxy = await start()
+    cookie = {"Set-Cookie": "who=ann; Path=/"}
+    proxy.upstream.answers.append(web.json_response(REPLY, headers=cookie))
+    named = proxy.upstream.url.replace("127.0.0.1", "localhost")  # addresses get no cookies anyway
+    async with proxying(Proxied(proxy.store, named), host="127.0.0.1", port=0) as url:
+        through = Proxy(url, proxy.upstream, proxy.store, proxy.session)
+        assert (await through.say("Hello.")).headers["Set-Cookie"] == cookie["Set-Cookie"]
+        await through.say("Hello.", user="ben")
+    assert "Cookie" not in proxy.upstream.asked[-1]["headers"]
+
+
 async def test_a_call_says_whose_it_is(start: Start) -> None:
     proxy = await start()
     url, body = f"{proxy.url}/chat/completions", {"messages": [{"role": "user", "content": "Hi."}]}

@@ -155,6 +155,45 @@ def test_a_killed_process_loses_at_most_the_write_under_way(when: str, tmp_path:
     asyncio.run(memory.observe([Message("user", "I go on."), Message("assistant", "Do.")]))
 
 
+SHARED = """
+import asyncio, sys
+from mnemotune import EmbeddedModel, LexicalEmbedder, MemoryStore, Message, load_policy
+
+async def main():
+    policy = load_policy("rag").model_copy(update={"update_every": 1, "buffer_size": 0})
+    memory = MemoryStore(sys.argv[1], policy, EmbeddedModel(), LexicalEmbedder()).memory("ann")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for i in range(20):
+        await memory.observe([Message("user", f"{sys.argv[2]} {i}")])
+
+asyncio.run(main())
+"""
+
+
+def test_processes_share_a_file_and_lose_nothing(tmp_path: Path, open_store: Open) -> None:
+    """They open the same new file, and write to the same user, at the same moment."""
+    names, pipe = ("wren", "robin"), subprocess.PIPE
+    started = [
+        subprocess.Popen([sys.executable, "-c", SHARED, str(tmp_path / "users.db"), name], stdin=pipe, stdout=pipe)
+        for name in names
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    for process in started:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    texts = [item.text for item in asyncio.run(open_store().memory("ann").listing())]
+    assert len(texts) == 40
+    for name in names:
+        assert [text for text in texts if name in text] == [f"user: {name} {i}" for i in range(20)]
+
+
 async def test_what_is_forgotten_is_nowhere_in_the_files(open_store: Open, tmp_path: Path) -> None:
     store = open_store("verbatim", embedder=Counting(), store="external", top_k=3)
     ann, ben = store.memory("ann"), store.memory("ben")
