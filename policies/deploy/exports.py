@@ -13,6 +13,13 @@ SLOTS = ("{conversation}", "{memories}", "{labels}", "{tokens}", "{facts}")
 MOST_MEMORIES = 1000
 """What a search is asked for where the policy shows all memories."""
 
+MEM0, LANGMEM = "mem0", "LangMem"
+PROVIDERS = {
+    MEM0: {"model": {"openai": "openai"}, "embedder": {"openai": "openai", "fastembed": "fastembed"}},
+    LANGMEM: {"model": {"openai": "openai"}, "embedder": {"openai": "openai"}},
+}
+"""What providers of ours are called there."""
+
 EVERYWHERE = {
     "update_every": "how many messages a write waits for; call `add` with so many",
     "buffer_size": "newest messages stay verbatim in the prompt; keep them yourself",
@@ -43,17 +50,16 @@ def for_mem0(deployment: Deployment) -> Export:
     """Return what mem0 2 is given: ``Memory.from_config(config)``, and what its ``add`` and ``search`` take besides."""
     policy = deployment.policy
     written = _instructions(deployment) if policy.write.mode != "verbatim" else None
-    config = {
-        "llm": _named(deployment.model, ("openai",)),
-        "embedder": _named(deployment.embedder, ("openai", "fastembed")),
-        "custom_instructions": written,
-    }
+    config: dict[str, Any] = {"custom_instructions": written}
+    for name, role in (("llm", "model"), ("embedder", "embedder")):
+        if (named := _named(deployment, role, MEM0)) is not None:
+            config[name] = {"provider": named[0], "config": {"model": named[1]}}
     settings = {
         "config": {name: value for name, value in config.items() if value is not None},
         "add": {"infer": policy.write.mode != "verbatim"},
         "search": {"top_k": policy.top_k or MOST_MEMORIES, "threshold": 0.0},
     }
-    lost = [*_lost(deployment, "mem0")]
+    lost = [*_lost(deployment, MEM0)]
     if policy.write.mode == "facts":
         lost.append("prompts.merge: mem0 2 only adds facts, and neither updates nor deletes them by a prompt")
     if policy.write.roles == "user":
@@ -64,17 +70,16 @@ def for_mem0(deployment: Deployment) -> Export:
 def for_langmem(deployment: Deployment) -> Export:
     """Return what LangMem's ``create_memory_store_manager`` takes, its model first."""
     policy = deployment.policy
-    named = _named(deployment.model, ("openai",))
+    model, embedder = _named(deployment, "model", LANGMEM), _named(deployment, "embedder", LANGMEM)
     given = {
-        "model": named and f"openai:{named['config']['model']}",
+        "model": model and ":".join(model),
         "instructions": _instructions(deployment),
         "enable_inserts": True,
         "enable_deletes": policy.write.mode == "facts",
         "query_limit": policy.top_k or MOST_MEMORIES,
     }
-    index = {"embed": f"openai:{deployment.embedder.partition(':')[2]}"} if _is_openai(deployment.embedder) else None
     settings = {"create_memory_store_manager": {name: value for name, value in given.items() if value is not None}}
-    lost = [*_lost(deployment, "LangMem")]
+    lost = [*_lost(deployment, LANGMEM)]
     if policy.write.mode == "verbatim":
         lost.append(
             "write.mode: verbatim: LangMem has a model write every memory; `put` messages into its store yourself"
@@ -83,7 +88,7 @@ def for_langmem(deployment: Deployment) -> Export:
         lost.append("prompts.merge: LangMem updates memories by its own calls of tools, under the same instructions")
     if policy.write.roles == "user":
         lost.append("write.roles: give the manager the user's messages alone")
-    return Export(settings | ({"index": index} if index else {}), tuple(lost))
+    return Export(settings | ({"index": {"embed": ":".join(embedder)}} if embedder else {}), tuple(lost))
 
 
 EXPORTS: dict[str, Callable[[Deployment], Export]] = {"mem0": for_mem0, "langmem": for_langmem}
@@ -110,9 +115,9 @@ def _lost(deployment: Deployment, package: str) -> Iterator[str]:
         unused = field == "buffer_share" and policy.buffer_size == 0
         if value is not None and value != usual.get(field) and not unused:
             yield f"{field}{_shown(value)}: {what}"
-    for role, name in (("model", deployment.model), ("embedder", deployment.embedder)):
-        if name is None or not (_is_openai(name) or (role == "embedder" and name.startswith("fastembed:"))):
-            yield f"{role}: {name} is mnemotune's own; choose one of {package}'s" if name else f"{role}: none is named"
+    for role in ("model", "embedder"):
+        if _named(deployment, role, package) is None:
+            yield f"{role}: {getattr(deployment, role)} is mnemotune's own; choose one of {package}'s"
 
 
 def _shown(value: Any) -> str:
@@ -127,11 +132,8 @@ def _instructions(deployment: Deployment) -> str | None:
     return "\n\n".join(parts).strip() or None
 
 
-def _is_openai(name: str) -> bool:
-    return name.startswith("openai:")
-
-
-def _named(name: str | None, providers: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return a model as mem0 names it; None where it has none of that kind."""
-    provider, _, model = (name or "").partition(":")
-    return {"provider": provider, "config": {"model": model}} if provider in providers and model else None
+def _named(deployment: Deployment, role: str, package: str) -> tuple[str, str] | None:
+    """Return a package's provider of a model or an embedder, and its name there; None where it has none."""
+    provider, _, name = (getattr(deployment, role) or "").partition(":")
+    there = PROVIDERS[package][role].get(provider)
+    return (there, name) if there and name else None

@@ -110,7 +110,8 @@ class MemoryStore:
             opened.memory, opened.version, opened.vectors = fresh.memory, fresh.version, fresh.vectors
         here.move_to_end(place)
         if len(here) > MOST_OPEN:
-            del here[next(name for name, each in here.items() if not each.changing.locked())]
+            unused = next((name for name, each in here.items() if not each.changing.locked()), place)
+            del here[unused]
         return opened
 
 
