@@ -434,3 +434,13 @@ def test_a_memory_that_cannot_be_saved_is_refused_at_once(open_store: Open) -> N
 def test_a_memory_says_whose_it_is(open_store: Open) -> None:
     memory: UserMemory = open_store().memory("ann")
     assert memory.user == "ann"
+
+
+async def test_more_users_than_stay_open_are_remembered(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mnemotune.policies.deploy.store.MOST_OPEN", 2)
+    store = open_store("facts", buffer_size=0)
+    said = [[Message("user", f"I saw heron-{i}."), Message("assistant", "Oh.")] for i in range(6)]
+    for _ in range(2):
+        await asyncio.gather(*(store.memory(f"user {i}").observe(talk) for i, talk in enumerate(said)))
+    for i in range(6):
+        assert {item.text for item in await store.memory(f"user {i}").listing()} == {f"The user said heron-{i}."}
