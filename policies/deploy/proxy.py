@@ -23,7 +23,7 @@ from ..lm.streaming import DONE, Events, Said
 from ..lm.wire import ApiError
 from .background import Background
 from .conversation import besides, message_of, newest_of, query_of
-from .store import MemoryStore, UserMemory
+from .store import MemoryStore, StoreError, UserMemory
 
 USER_HEADER = "X-Mnemotune-User"
 """Says whose call it is; it is not handed on."""
@@ -198,8 +198,13 @@ class _Proxy:
 
     def remember(self, memory: UserMemory, newest: Sequence[Message], reply: Message | None) -> None:
         """Put what was said last into the store, and write it in the background."""
-        if newest and reply is not None and reply.text:
+        if not newest or reply is None or not reply.text:
+            return
+        try:
             memory.queue([*newest, reply])
+        except StoreError as error:  # the reply is there, and goes to the client
+            _log.error("user %s: a reply is not remembered: %s", memory.user, error)
+        else:
             self.writes.begin(memory.user)
 
 

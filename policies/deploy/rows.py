@@ -161,9 +161,15 @@ class Rows:
         return any(counts)
 
     def scrub(self) -> None:
-        """Leave nothing of what was deleted in the files: its pages are zeros already, and the log is emptied."""
+        """Leave nothing of what was deleted in the files: its pages are zeros already, and the log is emptied.
+
+        Raises StoreError where somebody has been reading the log for BUSY_SECONDS.
+        """
         with self._reading() as database:
-            database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            (busy, *_) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            what = f"what was deleted from {self.path} is still in the log beside it, which another program reads"
+            raise StoreError(f"{what}; forget or delete again once it has ended")
 
     def vectors(self, user: str, embedder: str) -> dict[bytes, bytes]:
         """Return the vectors that are kept of a user's texts, by the texts' digests."""

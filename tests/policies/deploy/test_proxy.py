@@ -348,6 +348,20 @@ async def test_what_cannot_be_written_now_waits_and_what_is_refused_is_said(
         await until(lambda: "user ann: 2 messages are not remembered" in caplog.text)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_full_disk_costs_the_memory_and_not_the_reply(
+    start: Start, caplog: pytest.LogCaptureFixture, stream: bool
+) -> None:
+    proxy = await start()
+    database = vars(vars(proxy.store)["_rows"])["_connection"]
+    database.execute("PRAGMA max_page_count = 1").fetchall()
+    reply = await proxy.say("I saw a heron. " * 2000, stream=stream)
+    assert reply.status == 200
+    assert "see." in await reply.text()
+    assert "user ann: a reply is not remembered: cannot use the store" in caplog.text
+    assert proxy.store.users() == []
+
+
 async def test_what_waits_from_before_is_observed_at_the_start(
     tmp_path: Path, make_policy: MakePolicy, start: Start
 ) -> None:

@@ -223,6 +223,23 @@ async def test_what_is_forgotten_is_nowhere_in_the_files(open_store: Open, tmp_p
         assert len(await ann.listing()) == database.execute("SELECT COUNT(*) FROM vectors").fetchone()[0]
 
 
+async def test_what_is_still_in_the_log_is_not_called_gone(
+    open_store: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mnemotune.policies.deploy.rows.BUSY_SECONDS", 0.05)
+    store = open_store()
+    await observe(store.memory("ann"), talk("heron", 3))
+    with sqlite3.connect(tmp_path / "users.db", isolation_level=None) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM memories").fetchall()
+        with pytest.raises(StoreError, match="is still in the log beside it, which another program reads"):
+            await store.forget("ann", "heron-1")
+        assert not (await view(store.memory("ann"))).has("heron-1 ")
+        reader.execute("ROLLBACK")
+    assert await store.forget("ann", "heron-1") == []
+    assert b"heron-1" not in files(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("fact", "text", "stated"),
     [
