@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
+from ...data.per_loop import PerLoop
 from ..lm.base import Embedder, LanguageModel, Message
 from ..policy import MemoryPolicy
 from .budget import units_of, within
@@ -33,11 +34,11 @@ class BuiltinMemory:
         self._model = model
         self._index = VectorIndex(embedder)
         self._state = MemoryState()
-        self._changing = asyncio.Lock()
+        self._changing = PerLoop(asyncio.Lock)
 
     async def observe(self, messages: Sequence[Message]) -> list[MemoryEvent]:
         """Take in messages that were exchanged; return the writes that this set off, none or one."""
-        async with self._changing:
+        async with self._changing.here():
             before = self._state
             self._state = _taken_in(before, messages, self.policy.keep_first)
             try:
@@ -72,7 +73,7 @@ class BuiltinMemory:
 
     async def restore(self, state: MemoryState) -> None:
         """Go back to a state."""
-        async with self._changing:
+        async with self._changing.here():
             self._state = state
 
     async def dump(self) -> Any:
@@ -86,19 +87,19 @@ class BuiltinMemory:
     async def fork(self, *, memories: bool = True) -> Self:
         """Return a memory in the same state that goes its own way from here; without ``memories`` the buffer alone."""
         other = copy(self)
-        other._changing = asyncio.Lock()
+        other._changing = PerLoop(asyncio.Lock)
         if not memories:
             other._state = replace(self._state, entries=(), next_id=0)
         return other
 
     async def adopt(self, policy: MemoryPolicy) -> None:
         """Go on under a rewritten policy; what is remembered stays."""
-        async with self._changing:
+        async with self._changing.here():
             self.policy = policy
 
     async def forget(self, what: Callable[[str], bool]) -> int:
         """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many."""
-        async with self._changing:
+        async with self._changing.here():
             state = self._state
             entries = tuple(entry for entry in state.entries if not what(entry.line))
             start, buffer = _without(state.start, what), _without(state.buffer, what)

@@ -10,6 +10,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
+from ...data.per_loop import PerLoop
 from ..lm.base import Embedder, Message, Vectors
 
 Matrix = NDArray[np.float64]
@@ -92,7 +93,7 @@ class VectorIndex:
         self._blocks: list[Vectors] = []
         self._compared: dict[tuple[int, ...], Matrix] = {}
         """Of the rows that were compared with each other last, their likeness to newer ones."""
-        self._lock = asyncio.Lock()
+        self._lock = PerLoop(asyncio.Lock)
 
     async def search(
         self, queries: Sequence[str], texts: Sequence[str], top_k: int, ranking: Ranking = BY_SIMILARITY
@@ -144,7 +145,7 @@ class VectorIndex:
     async def _embed(self, queries: Sequence[str], texts: Sequence[str]) -> Vectors:
         """Return the vectors of the queries; those of texts that are new come with them."""
         if any(text not in self._rows for text in texts):
-            async with self._lock:  # searches side by side would each embed the same new texts
+            async with self._lock.here():  # searches side by side would each embed the same new texts
                 new = [text for text in dict.fromkeys(texts) if text not in self._rows]
                 if new:
                     vectors = (await self._embedder.embed([*new, *queries])).vectors

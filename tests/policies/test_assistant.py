@@ -8,8 +8,10 @@ Invariants:
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +20,8 @@ from hypothesis import strategies as st
 from mnemotune.policies import Assistant, load_policy, presets
 from mnemotune.policies.assistant import ContextUse, Uses, added
 from mnemotune.policies.lm import LanguageModelError, Message, Request
+from mnemotune.policies.lm.base import Completion, Embedding, LanguageModel
+from mnemotune.policies.lm.ledger import Usage
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import open_memory
 
@@ -184,3 +188,34 @@ async def test_no_call_of_any_preset_shows_more_than_the_budget(
     shown = [request.messages[:-1] for request in model.requests if request.role != "write"]
     assert len(shown) == len(texts) + 1
     assert max(sum(message.tokens for message in messages) for messages in shown) <= tokens
+
+
+class Elsewhere(LanguageModel):
+    """Takes a moment for each call, as what is behind an endpoint does."""
+
+    name = "elsewhere"
+
+    async def complete(self, request: Request) -> Completion:
+        await asyncio.sleep(0)
+        return Completion('{"birds": "many"}', Usage(1, 1))
+
+
+class EmbedderElsewhere(LexicalEmbedder):
+    async def embed(self, texts: Sequence[str], **_: Any) -> Embedding:
+        await asyncio.sleep(0)
+        return await super().embed(texts)
+
+
+def test_an_assistant_goes_on_in_another_event_loop(make_policy: MakePolicy) -> None:
+    """In each of them calls wait for one another, which binds plain locks to their loop."""
+    model = Elsewhere()
+    policy = make_policy("profile", buffer_size=0, store="external", top_k=3)
+    assistant = Assistant(model, open_memory(policy, model, EmbedderElsewhere()))
+
+    async def talk(word: str) -> None:
+        await asyncio.gather(*(assistant.remember(f"I saw {word}-{i}.", "I see.") for i in range(3)))
+        await asyncio.gather(*(assistant.answer(f"Where is {word}-{i}?") for i in range(3)))
+
+    for word in ("heron", "robin", "wren"):
+        asyncio.run(talk(word))
+    assert [item.text for item in asyncio.run(assistant.memory.listing())] == ["birds: many"]
