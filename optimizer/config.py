@@ -158,8 +158,8 @@ class SearchConfig(Record):
     """validation: what is better on train users must be so surely on validation users; train: the best mean wins."""
     objective: ObjectiveName = "score"
     """What the policy that goes to the sealed test as evolved has most of: ``score``, also with what memory shows
-    (``score-and-evidence``), or, among the policies that are surely better than the seed policy, ``evidence`` or score
-    for what a turn costs (``score-per-token``, ``-call`` or ``-dollar``)."""
+    (``score-and-evidence``) or what it shows alone (``evidence-alone``), or, among the policies that are surely better
+    than the seed policy, ``evidence`` or score for what a turn costs (``score-per-token``, ``-call``, ``-dollar``)."""
     veto: bool = True
     """Whether a candidate is refused when it gets surely worse on a topic or a stretch of periods."""
     space: Limits = Field(default_factory=Space)
@@ -243,10 +243,10 @@ class Config(ModelsConfig):
     """Everything that a run depends on."""
 
     track: str = "dialogue"
-    """The kind of task: ``dialogue``, ``codeqa``, ``research``, ``swe``, ``tools``, ``web``, or what another package
-    registers. After a colon who acts there: ``tools:model`` has an agent that plans by itself."""
+    """The kind of task: ``dialogue``, ``codeqa``, ``conversations``, ``research``, ``swe``, ``tools``, ``web``, or what
+    another package registers. After a colon who acts there: ``tools:model`` has an agent that plans by itself."""
     track_options: dict[str, Any] = {}
-    """What a track of another package wants to know."""
+    """What a track wants to know besides: ``judge`` of ``conversations``, or what another package's asks for."""
     data: str
     """What the track loads its tasks from."""
     test_data: str | None = None

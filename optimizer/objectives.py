@@ -35,6 +35,11 @@ def score_and_evidence(stage: StageScore) -> float:
     return stage.memory_score if math.isnan(stage.evidence) else (stage.memory_score + stage.evidence) / 2
 
 
+def shown_evidence(stage: StageScore) -> float:
+    """Return a stage's evidence recall."""
+    return stage.evidence
+
+
 @dataclass(frozen=True, slots=True)
 class Objective:
     """What the evolved policy of the sealed test is best in."""
@@ -93,5 +98,12 @@ OBJECTIVES: Registry[Objective] = Registry(
             _per(lambda standing: dollars(standing.per_turn, standing.prices)), needs_price=True
         ),
         "evidence": Objective(_evidence),
+        "evidence-alone": Objective(
+            lambda standing: standing.score,
+            picks=False,
+            measure=shown_evidence,
+            compared="evidence recall",
+            overall=lambda row: row.evidence.mean,
+        ),
     },
 )

@@ -63,6 +63,7 @@ ROLES = {
     "upper_bound": "a check is answered with exactly the facts that it needs: the ceiling",
     "propose": "a proposer edits prompts",
     "generate": "users are made up",
+    "judge": "a model says whether a free answer is right",
     "embed": "texts become vectors",
 }
 """What calls of a role are for."""
