@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from ...data.conversations.load import TRACK, load_conversations
@@ -23,7 +23,8 @@ from ..episode import Bounds, Episode, Mark, RecordError
 from ..evidence import pieces_of, recall, stands_in
 from ..reading import ReadingRollout, ReadingTrack
 from ..slot import SLOT_FORM
-from ..statistics import nan_mean
+from ..statistics import estimate, nan_mean
+from ..summary import json_number
 from ..track import Cast, Rollout, Usual
 from .judge import judged
 from .scoring import RIGHT_FROM, RULES, abstains, is_exact, read_answer, score_by_rule, token_f1
@@ -163,25 +164,50 @@ class ConversationsTrack(ReadingTrack[Task]):
     def extras(
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
     ) -> Mapping[str, Any]:
-        """Return figures over all answers of complete episodes: by rule, and by kind of question."""
+        """Return figures of the answers in complete episodes: by rule, and with intervals over groups, by kind too."""
         figures: dict[str, list[float]] = {"exact": [], "f1": [], "abstained": []}
-        kinds: dict[str, list[tuple[float, float]]] = {}
+        kinds: dict[str, _Kind] = {}
         for task, episode in zip(tasks, episodes, strict=True):
             if episode.failure is None:
                 history = history_of(task)
                 for mark in (mark for stage in episode.stages for mark in stage.marks):
                     question = history.by_question[mark.check]
                     _count(figures, question, mark)
-                    kinds.setdefault(question.kind or "other", []).append((mark.score, recall(mark.shown)))
-        by_kind = {
-            kind: {
-                "questions": len(scores),
-                "score": _figure([score for score, _ in scores]),
-                "evidence": _figure([shown for _, shown in scores]),
-            }
-            for kind, scores in sorted(kinds.items())
+                    for kind in (ALL, question.kind or OTHER):
+                        kinds.setdefault(kind, _Kind()).add(task.group, mark)
+        by_kind = {kind: found.as_json() for kind, found in sorted(kinds.items(), key=lambda pair: pair[0] != ALL)}
+        return {"judge": self.judge, **{name: json_number(nan_mean(each)) for name, each in figures.items()}} | (
+            {"by_kind": by_kind} if by_kind else {}
+        )
+
+
+ALL, OTHER = "all", "other"
+"""All questions together, and those of no kind."""
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Answers to a kind of questions, by group."""
+
+    scores: dict[str, list[float]] = field(default_factory=dict)
+    shown: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, group: str, mark: Mark) -> None:
+        self.scores.setdefault(group, []).append(mark.score)
+        self.shown.setdefault(group, []).append(recall(mark.shown))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "questions": sum(map(len, self.scores.values())),
+            "score": _over_groups(self.scores),
+            "evidence": _over_groups(self.shown),
         }
-        return {"judge": self.judge, **{name: _figure(each) for name, each in figures.items()}, "by_kind": by_kind}
+
+
+def _over_groups(values: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """Return the mean over groups of their means, with its interval."""
+    over = estimate([nan_mean(each) for each in values.values()])
+    return {"mean": json_number(over.mean), "interval": [json_number(over.low), json_number(over.high)]}
 
 
 def _count(figures: Mapping[str, list[float]], question: Question, mark: Mark) -> None:
@@ -190,11 +216,6 @@ def _count(figures: Mapping[str, list[float]], question: Question, mark: Mark) -
     if question.answers:
         figures["exact"].append(float(any(is_exact(answer, each) for each in question.answers)))
         figures["f1"].append(max(token_f1(answer, each) for each in question.answers))
-
-
-def _figure(values: Sequence[float]) -> float | None:
-    mean = nan_mean(values)
-    return None if math.isnan(mean) else round(mean, 6)
 
 
 class ConversationRollout(ReadingRollout[Task]):

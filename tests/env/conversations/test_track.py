@@ -102,13 +102,16 @@ async def test_what_was_shown_at_first_and_is_crowded_out_later_is_a_read_failur
 async def test_figures_are_told_by_kind_of_question(track: ConversationsTrack, cast: Cast, tmp_path: Path) -> None:
     tasks = track.load(str(two_histories(tmp_path)))
     extras = (await Evaluator(track, cast).evaluate(load_policy("rag"), tasks)).extras
-    assert {kind: figures["questions"] for kind, figures in extras["by_kind"].items()} == {
-        "abstention": 2,
+    by_kind = extras["by_kind"]
+    assert {kind: figures["questions"] for kind, figures in by_kind.items()} == {
+        "all": 8,
         "one turn": 2,
         "several turns": 2,
         "time": 2,
+        "abstention": 2,
     }
-    assert (extras["by_kind"]["abstention"]["evidence"], extras["by_kind"]["time"]["evidence"]) == (None, 1.0)
+    assert by_kind["abstention"]["evidence"] == {"mean": None, "interval": [None, None]}
+    assert by_kind["time"]["evidence"] == {"mean": 1.0, "interval": [1.0, 1.0]}
     assert 0 <= extras["exact"] <= extras["f1"] <= 1
 
 

@@ -43,7 +43,10 @@ def test_own_logs_are_imported_checked_and_scored(cli: Cli) -> None:
     assert "user-0 (user-0): 3 sessions, 1 facts, 2 checks" in checked
     score = cli("evaluate", "rag", "--track", "conversations", "--data", "own.jsonl", "--json").succeeded().json
     assert (score["evidence_recall"], score["context_tokens"], score["groups"]) == (1.0, 1000, 2)
-    assert set(score["extras"]["by_kind"]) == {"abstention", "other"}
+    assert set(score["extras"]["by_kind"]) == {"all", "abstention", "other"}
+    shown = cli("evaluate", "rag", "--track", "conversations", "--data", "own.jsonl", "--no-window").succeeded().out
+    (row,) = (line.split() for line in shown.splitlines() if line.lstrip().startswith("other"))
+    assert (row[1], row[-3:]) == ("2", ["1.000", "[1.000,", "1.000]"])
 
 
 def test_broken_lines_are_told_and_a_strict_import_stops_at_the_first(cli: Cli) -> None:
