@@ -54,6 +54,8 @@ class Objective:
     """What candidates are compared by, in races and at looks."""
     compared: str = "memory score"
     """What that is called."""
+    by_evidence: bool = False
+    """Whether that is evidence recall alone."""
     overall: Callable[[Summary], float] = lambda row: row.memory_score.mean
     """The same of a whole evaluation."""
 
@@ -103,6 +105,7 @@ OBJECTIVES: Registry[Objective] = Registry(
             picks=False,
             measure=shown_evidence,
             compared="evidence recall",
+            by_evidence=True,
             overall=lambda row: row.evidence.mean,
         ),
     },

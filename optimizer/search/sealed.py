@@ -56,6 +56,18 @@ class SealedTest:
         scores = {name: row.memory_score.mean for name, row in fair.items() if not math.isnan(row.memory_score.mean)}
         return max(scores, key=scores.__getitem__) if scores else None
 
+    @property
+    def most_evident_baseline(self) -> str | None:
+        """The baseline with the highest evidence recall, oracles left out; None when none has one."""
+        fair = {name: row for name, row in self.rows.items() if name not in {SEED, EVOLVED} and not row.oracle}
+        shown = {name: row.evidence.mean for name, row in fair.items() if not math.isnan(row.evidence.mean)}
+        return max(shown, key=shown.__getitem__) if shown else None
+
+    def evidence_beyond(self, other: str) -> Estimate:
+        """Evolved minus another policy in evidence recall, paired by group; NaN where not known."""
+        rows = [self.rows.get(name) or Summary(policy=name) for name in (EVOLVED, other)]
+        return paired_difference(*(row.evidence_by_group for row in rows))
+
     def difference_from(self, other: str, *, reworded: bool = False) -> Estimate:
         """Evolved minus another policy in memory score, paired by group; NaN where not known."""
         rows = [self.rows.get(name) or Summary(policy=name) for name in (EVOLVED, other)]

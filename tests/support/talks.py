@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from mnemotune.data.conversations.importing import Import, import_benchmark
 from mnemotune.data.conversations.omissions import Omissions
+from mnemotune.policies.lm import Completion, Request
+from mnemotune.policies.lm.base import Wrapper
+from mnemotune.policies.lm.embedded import EmbeddedModel
 
 LOCOMO: dict[str, Any] = {
     "sample_id": "conv-1",
@@ -75,3 +79,31 @@ def two_histories(folder: Path) -> Path:
     out = folder / "histories.jsonl"
     import_benchmark("locomo", written(folder / "locomo.json", rows), Import(out, Omissions()))
     return out
+
+
+def on_the_first_thing(excerpt: str) -> str:
+    """Make a question on the first message that says where something stands; say so where none does."""
+    match = re.search(r"^(\d+)\. .*?My (\w+) stands in (room \d+)", excerpt, re.MULTILINE)
+    if match is None:
+        return "Nothing stands anywhere."
+    number, thing, place = match.groups()
+    return json.dumps({"question": f"Where is my {thing}?", "answer": place, "evidence": [int(number)]})
+
+
+class Maker(Wrapper):
+    """Makes questions as it is told to, from what it is shown; the embedded model answers everything else."""
+
+    name = "maker"
+
+    def __init__(self, make: Callable[[str], str] = on_the_first_thing) -> None:
+        super().__init__(EmbeddedModel())
+        self.make = make
+        self.calls = 0
+
+    async def complete(self, request: Request) -> Completion:
+        self.calls += 1
+        reply = await self.model.complete(request)
+        prompt = request.messages[-1].content
+        if "Make one question" not in prompt:
+            return reply
+        return Completion(self.make(prompt.split("\n\n")[0]), reply.usage)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from talks import LOCOMO, LONGMEMEVAL, written
+from mnemotune.policies.lm.providers import MODELS, Provided, Provider, model_named
+from talks import LOCOMO, LONGMEMEVAL, Maker, written
 
 Cli = Callable[..., Any]
 THINGS = ("canoe", "violin", "ladder", "parrot", "lantern", "bicycle", "mosaic", "kettle", "anvil", "globe")
@@ -103,3 +104,39 @@ def test_a_policy_is_evolved_on_own_logs_with_the_shipped_config(cli: Cli) -> No
     report = Path("run/report.html").read_text(encoding="utf-8")
     assert "topic abstention" in report
     assert "evidence recall" in report
+
+
+@pytest.fixture
+def maker() -> Iterator[Maker]:
+    """A model of the name ``maker`` that makes questions."""
+    model = Maker()
+    MODELS.register("maker", Provider("maker", lambda _: Provided("maker", lambda *_: model)))
+    model_named.cache_clear()
+    yield model
+    MODELS.unregister("maker")
+    model_named.cache_clear()
+
+
+def test_a_model_makes_questions_which_are_checked_and_can_be_looked_through(cli: Cli, maker: Maker) -> None:
+    chat, _ = own_logs(3)
+    command = ("data", "import", "--from", "chat", chat, "--questions", "4", "--model", "maker", "--out", "own.jsonl")
+    done = cli(*command, "--json").succeeded()
+    assert "4 questions with maker: 36 calls at the very most" in done.err
+    assert (done.json["kept"], done.json["questions"], len(done.json["dropped"])) == (3, 3, 6)
+    assert "dropped, user-0, session 1: the reply holds no JSON object" in done.err
+    again = cli("data", "import", "--from", "chat", chat, "--questions", "own.questions.jsonl", "--out", "two.jsonl")
+    again.succeeded()
+    tasks = [Path(name).read_text(encoding="utf-8") for name in ("own.jsonl", "two.jsonl")]
+    assert tasks[0] == tasks[1]
+
+
+def test_the_budget_of_a_generation_holds_for_questions(cli: Cli, maker: Maker) -> None:
+    chat, _ = own_logs(3)
+    Path("small.yaml").write_text("model: maker\ngeneration: {budget: {calls: 2}}\n", encoding="utf-8")
+    command = ("data", "import", "--from", "chat", chat, "--questions", "3", "--config", "small.yaml")
+    done = cli(*command, "--out", "o.jsonl")
+    assert done.code == 1
+    assert "error: the budget of 2 calls is spent" in done.err
+    assert "the same command goes on from there" in done.err
+    assert maker.calls <= 2
+    assert not Path("o.jsonl").exists()
