@@ -100,10 +100,12 @@ def test_a_policy_is_evolved_on_own_logs_with_the_shipped_config(cli: Cli) -> No
     small = ("data=own.jsonl", "splits={train: 4, validation: 3, test: 3}", "search.generations=1")
     narrow = ("search.candidates=1", "search.broad_start=0", "search.proposers=[known]", "baselines=[window, rag]")
     sets = [part for value in (*small, *narrow, "tracking=none", "workers.runner=here") for part in ("--set", value)]
-    cli("evolve", "conversations.yaml", *sets, "--out", "run").succeeded()
+    done = cli("evolve", "conversations.yaml", *sets, "--out", "run").succeeded()
+    assert "evidence shown, evolved - seed: " in done.out
+    assert ", the best baseline in that: " in done.out
     report = Path("run/report.html").read_text(encoding="utf-8")
     assert "topic abstention" in report
-    assert "evidence recall" in report
+    assert "evidence that the seed policy shows" in report
 
 
 @pytest.fixture
