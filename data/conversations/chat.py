@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,9 @@ class History:
 
     group: str
     sessions: tuple[Session, ...]
-    places: dict[str, int] = field(default_factory=dict)
+    users: frozenset[str]
+    """Whose messages it has."""
+    places: Mapping[str, int]
     """The session of each message, by the message's id."""
 
 
@@ -59,7 +61,7 @@ def _history(group: str, talks: Mapping[str, list[Logged]]) -> History:
         spoken = (Utterance(m.id, m.text, m.role, m.speaker, m.time) for m in part)
         sessions.append(Session(f"{part[0].talk or 'session'} {stage}", tuple(spoken)))
         places.update((message.id, stage) for message in part)
-    return History(group, tuple(sessions), places)
+    return History(group, tuple(sessions), frozenset(m.user for part in parts for m in part), places)
 
 
 def _parted(messages: Iterable[Logged]) -> Iterator[list[Logged]]:
@@ -139,19 +141,19 @@ def _answers(given: Any) -> tuple[str, ...]:
 
 
 def _asked(user: Any, evidence: Iterable[str], histories: Mapping[str, History]) -> History:
-    """Return the history that a question is about: its user's, or that of its evidence. Raises ValueError."""
-    if user is not None:
-        if str(user) not in histories:
-            raise ValueError(f"user: there is no {str(user)[:60]!r} in the chat")
-        return histories[str(user)]
-    if len(histories) == 1:
-        return next(iter(histories.values()))
+    """Return the history that a question is about: that of its evidence, or its user's only one. Raises ValueError."""
+    named = [history for history in histories.values() if user is None or str(user) in (history.group, *history.users)]
+    if not named:
+        raise ValueError(f"user: there is no {str(user)[:60]!r} in the chat")
     for name in evidence:
-        for history in histories.values():
+        for history in named:
             if name in history.places:
                 return history
-        raise ValueError(f"evidence: no message has the id {name[:60]!r}")
-    raise ValueError("user: say whom it is asked, or name evidence")
+        whose = "" if user is None else f" of {str(user)[:60]}"
+        raise ValueError(f"evidence: no message{whose} has the id {name[:60]!r}")
+    if len(named) > 1:
+        raise ValueError("user: say whose memory is asked, the user or the conversation")
+    return named[0]
 
 
 def _stage(history: History, name: str, of: str) -> int:

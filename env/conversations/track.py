@@ -175,7 +175,7 @@ class ConversationsTrack(ReadingTrack[Task]):
                     _count(figures, question, mark)
                     for kind in (ALL, question.kind or OTHER):
                         kinds.setdefault(kind, _Kind()).add(task.group, mark)
-        by_kind = {kind: found.as_json() for kind, found in sorted(kinds.items(), key=lambda pair: pair[0] != ALL)}
+        by_kind = {kind: kinds[kind].as_json() for kind in sorted(kinds, key=lambda kind: kind != ALL)}
         return {"judge": self.judge, **{name: json_number(nan_mean(each)) for name, each in figures.items()}} | (
             {"by_kind": by_kind} if by_kind else {}
         )

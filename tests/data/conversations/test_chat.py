@@ -113,6 +113,23 @@ def test_a_question_is_asked_of_whose_message_has_the_answer_at_the_end_or_after
     assert [check.topic for check in tasks["mia"].checks.values()] == ["", "time"]
 
 
+def test_a_conversation_with_a_memory_of_its_own_is_asked_by_its_evidence_or_its_name(tmp_path: Path) -> None:
+    rows = [line("a", "One.", conversation="x"), line("b", "Two.", conversation="y")]
+    omissions = Omissions()
+    histories = read_histories(written(tmp_path / "chat.jsonl", rows), omissions, by="conversation")
+    asks = [
+        {"question": "Which?", "answer": "two", "evidence": ["b"], "user": "mia"},
+        {"question": "Where?", "user": "x"},
+        {"question": "When?", "user": "mia"},
+    ]
+    questions = read_questions(written(tmp_path / "questions.jsonl", asks), histories, omissions)
+    assert {group: [question.text for question in each] for group, each in questions.items()} == {
+        "y": ["Which?"],
+        "x": ["Where?"],
+    }
+    assert "line 3: user: say whose memory is asked" in omissions.broken[0]
+
+
 def test_a_question_that_cannot_be_asked_is_left_out_with_its_line_and_field(tmp_path: Path) -> None:
     whole = {"question": "What leaks?", "answer": "the canoe", "evidence": ["c"]}
     rows = [
@@ -135,7 +152,7 @@ def test_a_question_that_cannot_be_asked_is_left_out_with_its_line_and_field(tmp
         "user: there is no 'bob' in the chat",
         "answer: must be a text",
         "evidnce: is no field of a question",
-        "user: say whom it is asked",
+        "user: say whose memory is asked",
     )
     assert [problem.split(": ", 1)[0] for problem in broken] == [f"line {number}" for number in range(2, 10)]
     assert all(reason in problem for reason, problem in zip(reasons, broken, strict=True))

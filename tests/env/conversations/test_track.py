@@ -21,14 +21,18 @@ from mnemotune.policies.lm import Completion, LanguageModel, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.prompts import Templates
-from talks import LONGMEMEVAL, two_histories, written
+from talks import ABSTAINS, LONGMEMEVAL, two_histories, written
 
 
 class TestConversations(TrackConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def source(cls, tmp_path_factory: pytest.TempPathFactory) -> str:
-        return str(two_histories(tmp_path_factory.mktemp("talks")))
+        folder = tmp_path_factory.mktemp("talks")
+        source, coming = two_histories(folder), Import(folder / "lme.jsonl", Omissions())
+        import_benchmark("longmemeval", written(folder / "lme.json", [LONGMEMEVAL, ABSTAINS]), coming)
+        source.write_bytes(source.read_bytes() + coming.out.read_bytes())
+        return str(source)
 
     @pytest.fixture(scope="class")
     @classmethod
