@@ -196,7 +196,8 @@ class Loop:
         race = await self.arena.race(policy, [])
         validation = Validation({}, {}) if self.search.acceptance == "train" else await self.arena.validate(policy)
         known = [score for score in validation.scores.values() if not math.isnan(score)]
-        lacking = self.search.acceptance != "train" and (len(known) < 2 or validation.headroom <= 0)
+        no_room = validation.headroom <= 0 and not self.search.aim.by_evidence
+        lacking = self.search.acceptance != "train" and (len(known) < 2 or no_room)
         failed = len(race.failures) == len(race.scores) or all(map(math.isnan, race.scores.values()))
         if failed or lacking:
             reasons = [*race.failures.values(), *validation.failures.values()]

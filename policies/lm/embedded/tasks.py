@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base import Message
 from .answering import answer_choices, fill_probe, find_choices, find_schema
+from .asking import asked_for_question
 from .blocks import json_blocks, texts_in
 from .composing import compose
 from .engineering import find_engineering_task, improve
@@ -34,6 +35,8 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
         return composed
     *history, last = messages
     text = last.content
+    if (question := asked_for_question(text)) is not None:
+        return question
     if (engineering := find_engineering_task(text)) is not None:
         return improve(engineering)
     if (question := asks_value(text)) is not None:

@@ -19,6 +19,7 @@ from mnemotune.env.conversations.questions import (
     most_calls,
 )
 from mnemotune.policies.lm import EndpointDown, Refused
+from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.prompts import Templates
 from talks import Maker, on_the_first_thing
 
@@ -59,6 +60,13 @@ async def test_a_question_that_its_evidence_answers_and_nothing_does_is_kept_wit
 
 def replied(**values: Any) -> Make:
     return lambda excerpt: json.dumps(json.loads(on_the_first_thing(excerpt)) | values)
+
+
+async def test_the_embedded_model_asks_how_a_sentence_goes_on() -> None:
+    questions = await make_questions([history("canoe", 1)], 1, EmbeddedModel(), templates=Templates.bundled())
+    assert [(line["question"], line["answer"]) for line in as_lines(questions)] == [
+        ('How does it go on, what I said: "My canoe stands in ..."?', "room 0")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mnemotune.policies.lm.providers import MODELS, Provided, Provider, model_named
-from talks import LOCOMO, LONGMEMEVAL, Maker, written
+from talks import LOCOMO, LONGMEMEVAL, written
 
 Cli = Callable[..., Any]
 THINGS = ("canoe", "violin", "ladder", "parrot", "lantern", "bicycle", "mosaic", "kettle", "anvil", "globe")
@@ -95,11 +94,19 @@ def test_the_track_refuses_what_no_import_has_written(cli: Cli) -> None:
     assert "no such file" in cli("evaluate", "rag", "--track", "conversations", "--data", "nothing").refused()
 
 
+UNANSWERED = "track_options={judge: exact}"
+"""The embedded model gives no answer exactly: it has no memory score, and can be evolved by evidence all the same."""
+
+
 def test_a_policy_is_evolved_on_own_logs_with_the_shipped_config(cli: Cli) -> None:
     imported(cli, 10).succeeded()
     small = ("data=own.jsonl", "splits={train: 4, validation: 3, test: 3}", "search.generations=1")
     narrow = ("search.candidates=1", "search.broad_start=0", "search.proposers=[known]", "baselines=[window, rag]")
-    sets = [part for value in (*small, *narrow, "tracking=none", "workers.runner=here") for part in ("--set", value)]
+    sets = [
+        part
+        for value in (*small, *narrow, "tracking=none", "workers.runner=here", UNANSWERED)
+        for part in ("--set", value)
+    ]
     done = cli("evolve", "conversations.yaml", *sets, "--out", "run").succeeded()
     assert "evidence shown, evolved - seed: " in done.out
     assert ", the best baseline in that: " in done.out
@@ -108,37 +115,26 @@ def test_a_policy_is_evolved_on_own_logs_with_the_shipped_config(cli: Cli) -> No
     assert "evidence that the seed policy shows" in report
 
 
-@pytest.fixture
-def maker() -> Iterator[Maker]:
-    """A model of the name ``maker`` that makes questions."""
-    model = Maker()
-    MODELS.register("maker", Provider("maker", lambda _: Provided("maker", lambda *_: model)))
-    model_named.cache_clear()
-    yield model
-    MODELS.unregister("maker")
-    model_named.cache_clear()
-
-
-def test_a_model_makes_questions_which_are_checked_and_can_be_looked_through(cli: Cli, maker: Maker) -> None:
+def test_a_model_makes_questions_which_are_checked_and_can_be_looked_through(cli: Cli) -> None:
     chat, _ = own_logs(3)
-    command = ("data", "import", "--from", "chat", chat, "--questions", "4", "--model", "maker", "--out", "own.jsonl")
-    done = cli(*command, "--json").succeeded()
-    assert "4 questions with maker: 36 calls at the very most" in done.err
-    assert (done.json["kept"], done.json["questions"], len(done.json["dropped"])) == (3, 3, 6)
+    command = ("data", "import", "--from", "chat", chat, "--questions", "4", "--model", "embedded")
+    done = cli(*command, "--out", "own.jsonl", "--json").succeeded()
+    assert "4 questions with embedded: 36 calls at the very most" in done.err
+    assert (done.json["kept"], done.json["questions"], done.json["groups"]) == (3, 3, 3)
+    assert [dropped["group"] for dropped in done.json["dropped"]].count("user-0") == 2
     assert "dropped, user-0, session 1: the reply holds no JSON object" in done.err
-    again = cli("data", "import", "--from", "chat", chat, "--questions", "own.questions.jsonl", "--out", "two.jsonl")
-    again.succeeded()
+    looked_through = ("--questions", "own.questions.jsonl", "--out", "two.jsonl")
+    cli("data", "import", "--from", "chat", chat, *looked_through).succeeded()
     tasks = [Path(name).read_text(encoding="utf-8") for name in ("own.jsonl", "two.jsonl")]
     assert tasks[0] == tasks[1]
 
 
-def test_the_budget_of_a_generation_holds_for_questions(cli: Cli, maker: Maker) -> None:
+def test_the_budget_of_a_generation_holds_for_questions(cli: Cli) -> None:
     chat, _ = own_logs(3)
-    Path("small.yaml").write_text("model: maker\ngeneration: {budget: {calls: 2}}\n", encoding="utf-8")
+    Path("small.yaml").write_text("model: embedded\ngeneration: {budget: {calls: 2}}\n", encoding="utf-8")
     command = ("data", "import", "--from", "chat", chat, "--questions", "3", "--config", "small.yaml")
     done = cli(*command, "--out", "o.jsonl")
     assert done.code == 1
     assert "error: the budget of 2 calls is spent" in done.err
     assert "the same command goes on from there" in done.err
-    assert maker.calls <= 2
     assert not Path("o.jsonl").exists()
