@@ -13,6 +13,8 @@ from .omissions import Omissions
 from .runs import messages_of_runs
 from .times import read_time
 
+JSON_LINES = (".jsonl", ".ndjson")
+
 
 def read_logs(path: Path, omissions: Omissions) -> Iterator[Logged]:
     """Yield the messages of a log, in the order of the file. Raises TaskError where nothing of it can be read."""
@@ -31,7 +33,7 @@ def read_logs(path: Path, omissions: Omissions) -> Iterator[Logged]:
 
 def numbered_rows(path: Path, omissions: Omissions) -> Iterator[tuple[int, str, Any]]:
     """Yield the number of each line or row, where it stands, and what it holds; a line that is no JSON is left out."""
-    if path.suffix.lower() != ".jsonl":
+    if path.suffix.lower() not in JSON_LINES:
         for number, row in enumerate(row for whole in rows_of(path) for row in _unwrapped(whole)):
             yield number, f"{path}: row {number}", row
         return

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from mnemotune.data.conversations.logs import read_logs
@@ -112,6 +115,16 @@ def test_langsmiths_runs_are_read_in_the_forms_of_messages_that_they_have(
     messages, omissions = logged(tmp_path, run("r", inputs, outputs, at="2024-01-01T10:00:00"))
     assert (said(messages), omissions.broken) == ([("user", "Hi."), ("assistant", "Yo.")], [])
     assert {(m.talk, m.user, m.time) for m in messages} == {("th", "mia", "2024-01-01T10:00:00")}
+
+
+def test_a_table_of_runs_holds_objects_as_json(tmp_path: Path) -> None:
+    at = datetime(2024, 1, 1, tzinfo=UTC)
+    row = run("r", json.dumps({"input": "Hi."}), json.dumps({"output": "Yo."}), at="2024-01-01")
+    table = pyarrow.Table.from_pylist([row | {"extra": json.dumps(row["extra"]), "start_time": at}])
+    pyarrow.parquet.write_table(table, tmp_path / "runs.parquet")
+    messages = list(read_logs(tmp_path / "runs.parquet", Omissions()))
+    assert said(messages) == [("user", "Hi."), ("assistant", "Yo.")]
+    assert {(m.talk, m.user, m.time) for m in messages} == {("th", "mia", "2024-01-01T00:00:00")}
 
 
 def test_what_a_run_repeats_of_those_before_it_comes_once(tmp_path: Path) -> None:
