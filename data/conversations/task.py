@@ -9,7 +9,7 @@ from typing import Literal
 
 from ..task import Check, Fact
 from ..values import Values
-from .times import day_of
+from .times import day_of, is_time
 
 Role = Literal["user", "assistant"]
 ABSTENTION = "abstention"
@@ -138,6 +138,9 @@ def problems(task: ConversationTask) -> Iterator[str]:
     names = [utterance.id for session in task.sessions for utterance in session.utterances]
     if len({*names}) < len(names):
         yield f"sessions: id: {_twice(names)!r} occurs twice; ids of utterances must be distinct"
+    for utterance in (u for session in task.sessions for u in session.utterances):
+        if not is_time(utterance.time):
+            yield f"sessions: utterance {utterance.id}: time: {utterance.time[:60]!r} is no time in ISO 8601"
     if len(task.by_question) < len(task.questions):
         yield f"questions: id: {_twice([q.id for q in task.questions])!r} occurs twice; ids must be distinct"
     if [*task.questions] != sorted(task.questions, key=lambda question: question.stage):
@@ -153,6 +156,8 @@ def problems(task: ConversationTask) -> Iterator[str]:
                 yield f"{where}: evidence: {name!r} is said after the question"
         if len({*question.evidence}) < len(question.evidence):
             yield f"{where}: evidence: {_twice(question.evidence)!r} occurs twice"
+        if not is_time(question.time):
+            yield f"{where}: time: {question.time[:60]!r} is no time in ISO 8601"
         if not question.text.strip():
             yield f"{where}: text: is empty"
         if not all(answer.strip() for answer in question.answers):

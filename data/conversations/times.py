@@ -57,6 +57,14 @@ def _iso(moment: datetime) -> str:
     return moment.replace(microsecond=0).isoformat()
 
 
+def is_time(time: str) -> bool:
+    """Tell whether a text is a time as ``read_time`` gives them, or empty."""
+    try:
+        return not time or datetime.fromisoformat(time).tzinfo is None
+    except ValueError:
+        return False
+
+
 def day_of(time: str) -> str:
     """Return the day of a time that ``read_time`` gave, as people write it: 8 May 2023."""
     moment = datetime.fromisoformat(time)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemotune.data.conversations.importing import Import, import_benchmark
+from mnemotune.data.conversations.importing import Import, import_benchmark, import_chat
 from mnemotune.data.conversations.omissions import Omissions
 from mnemotune.data.task import Task, checks_at
 from mnemotune.env import Evaluator, Track
@@ -149,3 +149,19 @@ def test_a_failure_tells_what_was_said_and_that_memory_did_not_show_it(
     assert 'Ada: I adopted a grey parrot named Figaro. (8 May 2023)" (memory did not show this)' in told[0]
     assert "Right answer: a grey parrot" in told[0]
     assert "Nothing that was said answers it." in told[3]
+
+
+async def test_a_question_in_other_words_is_looked_for_in_those_words(cast: Cast, tmp_path: Path) -> None:
+    texts = ("My canoe stands in room 7.", "My violin stands in room 8.")
+    chat = [{"id": f"{n}", "user": "mia", "role": "user", "content": text} for n, text in enumerate(texts)]
+    question, other = "Where is my violin?", "In which place is that canoe?"
+    asked = {"question": question, "reworded": other, "answer": "x", "evidence": "1"}
+    coming = Import(tmp_path / "own.jsonl", Omissions())
+    import_chat(written(tmp_path / "chat.jsonl", chat), written(tmp_path / "q.jsonl", [asked]), coming)
+    track = ConversationsTrack(Templates.bundled())
+    policy = load_policy("rag").model_copy(update={"buffer_size": 0, "update_every": 1, "top_k": 1})
+    rollout = track.begin(track.load(str(coming.out))[0], policy, replace(cast, reworded=True))
+    (record,) = (await rollout.run()).stages
+    await rollout.aclose()
+    contexts = [mark.context for mark in (*record.marks, *record.reworded)]
+    assert contexts == [(f"user: {text}",) for text in reversed(texts)]
