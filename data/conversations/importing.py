@@ -14,7 +14,7 @@ from .load import TRACK
 from .locomo import read_locomo
 from .longmemeval import read_longmemeval
 from .omissions import Omissions
-from .task import ConversationTask
+from .task import ConversationTask, problems
 
 Form = Literal["chat", "locomo", "longmemeval"]
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -27,6 +27,8 @@ class Import:
 
     out: Path
     omissions: Omissions
+    names: set[str] = field(default_factory=set)
+    """Of the histories."""
     groups: set[str] = field(default_factory=set)
     histories: int = 0
     sessions: int = 0
@@ -38,6 +40,11 @@ class Import:
     def counted(self, tasks: Iterable[ConversationTask]) -> Iterator[ConversationTask]:
         """Yield those that something is asked of, and count all."""
         for task in tasks:
+            problem = "occurs twice; names must be distinct" if task.id in self.names else next(problems(task), None)
+            if problem is not None:
+                self.omissions.leave_out(task.id, problem)
+                continue
+            self.names.add(task.id)
             if not task.questions:
                 self.unasked += 1
                 continue

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..row_files import rows_of
-from .omissions import Omissions, field_of
+from .omissions import Omissions, field_of, text_of_field
 from .task import ABSTENTION, ConversationTask, Question, Session, Utterance
 from .times import read_time
 
@@ -71,12 +71,12 @@ def _question(place: int, asked: Any, known: set[str], *, last: int) -> Question
     category = field_of(asked, "category", int, "a number from 1 to 5")
     if category not in KINDS:
         raise ValueError("category: must be a number from 1 to 5")
-    text = field_of(asked, "question", str, "a text")
+    text = text_of_field(asked, "question")
     if KINDS[category] == ABSTENTION:  # its evidence tells of somebody else
         return Question(str(place), text, (), (), last, ABSTENTION)
-    answer = field_of(asked, "answer", (str, int, float), "a text or a number")
+    answer = text_of_field(asked, "answer")
     listed = " ".join(map(str, field_of(asked, "evidence", list, "a list of the ids of turns")))
     evidence = [name for name in dict.fromkeys(listed.replace(";", " ").split()) if name in known]
     if not evidence:
         raise ValueError("evidence: names no turn of the conversation")
-    return Question(str(place), text, (str(answer),), tuple(evidence), last, KINDS[category])
+    return Question(str(place), text, (answer,), tuple(evidence), last, KINDS[category])

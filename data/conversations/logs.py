@@ -9,7 +9,7 @@ from typing import Any
 
 from ..row_files import rows_of
 from .message import IDS, TALKS, TIMES, USERS, About, Logged, first_of, message_of, text_of
-from .omissions import Omissions
+from .omissions import Omissions, whole
 from .runs import messages_of_runs
 from .times import read_time
 
@@ -35,7 +35,7 @@ def numbered_rows(path: Path, omissions: Omissions) -> Iterator[tuple[int, str, 
     """Yield the number of each line or row, where it stands, and what it holds; a line that is no JSON is left out."""
     if path.suffix.lower() not in JSON_LINES:
         for number, row in enumerate(row for whole in rows_of(path) for row in _unwrapped(whole)):
-            yield number, f"{path}: row {number}", row
+            yield number, f"{path}: row {number}", whole(row)
         return
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -48,7 +48,7 @@ def numbered_rows(path: Path, omissions: Omissions) -> Iterator[tuple[int, str, 
                 except (ValueError, RecursionError) as error:
                     omissions.leave_out(where, f"is not JSON: {error}")
                 else:
-                    yield number, where, row
+                    yield number, where, whole(row) if b"\\u" in line else row
 
 
 def _unwrapped(row: Any) -> list[Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..row_files import rows_of
-from .omissions import Omissions, field_of
+from .omissions import Omissions, field_of, text_of_field
 from .task import ABSTENTION, ConversationTask, Question, Role, Session, Utterance
 from .times import read_time
 
@@ -65,7 +65,7 @@ def _utterances(talk: list[Any], time: str, *, place: int, evidence: list[str]) 
 
 
 def _question(name: str, row: Any, evidence: list[str], *, last: int) -> Question:
-    text = field_of(row, "question", str, "a text")
+    text = text_of_field(row, "question")
     kind = field_of(row, "question_type", str, "the kind of question").replace("-", " ")
     given = row.get("question_date")
     time = "" if given is None else read_time(given)
@@ -73,5 +73,5 @@ def _question(name: str, row: Any, evidence: list[str], *, last: int) -> Questio
         return Question(name, text, (), (), last, ABSTENTION, time)
     if not evidence:
         raise ValueError("haystack_sessions: no turn has the answer (`has_answer`)")
-    answer = field_of(row, "answer", (str, int, float), "a text or a number")
-    return Question(name, text, (str(answer),), tuple(evidence), last, kind, time)
+    answer = text_of_field(row, "answer")
+    return Question(name, text, (answer,), tuple(evidence), last, kind, time)

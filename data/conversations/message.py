@@ -85,9 +85,9 @@ def _role(row: Mapping[str, Any], speaker: str) -> Role | None:
         if not speaker:
             raise ValueError("role: must be `user` or `assistant`; or name the speaker in `speaker`")
         return "user"
-    if given in NOBODY:
+    if isinstance(given, str) and given in NOBODY:
         return None
-    if given not in ROLES:
+    if not isinstance(given, str) or given not in ROLES:
         raise ValueError(f"role: {str(given)[:60]!r} is neither user nor assistant")
     return ROLES[given]
 

@@ -44,4 +44,21 @@ def field_of(row: Any, name: str, kind: type | tuple[type, ...], what: str) -> A
     value = row.get(name) if isinstance(row, dict) else None
     if not isinstance(value, kind) or isinstance(value, bool):
         raise ValueError(f"{name}: must be {what}")
-    return value
+    return whole(value)
+
+
+def text_of_field(row: Any, name: str) -> str:
+    """Return a field's text, or its number as text. Raises ValueError where it is missing or empty."""
+    text = str(field_of(row, name, (str, int, float), "a text"))
+    if not text.strip():
+        raise ValueError(f"{name}: is empty")
+    return text
+
+
+def whole(value: Any) -> Any:
+    """Return a JSON value with ``?`` for half characters, which no file can hold."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [whole(part) for part in value]
+    return {whole(key): whole(part) for key, part in value.items()} if isinstance(value, dict) else value

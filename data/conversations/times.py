@@ -29,26 +29,27 @@ def read_time(given: object) -> str:
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         raise ValueError(f"{given!r} is no time")
     if isinstance(given, int | float) or _NUMBER.fullmatch(given.strip()):
-        return _of_number(float(given))
+        return _of_number(given)
     text = _WEEKDAY.sub("", given.strip())
     try:
         return _iso(datetime.fromisoformat(text))
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     for pattern in _PATTERNS:
         try:
             return _iso(datetime.strptime(text, pattern))  # noqa: DTZ007 - those without a zone are UTC's
-        except ValueError:
+        except (ValueError, OverflowError):
             continue
     raise ValueError(f"{given[:60]!r} is no time; write it as 2026-03-31T14:05, or as seconds since 1970")
 
 
-def _of_number(number: float) -> str:
-    seconds = number / 1000 if abs(number) >= MILLISECONDS_FROM else number
+def _of_number(given: float | str) -> str:
     try:
+        number = float(given)
+        seconds = number / 1000 if abs(number) >= MILLISECONDS_FROM else number
         return _iso(_EPOCH + timedelta(seconds=seconds))
     except (OverflowError, ValueError):
-        raise ValueError(f"{number:g} is no time") from None
+        raise ValueError(f"{str(given)[:60]} is no time") from None
 
 
 def _iso(moment: datetime) -> str:

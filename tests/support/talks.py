@@ -67,7 +67,7 @@ ABSTAINS = LONGMEMEVAL | {
 
 def written(path: Path, rows: Iterable[Any]) -> Path:
     """Write rows as JSON lines, or as one list where the file's name says so; a text is written as it is."""
-    lines = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     text = f"[{', '.join(lines)}]" if path.suffix == ".json" else "".join(f"{line}\n" for line in lines)
     path.write_text(text, encoding="utf-8")
     return path
