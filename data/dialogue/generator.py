@@ -7,6 +7,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import pairwise, product
@@ -35,11 +36,20 @@ def generate_scenarios(*, users: int, seed: int, shape: Shape = BASE, phrasing: 
     return list(each_scenario(users=users, seed=seed, shape=shape, phrasing=phrasing))
 
 
-def each_scenario(*, users: int, seed: int, shape: Shape = BASE, phrasing: Phrasing = "a") -> Iterator[Scenario]:
-    """Make scenarios as ``generate_scenarios`` does, one after another."""
+def each_scenario(
+    *,
+    users: int,
+    seed: int,
+    shape: Shape = BASE,
+    phrasing: Phrasing = "a",
+    wanted: AbstractSet[str] | None = None,
+) -> Iterator[Scenario]:
+    """Make scenarios as ``generate_scenarios`` does, one after another, those of the ``wanted`` ids alone if given."""
     library = load_library()
     told = Statements(library)
     for index in range(users):
+        if wanted is not None and _id_of(seed, index) not in wanted:
+            continue
         scenario = _Life(library, shape, seed, index, phrasing).scenario()
         check_scenario(scenario, told)
         yield scenario
@@ -100,6 +110,10 @@ def check_scenario(scenario: Scenario, statements: Statements) -> None:
     scenario.check_golds()
 
 
+def _id_of(seed: int, index: int) -> str:
+    return f"user-{seed}-{index:03d}"
+
+
 @dataclass
 class _Life:
     """One user in the making."""
@@ -120,7 +134,7 @@ class _Life:
         periods = [self._period(p, states) for p in range(len(states))]
         qas = [self._question(about, ask, states) for about, ask in questions]
         return Scenario(
-            id=f"user-{self.seed}-{self.index:03d}",
+            id=_id_of(self.seed, self.index),
             start_time=START,
             user_profile=person(self.random, hobbies=topics),
             state_schema={info: self._shuffled(self._values(info)) for info in self.topic_of},

@@ -6,6 +6,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def _checked(source: str, users: Iterable[str] | None) -> Iterator[Scenario]:
     """Yield the scenarios of a source, those of ``users`` where given; raise when all were seen and some are wrong."""
     wanted = None if users is None else set(users)
     ids, silent = Counter[str](), []
-    for scenario in _load(source):
+    for scenario in _load(source, wanted=wanted):
         ids[scenario.id] += 1
         silent += [] if scenario.qas else [scenario.id]
         if wanted is None or scenario.id in wanted:
@@ -72,6 +73,7 @@ def _checked(source: str, users: Iterable[str] | None) -> Iterator[Scenario]:
         raise ScenarioError(f"{source}: users {', '.join(silent)}: qas: no question, so that nothing can be scored")
     unknown = sorted((wanted or set()) - ids.keys())
     if unknown:
+        ids.update(scenario.id for scenario in _load(source))
         raise ScenarioError(f"{source}: no user {', '.join(unknown)}; there are {', '.join(ids)}")
 
 
@@ -88,9 +90,10 @@ def pinned(source: str) -> str:
     return _download(source)[0] if source.startswith("hf:") and "@" not in source else source
 
 
-def _load(source: str) -> Iterator[Scenario]:
+def _load(source: str, *, wanted: AbstractSet[str] | None = None) -> Iterator[Scenario]:
+    """Yield the scenarios of a source; of those made on the spot, only the ``wanted`` are made."""
     if source.startswith("generated:"):
-        return _generate(source)
+        return _generate(source, wanted)
     if source.startswith("hf:"):
         return _read(_download(source)[1], where=source)
     path = Path(source)
@@ -107,7 +110,7 @@ def _load(source: str) -> Iterator[Scenario]:
     )
 
 
-def _generate(source: str) -> Iterator[Scenario]:
+def _generate(source: str, wanted: AbstractSet[str] | None) -> Iterator[Scenario]:
     numbers = re.fullmatch(_GENERATED, source)
     if numbers is None or int(numbers[1]) < 1:
         raise ScenarioError(f"{source}: write generated:USERS or generated:USERS@SEED, for example generated:40@7")
@@ -116,7 +119,7 @@ def _generate(source: str) -> Iterator[Scenario]:
     if int(numbers[1]) >= MANY_USERS:
         _log.warning("%s: making %s users, which takes a while", source, f"{int(numbers[1]):,}")
     phrasing: Phrasing = HELD_OUT if numbers[3] else "a"
-    return each_scenario(users=int(numbers[1]), seed=int(numbers[2] or 0), phrasing=phrasing)
+    return each_scenario(users=int(numbers[1]), seed=int(numbers[2] or 0), phrasing=phrasing, wanted=wanted)
 
 
 def held_out(source: str) -> str | None:

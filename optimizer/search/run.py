@@ -189,7 +189,8 @@ class _Run:
 
     async def _evolve(self) -> None:
         search = self.config.search
-        for line in (self._introduction(), *notes(self.config)):
+        introduction = self.allowance.introduction(self.config, self.splits, noun=self.track.noun)
+        for line in (introduction, *notes(self.config)):
             self.listeners.say(line)
         for trial in self.study.trials:
             self.listeners.trial(trial)
@@ -347,6 +348,7 @@ class _Run:
             while True:
                 await asyncio.sleep(NOTE_EVERY_SECONDS)
                 note()
+                self.listeners.stand(self.standing)
 
         noting = start(keep_noting())
         try:
@@ -388,13 +390,3 @@ class _Run:
     def _stand(self, **changes: Any) -> None:
         self.standing = replace(self.standing, **changes)
         self.listeners.stand(self.standing)
-
-    def _introduction(self) -> str:
-        splits, limit, tokens = self.splits, self.config.search.budget.calls, self.config.context_tokens
-        context = "no limit on the context" if tokens is None else f"{tokens:,} context tokens"
-        allowed = "no limit on calls" if limit is None else f"at most {limit:,} calls"
-        return (
-            f"{len(splits.train)} train, {len(splits.validation)} validation and {len(splits.test)} sealed test "
-            f"{self.track.noun}s; {allowed}, {self.allowance.reserve:,} of them kept for the sealed test; "
-            f"model: {self.config.model}, embedder: {self.config.embedder}, {context}"
-        )
