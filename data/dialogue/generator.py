@@ -7,7 +7,6 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import pairwise, product
@@ -33,26 +32,21 @@ def generate_scenarios(*, users: int, seed: int, shape: Shape = BASE, phrasing: 
 
     Raises ScenarioError when a scenario fails its own checks (see ``check_scenario``).
     """
-    return list(each_scenario(users=users, seed=seed, shape=shape, phrasing=phrasing))
+    statements = Statements(load_library())
+    scenarios = [generate_scenario(index, seed=seed, shape=shape, phrasing=phrasing) for index in range(users)]
+    for scenario in scenarios:
+        check_scenario(scenario, statements)
+    return scenarios
 
 
-def each_scenario(
-    *,
-    users: int,
-    seed: int,
-    shape: Shape = BASE,
-    phrasing: Phrasing = "a",
-    wanted: AbstractSet[str] | None = None,
-) -> Iterator[Scenario]:
-    """Make scenarios as ``generate_scenarios`` does, one after another, those of the ``wanted`` ids alone if given."""
-    library = load_library()
-    told = Statements(library)
-    for index in range(users):
-        if wanted is not None and _id_of(seed, index) not in wanted:
-            continue
-        scenario = _Life(library, shape, seed, index, phrasing).scenario()
-        check_scenario(scenario, told)
-        yield scenario
+def generate_scenario(index: int, *, seed: int, shape: Shape = BASE, phrasing: Phrasing = "a") -> Scenario:
+    """Make user ``index``, unchecked."""
+    return _Life(load_library(), shape, seed, index, phrasing).scenario()
+
+
+def id_of(index: int, *, seed: int) -> str:
+    """Return the id of user ``index``."""
+    return f"user-{seed}-{index:03d}"
 
 
 def scenarios_of(size: Size) -> list[Scenario]:
@@ -110,10 +104,6 @@ def check_scenario(scenario: Scenario, statements: Statements) -> None:
     scenario.check_golds()
 
 
-def _id_of(seed: int, index: int) -> str:
-    return f"user-{seed}-{index:03d}"
-
-
 @dataclass
 class _Life:
     """One user in the making."""
@@ -134,7 +124,7 @@ class _Life:
         periods = [self._period(p, states) for p in range(len(states))]
         qas = [self._question(about, ask, states) for about, ask in questions]
         return Scenario(
-            id=_id_of(self.seed, self.index),
+            id=id_of(self.index, seed=self.seed),
             start_time=START,
             user_profile=person(self.random, hobbies=topics),
             state_schema={info: self._shuffled(self._values(info)) for info in self.topic_of},
