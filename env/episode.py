@@ -17,6 +17,7 @@ from ..data.whole_files import replacing
 from ..policies.assistant import ContextUse
 from ..policies.lm import CallRole, Ledger, Message
 from ..policies.memory import MemoryEvent
+from .stored import Stored
 
 EPISODES = "episodes.jsonl"
 
@@ -164,6 +165,8 @@ class Episode:
     """What memory put before the model, by what the calls were for."""
     reward: float | None = None
     """What the environment gives at the end, where it gives something."""
+    stored: Stored | None = None
+    """What memory holds at the end; None where the episode has not come to it."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -176,6 +179,7 @@ class Episode:
             "spend": self.ledger.as_json(),
             "context": {role: asdict(use) for role, use in self.uses.items()},
             **({} if self.reward is None else {"reward": self.reward}),
+            **({} if self.stored is None else {"stored": self.stored.as_json()}),
         }
 
 

@@ -14,6 +14,7 @@ from ..policies.policy import MemoryPolicy
 from .concurrency import side_by_side
 from .episode import Episode, StageRecord
 from .outside import OutsideFault
+from .stored import Stored
 from .track import Cast
 
 TaskT = TypeVar("TaskT", bound=Task)
@@ -49,7 +50,14 @@ class AssistantRollout(ABC, Generic[TaskT]):
             refused=isinstance(self._failure, Refused),
             uses=dict(self.assistant.uses),
             reward=self.reward,
+            stored=self._stored(),
         )
+
+    def _stored(self) -> Stored | None:
+        if len(self.records) < self.task.stages:
+            return None
+        writes = [write for record in self.records for write in record.writes]
+        return Stored.of(self.task, writes[-1].after if writes else ())
 
     @abstractmethod
     async def go_on(self, end: int) -> None:

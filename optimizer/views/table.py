@@ -105,6 +105,13 @@ def score_table(rows: Rows, *, title: str) -> Table:
     return plain_table([*shown], [*cells], left=["memory score"], bold=EVOLVED, **look)
 
 
+def stored_cells(row: Summary) -> list[str]:
+    """Return what memory holds: lines and bytes, and with its interval the share that serves nothing, by kind."""
+    stored = row.stored
+    sizes = [f"{stored[name].mean:,.0f}" if row.stored_by_group else "-" for name in ("lines", "bytes")]
+    return [*sizes, *(with_interval(stored[name]) for name in ("junk", "duplicates", "stale"))]
+
+
 def train_cell(trial: Trial) -> str:
     """Return a trial's score on train groups; "lost" where it left its race before it had met them all."""
     return "lost" if trial.series and not trial.finished_race else number(trial.score)
