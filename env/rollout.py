@@ -72,7 +72,8 @@ class AssistantRollout(ABC, Generic[TaskT]):
 
     async def observed(self, step: int, kind: EventKind, messages: Sequence[Message]) -> list[Event]:
         """Let memory observe messages; return what it met and wrote, with the calls since the event before."""
-        before = [self._calls.pop(0) for _ in range(len(self._calls))]
+        before = tuple(self._calls)
+        self._calls.clear()
         with recorded() as calls:
             writes = await self.assistant.memory.observe(messages)
         rest = iter(calls)
