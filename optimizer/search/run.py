@@ -299,10 +299,10 @@ class _Run:
         self._stand(budget=final.budget, phase=phase, planned_trials=0, calls_ahead=ahead)
 
         def keep(so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
-            self.study.note(TEST, so_far.as_json())
             if name in {SEED, EVOLVED}:
                 write_tested(self.outcome.folder / "test" / name, evaluation, tasks, self.track)
                 self.outcome.note_slices(name, slices_of(evaluation, tasks, stage_noun=self.track.stage_noun))
+            self.study.note(TEST, so_far.as_json())  # last: a policy that is noted is not played again
 
         async with self._noted(final):
             evaluator = self._evaluator(final, reworded=True, recorded=recorded_of(tasks))
