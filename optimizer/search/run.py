@@ -19,7 +19,6 @@ from ...data.whole_files import write_whole
 from ...env import Episode, Evaluation, Evaluator
 from ...env.concurrency import end, start
 from ...env.episode import Bounds, write_episodes
-from ...env.failed_checks import failed_checks, write_failed_checks
 from ...env.statistics import nan_mean
 from ...env.track import most_calls
 from ...env.workers import Pool
@@ -50,7 +49,7 @@ from .outcome import (
 )
 from .place import alone_in, with_study_named
 from .screen import ForecastModel, ForecastScreen, KeepAll, ReplayForecaster, Screen, knows, load_forecast_model
-from .sealed import EVOLVED, SEED, SealedTest, open_test
+from .sealed import EVOLVED, SEED, SealedTest, open_test, recorded_of, write_tested
 
 DEPLOYMENT_HEADER = "# The policy was searched with these settings: deploy it with the same.\n"
 TALKS = "talks"
@@ -301,15 +300,13 @@ class _Run:
         self._stand(budget=final.budget, phase=phase, planned_trials=0, calls_ahead=ahead)
 
         def keep(so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
-            self.study.note(TEST, so_far.as_json())
             if name in {SEED, EVOLVED}:
-                folder = self.outcome.folder / "test" / name
-                write_episodes(folder, evaluation.episodes)
-                write_failed_checks(folder, failed_checks(tasks, evaluation.episodes, self.track))
+                write_tested(self.outcome.folder / "test" / name, evaluation, tasks, self.track)
                 self.outcome.note_slices(name, slices_of(evaluation, tasks, stage_noun=self.track.stage_noun))
+            self.study.note(TEST, so_far.as_json())  # last: a policy that is noted is not played again
 
         async with self._noted(final):
-            evaluator = self._evaluator(final, reworded=True)
+            evaluator = self._evaluator(final, reworded=True, recorded=recorded_of(tasks))
             test = await open_test(policies, tasks, evaluator, before=before, done=self._tested, keep=keep)
         self.study.note(TEST, test.as_json())
 
@@ -320,10 +317,10 @@ class _Run:
         return open_pool(self.config, self.models, folder=self.outcome.folder, calls=calls, most=most)
 
     def _evaluator(
-        self, models: MeteredModels, *, reworded: bool = False, bounds: Mapping[str, Bounds] = MappingProxyType({})
+        self, models: MeteredModels, *, bounds: Mapping[str, Bounds] = MappingProxyType({}), **cast_fields: Any
     ) -> Evaluator:
-        """Return who plays a phase of the run under the budget of its models."""
-        cast, budget = replace(models.cast, reworded=reworded), models.budget
+        """Return who plays a phase of the run under the budget of its models; the fields are of ``Cast``."""
+        cast, budget = replace(models.cast, **cast_fields), models.budget
         runner = runner_of(self.pool, self.track, cast, self.config, budget=budget)
         return Evaluator(self.track, cast, runner=runner, joined=budget.join, bounds=bounds)
 
