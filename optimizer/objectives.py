@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from ..data.registry import Registry
 from ..env.cost import TurnCost
@@ -24,6 +24,8 @@ class Standing:
     """Evidence recall, in [0, 1]."""
     prices: Prices | None = None
     """Of the assistant's model; None where they are not known."""
+    stored: Mapping[str, float] = field(default_factory=dict)
+    """What memory holds at the end of a task, means by figure, as ``env.stored`` names them."""
 
 
 Worth = Callable[[Standing], float | None]
@@ -73,6 +75,11 @@ def _per(cost_of: Callable[[Standing], float | None]) -> Worth:
     return worth
 
 
+def _per_byte(standing: Standing) -> float | None:
+    held = standing.stored.get("bytes", math.nan)
+    return standing.score / held if held > 0 else None
+
+
 def _evidence(standing: Standing) -> float | None:
     return None if math.isnan(standing.evidence) else standing.evidence
 
@@ -99,6 +106,7 @@ OBJECTIVES: Registry[Objective] = Registry(
         "score-per-dollar": Objective(
             _per(lambda standing: dollars(standing.per_turn, standing.prices)), needs_price=True
         ),
+        "score-per-byte": Objective(_per_byte),
         "evidence": Objective(_evidence),
         "evidence-alone": Objective(
             lambda standing: standing.score,

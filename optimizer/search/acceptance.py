@@ -12,6 +12,7 @@ from ...env import Evaluation
 from ...env.evaluation import with_the_rest_wrong
 from ...env.scoring import FAILURE_KINDS
 from ...env.statistics import nan_mean, paired_difference, paired_test
+from ...env.stored import StoredFigure
 from ..looks import Comparison, Look
 from ..study import Trial
 
@@ -24,6 +25,14 @@ FEWEST_USERS = 5
 
 PROMISING = 0.1
 """One-sided p of no gain over the best policy, on train users, up to which a candidate is worth a look."""
+
+
+def over_limits(trial: Trial, most: Mapping[StoredFigure, float]) -> str:
+    """Say which of the limits on what memory holds a raced trial is over, and by what; empty where it keeps them."""
+    held = {} if trial.summary is None else {name: figure.mean for name, figure in trial.summary.stored.items()}
+    over = (name for name in most if held.get(name, math.nan) > most[name])
+    return ", ".join(f"{name} {held[name]:,.4g} of at most {most[name]:,.4g}" for name in over)
+
 
 Slices = Mapping[str, Mapping[str, float]]
 """Scores by user, for parts of what is asked; higher is better."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ...data.task import Task
 from ...env import Episode, Evaluation, Evaluator, Summary, Track
+from ...env.episode import write_episodes
+from ...env.failed_checks import FailedCheck, failed_checks, write_calls, write_failed_checks
 from ...env.statistics import Estimate, paired_difference
 from ...env.track import most_calls
 from ...policies.lm import BudgetExhausted
 from ...policies.policy import MemoryPolicy
 
 SEED, EVOLVED = "seed", "evolved"
+RECORDED_GROUPS = 6
+"""Groups of the sealed test whose calls are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +137,22 @@ async def open_test(
     ]
     problem = "; ".join(filter(None, [problem, *lost]))
     return SealedTest(rows, problem, done=not problem)
+
+
+def write_tested(folder: Path, evaluation: Evaluation, tasks: Sequence[Task], track: Track) -> None:
+    """Write a policy's episodes, its failed checks, and the recorded calls behind these."""
+    groups, followed = recorded_of(tasks), list[FailedCheck]()
+
+    def failures() -> Iterator[FailedCheck]:
+        for failure in failed_checks(tasks, evaluation.episodes, track):
+            followed.extend([failure] if failure.group in groups else [])
+            yield failure
+
+    write_episodes(folder, evaluation.episodes)
+    write_failed_checks(folder, failures())
+    write_calls(folder, followed, evaluation.episodes)
+
+
+def recorded_of(tasks: Sequence[Task]) -> frozenset[str]:
+    """Return the groups of the sealed test whose calls are recorded: the first ones, as traces show few failures."""
+    return frozenset(list(dict.fromkeys(task.group for task in tasks))[:RECORDED_GROUPS])

@@ -12,9 +12,9 @@ from rich.console import Console
 from ...policies.files import WINDOW
 from ...policies.lm.providers import model_named
 from ...policies.lm.secrets import redacted
-from ..config import default_uri
 from ..search.outcome import Outcome
 from ..search.sealed import EVOLVED, SEED
+from ..stores import default_uri
 from .table import (
     acted_by,
     bound_notes,

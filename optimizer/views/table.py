@@ -115,14 +115,20 @@ def kinds_table(row: Summary) -> Table | None:
         for kind, each in kinds.items()
     ]
     columns = ("questions", "number", "score", "evidence shown")
-    return plain_table(
-        columns, cells, left=columns[2:], title=f"{row.policy}, by kind of question", padding=(0, 2, 0, 0)
-    )
+    title = f"{row.policy}, by kind of question"
+    return plain_table(columns, cells, left=columns[2:], title=title, padding=(0, 2, 0, 0), show_edge=False)
 
 
 def _estimate_of(values: Mapping[str, Any]) -> Estimate:
     mean, low, high = map(from_json_number, (values["mean"], *values["interval"]))
     return Estimate(mean, low, high, 0)
+
+
+def stored_cells(row: Summary) -> list[str]:
+    """Return what memory holds: lines and bytes, and with its interval the share that serves nothing, by kind."""
+    stored = row.stored
+    sizes = [f"{stored[name].mean:,.0f}" if row.stored_by_group else "-" for name in ("lines", "bytes")]
+    return [*sizes, *(with_interval(stored[name]) for name in ("junk", "duplicates", "stale"))]
 
 
 def train_cell(trial: Trial) -> str:

@@ -122,14 +122,16 @@ COMPARED = ("score", "score-and-evidence", "evidence-alone")
 
 def test_each_objective_counts_its_own_cost() -> None:
     turn = TurnCost(calls=2.5, input_tokens=1000.0, output_tokens=100.0)
-    standing = Standing(0.5, turn, evidence=0.75, prices=PRICES)
+    standing = Standing(0.5, turn, evidence=0.75, prices=PRICES, stored={"bytes": 2000.0})
     worth = {name: OBJECTIVES.get(name).worth(standing) for name in OBJECTIVES.names}
     per = {"token": 0.5 / 1100, "call": 0.5 / 2.5, "dollar": 0.5 / 0.0014}
+    per["byte"] = 0.5 / 2000
     by_unit = {f"score-per-{unit}": value for unit, value in per.items()}
     assert worth == pytest.approx(dict.fromkeys(COMPARED, 0.5) | {"evidence": 0.75} | by_unit)
     unpriced = Standing(0.5, turn)
     assert OBJECTIVES.get("score-per-dollar").worth(unpriced) is dollars(turn, None) is None
     assert OBJECTIVES.get("evidence").worth(unpriced) is None
+    assert OBJECTIVES.get("score-per-byte").worth(unpriced) is None
 
 
 def test_candidates_are_compared_by_the_score_and_by_evidence_beside_it_where_the_objective_says_so() -> None:
