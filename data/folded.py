@@ -5,8 +5,9 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, overload
 
@@ -141,6 +142,28 @@ def opened(task: Task) -> Any:
     return task.opened if isinstance(task, FoldedTask) else task
 
 
+class MadeLater:
+    """A task that is made and folded when it is needed first."""
+
+    def __init__(self, make: Callable[[], Task]) -> None:
+        """Make nothing yet."""
+        self._make = make
+
+    @cached_property
+    def folded(self) -> bytes:
+        """The task, folded."""
+        return fold(self._make())
+
+    def __eq__(self, other: object) -> bool:
+        return self.folded == (other.folded if isinstance(other, MadeLater) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.folded)
+
+    def __reduce__(self) -> tuple[type, tuple[bytes]]:
+        return bytes, (self.folded,)
+
+
 @dataclass(frozen=True, slots=True)
 class FoldedTask(Values):
     """A task that is opened when it is played or scored."""
@@ -148,7 +171,7 @@ class FoldedTask(Values):
     id: str
     group: str
     stages: int
-    folded: bytes
+    folded: bytes | MadeLater
 
     @classmethod
     def of(cls, task: Task) -> FoldedTask:
@@ -158,7 +181,7 @@ class FoldedTask(Values):
     @property
     def opened(self) -> Any:
         """The task, which nobody may change."""
-        return unfold(self.folded)
+        return unfold(self.folded.folded if isinstance(self.folded, MadeLater) else self.folded)
 
     @property
     def facts(self) -> Mapping[str, Fact]:

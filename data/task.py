@@ -47,6 +47,8 @@ class Check:
     """Expected score of a blind guess, in [0, 1]."""
     text: str = ""
     """How the question reads."""
+    topic: str = ""
+    """What it is about; empty: what the first fact is about that it needs."""
 
 
 class Task(Protocol):
@@ -102,6 +104,11 @@ def tasks_of(groups: Iterable[Group]) -> list[Task]:
 def checks_at(task: Task, stage: int) -> list[Check]:
     """Return what is asked at the end of a stage."""
     return [check for check in task.checks.values() if check.stage == stage]
+
+
+def topic_of(task: Task, check: Check) -> str:
+    """Return what a check is about; ``none`` where neither it nor a fact that it needs says so."""
+    return check.topic or (task.facts[check.needs[0]].topic if check.needs else "none")
 
 
 def facts_by_source(task: Task) -> dict[str, list[Fact]]:

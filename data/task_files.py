@@ -27,17 +27,21 @@ def write_tasks(path: Path, tasks: Iterable[Task], *, track: str) -> None:
             file.write(json.dumps({OURS: track, "task": values}, ensure_ascii=False).encode() + b"\n")
 
 
-def read_tasks(path: Path, kind: type[T], *, track: str, otherwise: str = "") -> Iterator[tuple[T, str]]:
+def read_tasks(
+    path: Path, kind: type[T], *, track: str, otherwise: str = "", command: str | None = None
+) -> Iterator[tuple[T, str]]:
     """Yield the tasks of a file that ``write_tasks`` has written, and where each stands: the file and the row.
 
-    Raises TaskError; of a file that was not written so, it says ``otherwise``, what to do with it.
+    Raises TaskError; of a file that was not written so, it says ``otherwise``, what to do with it. ``command`` is what
+    writes such files; None: ``data generate``.
     """
+    writer = command or f"data generate --track {track}"
     try:
         with path.open(encoding="utf-8") as file:
             for position, row in enumerate(each_line(file)):
                 where = f"{path}: row {position}"
                 if not is_ours(row):
-                    raise TaskError(f"{where}: was not written by `data generate --track {track}`{otherwise}")
+                    raise TaskError(f"{where}: was not written by `{writer}`{otherwise}")
                 yield task_in(row, kind, track=track, where=where), where
     except UnicodeDecodeError as error:
         raise TaskError(f"{path}: is not UTF-8 text ({error})") from None

@@ -17,6 +17,8 @@ from ..data.whole_files import replacing
 from ..policies.assistant import ContextUse
 from ..policies.lm import CallRole, Ledger, Message
 from ..policies.memory import MemoryEvent
+from .calls import Call
+from .stored import Stored
 
 EPISODES = "episodes.jsonl"
 
@@ -42,9 +44,11 @@ class Event(Values):
     """What was written, where the kind is ``write``."""
     shown_tokens: int = 0
     """What memory put before the model, where the kind is ``read``."""
+    calls: tuple[Call, ...] = ()
+    """Those that it took, or that were made since the event before; none where calls are not recorded."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values; a write is given by the lines that it removed and added."""
+        """Return plain JSON values, without the calls; a write is given by the lines that it removed and added."""
         values: dict[str, Any] = {"step": self.step, "kind": self.kind}
         if self.seen:
             values["seen"] = [{"role": message.role, "content": message.content} for message in self.seen]
@@ -76,12 +80,20 @@ class Mark(Values):
     In tools and swe, an agent that plans by itself answers no check: there it is the context of the question for the
     facts, which comes once the agent is done.
     """
+    calls: tuple[Call, ...] = ()
+    """Those that ask the check and the facts that it needs; none where calls are not recorded."""
+
+    def with_facts_of(self, probe: Mark) -> Mark:
+        """Return the mark with what a question for the facts, once an agent is done, tells of them."""
+        return replace(
+            self, recalled=probe.recalled, shown=probe.shown, context=probe.context, calls=(*self.calls, *probe.calls)
+        )
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values, without the context, which is long; NaN becomes null."""
-        values = asdict(self) | {"score": None if math.isnan(self.score) else self.score}
-        del values["context"]
-        return values
+        """Return plain JSON values, without the context and the calls, which are long; NaN becomes null."""
+        values = asdict(replace(self, context=(), calls=()))
+        del values["context"], values["calls"]
+        return values | {"score": None if math.isnan(self.score) else self.score}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +176,8 @@ class Episode:
     """What memory put before the model, by what the calls were for."""
     reward: float | None = None
     """What the environment gives at the end, where it gives something."""
+    stored: Stored | None = None
+    """What memory holds at the end; None where the episode has not come to it."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -176,6 +190,7 @@ class Episode:
             "spend": self.ledger.as_json(),
             "context": {role: asdict(use) for role, use in self.uses.items()},
             **({} if self.reward is None else {"reward": self.reward}),
+            **({} if self.stored is None else {"stored": self.stored.as_json()}),
         }
 
 

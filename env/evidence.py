@@ -25,7 +25,7 @@ def evidence(
     pieces = pieces_of(context)
     facts = {need: task.facts[need] for need in check.needs}
     return {
-        need: any(stands_in(telling, pieces) for telling in _tellings(fact)) or bool(states(fact, "\n".join(pieces)))
+        need: any(stands_in(telling, pieces) for telling in tellings(fact)) or bool(states(fact, "\n".join(pieces)))
         for need, fact in facts.items()
     }
 
@@ -52,14 +52,15 @@ def entails(fact: Fact, pieces: Sequence[str]) -> bool | None:
     It does where it has most content words of the fact, or of the sentence that told it. It does not where no piece
     shares any of them; that is known only of facts with sources.
     """
-    tellings = _tellings(fact)
-    if any(stands_in(telling, pieces) for telling in tellings):
+    ways = tellings(fact)
+    if any(stands_in(telling, pieces) for telling in ways):
         return True
-    words = frozenset[str]().union(*map(_stems, tellings))
+    words = frozenset[str]().union(*map(_stems, ways))
     return False if fact.sources and all(words.isdisjoint(_stems(piece)) for piece in pieces) else None
 
 
-def _tellings(fact: Fact) -> Sequence[str]:
+def tellings(fact: Fact) -> Sequence[str]:
+    """Return the texts that tell a fact: its own, and the sentences of messages that told it."""
     return fact.text, *(telling(fact.text, source) for source in fact.sources)
 
 

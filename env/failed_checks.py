@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -12,12 +15,15 @@ from typing import Any
 from ..data.folded import opened
 from ..data.json_files import write_json
 from ..data.task import Check, Fact, Task
+from ..data.whole_files import replacing
+from ..policies.lm.base import Message, to_json
 from ..policies.text import stems
+from .calls import Call
 from .episode import Episode, Mark, RecordError, StageRecord
 from .scoring import FailureKind, failure_kind, known_at_first, marked
 from .track import Track
 
-FAILURES = "failures.json"
+FAILURES, CALLS = "failures.json", "calls.json.gz"
 MOST_LINES = 3
 """Lines of memory that are shown of one fact."""
 
@@ -114,6 +120,50 @@ def read_failed_checks(folder: Path) -> dict[str, Any] | None:
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise RecordError(f"{path}: is damaged ({error!r}); delete it, and the report goes without failures") from None
+
+
+def write_calls(folder: Path, failures: Iterable[FailedCheck], episodes: Iterable[Episode]) -> None:
+    """Write ``calls.json.gz`` into a folder: the recorded calls behind failures, which name their messages by place.
+
+    They are those of the failed checks themselves, and those of the stages that told what these need and that asked.
+    """
+    of_task: dict[str, list[FailedCheck]] = defaultdict(list)
+    for failure in failures:
+        of_task[failure.task].append(failure)
+    messages: dict[Message, int] = {}
+
+    def written(task: str, place: Mapping[str, Any], call: Call) -> dict[str, Any]:
+        sent = [messages.setdefault(message, len(messages)) for message in call.messages]
+        return {"task": task, **place, **call.as_json(), "messages": sent}
+
+    played = (episode for episode in episodes if episode.task in of_task)
+    calls = [written(e.task, place, call) for e in played for place, call in _calls_behind(of_task[e.task], e)]
+    values = {"messages": [message.as_json() for message in messages], "calls": calls}
+    with replacing(folder / CALLS) as file:
+        file.write(gzip.compress(to_json(values), 6, mtime=0))
+
+
+def read_calls(folder: Path) -> list[dict[str, Any]]:
+    """Read what ``write_calls`` wrote, as JSON values with their messages; empty without a file. Raises RecordError."""
+    path = folder / CALLS
+    try:
+        values = json.loads(gzip.decompress(path.read_bytes()))
+        return [call | {"messages": [values["messages"][n] for n in call["messages"]]} for call in values["calls"]]
+    except FileNotFoundError:
+        return []
+    except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError) as error:
+        raise RecordError(f"{path}: is damaged ({error!r}); delete it, and traces go without calls") from None
+
+
+def _calls_behind(failures: Sequence[FailedCheck], episode: Episode) -> Iterator[tuple[Mapping[str, Any], Call]]:
+    failed = {(failure.stage, failure.check) for failure in failures}
+    needed = {need.stage for failure in failures for need in failure.needs}
+    for stage in sorted(needed | {stage for stage, _ in failed}):
+        for place, event in enumerate(episode.stages[stage].events):
+            yield from (({"stage": stage, "event": place}, call) for call in event.calls)
+        for mark in episode.stages[stage].marks:
+            if (stage, mark.check) in failed:
+                yield from (({"stage": stage, "check": mark.check}, call) for call in mark.calls)
 
 
 def _needed(

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..data.plan import PlannedStep
 from ..data.task import Check, Fact, Task
+from ..policies.assistant import Assistant
 from ..policies.files import load_policy
 from ..policies.forms import ReplyForm
 from ..policies.lm import Message
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates
 from ..policies.text import stems
+from .calls import recorded
 from .concurrency import side_by_side
 from .episode import HEARD, Bounds, Episode, Event, EventKind, Mark, RecordError, StageRecord
+from .evidence import evidence, pieces_of
 from .outside import Outside
 from .reading import ObservingTrack, ReadingRollout
 from .slot import SLOT_FORM, read_slot, slot_query, slot_query_reworded
@@ -220,9 +225,7 @@ class PlannedRollout(ReadingRollout[Task], Generic[StepT]):
             reworded += again
             seen = await self._desk.do(step, answers_of(first))
             for kind, message in seen if recorded is None else recorded[number]:
-                writes = await self.assistant.memory.observe([message])
-                events.append(Event(number, kind, (message,)))
-                events += [Event(number, "write", write=write) for write in writes]
+                events += await self.observed(number, kind, [message])
         recalled = await self._recalled(await self.assistant.fork(), stage)
         return StageRecord(tuple(events), tuple(marks), recalled, reworded=tuple(reworded))
 
@@ -235,6 +238,18 @@ class PlannedRollout(ReadingRollout[Task], Generic[StepT]):
             if event.kind in HEARD:
                 observed[event.step] += [(event.kind, message) for message in event.seen]
         return observed
+
+
+async def probed(track: PlannedTrack[Any], task: Task, check: Check, asker: Assistant) -> Mark:
+    """Return the mark of a question for the facts that a check needs; a bare one where it needs none."""
+    if not check.needs:
+        return Mark(check.id, "", math.nan)
+    with recorded() as calls:
+        raw, context = await asker.answer_and_context(track.query(task, check), role="probe", form=SLOT_FORM)
+    shown = evidence(task, check, context, states=partial(track.states, task))
+    mark = track.mark(task, check, raw)
+    recalled = dict.fromkeys(check.needs, mark.score == 1)
+    return replace(mark, recalled=recalled, shown=shown, context=pieces_of(context), calls=tuple(calls))
 
 
 def answers_of(marks: Sequence[Mark]) -> dict[str, str | None]:

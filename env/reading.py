@@ -14,8 +14,9 @@ from ..policies.assistant import Assistant
 from ..policies.files import load_policy
 from ..policies.forms import ReplyForm
 from ..policies.lm import CallRole, LanguageModel, Message, Request
-from ..policies.memory import Context, MemoryEvent
+from ..policies.memory import Context
 from ..policies.policy import MemoryPolicy
+from .calls import recorded
 from .concurrency import both, side_by_side
 from .episode import Bounds, Episode, Event, Mark, RecordError, StageRecord, read_heard
 from .evidence import evidence, pieces_of
@@ -217,11 +218,8 @@ class ReadingRollout(AssistantRollout[TaskT]):
 
     async def observe(self, stage: int) -> list[Event]:
         """Let memory hear a stage; return what it met and wrote."""
-        events: list[Event] = []
-        for step, messages in enumerate(self.heard(stage)):
-            writes: list[MemoryEvent] = await self.assistant.memory.observe(messages)
-            events += [Event(step, "observe", messages), *(Event(step, "write", write=write) for write in writes)]
-        return events
+        heard = enumerate(self.heard(stage))
+        return [event for step, messages in heard for event in await self.observed(step, "observe", messages)]
 
     async def _stage(self, stage: int) -> StageRecord:
         events = await self.observe(stage)
@@ -247,20 +245,23 @@ class ReadingRollout(AssistantRollout[TaskT]):
         return {fact: each for fact, each in known.items() if each is not None}
 
     async def _answer(self, asker: Assistant, check: Check, text: str, *, role: CallRole = "answer") -> Mark:
-        raw, context = await asker.answer_and_context(text, role=role, form=self._track.form(self.task, check))
+        form = self._track.form(self.task, check)
+        with recorded() as calls:
+            raw, context = await asker.answer_and_context(text, role=role, form=form)
         mark, shown = self._track.mark(self.task, check, raw), self._shown(check, context)
         recalled = self._track.recalled(self.task, check, mark)
-        return replace(mark, recalled=recalled, shown=shown, context=pieces_of(context))
+        return replace(mark, recalled=recalled, shown=shown, context=pieces_of(context), calls=tuple(calls))
 
     def _shown(self, check: Check, context: Context) -> dict[str, bool]:
         return evidence(self.task, check, context, states=partial(self._track.states, self.task))
 
     async def _answer_and_probe(self, asker: Assistant, check: Check, text: str) -> Mark:
         probes = self._track.fact_probes(self.task, check)
-        mark, known = await both(
-            self._answer(asker, check, text), side_by_side(self._is_known(asker, probe) for probe in probes.values())
-        )
-        return replace(mark, recalled={**mark.recalled, **dict(zip(probes, known, strict=True))})
+        asked = side_by_side(self._is_known(asker, probe) for probe in probes.values())
+        with recorded() as calls:
+            mark, known = await both(self._answer(asker, check, text), asked)
+        recalled = {**mark.recalled, **dict(zip(probes, known, strict=True))}
+        return replace(mark, recalled=recalled, calls=(*mark.calls, *calls))
 
     async def _is_known(self, asker: Assistant, probe: FactPrompt) -> bool:
         return probe.is_right(await asker.answer(probe.text, role="probe", form=probe.form))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from ..data.task import Task
-from ..policies.lm import EndpointDown, LanguageModelError, Metered, MeteredEmbedder, Refused
+from ..policies.lm import EndpointDown, LanguageModelError, Message, Metered, MeteredEmbedder, Refused
 from ..policies.lm.ledger import merged
 from ..policies.policy import MemoryPolicy
+from .calls import Call, Recorder, recorded
 from .concurrency import side_by_side
-from .episode import Episode, StageRecord
+from .episode import Episode, Event, EventKind, StageRecord
 from .outside import OutsideFault
+from .stored import Stored
 from .track import Cast
 
 TaskT = TypeVar("TaskT", bound=Task)
@@ -27,17 +30,20 @@ class AssistantRollout(ABC, Generic[TaskT]):
         """Begin with the first stage."""
         self.task, self.policy, self.reworded = task, policy, cast.reworded
         self._question_lists = cast.question_lists
-        self.model, self.user = Metered(cast.assistant), Metered(cast.user)
+        models = cast.assistant, cast.user
+        self.model, self.user = (Metered(Recorder(m) if task.group in cast.recorded else m) for m in models)
         self.embedder = MeteredEmbedder(cast.embedder)
         self.assistant = cast.assistant_under(policy.with_hints(hints), self.model, self.embedder)
         self.records: list[StageRecord] = []
         self.reward: float | None = None
+        self._calls = list[Call]()
+        """Those since the last event, questions left out."""
         self._failure: LanguageModelError | OutsideFault | None = None
 
     async def run(self, stages: int | None = None) -> Episode:
         """Go on until this many stages are over, as ``Rollout`` has it."""
         if self._failure is None:
-            with self.noting_failure():
+            with self.noting_failure(), recorded(self._calls):
                 await self.go_on(self.task.stages if stages is None else min(stages, self.task.stages))
         ledger = merged([self.model.ledger, self.user.ledger, self.embedder.ledger])
         return Episode(
@@ -49,7 +55,14 @@ class AssistantRollout(ABC, Generic[TaskT]):
             refused=isinstance(self._failure, Refused),
             uses=dict(self.assistant.uses),
             reward=self.reward,
+            stored=self._stored(),
         )
+
+    def _stored(self) -> Stored | None:
+        if len(self.records) < self.task.stages:
+            return None
+        writes = [write for record in self.records for write in record.writes]
+        return Stored.of(self.task, writes[-1].after if writes else ())
 
     @abstractmethod
     async def go_on(self, end: int) -> None:
@@ -64,6 +77,16 @@ class AssistantRollout(ABC, Generic[TaskT]):
             raise
         except (LanguageModelError, OutsideFault) as error:
             self._failure = error
+
+    async def observed(self, step: int, kind: EventKind, messages: Sequence[Message]) -> list[Event]:
+        """Let memory observe messages; return what it met and wrote, with the calls since the event before."""
+        before = tuple(self._calls)
+        self._calls.clear()
+        with recorded() as calls:
+            writes = await self.assistant.memory.observe(messages)
+        rest = iter(calls)
+        written = [Event(step, "write", write=w, calls=tuple(islice(rest, len(w.raw)))) for w in writes]
+        return [Event(step, kind, tuple(messages), calls=(*before, *rest)), *written]
 
     async def in_line(self, questions: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Ask a list of questions side by side, none of which is made before few other lists are under way.

@@ -13,6 +13,7 @@ from ..policies.assistant import ContextUse, added
 from ..policies.lm import CallRole, Ledger, Spend
 from ..policies.lm.chain import NO_CALLS, Chain
 from ..policies.lm.ledger import merged
+from . import stored
 from .cost import TurnCost, turn_cost
 from .episode import Episode
 from .evaluation import Evaluation
@@ -79,6 +80,8 @@ class Summary:
     """The same when each check is asked in other words; empty where nothing was asked so."""
     evidence_by_group: Mapping[str, Figure] = field(default_factory=dict)
     """Evidence recall of each group that was not lost, in [0, 1]; NaN where it is not known."""
+    stored_by_group: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
+    """What memory holds at the end of each group's tasks, means over them: figures of ``stored`` by name."""
     without_headroom: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The stages, 0-based, whose ceiling is hardly above the floor, so that they have no memory score, by group."""
     unparsable: int = 0
@@ -118,6 +121,7 @@ class Summary:
             readers=evaluation.readers,
             reworded_by_group={score.group: score.memory_score for score in evaluation.reworded},
             evidence_by_group={score.group: score.evidence for score in evaluation.groups},
+            stored_by_group=_stored(evaluation),
             unparsable=sum(
                 stage.unparsable for group in (*evaluation.groups, *evaluation.reworded) for stage in group.stages
             ),
@@ -150,6 +154,12 @@ class Summary:
         return estimate(list(self.evidence_by_group.values()))
 
     @property
+    def stored(self) -> dict[str, Estimate]:
+        """What memory holds at the end of a task, by figure; NaN where it is not known."""
+        groups = self.stored_by_group.values()
+        return {name: estimate([group[name] for group in groups]) for name in stored.FIGURES}
+
+    @property
     def by_reader(self) -> dict[str, Estimate]:
         """Memory score over the groups of each reader, in the order of their names; empty where there is no family."""
         names = sorted({*self.readers.values()})
@@ -178,7 +188,8 @@ class Summary:
         counts = {"groups": self.groups, "unscored": self.unscored}
         figures = {"evidence_recall": json_number(self.evidence.mean), "reworded": reworded, "cost_usd": cost}
         readers = {name: score_json(score) for name, score in self.by_reader.items()}
-        return values | score_json(self.memory_score) | counts | figures | {"by_reader": readers}
+        held = {name: json_number(figure.mean) for name, figure in self.stored.items()}
+        return values | score_json(self.memory_score) | counts | figures | {"stored": held, "by_reader": readers}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Summary:
@@ -203,6 +214,15 @@ def _failed(episodes: Iterable[Episode]) -> tuple[int, int]:
         writes += sum(write.error is not None for write in stage.writes)
         rewrites += sum(revision.error is not None for revision in stage.revisions)
     return writes, rewrites
+
+
+def _stored(evaluation: Evaluation) -> dict[str, dict[str, float]]:
+    held: dict[str, list[stored.Stored]] = {score.group: [] for score in evaluation.groups}
+    for episode in evaluation.episodes:
+        group = evaluation.group_of[episode.task]
+        if episode.stored is not None and group in held:
+            held[group].append(episode.stored)
+    return {group: stored.mean_stored(each) for group, each in held.items()}
 
 
 def _as_counted(evaluation: Evaluation) -> Ledger:

@@ -33,6 +33,8 @@ class Cast:
     """Who of the assistant's family plays with each group, where it is a family."""
     reworded: bool = False
     """Whether each check is also asked in other words, as in the sealed test."""
+    recorded: frozenset[str] = frozenset()
+    """The groups whose calls are kept with what they were for, to be looked at."""
     outside: Outside = field(default_factory=Outside)
     """Where tracks act that play in containers or browsers."""
     questions: asyncio.Semaphore | None = None

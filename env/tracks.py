@@ -33,6 +33,16 @@ def _codeqa(templates: Templates, options: Mapping[str, Any]) -> Track:
     return CodeTrack(templates)
 
 
+def _conversations(templates: Templates, options: Mapping[str, Any]) -> Track:
+    from .conversations.track import JUDGES, ConversationsTrack
+
+    _check_options("conversations track", options, others={"judge"})
+    judge = options.get("judge", JUDGES[0])
+    if judge not in JUDGES:
+        raise ValueError(f"judge: there is no {judge!r}; there are {', '.join(JUDGES)}")
+    return ConversationsTrack(templates, judge=judge)
+
+
 def _research(templates: Templates, options: Mapping[str, Any]) -> Track:
     from .research.model import ModelResearchTrack
     from .research.track import ResearchTrack
@@ -85,6 +95,7 @@ def _check_options(
 
 SHIPPED: Mapping[str, MakeTrack] = {
     "codeqa": _codeqa,
+    "conversations": _conversations,
     "dialogue": _dialogue,
     "research": _research,
     "swe": _swe,

@@ -30,6 +30,7 @@ from ..data.yaml_texts import parse_yaml, read_utf8
 from ..env.dialogue.compat import AMEMGYM, DEFECTS, Defect
 from ..env.dialogue.generation.plan import GenerationPlan, plan_values
 from ..env.dialogue.generation.texts import GenerationTexts
+from ..env.stored import StoredFigure
 from ..policies.files import WINDOW, checked_policy, dump_yaml, load_policy, policy_problems, read_policy
 from ..policies.knob import Choices, each_once
 from ..policies.lm.providers import ModelsConfig
@@ -51,6 +52,7 @@ Choice = Annotated[tuple[Item, ...], Field(min_length=1), AfterValidator(each_on
 """One at least, each once."""
 
 SLOTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Choices(prompt_slots()).annotation)
+MostStored = dict[StoredFigure, Annotated[float, Field(ge=0)]]
 Limits = Annotated[Space, PlainValidator(Space.within), PlainSerializer(lambda space: space.limits)]
 
 
@@ -158,8 +160,12 @@ class SearchConfig(Record):
     """validation: what is better on train users must be so surely on validation users; train: the best mean wins."""
     objective: ObjectiveName = "score"
     """What the policy that goes to the sealed test as evolved has most of: ``score``, also with what memory shows
-    (``score-and-evidence``), or, among the policies that are surely better than the seed policy, ``evidence`` or score
-    for what a turn costs (``score-per-token``, ``-call`` or ``-dollar``)."""
+    (``score-and-evidence``) or what it shows alone (``evidence-alone``), or, among the policies that are surely better
+    than the seed policy, ``evidence`` or score for what it costs (``score-per-token``, ``-call`` or ``-dollar`` of a
+    turn, or ``-byte`` of memory)."""
+    most_stored: MostStored = Field(default_factory=dict)
+    """Most that memory may hold at the end of a task, mean over train users: ``lines``, ``bytes``, and the share of
+    lines that is ``junk``, ``duplicates`` or ``stale``. A candidate that holds more cannot lead."""
     veto: bool = True
     """Whether a candidate is refused when it gets surely worse on a topic or a stretch of periods."""
     space: Limits = Field(default_factory=Space)
@@ -243,10 +249,10 @@ class Config(ModelsConfig):
     """Everything that a run depends on."""
 
     track: str = "dialogue"
-    """The kind of task: ``dialogue``, ``codeqa``, ``research``, ``swe``, ``tools``, ``web``, or what another package
-    registers. After a colon who acts there: ``tools:model`` has an agent that plans by itself."""
+    """The kind of task: ``dialogue``, ``codeqa``, ``conversations``, ``research``, ``swe``, ``tools``, ``web``, or what
+    another package registers. After a colon who acts there: ``tools:model`` has an agent that plans by itself."""
     track_options: dict[str, Any] = {}
-    """What a track of another package wants to know."""
+    """What a track wants to know besides: ``judge`` of ``conversations``, or what another package's asks for."""
     data: str
     """What the track loads its tasks from."""
     test_data: str | None = None
@@ -350,11 +356,6 @@ def parse_config(
 def dump_config(config: Config) -> str:
     """Return the resolved config as YAML that ``parse_config`` reads back to an equal one."""
     return dump_yaml(config.model_dump(mode="json"))
-
-
-def default_uri(runs: Path) -> str:
-    """Return where MLflow keeps its view of the run folders in ``runs``, unless a config says otherwise."""
-    return f"sqlite:///{runs.resolve() / 'mlflow.db'}"
 
 
 def _own_keys(values: dict[str, Any]) -> dict[str, Any]:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..data.json_files import write_json
 from ..env.dialogue.generation.generation import Generated, GenerationProgress, GenerationSetup, generate
 from ..env.dialogue.generation.plan import expected_user_calls, most_user_calls
-from ..policies.lm import Budget, BudgetExhausted, EndpointDown, Ledger, Limits, Metered, merged
+from ..policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModel, Ledger, Limits, Metered, merged
 from ..policies.lm.cache import ResponseCache
 from ..policies.lm.endpoint import EndpointConfig
 from ..policies.lm.providers import DEFAULT_EMBEDDER, model_named
 from ..policies.lm.remembered import Remembered
-from .config import Config, ConfigError, GenerationConfig
+from .config import BudgetLimits, Config, ConfigError, GenerationConfig
 from .models import open_models
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Delivery:
 
 def parts_of(out: Path) -> Path:
     """Return where the parts of a file of users are kept by default."""
-    return out.with_name(f"{out.name.removesuffix('.json')}.parts")
+    return out.with_name(f"{out.name.removesuffix('.json').removesuffix('.jsonl')}.parts")
 
 
 def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], None] = lambda _, __: None) -> Delivery:
@@ -106,24 +108,53 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
     if order.out.is_dir():
         raise ConfigError(f"{order.out}: is a folder; name a file to write")
     order.out.parent.mkdir(parents=True, exist_ok=True)
+
+    async def make(model: LanguageModel, spent: Callable[[], Ledger]) -> Generated:
+        return await generate(
+            order.setup,
+            model,
+            order.parts,
+            model_name=config.model,
+            tell=lambda progress: tell(progress, spent()),
+        )
+
+    try:
+        generated, ledger = paid_once(config, order.parts, order.generation.budget, make)
+    except BudgetExhausted as error:
+        raise BudgetExhausted(_stopped(order, error, "with a budget of its own")) from None
+    except EndpointDown as error:
+        raise EndpointDown(_stopped(order, error, "once the endpoint answers")) from error
+    if generated.scenarios:
+        write_json(order.out, [scenario.model_dump(mode="json") for scenario in generated.scenarios])
+    return Delivery(order, generated, ledger, time.monotonic() - began)
+
+
+def paid_once(
+    config: Config,
+    parts: Path,
+    budget: BudgetLimits,
+    work: Callable[[LanguageModel, Callable[[], Ledger]], Awaitable[T]],
+) -> tuple[T, Ledger]:
+    """Do work with a config's model within a budget; its replies are kept in the folder ``parts``, and paid for once.
+
+    ``work`` is given the model, and what tells the spend so far. Return what it returns, and the spend. Raises
+    BudgetExhausted and EndpointDown.
+    """
     others = {"user_model": None, "proposer_model": None, "embedder": DEFAULT_EMBEDDER}
     kept = model_named(config.model).remote and config.endpoint.cache
-    cache = order.parts / "cache.db" if kept else ":memory:"  # free replies, and unwanted ones, last for the run
+    cache = parts / "cache.db" if kept else ":memory:"  # free replies, and unwanted ones, last for the run
     with open_models(config.model_copy(update=others), folder=None) as models, closing(ResponseCache(cache)) as replies:
-        metered = Metered(models.cast.assistant, budget=Budget(Limits(**order.generation.budget.model_dump())))
+        metered = Metered(models.cast.assistant, budget=Budget(Limits(**budget.model_dump())))
         model = Remembered(metered, replies, where=_where(config.endpoint))
 
-        async def run() -> Generated:
+        def spent() -> Ledger:
+            return merged([metered.ledger, model.ledger])
+
+        async def run() -> T:
             try:
-                users = await generate(
-                    order.setup,
-                    model,
-                    order.parts,
-                    model_name=config.model,
-                    tell=lambda progress: tell(progress, merged([metered.ledger, model.ledger])),
-                )
+                done = await work(model, spent)
                 await model.settle()
-                return users
+                return done
             except BudgetExhausted:
                 await model.settle()  # what is under way is paid for
                 raise
@@ -131,15 +162,7 @@ def make_users(order: Order, *, tell: Callable[[GenerationProgress, Ledger], Non
                 await model.abandon()
                 await models.aclose()
 
-        try:
-            generated = asyncio.run(run())
-        except BudgetExhausted as error:
-            raise BudgetExhausted(_stopped(order, error, "with a budget of its own")) from None
-        except EndpointDown as error:
-            raise EndpointDown(_stopped(order, error, "once the endpoint answers")) from error
-    if generated.scenarios:
-        write_json(order.out, [scenario.model_dump(mode="json") for scenario in generated.scenarios])
-    return Delivery(order, generated, merged([metered.ledger, model.ledger]), time.monotonic() - began)
+        return asyncio.run(run()), spent()
 
 
 def _where(endpoint: EndpointConfig) -> str:

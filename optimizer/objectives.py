@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from ..data.registry import Registry
 from ..env.cost import TurnCost
@@ -24,6 +24,8 @@ class Standing:
     """Evidence recall, in [0, 1]."""
     prices: Prices | None = None
     """Of the assistant's model; None where they are not known."""
+    stored: Mapping[str, float] = field(default_factory=dict)
+    """What memory holds at the end of a task, means by figure, as ``env.stored`` names them."""
 
 
 Worth = Callable[[Standing], float | None]
@@ -33,6 +35,11 @@ Worth = Callable[[Standing], float | None]
 def score_and_evidence(stage: StageScore) -> float:
     """Return the mean of a stage's memory score and its evidence recall; the score alone where the other is unknown."""
     return stage.memory_score if math.isnan(stage.evidence) else (stage.memory_score + stage.evidence) / 2
+
+
+def shown_evidence(stage: StageScore) -> float:
+    """Return a stage's evidence recall."""
+    return stage.evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,8 @@ class Objective:
     """What candidates are compared by, in races and at looks."""
     compared: str = "memory score"
     """What that is called."""
+    by_evidence: bool = False
+    """Whether that is evidence recall alone."""
     overall: Callable[[Summary], float] = lambda row: row.memory_score.mean
     """The same of a whole evaluation."""
 
@@ -64,6 +73,11 @@ def _per(cost_of: Callable[[Standing], float | None]) -> Worth:
         return standing.score / cost if cost is not None and cost > 0 else None
 
     return worth
+
+
+def _per_byte(standing: Standing) -> float | None:
+    held = standing.stored.get("bytes", math.nan)
+    return standing.score / held if held > 0 else None
 
 
 def _evidence(standing: Standing) -> float | None:
@@ -92,6 +106,15 @@ OBJECTIVES: Registry[Objective] = Registry(
         "score-per-dollar": Objective(
             _per(lambda standing: dollars(standing.per_turn, standing.prices)), needs_price=True
         ),
+        "score-per-byte": Objective(_per_byte),
         "evidence": Objective(_evidence),
+        "evidence-alone": Objective(
+            lambda standing: standing.score,
+            picks=False,
+            measure=shown_evidence,
+            compared="evidence recall",
+            by_evidence=True,
+            overall=lambda row: row.evidence.mean,
+        ),
     },
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -69,3 +70,8 @@ class Tracking(Record):
     def whole_uri(self) -> str | None:
         """The URI with the password that the same URI has in MLFLOW_TRACKING_URI, where it was not written down."""
         return None if self.uri is None else _whole(self.uri, TRACKING_VARIABLE)
+
+
+def default_uri(runs: Path) -> str:
+    """Return where MLflow keeps its view of the run folders in ``runs``, unless a config says otherwise."""
+    return f"sqlite:///{runs.resolve() / 'mlflow.db'}"

@@ -126,6 +126,8 @@ class Trial:
     """Whether it was better than all before it on train users, by the mean."""
     led: bool = False
     """Whether it was clearly so."""
+    over: str = ""
+    """Which limits it is over, and by what; it cannot lead then. Empty where it keeps them."""
     look: Look | None = None
     """What validation users said of it; None when it was not looked at."""
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -190,6 +192,11 @@ def raced(trials: Sequence[Trial]) -> list[Trial]:
     return [trial for trial in trials if trial.finished_race]
 
 
+def able(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the raced trials that can lead: those within all limits."""
+    return [trial for trial in raced(trials) if not trial.over]
+
+
 def users_won(trials: Sequence[Trial]) -> dict[int, list[str]]:
     """Return the train users for whom each raced trial is best, by its number; ties count for all."""
     won: dict[int, list[str]] = {}
@@ -202,8 +209,8 @@ def users_won(trials: Sequence[Trial]) -> dict[int, list[str]]:
 
 
 def leader(trials: Sequence[Trial]) -> Trial:
-    """Return the raced trial with the best mean on train users, accepted or not; of equals the first."""
-    return max(raced(trials), key=lambda trial: -math.inf if math.isnan(trial.score) else trial.score)
+    """Return the trial that can lead with the best mean on train users, accepted or not; of equals the first."""
+    return max(able(trials), key=lambda trial: -math.inf if math.isnan(trial.score) else trial.score)
 
 
 class StudyError(MnemotuneError, ValueError):

@@ -54,7 +54,7 @@ def runner_of(pool: Pool | None, track: Track, cast: Cast, config: Config, *, bu
     """Return who plays with a cast whose calls are within a budget; without a pool it is this process."""
     if pool is None:
         return Here(track, cast, most=under_way_of(config))
-    return pool.runner(track, budget=budget, reworded=cast.reworded)
+    return pool.runner(track, budget=budget, reworded=cast.reworded, recorded=cast.recorded)
 
 
 def _paced(config: Config, workers: int) -> Config:

@@ -111,6 +111,12 @@ class Templates(TextSet):
     slot: Annotated[str, TextSlots(("query",))]
     """How an agent's step asks for a value that it needs."""
     slot_reworded: Annotated[str, TextSlots(("query",))]
+    recollect: Annotated[str, TextSlots(("query",), ("today",))]
+    """How a question on conversations is put."""
+    make_question: Annotated[str, TextSlots(("excerpt",))]
+    """How a model is asked to make a question on a part of a conversation."""
+    judge: Annotated[str, TextSlots(("query", "right", "answer"))]
+    """How a model is asked whether an answer is right."""
     agent: Annotated[str, TextSlots(("message",), ("policy",))]
     """How an agent that plans by itself is asked to go on with a customer."""
     customer: Annotated[str, TextSlots(("script", "talk"))]

@@ -32,17 +32,21 @@ def generate_scenarios(*, users: int, seed: int, shape: Shape = BASE, phrasing: 
 
     Raises ScenarioError when a scenario fails its own checks (see ``check_scenario``).
     """
-    return list(each_scenario(users=users, seed=seed, shape=shape, phrasing=phrasing))
+    statements = Statements(load_library())
+    scenarios = [generate_scenario(index, seed=seed, shape=shape, phrasing=phrasing) for index in range(users)]
+    for scenario in scenarios:
+        check_scenario(scenario, statements)
+    return scenarios
 
 
-def each_scenario(*, users: int, seed: int, shape: Shape = BASE, phrasing: Phrasing = "a") -> Iterator[Scenario]:
-    """Make scenarios as ``generate_scenarios`` does, one after another."""
-    library = load_library()
-    told = Statements(library)
-    for index in range(users):
-        scenario = _Life(library, shape, seed, index, phrasing).scenario()
-        check_scenario(scenario, told)
-        yield scenario
+def generate_scenario(index: int, *, seed: int, shape: Shape = BASE, phrasing: Phrasing = "a") -> Scenario:
+    """Make user ``index``, unchecked."""
+    return _Life(load_library(), shape, seed, index, phrasing).scenario()
+
+
+def id_of(index: int, *, seed: int) -> str:
+    """Return the id of user ``index``."""
+    return f"user-{seed}-{index:03d}"
 
 
 def scenarios_of(size: Size) -> list[Scenario]:
@@ -120,7 +124,7 @@ class _Life:
         periods = [self._period(p, states) for p in range(len(states))]
         qas = [self._question(about, ask, states) for about, ask in questions]
         return Scenario(
-            id=f"user-{self.seed}-{self.index:03d}",
+            id=id_of(self.index, seed=self.seed),
             start_time=START,
             user_profile=person(self.random, hobbies=topics),
             state_schema={info: self._shuffled(self._values(info)) for info in self.topic_of},

@@ -5,19 +5,22 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ..folded import FoldedTask
+from ..folded import FoldedTask, MadeLater
 from ..hub import HubError, fetched
 from ..json_files import each_row
 from ..nearest import nearest_note
 from ..resources import resource
-from .generator import each_scenario
+from .generator import generate_scenario, id_of
 from .scenario import Scenario, ScenarioError
-from .sizes import HELD_OUT, MOST_USERS, Phrasing
+from .sizes import BASE, HELD_OUT, MOST_USERS, Phrasing
+
+T = TypeVar("T")
 
 MANY_USERS = 200
 """Users that take some seconds to make, which is said."""
@@ -46,7 +49,13 @@ def load_scenarios(source: str | Path, *, users: Iterable[str] | None = None) ->
 
 
 def load_folded(source: str | Path, *, users: Iterable[str] | None = None) -> list[FoldedTask]:
-    """Load scenarios as ``load_scenarios`` does, folded one after another: ten thousand take 200 MB."""
+    """Load scenarios as ``load_scenarios`` does, folded one after another: ten thousand take 200 MB.
+
+    Users that are made on the spot are made when they are opened first.
+    """
+    if str(source).startswith("generated:"):
+        made = _chosen(str(source), _lives(str(source)), users)
+        return [FoldedTask(user, user, 1 + BASE.changed_periods, MadeLater(make)) for user, make in made.items()]
     folded = []
     for scenario in _checked(str(source), users):
         try:
@@ -58,6 +67,9 @@ def load_folded(source: str | Path, *, users: Iterable[str] | None = None) -> li
 
 def _checked(source: str, users: Iterable[str] | None) -> Iterator[Scenario]:
     """Yield the scenarios of a source, those of ``users`` where given; raise when all were seen and some are wrong."""
+    if source.startswith("generated:"):
+        yield from (make() for make in _chosen(source, _lives(source), users).values())
+        return
     wanted = None if users is None else set(users)
     ids, silent = Counter[str](), []
     for scenario in _load(source):
@@ -70,9 +82,18 @@ def _checked(source: str, users: Iterable[str] | None) -> Iterator[Scenario]:
         raise ScenarioError(f"{source}: users {', '.join(twice)} occur more than once; ids must be distinct")
     if silent:
         raise ScenarioError(f"{source}: users {', '.join(silent)}: qas: no question, so that nothing can be scored")
-    unknown = sorted((wanted or set()) - ids.keys())
+    _chosen(source, ids, wanted)
+
+
+def _chosen(source: str, every: Mapping[str, T], users: Iterable[str] | None) -> Mapping[str, T]:
+    """Return what is known of these users, in the order of the data. Raises ScenarioError where one is not there."""
+    if users is None:
+        return every
+    wanted = set(users)
+    unknown = sorted(wanted - every.keys())
     if unknown:
-        raise ScenarioError(f"{source}: no user {', '.join(unknown)}; there are {', '.join(ids)}")
+        raise ScenarioError(f"{source}: no user {', '.join(unknown)}; there are {', '.join(every)}")
+    return {user: known for user, known in every.items() if user in wanted}
 
 
 def bundled_sets() -> list[str]:
@@ -89,8 +110,6 @@ def pinned(source: str) -> str:
 
 
 def _load(source: str) -> Iterator[Scenario]:
-    if source.startswith("generated:"):
-        return _generate(source)
     if source.startswith("hf:"):
         return _read(_download(source)[1], where=source)
     path = Path(source)
@@ -107,16 +126,21 @@ def _load(source: str) -> Iterator[Scenario]:
     )
 
 
-def _generate(source: str) -> Iterator[Scenario]:
+def _lives(source: str) -> dict[str, Callable[[], Scenario]]:
+    """Return how each user that a source names is made, by id."""
     numbers = re.fullmatch(_GENERATED, source)
     if numbers is None or int(numbers[1]) < 1:
         raise ScenarioError(f"{source}: write generated:USERS or generated:USERS@SEED, for example generated:40@7")
-    if int(numbers[1]) > MOST_USERS:
+    users, seed = int(numbers[1]), int(numbers[2] or 0)
+    if users > MOST_USERS:
         raise ScenarioError(f"{source}: at most {MOST_USERS:,} users are made on the spot")
-    if int(numbers[1]) >= MANY_USERS:
-        _log.warning("%s: making %s users, which takes a while", source, f"{int(numbers[1]):,}")
+    if users >= MANY_USERS:
+        _log.warning("%s: making %s users, which takes a while", source, f"{users:,}")
     phrasing: Phrasing = HELD_OUT if numbers[3] else "a"
-    return each_scenario(users=int(numbers[1]), seed=int(numbers[2] or 0), phrasing=phrasing)
+    return {
+        id_of(index, seed=seed): partial(generate_scenario, index, seed=seed, phrasing=phrasing)
+        for index in range(users)
+    }
 
 
 def held_out(source: str) -> str | None:

@@ -93,7 +93,8 @@ def _guess_period(stage: StageRecord, questions: Sequence[Question], rng: random
     if not isinstance(stage, PeriodRecord):
         return stage
     answers = guess_answers(stage.answers, questions, rng)
-    marks = (answer.mark(mark.check, mark.recalled) for answer, mark in zip(answers, stage.marks, strict=True))
+    guessed = zip(answers, stage.marks, strict=True)
+    marks = (replace(answer.mark(mark.check, mark.recalled), calls=mark.calls) for answer, mark in guessed)
     return replace(stage, answers=answers, marks=tuple(marks))
 
 
@@ -107,4 +108,4 @@ def _guess(answer: Answer, question: Question, rng: random.Random) -> Answer:
         return answer
     choice = rng.randint(1, len(question.answer_choices)) - 1
     guess = answer_of(answer.raw, choice, answer.gold, question, guessed=True)
-    return replace(guess, shown=answer.shown, context=answer.context)
+    return replace(guess, shown=answer.shown, context=answer.context, calls=answer.calls)

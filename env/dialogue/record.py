@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 from ...data.dialogue.scenario import Question, Scenario, check_id, fact_id
 from ...data.values import Values
 from ...policies.lm import Message
+from ..calls import Call
 from ..episode import Bounds, Episode, Event, Mark, RecordError, Revision, StageRecord
 
 
@@ -31,11 +32,13 @@ class Answer(Values):
     """Whether memory put evidence of each fact that the question needs before the model; empty where not known."""
     context: tuple[str, ...] = ()
     """The memories and the messages that memory put before the model; empty where not known."""
+    calls: tuple[Call, ...] = ()
+    """The one that asked; none where calls are not recorded."""
 
-    def mark(self, check: str, recalled: Mapping[str, bool | None]) -> Mark:
-        """Return the answer as the mark of a check."""
-        readable = self.choice is not None and not self.guessed
-        return Mark(check, self.raw, self.score, recalled, readable, self.shown, self.context)
+    def mark(self, check: str, recalled: Mapping[str, bool | None], probed: tuple[Call, ...] = ()) -> Mark:
+        """Return the answer as the mark of a check, with the calls of its probe."""
+        readable, calls = self.choice is not None and not self.guessed, (*self.calls, *probed)
+        return Mark(check, self.raw, self.score, recalled, readable, self.shown, self.context, calls)
 
 
 UpperBound = tuple[tuple[Answer, ...], ...]
@@ -61,6 +64,8 @@ class Probe(Values):
     """The reply as read; None when it could not be read."""
     right: Mapping[str, bool]
     """For each of the question's required infos, whether its value is the current one."""
+    calls: tuple[Call, ...] = ()
+    """The one that asked; none where calls are not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +92,18 @@ class PeriodRecord(StageRecord):
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         answers = [_answer_json(answer) for answer in self.answers]
-        return StageRecord.as_json(self) | {"answers": answers, "probes": [asdict(probe) for probe in self.probes]}
+        return StageRecord.as_json(self) | {"answers": answers, "probes": [*map(_probe_json, self.probes)]}
 
 
 def _answer_json(answer: Answer) -> dict[str, Any]:
     """Return plain JSON values; what was shown is told with the marks."""
-    values = asdict(answer) | {"score": None if answer.gold is None else answer.score}
-    del values["shown"], values["context"]
-    return values
+    score = None if answer.gold is None else answer.score
+    values = {"raw": answer.raw, "choice": answer.choice, "gold": answer.gold, "score": score}
+    return values | {"guessed": answer.guessed}
+
+
+def _probe_json(probe: Probe) -> dict[str, Any]:
+    return {"raw": probe.raw, "values": probe.values, "right": dict(probe.right)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +125,10 @@ def record_period(
 ) -> PeriodRecord:
     """Return the record of a period."""
     known: Sequence[Mapping[str, bool] | None] = [probe.right for probe in probes] or [None] * len(answers)
+    probed: Sequence[tuple[Call, ...]] = [probe.calls for probe in probes] or [()] * len(answers)
     marks = tuple(
-        answer.mark(check_id(p, q), _recalled(scenario, p, q, right))
-        for q, (answer, right) in enumerate(zip(answers, known, strict=True))
+        answer.mark(check_id(p, q), _recalled(scenario, p, q, right), calls)
+        for q, (answer, right, calls) in enumerate(zip(answers, known, probed, strict=True))
     )
     again = tuple(answer.mark(check_id(p, q), {}) for q, answer in enumerate(reworded))
     return PeriodRecord(tuple(events), marks, {}, tuple(revisions), again, tuple(answers), tuple(probes))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...data.dialogue.scenario import Period, Question, Scenario, check_id
 from ...policies.assistant import Assistant
 from ...policies.forms import choice_form, number_form
 from ...policies.lm import LanguageModelError, Message, Refused, Request
-from ...policies.memory import MemoryEvent
 from ...policies.policy import MemoryPolicy
+from ..calls import recorded
 from ..concurrency import Running, both, start
 from ..concurrency import end as end_all
 from ..episode import Episode, Event, Revision, StageRecord
@@ -103,21 +102,19 @@ class DialogueRollout(AssistantRollout[Scenario]):
             text = session.opening
             for more in reversed(range(self.protocol.rounds(p))):
                 turn = Turn(text, await self.assistant.respond(text))
-                events.append(Event(s, "say", turn.messages))
-                writing = self.assistant.remember(turn.user, turn.assistant)
+                said = self.observed(s, "say", turn.messages)
                 if more:  # the simulated user does not wait for what the assistant writes down
-                    writes, text = await both(writing, self._follow_up(p, session.opening, turn))
+                    met, text = await both(said, self._follow_up(p, session.opening, turn))
                 else:
-                    writes = await writing
-                events += _written(s, writes)
+                    met = await said
+                events += met
         return tuple(events)
 
     async def _listen(self, stage: StageRecord) -> tuple[Event, ...]:
         events: list[Event] = []
         for event in stage.events:
             if event.kind == "say":
-                user, assistant = event.seen
-                events += [event, *_written(event.step, await self.assistant.remember(user.content, assistant.content))]
+                events += await self.observed(event.step, "say", event.seen)
         return tuple(events)
 
     async def _follow_up(self, p: int, opening: str, turn: Turn) -> str:
@@ -163,23 +160,25 @@ class DialogueRollout(AssistantRollout[Scenario]):
     async def _answer(self, p: int, q: int, assistant: Assistant, template: str) -> Answer:
         compat, question = self.protocol.compat, self.scenario.qas[q]
         prompt, form = answer_prompt(template, question, compat=compat), number_form(len(question.answer_choices))
-        raw, context = await assistant.answer_and_context(prompt, form=form)
+        with recorded() as calls:
+            raw, context = await assistant.answer_and_context(prompt, form=form)
         gold = gold_choice(question, self.scenario.periods[p].state, compat=compat)
         shown = evidence(self.scenario, self.scenario.checks[check_id(p, q)], context)
         answer = answer_of(raw, read_answer(raw, question, compat=compat), gold, question)
-        return replace(answer, shown=shown, context=pieces_of(context))
+        return replace(answer, shown=shown, context=pieces_of(context), calls=tuple(calls))
 
     async def _probe(self, question: Question, period: Period, assistant: Assistant) -> Probe:
         prompt = probe_prompt(self.protocol.templates.probe, question, self.scenario)
         if "unread_external_probes" in self.protocol.compat and self.policy.store == "external":
             assistant = await assistant.fork(memories=False)
         form = choice_form(probed(question, self.scenario))
-        raw = await assistant.answer(prompt, role="probe", form=form)
+        with recorded() as calls:
+            raw = await assistant.answer(prompt, role="probe", form=form)
         values = read_probe(raw, compat=self.protocol.compat)
         if "unread_evolved_probes" in self.protocol.compat and self.policy.evolution is not None:
             values = None
         right = {info: (values or {}).get(info) == period.state[info] for info in question.required_info}
-        return Probe(raw, values, right)
+        return Probe(raw, values, right, tuple(calls))
 
 
 async def rollout(
@@ -193,7 +192,3 @@ async def rollout(
 ) -> Episode:
     """Run one whole episode, as ``DialogueRollout`` has it."""
     return await DialogueRollout(scenario, policy, cast, protocol or Protocol(), replay=replay, guesses=guesses).run()
-
-
-def _written(step: int, writes: Sequence[MemoryEvent]) -> list[Event]:
-    return [Event(step, "write", write=write) for write in writes]

@@ -107,9 +107,7 @@ class ModelResearchRollout(ReadingRollout[Task]):
         turn, events = self._research.turns[stage], list[Event]()
 
         async def observe(kind: EventKind, message: Message) -> None:
-            writes = await self.assistant.memory.observe([message])
-            step = len(events)
-            events.extend([Event(step, kind, (message,)), *(Event(step, "write", write=write) for write in writes)])
+            events.extend(await self.observed(len(events), kind, [message]))
 
         for place in turn.notices:
             for piece in self._research.documents[place].pieces:

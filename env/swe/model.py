@@ -13,7 +13,6 @@ from ...data.folded import FoldedTask
 from ...data.swe.load import load_swe
 from ...data.swe.task import SweTask, swe_task
 from ...data.task import Check, Task
-from ...policies.assistant import Assistant
 from ...policies.files import load_policy
 from ...policies.lm import CallRole, Completion, LanguageModel, Message, Request, Tool
 from ...policies.policy import MemoryPolicy
@@ -22,10 +21,9 @@ from ..agent import MOST_PIECES as MOST_SAID
 from ..agent import AsBound, ModelAgent, Observe, Think, no_memory, refuse_replay, thought
 from ..concurrency import both, side_by_side
 from ..episode import Bounds, Episode, Event, EventKind, Mark, StageRecord
-from ..evidence import evidence, pieces_of
 from ..outside import Outside
+from ..planned import probed
 from ..rollout import AssistantRollout
-from ..slot import SLOT_FORM
 from ..track import Cast, Rollout
 from .desk import course_of, problem, rewarded
 from .observation import MOST_PIECES, pieces
@@ -188,30 +186,15 @@ class ModelSweRollout(AssistantRollout[Task]):
         events: list[Event] = []
 
         async def observe(kind: EventKind, message: Message) -> None:
-            writes = await self.assistant.memory.observe([message])
-            step = len(events)
-            events.extend([Event(step, kind, (message,)), *(Event(step, "write", write=write) for write in writes)])
+            events.extend(await self.observed(len(events), kind, [message]))
 
         await self._work.play(partial(thought, self.assistant, role="reply"), observe)
         asker, checks = await self.assistant.fork(), list(self.task.checks.values())
-        probed = await side_by_side(self._probed(asker, check) for check in checks)
+        probes = await side_by_side(probed(self._track, self.task, check, asker) for check in checks)
         marks = [
-            replace(await self._work.mark(check), recalled=recalled, shown=shown, context=context)
-            for check, (recalled, shown, context) in zip(checks, probed, strict=True)
+            (await self._work.mark(check)).with_facts_of(probe) for check, probe in zip(checks, probes, strict=True)
         ]
         return StageRecord(tuple(events), tuple(marks), {})
-
-    async def _probed(
-        self, asker: Assistant, check: Check
-    ) -> tuple[dict[str, bool | None], dict[str, bool], tuple[str, ...]]:
-        """Return which of the needed facts the agent knows, of which it was shown evidence, and all it was shown."""
-        if not check.needs:
-            return {}, {}, ()
-        query = self._track.query(self.task, check)
-        raw, context = await asker.answer_and_context(query, role="probe", form=SLOT_FORM)
-        shown = evidence(self.task, check, context, states=partial(self._track.states, self.task))
-        is_known = self._track.mark(self.task, check, raw).score == 1
-        return dict.fromkeys(check.needs, is_known), shown, pieces_of(context)
 
 
 def whole(task: SweTask) -> SweTask:

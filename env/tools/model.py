@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ...data.task import Check, Task, TaskError, checks_at
 from ...data.tools.load import ACROSS
 from ...data.tools.task import ToolsTask, tools_task
-from ...policies.assistant import Assistant
 from ...policies.files import load_policy
 from ...policies.lm import CallRole, Completion, LanguageModel, Message, Request, Tool
 from ...policies.policy import MemoryPolicy
 from ..agent import MOST_PIECES, AsBound, Observe, Think, no_memory, refuse_replay, thought
 from ..concurrency import both, side_by_side
 from ..episode import Bounds, Episode, Event, EventKind, Mark, StageRecord
-from ..evidence import evidence, pieces_of
+from ..planned import probed
 from ..reading import probes_at
 from ..rollout import AssistantRollout
-from ..slot import SLOT_FORM, read_slot
+from ..slot import read_slot
 from ..statistics import nan_mean
 from ..summary import json_number
 from ..track import Cast, Rollout
@@ -129,30 +127,17 @@ class ModelToolsRollout(AssistantRollout[Task]):
         events: list[Event] = []
 
         async def observe(kind: EventKind, message: Message) -> None:
-            writes = await self.assistant.memory.observe([message])
-            events.extend(
-                [Event(len(events), kind, (message,)), *(Event(len(events), "write", write=w) for w in writes)]
-            )
+            events.extend(await self.observed(len(events), kind, [message]))
 
         await self._talk.stage(stage, partial(thought, self.assistant, role="reply"), observe)
         asker, checks = await self.assistant.fork(), checks_at(self.task, stage)
-        known, later = await both(
-            side_by_side(self._probed(asker, check) for check in checks),
-            side_by_side(self._probed(asker, check) for check in probes_at(self.task, stage)),
+        now, later = await both(
+            side_by_side(probed(self._track, self.task, check, asker) for check in checks),
+            side_by_side(probed(self._track, self.task, check, asker) for check in probes_at(self.task, stage)),
         )
-        marks = [
-            replace(self._talk.mark(c), recalled=dict.fromkeys(c.needs, is_known), shown=shown, context=context)
-            for c, (is_known, shown, context) in zip(checks, known, strict=True)
-        ]
-        recalled = {c.needs[0]: is_known for c, (is_known, *_) in zip(probes_at(self.task, stage), later, strict=True)}
+        marks = [self._talk.mark(check).with_facts_of(probe) for check, probe in zip(checks, now, strict=True)]
+        recalled = {fact: bool(known) for probe in later for fact, known in probe.recalled.items()}
         return StageRecord(tuple(events), tuple(marks), recalled)
-
-    async def _probed(self, asker: Assistant, check: Check) -> tuple[bool, dict[str, bool], tuple[str, ...]]:
-        """Tell whether the agent knows what is asked, of which facts it was shown evidence, and all it was shown."""
-        query = self._track.query(self.task, check)
-        raw, context = await asker.answer_and_context(query, role="probe", form=SLOT_FORM)
-        shown = evidence(self.task, check, context, states=partial(self._track.states, self.task))
-        return self._track.mark(self.task, check, raw).score == 1, shown, pieces_of(context)
 
 
 def _exchanges(task: ToolsTask) -> int:

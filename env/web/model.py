@@ -182,9 +182,7 @@ class ModelWebRollout(AssistantRollout[Task]):
             await self._observe(kind, message)
 
     async def _observe(self, kind: EventKind, message: Message) -> None:
-        writes = await self.assistant.memory.observe([message])
-        step = len(self._events)
-        self._events += [Event(step, kind, (message,)), *(Event(step, "write", write=write) for write in writes)]
+        self._events += await self.observed(len(self._events), kind, [message])
 
 
 class _Ended(Exception):  # noqa: N818 - what happened

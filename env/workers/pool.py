@@ -69,9 +69,16 @@ class Pool:
         self._line = asyncio.Semaphore(MOST_WAITING)
         self._lenders: list[Lender | None] = []
 
-    def runner(self, track: Track, *, budget: Budget | None, reworded: bool = False) -> EpisodeRunner:
+    def runner(
+        self,
+        track: Track,
+        *,
+        budget: Budget | None,
+        reworded: bool = False,
+        recorded: frozenset[str] = frozenset(),
+    ) -> EpisodeRunner:
         """Return a runner whose calls are within a budget; a later runner ends the episodes of an earlier one."""
-        phase = Phase(len(self._lenders), None if budget is None else budget.limits, reworded)
+        phase = Phase(len(self._lenders), None if budget is None else budget.limits, reworded, recorded)
         self._lenders.append(None if budget is None else Lender(budget, workers=self.workers))
         return Dealt(self, track, phase, budget)
 

@@ -31,6 +31,7 @@ class Phase:
     limits: Limits | None
     """None is no budget."""
     reworded: bool
+    recorded: frozenset[str]
 
 
 class LogForwarder(logging.Handler):
@@ -99,7 +100,8 @@ class Worker:
         if phase == self._phase:
             return
         left = self._here
-        self._phase, self._tab, cast = phase, None, replace(self._cast, reworded=phase.reworded)
+        self._phase, self._tab = phase, None
+        cast = replace(self._cast, reworded=phase.reworded, recorded=phase.recorded)
         if phase.limits is not None:
             tab = self._tab = Tab(
                 phase.limits,

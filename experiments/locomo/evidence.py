@@ -11,12 +11,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ...data.conversations.locomo import KINDS as LOCOMO_KINDS
+from ...data.conversations.locomo import read_locomo
+from ...data.conversations.omissions import Omissions
+from ...data.conversations.task import ABSTENTION, ConversationTask, Question
 from ...env.evidence import pieces_of, stands_in
 from ...env.statistics import Estimate, estimate, nan_mean
 from ...optimizer.views.table import markdown_lines, with_interval
@@ -28,66 +31,41 @@ from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.memory import open_memory
 from ..command import run
 
-CATEGORIES = {1: "several turns", 2: "time", 3: "open", 4: "one turn"}
-"""LoCoMo's kinds of questions by number; those of the fifth are about nothing that was said."""
+KINDS = tuple(kind for kind in LOCOMO_KINDS.values() if kind != ABSTENTION)
+"""The kinds of questions that something which was said answers."""
+ALL = "all"
 BUDGETS = (250, 500, 1000, 2000)
 """Context tokens."""
 PRESETS = (WINDOW, "rag", "awe", "awi")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Something that is asked at the end of a conversation."""
-
-    text: str
-    category: int
-    evidence: tuple[str, ...]
-    """The turns that have the answer."""
+def messages_of(talk: ConversationTask) -> list[Message]:
+    """Return what is said, each message with its speaker's name; all are a user's, for nobody here is the assistant."""
+    utterances = (utterance for session in talk.sessions for utterance in session.utterances)
+    return [Message("user", f"{utterance.speaker}: {utterance.text}") for utterance in utterances]
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """Two people's talk over months."""
-
-    id: str
-    messages: tuple[Message, ...]
-    """All are a user's, for nobody here is the assistant; the speaker's name is before each."""
-    questions: tuple[Question, ...]
-    """Those whose evidence is known."""
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Conversation:
-        """Read one conversation of ``locomo10.json``."""
-        talk, messages, turns = values["conversation"], list[Message](), dict[str, str]()
-        names = sorted((name for name, turns in talk.items() if isinstance(turns, list)), key=lambda n: int(n[8:]))
-        for turn in (turn for name in names for turn in talk[name]):
-            messages.append(Message("user", f"{turn['speaker']}: {turn['text']}"))
-            turns[turn["dia_id"]] = turn["text"]
-        questions = []
-        for asked in values["qa"]:
-            ids = " ".join(asked["evidence"]).replace(";", " ").split()
-            evidence = tuple(turns[turn] for turn in ids if turn in turns)
-            if asked["category"] in CATEGORIES and evidence:
-                questions.append(Question(asked["question"], asked["category"], evidence))
-        return cls(values["sample_id"], tuple(messages), tuple(questions))
+def questions_of(talk: ConversationTask) -> list[Question]:
+    """Return the questions that something which was said answers."""
+    return [question for question in talk.questions if question.kind in KINDS]
 
 
-async def recalls(conversation: Conversation, policy: str, *, budgets: Sequence[int]) -> dict[int, dict[int, float]]:
-    """Return a policy's evidence recall by budget and category; NaN where a category has no question."""
+async def recalls(talk: ConversationTask, policy: str, *, budgets: Sequence[int]) -> dict[int, dict[str, float]]:
+    """Return a policy's evidence recall by budget and kind; NaN where a kind has no question."""
     model = EmbeddedModel()
     memory = open_memory(load_policy(policy), model, LexicalEmbedder(dimensions=1024))
-    for message in conversation.messages:
+    for message in messages_of(talk):
         await memory.observe([message])
-    found: dict[int, dict[int, float]] = {}
+    found: dict[int, dict[str, float]] = {}
     for tokens in budgets:
         assistant = Assistant(model, memory, context_tokens=tokens)
-        shares: dict[int, list[float]] = {category: [] for category in CATEGORIES}
-        for question in conversation.questions:
+        shares: dict[str, list[float]] = {kind: [] for kind in KINDS}
+        for question in questions_of(talk):
             pieces = pieces_of(await assistant.context(question.text))
-            shown = [stands_in(turn, pieces) for turn in question.evidence]
-            shares[question.category].append(sum(shown) / len(shown))
-        found[tokens] = {category: nan_mean(values) for category, values in shares.items()}
-        found[tokens][0] = nan_mean([value for values in shares.values() for value in values])
+            shown = [stands_in(talk.places[turn][1].text, pieces) for turn in question.evidence]
+            shares[question.kind].append(sum(shown) / len(shown))
+        found[tokens] = {kind: nan_mean(values) for kind, values in shares.items()}
+        found[tokens][ALL] = nan_mean([value for values in shares.values() for value in values])
     await memory.aclose()
     return found
 
@@ -99,25 +77,25 @@ def main(
     tokens: Annotated[int, typer.Option(help="The budget at which recall is told by category.")] = 1000,
 ) -> None:
     """Measure recall by budget and by category, each conversation a group."""
-    conversations = [Conversation.of(values) for values in json.loads(data.read_text(encoding="utf-8"))]
-    figures = dict[str, dict[int, dict[int, Estimate]]]()
+    conversations = list(read_locomo(data, Omissions()))
+    figures = dict[str, dict[int, dict[str, Estimate]]]()
     for policy in policies or PRESETS:
         each = [asyncio.run(recalls(talk, policy, budgets=BUDGETS)) for talk in conversations]
         figures[policy] = {
-            budget: {kind: estimate([found[budget][kind] for found in each]) for kind in (0, *CATEGORIES)}
+            budget: {kind: estimate([found[budget][kind] for found in each]) for kind in (ALL, *KINDS)}
             for budget in BUDGETS
         }
-    questions = sum(len(talk.questions) for talk in conversations)
+    questions = sum(len(questions_of(talk)) for talk in conversations)
     print(f"\n{len(conversations)} conversations, {questions:,} questions\n")
-    rows = [(name, *(with_interval(by[budget][0]) for budget in BUDGETS)) for name, by in figures.items()]
+    rows = [(name, *(with_interval(by[budget][ALL]) for budget in BUDGETS)) for name, by in figures.items()]
     print("\n".join(markdown_lines(("policy", *(f"{budget:,} tokens" for budget in BUDGETS)), rows)))
     print(f"\nAt {tokens:,} tokens, by kind of question:\n")
-    rows = [(name, *(with_interval(by[tokens][kind]) for kind in CATEGORIES)) for name, by in figures.items()]
-    print("\n".join(markdown_lines(("policy", *CATEGORIES.values()), rows)))
+    rows = [(name, *(with_interval(by[tokens][kind]) for kind in KINDS)) for name, by in figures.items()]
+    print("\n".join(markdown_lines(("policy", *KINDS), rows)))
     out.write_text(json.dumps({name: _as_json(by) for name, by in figures.items()}), encoding="utf-8")
 
 
-def _as_json(by_budget: Mapping[int, Mapping[int, Estimate]]) -> dict[int, dict[int, Any]]:
+def _as_json(by_budget: Mapping[int, Mapping[str, Estimate]]) -> dict[int, dict[str, Any]]:
     return {
         budget: {kind: {"mean": each.mean, "interval": [each.low, each.high]} for kind, each in kinds.items()}
         for budget, kinds in by_budget.items()

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from ...data.dialogue.sizes import MOST_USERS, SIZES, Size
 from . import options
+from .data_import import import_command
 from .output import print_json
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ..config import Config
 
 app = typer.Typer(no_args_is_help=True)
+app.command("import")(import_command)
 
 USERS, SEED = 20, 0
 

@@ -25,7 +25,8 @@ def evolve_command(
     objective: Annotated[
         str | None,
         typer.Option(
-            help="What to be best in: score, score-and-evidence, evidence, or score-per-token, -call or -dollar."
+            help="What to be best in: score, score-and-evidence, evidence-alone, evidence, or score-per-token, -call, "
+            "-dollar or -byte."
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The run folder; else the next free one in runs/.")] = None,

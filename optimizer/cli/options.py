@@ -15,7 +15,10 @@ Data = Annotated[
 Config = Annotated[Path | None, typer.Option("--config", help="A config for endpoint, rounds, templates.")]
 Users = Annotated[str | None, typer.Option("--users", help="Only these groups: ID,ID,...")]
 Track = Annotated[
-    str | None, typer.Option("--track", help="`dialogue`, `codeqa`, `research`, `swe`, `tools`, `web`, or a package's.")
+    str | None,
+    typer.Option(
+        "--track", help="`dialogue`, `codeqa`, `conversations`, `research`, `swe`, `tools`, `web`, or a package's."
+    ),
 ]
 Model = Annotated[
     str | None,

@@ -41,9 +41,9 @@ def ui_command(
     Example: mnemotune ui --open
     """
     # imported late: a help text needs none of it
-    from ..config import ConfigError, default_uri
+    from ..config import ConfigError
     from ..search.outcome import study_url
-    from ..stores import Tracking
+    from ..stores import Tracking, default_uri
     from ..views.tracking.server import check_port, optuna_server, serve
     from ..views.tracking.store import LOCAL, check_store
 

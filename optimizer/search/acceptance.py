@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from ...data.task import Task
+from ...data.task import Task, topic_of
 from ...env import Evaluation
 from ...env.evaluation import with_the_rest_wrong
 from ...env.scoring import FAILURE_KINDS
 from ...env.statistics import nan_mean, paired_difference, paired_test
+from ...env.stored import StoredFigure
 from ..looks import Comparison, Look
 from ..study import Trial
 
@@ -24,6 +25,14 @@ FEWEST_USERS = 5
 
 PROMISING = 0.1
 """One-sided p of no gain over the best policy, on train users, up to which a candidate is worth a look."""
+
+
+def over_limits(trial: Trial, most: Mapping[StoredFigure, float]) -> str:
+    """Say which of the limits on what memory holds a raced trial is over, and by what; empty where it keeps them."""
+    held = {} if trial.summary is None else {name: figure.mean for name, figure in trial.summary.stored.items()}
+    over = (name for name in most if held.get(name, math.nan) > most[name])
+    return ", ".join(f"{name} {held[name]:,.4g} of at most {most[name]:,.4g}" for name in over)
+
 
 Slices = Mapping[str, Mapping[str, float]]
 """Scores by user, for parts of what is asked; higher is better."""
@@ -86,7 +95,8 @@ def _without_reader(
 def slices_of(evaluation: Evaluation, tasks: Sequence[Task], *, stage_noun: str) -> Slices:
     """Return a policy's scores by group on early, middle and late stages, on each topic, for each kind of failure.
 
-    A kind's score is the share of answers that it did not cost. A check's topic is that of the first fact it needs.
+    A kind's score is the share of answers that it did not cost. A check's topic is its own, or else that of the first
+    fact it needs.
     """
     slices: dict[str, dict[str, float]] = defaultdict(dict)
     for group in evaluation.groups:
@@ -101,8 +111,7 @@ def slices_of(evaluation: Evaluation, tasks: Sequence[Task], *, stage_noun: str)
     for task, episode in ((by_id[episode.task], episode) for episode in evaluation.episodes):
         stages_asked = with_the_rest_wrong(episode, task).stages
         for mark in (mark for stage in stages_asked for mark in stage.marks if task.group in scored):
-            needs = task.checks[mark.check].needs
-            by_topic[task.facts[needs[0]].topic if needs else "none", task.group].append(mark.score)
+            by_topic[topic_of(task, task.checks[mark.check]), task.group].append(mark.score)
     for (topic, user), scores in by_topic.items():
         slices[f"topic {topic}"][user] = nan_mean(scores)
     return dict(slices)

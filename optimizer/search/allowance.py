@@ -72,6 +72,17 @@ class Allowance:
         """The search's share less the last look's: all the calls that it can take, a fifth of everything else."""
         return _part(self.search, without_calls=self.look, share=Fraction(4, 5))
 
+    def introduction(self, config: Config, splits: Splits, *, noun: str) -> str:
+        """Say what a run begins with: its groups, its budget, and who plays."""
+        limit, tokens = config.search.budget.calls, config.context_tokens
+        context = "no limit on the context" if tokens is None else f"{tokens:,} context tokens"
+        allowed = "no limit on calls" if limit is None else f"at most {limit:,} calls"
+        return (
+            f"{len(splits.train)} train, {len(splits.validation)} validation and {len(splits.test)} sealed test "
+            f"{noun}s; {allowed}, {self.reserve:,} of them kept for the sealed test; "
+            f"model: {config.model}, embedder: {config.embedder}, {context}"
+        )
+
 
 def _part(limits: Limits, *, without_calls: int, share: Fraction) -> Limits:
     return Limits(

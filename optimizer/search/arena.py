@@ -7,6 +7,7 @@ import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 
 from ...data.splits import Splits
 from ...data.task import Group, Task, tasks_of
@@ -194,9 +195,13 @@ class Arena:
     def _longest(self) -> int:
         return max(group.stages for group in self._train)
 
+    @cached_property
+    def _raced(self) -> int:
+        return raced_stages(self._train)
+
     def _rungs(self) -> Iterator[tuple[int, int | None]]:
         every = len(self._train)
-        return rungs(every, block=self.block if self.racing else every, stages=self._longest)
+        return rungs(every, block=self.block if self.racing else every, stages=self._raced)
 
     async def _run_on(self, entrant: _Entrant, groups: Sequence[Group], stages: int | None) -> None:
         with on_account(entrant.ledger):
@@ -287,6 +292,14 @@ def rungs(every: int, *, block: int, stages: int) -> Iterator[tuple[int, int | N
         yield groups, None
         groups *= 2
     yield every, None
+
+
+def raced_stages(groups: Sequence[Group]) -> int:
+    """Return the stages of the longest task; 1 where most groups are asked nothing yet at a race's first look."""
+    longest = max(group.stages for group in groups)
+    early = first_look(longest)
+    asked = [any(check.stage < early for task in group.tasks for check in task.checks.values()) for group in groups]
+    return longest if 2 * sum(asked) >= len(asked) else 1
 
 
 def first_look(stages: int) -> int:

@@ -17,7 +17,7 @@ from ...policies.policy import MemoryPolicy
 from ..config import Config, SearchConfig
 from ..models import embedder_price, price_of, track_of
 from .allowance import Allowance
-from .arena import HALVING, rungs
+from .arena import HALVING, raced_stages, rungs
 from .loop import NO_LOOK_BEFORE
 from .rehearsal import NOTHING, Rehearsal, Taken
 from .screen import PROMOTED, knows, racing
@@ -204,7 +204,7 @@ def race(
     search: SearchConfig, splits: Splits, rehearsal: Rehearsal, policies: Sequence[MemoryPolicy], *, together: int = 1
 ) -> Taken:
     """Return what the race of such a policy takes on the average, where so many race ``together``."""
-    every, stages = len(splits.train), max(group.stages for group in splits.train)
+    every, stages = len(splits.train), raced_stages(splits.train)
     begun, whole = (rehearsal.mean(policies, tasks_of(splits.train), begun=begun) for begun in (True, False))
     total = before = NOTHING
     left = 1.0
@@ -232,7 +232,7 @@ class _Money:
         if CALL_ROLES[role] == "embed":
             price = embedder_price(self.config)
         else:
-            part = {"user": "user", "propose": "proposer"}.get(CALL_ROLES[role], "assistant")
+            part = {"user": "user", "judge": "user", "propose": "proposer"}.get(CALL_ROLES[role], "assistant")
             price = price_of(self.config.models[part], self.config)
         return None if price is None else price.cost(*taken[role, 1:].tolist())
 

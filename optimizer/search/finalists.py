@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ...env.statistics import nan_mean, paired_test
 from ..looks import Look
-from ..study import Trial, leader, raced
+from ..study import Trial, able, leader
 
 MOST = 3
 """Finalists of a search, the leader among them."""
@@ -23,8 +23,8 @@ def finalists(trials: Sequence[Trial]) -> list[Trial]:
     Of policies that do the same on every train group, the first stands for all.
     """
     first, seed = leader(trials), trials[0]
-    able = (trial for trial in raced(trials) if trial.policy is not None and trial.score > seed.score)
-    tied = (trial for trial in able if paired_test(first.train, trial.train)[1] >= TIED)
+    better = (trial for trial in able(trials) if trial.policy is not None and trial.score > seed.score)
+    tied = (trial for trial in better if paired_test(first.train, trial.train)[1] >= TIED)
     found = [first]
     for trial in sorted(tied, key=lambda trial: -trial.score):
         if not any(trial.policy == other.policy or trial.train == other.train for other in found):

@@ -10,7 +10,7 @@ from ...env.cost import TurnCost
 from ...env.statistics import paired_test
 from ...policies.lm.prices import Prices
 from ..objectives import Objective, Standing
-from ..study import Trial, leader, raced
+from ..study import Trial, able, leader
 
 SURE = 0.05
 """One-sided p of no gain over the seed policy, on train users, below which a policy can be picked for what it costs."""
@@ -43,8 +43,11 @@ class Placed:
 
     def standing(self, prices: Prices | None) -> Standing:
         """Return what an objective goes by."""
-        evidence = math.nan if self.trial.summary is None else self.trial.summary.evidence.mean
-        return Standing(self.score, self.per_turn, evidence, prices)
+        summary = self.trial.summary
+        if summary is None:
+            return Standing(self.score, self.per_turn, prices=prices)
+        stored = {name: figure.mean for name, figure in summary.stored.items()}
+        return Standing(self.score, self.per_turn, summary.evidence.mean, prices, stored)
 
     def beats(self, other: Placed) -> bool:
         """Tell whether it is no worse in both and better in one."""
@@ -55,7 +58,7 @@ class Placed:
 def placed(trials: Sequence[Trial]) -> list[Placed]:
     """Return the places of the policies that met all train users and whose cost is known, each policy once."""
     places: dict[str, Placed] = {}
-    for trial in raced(trials):
+    for trial in able(trials):
         per_turn = None if trial.summary is None else trial.summary.per_turn
         if trial.policy is not None and per_turn is not None and not math.isnan(trial.score):
             places.setdefault(trial.policy.key, Placed(trial, per_turn))
@@ -90,8 +93,8 @@ def pick(trials: Sequence[Trial], objective: Objective, prices: Prices | None) -
     """
     seed = trials[0]
     floor = max(0.0, seed.score + KEPT * (leader(trials).score - seed.score))
-    able = [p for p in placed(trials) if p.score > 0 and p.score >= floor and _surely_better(p.trial, trials)]
-    worth = [(objective.worth(place.standing(prices)), place.trial) for place in able]
+    good = [p for p in placed(trials) if p.score > 0 and p.score >= floor and _surely_better(p.trial, trials)]
+    worth = [(objective.worth(place.standing(prices)), place.trial) for place in good]
     known = [(value, -trial.number, trial) for value, trial in worth if value is not None]
     return max(known, key=lambda row: row[:2])[2] if known else None
 

@@ -17,7 +17,7 @@ from ..proposers.mix import propose
 from ..proposers.numbers import distributions
 from ..proposers.proposer import Candidate, Proposer
 from ..study import Decision, Kind, Study, Trial, leader
-from .acceptance import level, look, promising
+from .acceptance import level, look, over_limits, promising
 from .arena import Arena, Race, Validation, difference_text, mean_scores
 from .finalists import finalists, is_sure, over_all
 from .front import pick
@@ -196,7 +196,8 @@ class Loop:
         race = await self.arena.race(policy, [])
         validation = Validation({}, {}) if self.search.acceptance == "train" else await self.arena.validate(policy)
         known = [score for score in validation.scores.values() if not math.isnan(score)]
-        lacking = self.search.acceptance != "train" and (len(known) < 2 or validation.headroom <= 0)
+        no_room = validation.headroom <= 0 and not self.search.aim.by_evidence
+        lacking = self.search.acceptance != "train" and (len(known) < 2 or no_room)
         failed = len(race.failures) == len(race.scores) or all(map(math.isnan, race.scores.values()))
         if failed or lacking:
             reasons = [*race.failures.values(), *validation.failures.values()]
@@ -254,6 +255,9 @@ class Loop:
     async def _decide(self, trial: Trial, policy: MemoryPolicy, race: Race) -> Trial:
         """Decide on a candidate after its race; every way out says why."""
         trial, parent, first = _with_race(trial, race), self._parent(trial), leader(self.study.trials)
+        trial = replace(trial, over=over_limits(trial, self.search.most_stored))
+        if trial.over:
+            return _ended(trial, "race", f"memory holds too much: {trial.over}")
         lost = self._lost(trial, race, parent, first)
         if lost:
             return _ended(trial, "race", lost)

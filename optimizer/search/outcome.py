@@ -17,10 +17,10 @@ from ...policies.files import WINDOW
 from ...policies.lm import Charges, Consumed, Ledger, merged
 from ...policies.lm.postgres import Lock, Postgres
 from ...policies.space import at_bounds
-from ..config import Config, ConfigError, default_uri, load_config
+from ..config import Config, ConfigError, load_config
 from ..models import embedder_remark, price_of, track_of
 from ..objectives import dollars
-from ..stores import Storage
+from ..stores import Storage, default_uri
 from ..study import START_ANOTHER, Study, StudyError, users_won
 from .acceptance import Slices
 from .front import front, placed

@@ -19,7 +19,6 @@ from ...data.whole_files import write_whole
 from ...env import Episode, Evaluation, Evaluator
 from ...env.concurrency import end, start
 from ...env.episode import Bounds, write_episodes
-from ...env.failed_checks import failed_checks, write_failed_checks
 from ...env.statistics import nan_mean
 from ...env.track import most_calls
 from ...env.workers import Pool
@@ -50,7 +49,7 @@ from .outcome import (
 )
 from .place import alone_in, with_study_named
 from .screen import ForecastModel, ForecastScreen, KeepAll, ReplayForecaster, Screen, knows, load_forecast_model
-from .sealed import EVOLVED, SEED, SealedTest, open_test
+from .sealed import EVOLVED, SEED, SealedTest, open_test, recorded_of, write_tested
 
 DEPLOYMENT_HEADER = "# The policy was searched with these settings: deploy it with the same.\n"
 TALKS = "talks"
@@ -189,7 +188,8 @@ class _Run:
 
     async def _evolve(self) -> None:
         search = self.config.search
-        for line in (self._introduction(), *notes(self.config)):
+        introduction = self.allowance.introduction(self.config, self.splits, noun=self.track.noun)
+        for line in (introduction, *notes(self.config)):
             self.listeners.say(line)
         for trial in self.study.trials:
             self.listeners.trial(trial)
@@ -300,15 +300,13 @@ class _Run:
         self._stand(budget=final.budget, phase=phase, planned_trials=0, calls_ahead=ahead)
 
         def keep(so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
-            self.study.note(TEST, so_far.as_json())
             if name in {SEED, EVOLVED}:
-                folder = self.outcome.folder / "test" / name
-                write_episodes(folder, evaluation.episodes)
-                write_failed_checks(folder, failed_checks(tasks, evaluation.episodes, self.track))
+                write_tested(self.outcome.folder / "test" / name, evaluation, tasks, self.track)
                 self.outcome.note_slices(name, slices_of(evaluation, tasks, stage_noun=self.track.stage_noun))
+            self.study.note(TEST, so_far.as_json())  # last: a policy that is noted is not played again
 
         async with self._noted(final):
-            evaluator = self._evaluator(final, reworded=True)
+            evaluator = self._evaluator(final, reworded=True, recorded=recorded_of(tasks))
             test = await open_test(policies, tasks, evaluator, before=before, done=self._tested, keep=keep)
         self.study.note(TEST, test.as_json())
 
@@ -319,10 +317,10 @@ class _Run:
         return open_pool(self.config, self.models, folder=self.outcome.folder, calls=calls, most=most)
 
     def _evaluator(
-        self, models: MeteredModels, *, reworded: bool = False, bounds: Mapping[str, Bounds] = MappingProxyType({})
+        self, models: MeteredModels, *, bounds: Mapping[str, Bounds] = MappingProxyType({}), **cast_fields: Any
     ) -> Evaluator:
-        """Return who plays a phase of the run under the budget of its models."""
-        cast, budget = replace(models.cast, reworded=reworded), models.budget
+        """Return who plays a phase of the run under the budget of its models; the fields are of ``Cast``."""
+        cast, budget = replace(models.cast, **cast_fields), models.budget
         runner = runner_of(self.pool, self.track, cast, self.config, budget=budget)
         return Evaluator(self.track, cast, runner=runner, joined=budget.join, bounds=bounds)
 
@@ -347,6 +345,7 @@ class _Run:
             while True:
                 await asyncio.sleep(NOTE_EVERY_SECONDS)
                 note()
+                self.listeners.stand(self.standing)
 
         noting = start(keep_noting())
         try:
@@ -388,13 +387,3 @@ class _Run:
     def _stand(self, **changes: Any) -> None:
         self.standing = replace(self.standing, **changes)
         self.listeners.stand(self.standing)
-
-    def _introduction(self) -> str:
-        splits, limit, tokens = self.splits, self.config.search.budget.calls, self.config.context_tokens
-        context = "no limit on the context" if tokens is None else f"{tokens:,} context tokens"
-        allowed = "no limit on calls" if limit is None else f"at most {limit:,} calls"
-        return (
-            f"{len(splits.train)} train, {len(splits.validation)} validation and {len(splits.test)} sealed test "
-            f"{self.track.noun}s; {allowed}, {self.allowance.reserve:,} of them kept for the sealed test; "
-            f"model: {self.config.model}, embedder: {self.config.embedder}, {context}"
-        )

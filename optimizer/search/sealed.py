@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ...data.task import Task
 from ...env import Episode, Evaluation, Evaluator, Summary, Track
+from ...env.episode import write_episodes
+from ...env.failed_checks import FailedCheck, failed_checks, write_calls, write_failed_checks
 from ...env.statistics import Estimate, paired_difference
 from ...env.track import most_calls
 from ...policies.lm import BudgetExhausted
 from ...policies.policy import MemoryPolicy
 
 SEED, EVOLVED = "seed", "evolved"
+RECORDED_GROUPS = 6
+"""Groups of the sealed test whose calls are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,18 @@ class SealedTest:
         fair = {name: row for name, row in self.rows.items() if name not in {SEED, EVOLVED} and not row.oracle}
         scores = {name: row.memory_score.mean for name, row in fair.items() if not math.isnan(row.memory_score.mean)}
         return max(scores, key=scores.__getitem__) if scores else None
+
+    @property
+    def most_evident_baseline(self) -> str | None:
+        """The baseline with the highest evidence recall, oracles left out; None when none has one."""
+        fair = {name: row for name, row in self.rows.items() if name not in {SEED, EVOLVED} and not row.oracle}
+        shown = {name: row.evidence.mean for name, row in fair.items() if not math.isnan(row.evidence.mean)}
+        return max(shown, key=shown.__getitem__) if shown else None
+
+    def evidence_beyond(self, other: str) -> Estimate:
+        """Evolved minus another policy in evidence recall, paired by group; NaN where not known."""
+        rows = [self.rows.get(name) or Summary(policy=name) for name in (EVOLVED, other)]
+        return paired_difference(*(row.evidence_by_group for row in rows))
 
     def difference_from(self, other: str, *, reworded: bool = False) -> Estimate:
         """Evolved minus another policy in memory score, paired by group; NaN where not known."""
@@ -120,3 +137,22 @@ async def open_test(
     ]
     problem = "; ".join(filter(None, [problem, *lost]))
     return SealedTest(rows, problem, done=not problem)
+
+
+def write_tested(folder: Path, evaluation: Evaluation, tasks: Sequence[Task], track: Track) -> None:
+    """Write a policy's episodes, its failed checks, and the recorded calls behind these."""
+    groups, followed = recorded_of(tasks), list[FailedCheck]()
+
+    def failures() -> Iterator[FailedCheck]:
+        for failure in failed_checks(tasks, evaluation.episodes, track):
+            followed.extend([failure] if failure.group in groups else [])
+            yield failure
+
+    write_episodes(folder, evaluation.episodes)
+    write_failed_checks(folder, failures())
+    write_calls(folder, followed, evaluation.episodes)
+
+
+def recorded_of(tasks: Sequence[Task]) -> frozenset[str]:
+    """Return the groups of the sealed test whose calls are recorded: the first ones, as traces show few failures."""
+    return frozenset(list(dict.fromkeys(task.group for task in tasks))[:RECORDED_GROUPS])

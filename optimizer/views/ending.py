@@ -12,9 +12,9 @@ from rich.console import Console
 from ...policies.files import WINDOW
 from ...policies.lm.providers import model_named
 from ...policies.lm.secrets import redacted
-from ..config import default_uri
 from ..search.outcome import Outcome
 from ..search.sealed import EVOLVED, SEED
+from ..stores import default_uri
 from .table import (
     acted_by,
     bound_notes,
@@ -49,6 +49,13 @@ def show(outcome: Outcome) -> None:
         if not math.isnan(gain.mean):
             also = "" if math.isnan(reworded.mean) else f"; reworded {with_interval(reworded)}"
             say(console, f"evolved - {label}: {with_interval(gain)}, paired by {noun}{also}")
+    if outcome.config.search.aim.by_evidence:
+        evident = outcome.test.most_evident_baseline
+        for other in dict.fromkeys(filter(None, (SEED, evident))):
+            gain = outcome.test.evidence_beyond(other)
+            label = f"{other}, the best baseline in that" if other == evident else other
+            if not math.isnan(gain.mean):
+                say(console, f"evidence shown, evolved - {label}: {with_interval(gain)}, paired by {noun}")
     if best is not None and EVOLVED in outcome.test.rows:
         gains = by_reader(outcome.test.rows, EVOLVED, best)
         if gains:

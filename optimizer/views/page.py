@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...data.resources import resource
 from ...env.statistics import Estimate
 from .progress import clock_text
-from .table import cost_cells, count, number, signed, usd_cell, with_interval
+from .table import cost_cells, count, number, people, signed, stored_cells, usd_cell, with_interval
 
 if TYPE_CHECKING:
     import jinja2
@@ -44,7 +44,13 @@ def environment() -> jinja2.Environment:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, loader=jinja2.FunctionLoader(source)
     )
     pages.filters |= {"number": number, "signed": signed, "interval": with_interval, "count": count}
-    pages.filters |= {"cost_cells": cost_cells, "clock": clock_text, "usd": usd_cell}
+    pages.filters |= {
+        "cost_cells": cost_cells,
+        "clock": clock_text,
+        "usd": usd_cell,
+        "stored_cells": stored_cells,
+        "people": people,
+    }
     pages.tests["known"] = lambda value: not math.isnan(value)
     return pages
 

@@ -63,6 +63,7 @@ ROLES = {
     "upper_bound": "a check is answered with exactly the facts that it needs: the ceiling",
     "propose": "a proposer edits prompts",
     "generate": "users are made up",
+    "judge": "a model says whether a free answer is right",
     "embed": "texts become vectors",
 }
 """What calls of a role are for."""
@@ -130,6 +131,7 @@ def render_report(outcome: Outcome) -> str:
         stand_ins=[name for name, model in config.provided.items() if model.stand_in],
         test=test,
         verdict=against(test.difference),
+        against=against,
         sealed=outcome.sealed_source,
         rows=score_rows(test.rows, price, paid=paid),
         reworded=any(row.reworded_by_group for row in test.rows.values()),

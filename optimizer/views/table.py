@@ -16,7 +16,7 @@ from ...env import Summary, Track
 from ...env.cost import TurnCost
 from ...env.scoring import LEAST_HEADROOM
 from ...env.statistics import Estimate, paired_difference
-from ...env.summary import UNSCORED
+from ...env.summary import UNSCORED, from_json_number
 from ...policies.files import WINDOW
 from ...policies.lm import Ledger
 from ...policies.lm.structured import FORMATS
@@ -103,6 +103,32 @@ def score_table(rows: Rows, *, title: str) -> Table:
     cells = zip(*shown.values(), strict=True)
     look = {"title": title, "padding": 0, "show_edge": False}
     return plain_table([*shown], [*cells], left=["memory score"], bold=EVOLVED, **look)
+
+
+def kinds_table(row: Summary) -> Table | None:
+    """Return a table of scores and evidence by kind of question, each with its 95% interval; None without kinds."""
+    kinds: Mapping[str, Any] = row.extras.get("by_kind", {})
+    if not kinds:
+        return None
+    cells = [
+        (kind, f"{each['questions']:,}", *(with_interval(_estimate_of(each[name])) for name in ("score", "evidence")))
+        for kind, each in kinds.items()
+    ]
+    columns = ("questions", "number", "score", "evidence shown")
+    title = f"{row.policy}, by kind of question"
+    return plain_table(columns, cells, left=columns[2:], title=title, padding=(0, 2, 0, 0), show_edge=False)
+
+
+def _estimate_of(values: Mapping[str, Any]) -> Estimate:
+    mean, low, high = map(from_json_number, (values["mean"], *values["interval"]))
+    return Estimate(mean, low, high, 0)
+
+
+def stored_cells(row: Summary) -> list[str]:
+    """Return what memory holds: lines and bytes, and with its interval the share that serves nothing, by kind."""
+    stored = row.stored
+    sizes = [f"{stored[name].mean:,.0f}" if row.stored_by_group else "-" for name in ("lines", "bytes")]
+    return [*sizes, *(with_interval(stored[name]) for name in ("junk", "duplicates", "stale"))]
 
 
 def train_cell(trial: Trial) -> str:

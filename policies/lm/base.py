@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -315,6 +315,14 @@ class Embedder(Protocol):
     async def aclose(self) -> None:
         """Release connections and files, where there are any."""
         return
+
+
+@runtime_checkable
+class AnyWidth(Protocol):
+    """An embedder whose vectors can have any number of dimensions."""
+
+    def of_width(self, dimensions: int) -> Embedder:
+        """Return an embedder of the same kind whose vectors have this many."""
 
 
 async def in_batches(texts: Sequence[str], embed: Callable[[Sequence[str]], Awaitable[Embedding]]) -> Embedding:

@@ -9,9 +9,10 @@ from typing import Any, Literal, get_args
 from ...data.values import Values
 from ..forms import ResponseFormat
 
-CallRole = Literal["user", "reply", "write", "answer", "probe", "upper_bound", "propose", "generate", "embed"]
+CallRole = Literal["user", "reply", "write", "answer", "probe", "upper_bound", "propose", "generate", "judge", "embed"]
 """What a call is for: the simulated user's turn, the assistant's reply, a memory write, a question, a probe of the
-state, a question with the state given, a proposer's thought, scenario generation, an embedding."""
+state, a question with the state given, a proposer's thought, scenario generation, a verdict on an answer, an
+embedding."""
 
 CALL_ROLES: tuple[CallRole, ...] = get_args(CallRole)
 

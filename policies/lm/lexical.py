@@ -26,6 +26,10 @@ class LexicalEmbedder(Embedder):
         """Make vectors of this many dimensions."""
         self.dimensions = dimensions
 
+    def of_width(self, dimensions: int) -> LexicalEmbedder:
+        """Return an embedder that makes vectors of this many dimensions."""
+        return LexicalEmbedder(dimensions=dimensions)
+
     async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         """Return one row per text, of length 1 (or 0 for a text without content words)."""
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)

@@ -166,7 +166,7 @@ class ModelsConfig(Record):
     model: str = "embedded"
     """``embedded``, ``openai:NAME``, or what other packages register."""
     user_model: str | None = None
-    """Plays the user; None is ``model``."""
+    """Plays the user, or judges answers where a model does; None is ``model``."""
     proposer_model: str | None = None
     """Edits prompts; None is ``model``."""
     embedder: str = DEFAULT_EMBEDDER

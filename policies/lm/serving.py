@@ -15,7 +15,7 @@ from uuid import uuid4
 import numpy as np
 from aiohttp import web
 
-from .base import Completion, Embedder, LanguageModel, Request, estimated_tokens, to_json
+from .base import AnyWidth, Completion, Embedder, LanguageModel, Request, estimated_tokens, to_json
 from .door import Door, open_door
 from .ledger import Usage
 from .wire import ApiError, Chat, Embeddings, Json, Reply, read_request
@@ -79,11 +79,11 @@ class _Api:
 
     def reply(self, body: Chat, completion: Completion) -> Reply:
         """Return what a model said as a request wants it."""
-        call, n = body.called(completion.text), body.n or 1
-        text, finish = body.shaped(completion.text, call)
+        calls, n = body.called(completion.text), body.n or 1
+        text, finish = body.shaped(completion.text, calls)
         usage = Usage(completion.usage.input_tokens, estimated_tokens(text) * n)
         name, now = self.served.model.name, int(self.served.clock())
-        return Reply(f"chatcmpl-{uuid4().hex}", now, name, text, finish, n, usage, call)
+        return Reply(f"chatcmpl-{uuid4().hex}", now, name, text, finish, n, usage, calls)
 
     async def stream(self, request: web.Request, reply: Reply, *, with_usage: bool) -> web.StreamResponse:
         """Send server-sent events, to a client that takes them."""
@@ -104,7 +104,10 @@ class _Api:
         body = read_request(Embeddings, await self.door.read(request))
         name = self.served.embedder.name
         _check_name(body.model, name)
-        rows = np.asarray((await self.served.embedder.embed(body.input)).vectors, dtype="<f4")
+        embedder = self.served.embedder
+        if body.dimensions is not None and isinstance(embedder, AnyWidth):
+            embedder = embedder.of_width(body.dimensions)
+        rows = np.asarray((await embedder.embed(body.input)).vectors, dtype="<f4")
         if body.dimensions not in {None, rows.shape[1]}:
             raise ApiError(400, f"dimensions: {name} has {rows.shape[1]} and no others", param="dimensions")
         coded = body.encoding_format == "base64"

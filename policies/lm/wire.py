@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -14,6 +14,7 @@ from ..replies import ReplyError, read_json_object
 from .base import CHARACTERS_PER_TOKEN, Message, ToolCall, estimated_tokens
 from .ledger import Usage
 from .schemas import SchemaError, fit
+from .tool_texts import calls_in, tools_message
 
 MOST_CHOICES = 16
 """Replies to one request; as the model has no dice, they are all the same."""
@@ -23,6 +24,8 @@ MOST_TOOLS = 128
 """Tools of one request."""
 MOST_TEXTS = 2048
 """Texts of one request for embeddings, as OpenAI has it."""
+MOST_DIMENSIONS = 8192
+"""Width of vectors that a request may choose."""
 PIECE_CHARACTERS = 24
 """Characters of a streamed piece."""
 
@@ -184,36 +187,56 @@ class Chat(_Body):
     top_logprobs: _Refused = None
 
     @property
-    def conversation(self) -> tuple[Message, ...]:
+    def said(self) -> tuple[Message, ...]:
         """The messages."""
         return tuple(given.as_message() for given in self.messages)
 
+    @property
+    def conversation(self) -> tuple[Message, ...]:
+        """The messages that the model reads: those of the request, and one with the tools that it may call."""
+        offered = [tool.model_dump(exclude_none=True) for tool in self.offered]
+        return (*self.said, tools_message(offered)) if offered else self.said
+
     @model_validator(mode="after")
     def _check_tool_choice(self) -> Chat:
-        if self.tool_choice == "required" and len(self.tools or ()) != 1:
-            raise ValueError("tool_choice: required needs exactly one tool here; name the one that is to be called")
-        if isinstance(self.tool_choice, _Chosen) and self.forced is None:
+        if self.tool_choice == "required" and not self.tools:
+            raise ValueError("tool_choice: required needs a tool")
+        if isinstance(self.tool_choice, _Chosen) and not self.forced:
             raise ValueError(f"tool_choice: there is no tool {self.tool_choice.function.name!r}")
         return self
 
     @property
-    def forced(self) -> _Function | None:
-        """The tool that is to be called; None where the model may reply, for it plans nothing by itself."""
-        chosen, tools = self.tool_choice, [tool.function for tool in self.tools or ()]
-        if isinstance(chosen, _Chosen):
-            return next((tool for tool in tools if tool.name == chosen.function.name), None)
-        return tools[0] if chosen == "required" else None
+    def offered(self) -> list[_Function]:
+        """The tools that may be called."""
+        tools = [tool.function for tool in self.tools or ()]
+        if isinstance(self.tool_choice, _Chosen):
+            return [tool for tool in tools if tool.name == self.tool_choice.function.name][:1]
+        return [] if self.tool_choice == "none" else tools
 
-    def called(self, text: str) -> ToolCall | None:
-        """Return what a model said as the call of the tool that is to be called; None where there is none."""
-        if self.forced is None:
-            return None
-        place = f"tools[{[tool.function for tool in self.tools or ()].index(self.forced)}].function.parameters"
-        schema = self.forced.parameters or {}
+    @property
+    def forced(self) -> list[_Function]:
+        """Those of which one at least is to be called; none where the model may also reply."""
+        return [] if isinstance(self.tool_choice, str | None) and self.tool_choice != "required" else self.offered
+
+    def called(self, text: str) -> tuple[ToolCall, ...]:
+        """Return the calls that a model makes; where it makes none and has to, all that it says is one.
+
+        It is one of the first tool, as the model plans nothing.
+        """
+        offered, forced = {tool.name: tool for tool in self.offered}, self.forced
+        calls = [(name, said) for name, said in calls_in(text) if name in offered] if offered else []
+        if forced and not calls:
+            calls = [(forced[0].name, _object_in(text))]
+        return tuple(self._call(place, offered[name], said) for place, (name, said) in enumerate(calls))
+
+    def _call(self, place: int, tool: _Function, said: object) -> ToolCall:
+        where = f"tools[{[given.function for given in self.tools or ()].index(tool)}].function.parameters"
+        schema = tool.parameters or {}
         if not schema.keys() & {"$ref", "anyOf"}:
             schema = {"type": "object", **schema}
-        arguments = json.dumps(self._fitted(text, schema, place), ensure_ascii=False)
-        return ToolCall(f"call_{len(self.messages)}_{self.forced.name}", self.forced.name, arguments)
+        arguments = json.dumps(self._fitted(said, schema, where), ensure_ascii=False)
+        more = f"_{place}" if place else ""
+        return ToolCall(f"call_{len(self.messages)}_{tool.name}{more}", tool.name, arguments)
 
     @property
     def form(self) -> ReplyForm | None:
@@ -223,10 +246,10 @@ class Chat(_Body):
         named = self.response_format.named
         return ANY_OBJECT if named is None else ReplyForm.of("reply", named.form)
 
-    def shaped(self, text: str, call: ToolCall | None = None) -> tuple[str, Finish]:
-        """Return what a model said in the form that is asked for, and why it ends there; or the arguments of a call."""
-        if call is not None:
-            return call.arguments, "tool_calls"
+    def shaped(self, text: str, calls: Sequence[ToolCall] = ()) -> tuple[str, Finish]:
+        """Return what a model said in the form that is asked for, and why it ends there; or the arguments of calls."""
+        if calls:
+            return "".join(call.arguments for call in calls), "tool_calls"
         text = text if self.form is None else self._as_json(text)
         for stop in self.stop or ():
             text = text.split(stop, 1)[0]
@@ -239,14 +262,14 @@ class Chat(_Body):
         """Return the JSON object in a reply; a reply without one becomes an object's text."""
         named = self.response_format and self.response_format.named
         if named:
-            said: object = self._fitted(text, named.form, "response_format.json_schema.schema")
+            said: object = self._fitted(_object_in(text), named.form, "response_format.json_schema.schema")
         else:
             said = _object_in(text)
         return json.dumps(said if isinstance(said, dict) else {"reply": said}, ensure_ascii=False)
 
-    def _fitted(self, text: str, schema: Json, place: str) -> Json:
+    def _fitted(self, said: object, schema: Json, place: str) -> Json:
         try:
-            return fit(_object_in(text), schema, heard=self.conversation[-1].content)
+            return fit(said, schema, heard=self.said[-1].content)
         except SchemaError as error:
             raise ApiError(400, f"{place}: no reply can keep to it: {error}", param=place) from None
 
@@ -265,7 +288,7 @@ class Embeddings(_Body):
     model: str
     input: Annotated[list[str], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS), BeforeValidator(_listed)]
     encoding_format: Literal["float", "base64"] | None = None
-    dimensions: int | None = None
+    dimensions: Annotated[int, Field(ge=1, le=MOST_DIMENSIONS)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,14 +304,14 @@ class Reply:
     n: int
     """How many choices there are, all of them with the same text."""
     usage: Usage
-    call: ToolCall | None = None
+    calls: tuple[ToolCall, ...] = ()
     """What is to be called, instead of a text."""
 
     def whole(self) -> Json:
         """Return it in one piece."""
         message: Json = {"role": "assistant", "content": self.text, "refusal": None}
-        if self.call is not None:
-            message |= {"content": None, "tool_calls": [self.call.as_json()]}
+        if self.calls:
+            message |= {"content": None, "tool_calls": [call.as_json() for call in self.calls]}
         choice = {"message": message, "logprobs": None, "finish_reason": self.finish}
         choices = [{"index": i, **choice} for i in range(self.n)]
         return {**self._head("chat.completion"), "choices": choices, "usage": self._usage()}
@@ -298,8 +321,8 @@ class Reply:
         head = self._head("chat.completion.chunk") | ({"usage": None} if with_usage else {})
         bits = [self.text[start : start + PIECE_CHARACTERS] for start in range(0, len(self.text), PIECE_CHARACTERS)]
         said: list[Json] = [{"content": bit} for bit in bits]
-        if self.call is not None:
-            said = [{"tool_calls": [{"index": 0, **self.call.as_json()}]}]
+        if self.calls:
+            said = [{"tool_calls": [{"index": i, **call.as_json()}]} for i, call in enumerate(self.calls)]
         deltas: list[Json] = [{"role": "assistant", "content": ""}, *said, {}]
         for i in range(self.n):
             for delta in deltas:

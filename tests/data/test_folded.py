@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemotune.data.dialogue.load import load_folded, load_scenarios
-from mnemotune.data.folded import Folded, FoldedMap, FoldedTask, fold, unfold
+from mnemotune.data.dialogue.scenario import Scenario
+from mnemotune.data.folded import Folded, FoldedMap, FoldedTask, MadeLater, fold, unfold
 
 TEXTS = st.lists(st.text(max_size=8), max_size=6)
 
@@ -61,6 +62,21 @@ def test_a_folded_task_has_the_facts_and_checks_of_the_task_in_a_tenth_of_its_me
         assert (folded.facts, folded.checks, folded.opened) == (task.facts, task.checks, task)
         assert copy.deepcopy(folded) == folded
         assert 4 * len(folded.folded) < len(pickle.dumps(task))
+
+
+def test_a_task_is_made_once_when_it_is_opened_first_and_is_then_as_any_other_invariant_1() -> None:
+    (task,) = load_scenarios("small")[:1]
+    made: list[str] = []
+
+    def make() -> Scenario:
+        made.append(task.id)
+        return task
+
+    later = FoldedTask(task.id, task.group, task.stages, MadeLater(make))
+    assert (later.id, made) == (task.id, [])
+    assert (later.opened, later.opened, made) == (task, task, [task.id])
+    assert later == copy.deepcopy(later) == FoldedTask.of(task)
+    assert later.checks == task.checks
 
 
 def test_what_is_used_again_is_the_same_object_while_it_is_open_invariant_2() -> None:

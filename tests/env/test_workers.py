@@ -122,6 +122,19 @@ def test_a_worker_that_is_killed_is_replaced_and_changes_nothing_invariant_2() -
     assert timeless(asyncio.run(run())) == timeless(alone(users)[1])
 
 
+def test_calls_are_recorded_in_workers_for_the_groups_of_the_phase_invariant_1() -> None:
+    users = lives(users=2)
+
+    async def run(workers: Pool) -> Evaluation:
+        async with aclosing(workers):
+            runner = workers.runner(TRACK, budget=None, recorded=frozenset([users[1].group]))
+            return await Evaluator(TRACK, CAST, runner=runner).evaluate(AWI, users, stages=1)
+
+    first, second = (episode.stages[0] for episode in asyncio.run(run(pool(workers=1))).episodes)
+    assert not any(part.calls for part in (*first.events, *first.marks))
+    assert all(mark.calls[0].reply.content == mark.raw for mark in second.marks)
+
+
 HELD = """
 import asyncio
 from odd_tracks import Masked

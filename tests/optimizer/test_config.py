@@ -20,11 +20,11 @@ from mnemotune.env.dialogue.generation.texts import GenerationTexts
 from mnemotune.optimizer.config import (
     Config,
     ConfigError,
-    default_uri,
     dump_config,
     load_config,
     parse_config,
 )
+from mnemotune.optimizer.stores import default_uri
 from mnemotune.policies.files import RetiredField, load_policy
 from mnemotune.policies.space import Space
 

@@ -81,11 +81,11 @@ class View:
         )
 
     @property
-    def traces(self) -> list[str]:
-        """The ids of the parent's traces, in order."""
+    def traces(self) -> dict[str, list[dict[str, Any]]]:
+        """The spans of the parent's traces, by the traces' ids."""
         run = self.parent
         found = self.client.search_traces(locations=[run.info.experiment_id], run_id=run.info.run_id)
-        return sorted(trace.info.trace_id for trace in found)
+        return {trace.info.trace_id: [span.to_dict() for span in trace.data.spans] for trace in found}
 
     def prompt(self, part: str, alias: str) -> Any:
         return self.client.get_prompt_version_by_alias(f"mine-001.{part}", alias)

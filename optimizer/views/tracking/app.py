@@ -7,6 +7,7 @@ import os
 
 from mlflow import MlflowClient
 from mlflow.server import app as pages
+from mlflow.server import constants
 from mlflow.server.fastapi_app import app
 
 from .dashboard import LAYOUT
@@ -40,5 +41,15 @@ def charts() -> str:
         given = {"address": address, "kept": KEPT.format(experiment=experiment), "study": study, "state": LAYOUT}
     return PAGE.replace("GIVEN", json.dumps(given))
 
+
+if uri := os.environ.get("MLFLOW_BACKEND_STORE_URI"):  # what `mlflow server` tells its pages, served without it
+    for name, value in (
+        (constants.BACKEND_STORE_URI_ENV_VAR, uri),
+        (constants.REGISTRY_STORE_URI_ENV_VAR, uri),
+        (constants.ARTIFACT_ROOT_ENV_VAR, "mlflow-artifacts:/"),
+        (constants.ARTIFACTS_DESTINATION_ENV_VAR, "./mlartifacts"),
+        (constants.SERVE_ARTIFACTS_ENV_VAR, "true"),
+    ):
+        os.environ.setdefault(name, value)
 
 pages.add_url_rule("/charts", view_func=charts)

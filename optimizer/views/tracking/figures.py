@@ -53,7 +53,7 @@ def trial_metrics(trial: Trial) -> dict[str, float]:
         figures |= with_interval("train_score", estimate(list(trial.train.values())))
     figures |= with_interval("validation_score", estimate(list(trial.validation.values())))
     if summary is not None:
-        figures |= _where_it_lost(summary) | per_turn(summary.per_turn)
+        figures |= _where_it_lost(summary) | _stored(summary) | per_turn(summary.per_turn)
     tokens = total.input_tokens + total.output_tokens
     return known(figures | {"calls": total.calls, "tokens": tokens, "cost_usd": total.cost_usd})
 
@@ -64,7 +64,7 @@ def tested_metrics(row: Summary, over_window: Estimate) -> dict[str, float]:
     figures |= with_interval("evidence_recall", row.evidence) | with_interval("reworded", row.reworded)
     for reader, score in row.by_reader.items():
         figures |= with_interval(f"by_reader/{reader}", score)
-    return known(figures | _where_it_lost(row) | per_turn(row.per_turn))
+    return known(figures | _where_it_lost(row) | _stored(row) | per_turn(row.per_turn))
 
 
 def with_interval(name: str, score: Estimate) -> dict[str, float]:
@@ -95,6 +95,10 @@ def policy_params(policy: MemoryPolicy) -> dict[str, Any]:
     knobs = [knob for knob in every_knob() if not knob.slot and (knob.name in point or not knob.named)]
     params = {knob.path: values.get(knob.path, knob.default) for knob in knobs}
     return {path: value for path, value in params.items() if value is not None} | {"key": policy.key}
+
+
+def _stored(summary: Summary) -> dict[str, float]:
+    return {f"stored/{name}": rounded(figure.mean) for name, figure in summary.stored.items()}
 
 
 def _where_it_lost(summary: Summary) -> dict[str, float]:

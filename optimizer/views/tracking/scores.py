@@ -8,9 +8,9 @@ from typing import Any
 
 from ....env import Summary
 from ....policies.policy import MemoryPolicy
-from ...config import Config, default_uri
+from ...config import Config
 from ...search.ablation import Variant, slug
-from ...stores import Tracking
+from ...stores import Tracking, default_uri
 from ..table import over_window
 from .figures import known, policy_params, tested_metrics, with_interval
 from .store import logged_run

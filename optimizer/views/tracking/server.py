@@ -51,7 +51,6 @@ def serve(uri: str, *, host: str, port: int, opens: bool) -> NoReturn:
     environment = {**os.environ, "PYTHONWARNINGS": "ignore", "MLFLOW_BACKEND_STORE_URI": uri}
     # nothing here needs MLflow's job workers, which would outlive it
     environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
-    command = [sys.executable, "-m", "mlflow", "server", "--host", host]
-    command += ["--app-name", "mnemotune"]
-    command += ["--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level warning"]
-    os.execve(sys.executable, command, environment)  # noqa: S606 - our own command line
+    # `mlflow server` would import MLflow twice: in its own process, and in this one, which it starts
+    command = [sys.executable, "-m", "uvicorn", f"{__package__}.app:app", "--host", host, "--port", str(port)]
+    os.execve(sys.executable, [*command, "--log-level", "warning"], environment)  # noqa: S606 - our own command line

@@ -116,7 +116,13 @@ def check_store(uri: str) -> None:
 
 
 def _check_file(database: Path) -> None:
-    """Raise ConfigError when a file is no database of MLflow's: MLflow would add its tables to any other."""
+    """Raise ConfigError when a file is no database of MLflow's, or none can be made there.
+
+    MLflow would add its tables to any other.
+    """
+    folder = next(folder for folder in database.absolute().parents if folder.exists())
+    if not database.exists() and not os.access(folder, os.W_OK):
+        raise ConfigError(f"tracking.uri: MLflow cannot use {LOCAL}{database}: {folder} cannot be written to")
     try:
         known = tables(database) if database.exists() else set()
     except sqlite3.DatabaseError as error:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import md5
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .store import STUDY_TAG
-from .traces import CHECK, FailedTrace, Step
+from .traces import CALL, CHECK, READ, FailedTrace, SentCall, Step
 
 if TYPE_CHECKING:
     from mlflow.entities import Span
     from mlflow.tracing.client import TracingClient
+
+SECOND, MILLISECOND = 10**9, 10**6
+"""In nanoseconds."""
+Moments = tuple[int, int]
+"""When something began and ended, in nanoseconds since 1970 (UTC)."""
 
 
 class TraceLog:
@@ -48,19 +53,20 @@ class TraceLog:
     def add(self, failed: FailedTrace, *, run: str, at: datetime | None) -> None:
         """Log one failed check under the run that it belongs to.
 
-        The moments keep the order of the steps and mean nothing else: when each step was is not recorded.
+        Where no calls are recorded, the moments begin ``at`` one, keep the order of the steps and mean nothing else.
         """
         from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
-        name, began = self.id_of(failed), round((datetime.now(UTC) if at is None else at).timestamp() * 1000)
-        spans = self._spans(failed, name, began * 1_000_000)
-        self._client.log_spans(self._experiment, spans)
+        name = self.id_of(failed)
+        moments = _moments(failed.steps) or _in_order(len(failed.steps), datetime.now(UTC) if at is None else at)
+        began, ended = min(began for began, _ in moments), max(ended for _, ended in moments)
+        self._client.log_spans(self._experiment, _spans(failed, name, moments, (began, ended)))
         self._client.start_trace(
             TraceInfo(
                 trace_id=f"tr-{name}",
                 trace_location=TraceLocation.from_experiment_id(self._experiment),
-                request_time=began,
-                execution_duration=len(spans),
+                request_time=began // MILLISECOND,
+                execution_duration=(ended - began) // MILLISECOND,
                 state=TraceState.ERROR,
                 request_preview=failed.question[:1000],
                 response_preview=failed.answer[:1000],
@@ -69,34 +75,91 @@ class TraceLog:
             )
         )
 
-    def _spans(self, failed: FailedTrace, name: str, began: int) -> list[Span]:
-        outputs = {"answer": failed.answer, "score": failed.score, "what happened": failed.account}
-        root, last = f"{int(name[:16], 16) or 1:016x}", began + (len(failed.steps) + 1) * 1_000_000
-        whole = Step(_title(failed), CHECK, failed.question, outputs)
-        spans = [_span(whole, {"trace_id": f"tr-{name}", "span_id": root, "parent_span_id": None}, (began, last))]
-        for place, step in enumerate(failed.steps, 1):
-            own = f"{(int(root, 16) + place) % 2**64 or 1:016x}"
-            ids = {"trace_id": f"tr-{name}", "span_id": own, "parent_span_id": root}
-            spans.append(_span(step, ids, (began + place * 1_000_000, began + (place + 1) * 1_000_000)))
-        return spans
-
 
 def _title(failed: FailedTrace) -> str:
     return f"{failed.policy}: lost in {failed.tags['kind']}"
 
 
-def _span(step: Step, ids: Mapping[str, str | None], moments: tuple[int, int]) -> Span:
+def _moments(steps: Sequence[Step]) -> list[Moments]:
+    """Return when steps were, by their calls; nothing without any call.
+
+    What has no call of its own was when the step before it ended; what memory gave back, when the next step began.
+    """
+    known = [_around([_sent_at(call) for call in step.calls]) for step in steps]
+    begins = [own[0] for own in known if own]
+    last, moments = min(begins, default=0), list[Moments]()
+    for place, (step, own) in enumerate(zip(steps, known, strict=True)):
+        later = (own[0] for own in known[place:] if own)
+        moment = next(later, last) if step.type == READ else last
+        moments.append(own or (moment, moment))
+        last = moments[-1][1]
+    return moments if begins else []
+
+
+def _around(moments: Sequence[Moments]) -> Moments | None:
+    return (min(began for began, _ in moments), max(ended for _, ended in moments)) if moments else None
+
+
+def _in_order(steps: int, at: datetime) -> list[Moments]:
+    """Return moments that follow each other."""
+    began = round(at.timestamp() * 1000) * MILLISECOND
+    return [(began + place * MILLISECOND, began + (place + 1) * MILLISECOND) for place in range(steps)]
+
+
+def _sent_at(call: SentCall) -> Moments:
+    return round(call.began * SECOND), round(call.ended * SECOND)
+
+
+def _spans(failed: FailedTrace, trace: str, moments: Sequence[Moments], whole: Moments) -> list[Span]:
+    """Return the check's span, those of its steps below it, and those of their calls below these."""
     from mlflow.entities import Span
 
-    values = {"mlflow.traceRequestId": ids["trace_id"], "mlflow.spanType": step.type, "mlflow.spanInputs": step.inputs}
-    values |= {} if step.outputs is None else {"mlflow.spanOutputs": step.outputs}
-    return Span.from_dict(
-        {
-            **ids,
-            "name": step.name,
-            "start_time_unix_nano": moments[0],
-            "end_time_unix_nano": moments[1],
-            "status": {"code": "STATUS_CODE_OK" if ids["parent_span_id"] else "STATUS_CODE_ERROR", "message": ""},
-            "attributes": {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()},
-        }
-    )
+    outputs = {"answer": failed.answer, "score": failed.score, "what happened": failed.account}
+    first = int(trace[:16], 16)
+    spans: list[Span] = []
+
+    def add(name: str, parent: str | None, when: Moments, attributes: Mapping[str, Any]) -> str:
+        own = f"{(first + len(spans)) % 2**64 or 1:016x}"
+        values = {"mlflow.traceRequestId": f"tr-{trace}", **attributes}
+        code = "STATUS_CODE_ERROR" if parent is None else "STATUS_CODE_OK"
+        spans.append(
+            Span.from_dict(
+                {
+                    "trace_id": f"tr-{trace}",
+                    "span_id": own,
+                    "parent_span_id": parent,
+                    "name": name,
+                    "start_time_unix_nano": when[0],
+                    "end_time_unix_nano": when[1],
+                    "status": {"code": code, "message": ""},
+                    "attributes": {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()},
+                }
+            )
+        )
+        return own
+
+    root = add(_title(failed), None, whole, _step_attributes(CHECK, failed.question, outputs))
+    for step, when in zip(failed.steps, moments, strict=True):
+        own = add(step.name, root, when, _step_attributes(step.type, step.inputs, step.outputs))
+        for call in step.calls:
+            add(f"{call.role} call", own, _sent_at(call), _call_attributes(call))
+    return spans
+
+
+def _step_attributes(kind: str, inputs: Any, outputs: Any) -> dict[str, Any]:
+    values = {"mlflow.spanType": kind, "mlflow.spanInputs": inputs}
+    return values if outputs is None else values | {"mlflow.spanOutputs": outputs}
+
+
+def _call_attributes(call: SentCall) -> dict[str, Any]:
+    usage = {"input_tokens": call.input_tokens, "output_tokens": call.output_tokens}
+    tools = {"tools": call.tools} if call.tools else {}
+    return _step_attributes(CALL, {"messages": call.messages}, {"choices": [{"message": call.reply}]}) | {
+        "mlflow.message.format": "openai",
+        "mlflow.chat.tokenUsage": usage | {"total_tokens": sum(usage.values())},
+        "mlflow.llm.model": call.model,
+        "role": call.role,
+        **usage,
+        "cached": call.cached,
+        **tools,
+    }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ....env.episode import EPISODES, HEARD
-from ....env.failed_checks import read_failed_checks
+from ....env.failed_checks import read_calls, read_failed_checks
 from ...search.sealed import EVOLVED, SEED
 
 MOST_OF_A_KIND = 3
@@ -18,7 +18,9 @@ MOST_STEPS = 40
 """Spans of a trace; the last ones, which are nearest to the answer."""
 MOST_CHARACTERS = 2_000
 """Of a text in a trace."""
-WRITE, READ, TALK, ANSWER, CHECK = "MEMORY", "RETRIEVER", "CHAIN", "LLM", "AGENT"
+MOST_SENT = 8_000
+"""Characters of a message of a call, which has all that memory gave back."""
+WRITE, READ, TALK, ANSWER, CHECK, CALL = "MEMORY", "RETRIEVER", "CHAIN", "LLM", "AGENT", "CHAT_MODEL"
 """MLflow's types of spans."""
 
 
@@ -30,6 +32,27 @@ class Step:
     type: str
     inputs: Any
     outputs: Any
+    calls: tuple[SentCall, ...] = ()
+    """Those of models that it took; none where they are not recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentCall:
+    """One call of a model, with its moments in seconds since 1970 (UTC)."""
+
+    role: str
+    model: str
+    messages: Sequence[Mapping[str, Any]]
+    """What was sent, in OpenAI's form."""
+    reply: Mapping[str, Any]
+    tools: Sequence[str]
+    """Names of those that the model could have called."""
+    input_tokens: int
+    output_tokens: int
+    cached: bool
+    """Whether the reply came from the cache."""
+    began: float
+    ended: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +69,15 @@ class FailedTrace:
     steps: tuple[Step, ...]
 
 
+Calls = dict[tuple[str, int, str | int], list[SentCall]]
+"""By task, stage, and the id of the check or the place of the event that they were for."""
+
+
 def failed_traces(folder: Path) -> Iterator[FailedTrace]:
     """Yield the failed checks of a run that are worth following; none where no failure was written down.
 
-    Of each policy and kind they are the first of different groups, those that the other policy got right come first.
-    Raises RecordError when failures cannot be read.
+    Of each policy and kind they are the first of different groups: those whose calls are recorded come first, and then
+    those that the other policy got right. Raises RecordError when failures or calls cannot be read.
     """
     found = {name: read_failed_checks(folder / "test" / name) for name in (SEED, EVOLVED)}
     failed = {name: {_place(f) for f in values["failures"]} for name, values in found.items() if values is not None}
@@ -58,20 +85,24 @@ def failed_traces(folder: Path) -> Iterator[FailedTrace]:
         if values is None:
             continue
         others = set[Any]().union(*(places for other, places in failed.items() if other != name))
-        chosen = _chosen(values["failures"], others)
+        calls = _calls(folder / "test" / name)
+        chosen = _chosen(values["failures"], others, {task for task, *_ in calls})
         episodes = _episodes(folder / "test" / name, {failure["task"] for failure in chosen})
         for failure in chosen:
             if failure["task"] in episodes:
-                yield _traced(name, failure, values["lines"], episodes[failure["task"]])
+                yield _traced(name, failure, values["lines"], episodes[failure["task"]], calls)
 
 
 def _place(failure: Mapping[str, Any]) -> tuple[Any, ...]:
     return failure["task"], failure["stage"], failure["check"]
 
 
-def _chosen(failures: Sequence[Mapping[str, Any]], others: set[Any]) -> list[Mapping[str, Any]]:
+def _chosen(failures: Sequence[Mapping[str, Any]], others: set[Any], recorded: set[str]) -> list[Mapping[str, Any]]:
+    def rank(failure: Mapping[str, Any]) -> tuple[bool, bool]:
+        return failure["task"] not in recorded, _place(failure) in others
+
     chosen: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for failure in sorted(failures, key=lambda failure: _place(failure) in others):
+    for failure in sorted(failures, key=rank):
         of_kind = chosen.setdefault(failure["kind"] or "unknown", {})
         if len(of_kind) < MOST_OF_A_KIND:
             of_kind.setdefault(failure["group"], failure)
@@ -86,23 +117,46 @@ def _episodes(folder: Path, tasks: set[str]) -> dict[str, Mapping[str, Any]]:
         return {episode["task"]: episode for episode in map(json.loads, lines) if episode["task"] in tasks}
 
 
-def _traced(policy: str, failure: Mapping[str, Any], lines: Sequence[str], episode: Mapping[str, Any]) -> FailedTrace:
+def _calls(folder: Path) -> Calls:
+    """Return the recorded calls by task, stage and what they were for."""
+    calls: Calls = {}
+    for call in read_calls(folder):
+        for_what = call["check"] if "check" in call else call["event"]
+        calls.setdefault((call["task"], call["stage"], for_what), []).append(_sent(call))
+    return calls
+
+
+def _sent(call: Mapping[str, Any]) -> SentCall:
+    *messages, reply = (_message(message, most=MOST_SENT) for message in (*call["messages"], call["reply"]))
+    same = {name: call[name] for name in ("role", "model", "tools", "input_tokens", "output_tokens", "cached", "began")}
+    return SentCall(messages=messages, reply=reply, ended=call["began"] + call["seconds"], **same)
+
+
+def _traced(
+    policy: str, failure: Mapping[str, Any], lines: Sequence[str], episode: Mapping[str, Any], calls: Calls
+) -> FailedTrace:
     asked, account = ("\n".join(lines[place] for place in failure[name]) for name in ("asked", "account"))
-    stage = failure["stage"]
+    task, stage = failure["task"], failure["stage"]
     mark = next(mark for mark in episode["stages"][stage]["marks"] if mark["check"] == failure["check"])
     told = sorted({need["stage"] for need in failure["needs"]} | {stage})
-    met = [step for each in told for step in _steps(each, episode["stages"][each]["events"])]
+    met = [
+        replace(step, calls=tuple(calls.get((task, each, place), ())))
+        for each in told
+        for place, step in enumerate(_steps(each, episode["stages"][each]["events"]))
+    ]
     figures = ("key", "known_then", "known", "shown")
     facts = [{name: need[name] for name in figures} for need in failure["needs"]]
     texts = ["\n".join(lines[place] for place in text) for text in failure.get("came_back", ())]
     came_back = [Step("what came back", READ, _cut(asked), [*map(_cut, texts)])] if texts else []
-    answered = Step("answer", ANSWER, {"question": _cut(asked), "facts needed": facts}, _cut(mark["raw"]))
+    question = {"question": _cut(asked), "facts needed": facts}
+    asking = tuple(calls.get((task, stage, failure["check"]), ()))
+    answered = Step("answer", ANSWER, question, _cut(mark["raw"]), asking)
     topics = ", ".join(dict.fromkeys(need["topic"] for need in failure["needs"]))
     tags = {
         "policy": policy,
         "kind": failure["kind"] or "unknown",
         "group": failure["group"],
-        "task": failure["task"],
+        "task": task,
         "topic": topics or "-",
         "stage": str(stage + 1),
         "check": failure["check"],
@@ -124,9 +178,16 @@ def _steps(stage: int, events: Sequence[Mapping[str, Any]]) -> Iterator[Step]:
             yield Step(f"{where} read", READ, seen, {"shown_tokens": event.get("shown_tokens", 0)})
 
 
-def _message(message: Mapping[str, str]) -> dict[str, str]:
-    return {"role": message["role"], "content": _cut(message["content"])}
+def _message(message: Mapping[str, Any], *, most: int = MOST_CHARACTERS) -> dict[str, Any]:
+    cut = {**message, "content": _cut(message["content"], most)}
+    if "tool_calls" in message:
+        cut["tool_calls"] = [_tool_call(call, most) for call in message["tool_calls"]]
+    return cut
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
+def _tool_call(call: Mapping[str, Any], most: int) -> dict[str, Any]:
+    return {**call, "function": {**call["function"], "arguments": _cut(call["function"]["arguments"], most)}}
+
+
+def _cut(text: str, most: int = MOST_CHARACTERS) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -10,8 +10,8 @@ from typing import Any
 from ....env.statistics import estimate
 from ....policies.files import dump_policy
 from ....policies.lm.secrets import redacted
-from ...config import Config
-from ...search.listener import Listener
+from ...config import Config, ConfigError
+from ...search.listener import Listener, Standing
 from ...search.outcome import Outcome
 from ...search.screen import rank_correlation
 from ...study import Trial
@@ -54,7 +54,7 @@ class Tracker(Listener):
         self._tell, self._rebuild = tell, rebuild
         self._shown: set[int] = set()
         self._tested: set[str] = set()
-        self._writes = False
+        self._waits = self._writes = False
 
     def check(self, config: Config) -> None:
         """Raise ConfigError when the store that the config names cannot be used."""
@@ -65,15 +65,39 @@ class Tracker(Listener):
     def begin(self, outcome: Outcome) -> None:
         """Open the parent run, or find it again, and add the trials it lacks.
 
-        Raises ConfigError when MLflow's store cannot be used.
+        A new study has nothing to show: MLflow, whose start takes seconds, waits for its first calls. Raises
+        ConfigError when the store of another cannot be used.
         """
-        tracking, uri = outcome.config.tracking, outcome.tracking_uri
-        if tracking is None or uri is None:
+        if outcome.config.tracking is None:
             return
         self.outcome = outcome
+        if outcome.study.trials:
+            self._open()
+        else:
+            self._waits = True
+
+    def stand(self, standing: Standing) -> None:
+        """Open the parent run of a new study once its first calls are made."""
+        if standing.budget.calls:
+            self._open_late()
+
+    def _open_late(self) -> None:
+        if not self._waits:
+            return
+        self._waits = False
+        try:
+            self._open()
+        except ConfigError as error:
+            again = f"`mnemotune report {self.outcome.folder}` shows the run once that is mended"
+            self._tell(f"MLflow shows nothing of this run: {error}; {again}")
+
+    def _open(self) -> None:
+        tracking, uri = self.outcome.config.tracking, self.outcome.tracking_uri
+        if tracking is None or uri is None:
+            return
         with opened(uri) as self._client:
             self._experiment = experiment_at(uri, tracking.experiment, self._client)
-            study = outcome.study.identity
+            study = self.outcome.study.identity
             self._registry = Registry(self._client, self._experiment, study=study)
             self._traces = TraceLog(uri, self._experiment, study)
             if self._rebuild:
@@ -92,10 +116,12 @@ class Tracker(Listener):
 
     def trial(self, trial: Trial) -> None:
         """Add one trial's child run and the parent's curves, once."""
+        self._open_late()
         self._write(lambda: self._add(trial))
 
     def finish(self) -> None:
         """Log the sealed test's figures and the run's files, and end the parent run as finished or stopped."""
+        self._open_late()
         self._write(self._end)
 
     def abort(self) -> None:

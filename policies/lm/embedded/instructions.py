@@ -53,6 +53,8 @@ class Instructions:
     text: str
     is_list: bool = False
     """Whether its items are labels and nothing else."""
+    names_kinds: bool = True
+    """Whether its sentences name kinds of information; those of a manual name too much to go by."""
 
     @cached_property
     def _parts(self) -> tuple[tuple[Kind, ...], str]:
@@ -74,7 +76,7 @@ class Instructions:
                 kinds.append(Kind(item, words_of(item), _bearing(heading) * _bearing(item)))
         prose.append(self.text[place:])
         text = "".join(prose)
-        if not self.is_list:
+        if self.names_kinds and not self.is_list:
             kinds += _named_in_passing(text)
         return tuple(kind for kind in kinds if kind.words.all), text
 
@@ -184,6 +186,12 @@ def _named_in_passing(text: str) -> Iterator[Kind]:
 def read_instructions(text: str) -> Instructions:
     """Read a prompt."""
     return Instructions(text)
+
+
+@lru_cache(maxsize=256)
+def read_manual(text: str) -> Instructions:
+    """Read a long prompt, for how things are to be noted and not for which."""
+    return Instructions(ITEM.sub("", text), names_kinds=False)
 
 
 @lru_cache(maxsize=256)

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import resource_tracker
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from ..base import Bill, Completion, Embedder, Embedding, LanguageModel, LanguageModelError, Refused, Request
-from ..lexical import LexicalEmbedder
+from ..lexical import DIMENSIONS, LexicalEmbedder
 from . import EmbeddedModel
 
 T = TypeVar("T")
@@ -81,13 +82,17 @@ class PooledEmbedder(Embedder):
 
     name = LexicalEmbedder.name
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, *, dimensions: int = DIMENSIONS) -> None:
         """Leave the work to ``pool``."""
-        self._pool = pool
+        self._pool, self._dimensions = pool, dimensions
+
+    def of_width(self, dimensions: int) -> PooledEmbedder:
+        """Return an embedder that makes vectors of this many dimensions."""
+        return PooledEmbedder(self._pool, dimensions=dimensions)
 
     async def embed(self, texts: Sequence[str], *, bill: Bill | None = None) -> Embedding:
         """Return one row per text. Raises LanguageModelError when the process was killed."""
-        return await self._pool.run(_embed, tuple(texts))
+        return await self._pool.run(partial(_embed, dimensions=self._dimensions), tuple(texts))
 
 
 def _within(seconds: float, work: Callable[[T], R], what: T) -> R:
@@ -109,8 +114,8 @@ def _complete(request: Request) -> Completion:
     return asyncio.run(EmbeddedModel().complete(request))
 
 
-def _embed(texts: Sequence[str]) -> Embedding:
-    return asyncio.run(LexicalEmbedder().embed(texts))
+def _embed(texts: Sequence[str], *, dimensions: int) -> Embedding:
+    return asyncio.run(LexicalEmbedder(dimensions=dimensions).embed(texts))
 
 
 @contextmanager

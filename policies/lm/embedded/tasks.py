@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base import Message
+from ..tool_texts import tools_in
 from .answering import answer_choices, fill_probe, find_choices, find_schema
+from .asking import asked_for_question
 from .blocks import json_blocks, texts_in
 from .composing import compose
 from .engineering import find_engineering_task, improve
+from .extracting import extract, extract_by_tools
 from .fields import find_form, without_form
 from .instructions import read_labels
 from .reading import Reading
@@ -30,10 +33,14 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     """Reply to a conversation, knowing nothing but its messages."""
     if not messages:
         return ""
+    if len(messages) > 1 and (tools := tools_in(messages[-1])):
+        return extract_by_tools(tools, messages[:-1]) or read_and_reply(messages[:-1], reading)
     if (composed := compose(messages, reading)) is not None:
         return composed
     *history, last = messages
     text = last.content
+    if (question := asked_for_question(text)) is not None:
+        return question
     if (engineering := find_engineering_task(text)) is not None:
         return improve(engineering)
     if (question := asks_value(text)) is not None:
@@ -52,6 +59,8 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
         return answer_choices(*choices, history, reading)
     if (schema := find_schema(text)) and "json" in text.lower():
         return fill_probe(schema, text, history, reading)
+    if (extracted := extract(messages)) is not None:
+        return extracted
     if not history and _PLAYS_USER.search(text):
         return follow_up(text)
     if (form := find_form(text)) is not None:

@@ -75,6 +75,17 @@ def write_facts(prompt: str, conversation: Sequence[dict[str, Any]]) -> str:
     return json.dumps({"facts": facts}, ensure_ascii=False)
 
 
+def noted(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what the model notes of a talk, in the order in which it was said."""
+    return [note.text for note in _notes(instructions, conversation)]
+
+
+def most_telling_note(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what is most interesting in a talk, however little that is; nothing where it tells nothing at all."""
+    notes = list(_candidates(instructions, conversation))
+    return [max(notes, key=lambda note: note.interest).text] if notes else []
+
+
 def merge_facts(prompt: str, memories: dict[str, str], facts: Sequence[str]) -> str:
     """Decide what each new fact does to the known ones."""
     instructions = read_instructions(prompt)

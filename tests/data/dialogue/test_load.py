@@ -397,3 +397,10 @@ def test_a_dataset_without_a_revision_is_told_with_the_one_that_it_has_and_is_ha
 @pytest.mark.parametrize("source", ["base", "generated:2@1", "hf:AGI-Eval/AMemGym@v1"])
 def test_what_always_gives_the_same_stays_as_it_is(source: str) -> None:
     assert pinned(source) == source
+
+
+def test_users_asked_for_by_id_are_the_same_as_among_all_that_would_be_made() -> None:
+    every = load_scenarios("generated:5@3")
+    wanted = ["user-3-004", "user-3-001"]
+    assert load_scenarios("generated:5@3", users=wanted) == [every[1], every[4]]
+    assert "no user user-3-009; there are user-3-000, user-3-001" in refusal("generated:5@3", users=["user-3-009"])

@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemotune.data.task import tasks_of
+from mnemotune.data.task import Group, tasks_of
 from mnemotune.env import Summary
 from mnemotune.env.statistics import paired_difference
-from mnemotune.optimizer.search.arena import difference_text, has_lost, joined, mean_scores, series_of
+from mnemotune.optimizer.search.arena import difference_text, has_lost, joined, mean_scores, raced_stages, series_of
+from tasks import quiz
 
 NAN = math.nan
 USERS = tuple("abcdefghij")
@@ -133,3 +134,9 @@ async def test_parts_put_together_are_as_if_evaluated_at_once(kit: Any) -> None:
     assert [episode.task for episode in parts.episodes] == [user.id for user in users]
     names = [Summary.of(found, name="all") for found in (parts, joined([whole]))]
     assert names[0] == names[1]
+
+
+def test_a_race_begins_with_whole_tasks_where_most_groups_are_asked_nothing_at_its_first_look() -> None:
+    early, late = (quiz(name, stages=9, tells={"a": 0}, asks={"x": (at, ("a",))}) for name, at in (("e", 2), ("l", 3)))
+    assert raced_stages([Group("1", (early,)), Group("2", (late,))]) == 9
+    assert raced_stages([Group("1", (early,)), Group("2", (late,)), Group("3", (late,))]) == 1

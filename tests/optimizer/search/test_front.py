@@ -116,22 +116,29 @@ def test_users_are_told_for_whom_a_policy_is_best_and_ties_count_for_all(kit: An
     assert users_won([one, two]) == {1: ["ann", "ben", "dan"], 0: ["ben", "cem"]}
 
 
+COMPARED = ("score", "score-and-evidence", "evidence-alone")
+"""Objectives that compare candidates, and pick none at the end."""
+
+
 def test_each_objective_counts_its_own_cost() -> None:
     turn = TurnCost(calls=2.5, input_tokens=1000.0, output_tokens=100.0)
-    standing = Standing(0.5, turn, evidence=0.75, prices=PRICES)
+    standing = Standing(0.5, turn, evidence=0.75, prices=PRICES, stored={"bytes": 2000.0})
     worth = {name: OBJECTIVES.get(name).worth(standing) for name in OBJECTIVES.names}
     per = {"token": 0.5 / 1100, "call": 0.5 / 2.5, "dollar": 0.5 / 0.0014}
+    per["byte"] = 0.5 / 2000
     by_unit = {f"score-per-{unit}": value for unit, value in per.items()}
-    assert worth == pytest.approx({"score": 0.5, "score-and-evidence": 0.5, "evidence": 0.75} | by_unit)
+    assert worth == pytest.approx(dict.fromkeys(COMPARED, 0.5) | {"evidence": 0.75} | by_unit)
     unpriced = Standing(0.5, turn)
     assert OBJECTIVES.get("score-per-dollar").worth(unpriced) is dollars(turn, None) is None
     assert OBJECTIVES.get("evidence").worth(unpriced) is None
+    assert OBJECTIVES.get("score-per-byte").worth(unpriced) is None
 
 
 def test_candidates_are_compared_by_the_score_and_by_evidence_beside_it_where_the_objective_says_so() -> None:
     stage = StageScore(0.2, 1.0, Diagnosis(0.4, 0.6, 0.0, 0.0, 4), unparsable=0, evidence=0.75)
     measures = {name: OBJECTIVES.get(name).measure(stage) for name in OBJECTIVES.names}
     assert measures.pop("score-and-evidence") == pytest.approx((0.25 + 0.75) / 2)
+    assert measures.pop("evidence-alone") == 0.75
     assert set(measures.values()) == {stage.memory_score}
     assert OBJECTIVES.get("score-and-evidence").measure(replace(stage, evidence=math.nan)) == stage.memory_score
 

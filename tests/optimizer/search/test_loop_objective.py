@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 
 from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
+from mnemotune.env.stored import Stored
 from mnemotune.optimizer.config import SearchConfig
 from mnemotune.optimizer.search.acceptance import ALPHA_AT_THE_END
+from mnemotune.optimizer.study import leader
 from mnemotune.policies.lm import LanguageModelError
 
 pytestmark = pytest.mark.usefixtures("early_looks")
@@ -171,3 +174,37 @@ async def test_a_whole_search_costs_its_policies_and_ends_with_one_that_is_bette
     raced = [trial for trial in rig.study.trials if trial.finished_race]
     assert all(trial.summary.per_turn.calls == 1.0 for trial in raced), "nothing is written"
     assert kit.care(rig.study.best.policy) > 20
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Stored:
+    """What every memory holds."""
+    held = Stored(lines=9, bytes=900, junk=0.5, duplicates=0.0, stale=math.nan)
+    monkeypatch.setattr(Stored, "of", lambda *_: held)
+    return held
+
+
+async def searched(kit: Any, make_rig: MakeRig, **most: float) -> Any:
+    pupil = kit.says(kit.reply(kit.policy(100).prompts.reply))
+    rig = make_rig(search=searching("score", most_stored=most), pupil=pupil)
+    await rig.run(kit.policy(0))
+    await rig.look_last()
+    return rig
+
+
+@pytest.mark.usefixtures("full")
+async def test_a_candidate_whose_memory_holds_too_much_is_dropped_and_never_leads(kit: Any, make_rig: MakeRig) -> None:
+    rig = await searched(kit, make_rig, bytes=899, junk=0.4, stale=0)
+    (candidate,) = (trial for trial in rig.study.trials if trial.kind == "candidate")
+    assert candidate.score > rig.study.trials[0].score
+    assert candidate.over == "bytes 900 of at most 899, junk 0.5 of at most 0.4"
+    assert candidate.reason == f"memory holds too much: {candidate.over}"
+    assert (candidate.ahead, candidate.look) == (False, None)
+    assert rig.study.best.number == leader(rig.study.trials).number == 0
+
+
+@pytest.mark.usefixtures("full")
+async def test_a_candidate_within_the_limits_is_judged_as_without_them(kit: Any, make_rig: MakeRig) -> None:
+    within, free = await searched(kit, make_rig, lines=9, junk=0.5), await searched(kit, make_rig)
+    assert within.study.trials == free.study.trials
+    assert within.study.best.number > 0

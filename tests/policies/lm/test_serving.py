@@ -251,10 +251,16 @@ async def test_a_schema_that_no_reply_can_keep_to_is_refused(post: Post) -> None
     assert (status, told["error"]["param"]) == (400, "response_format.json_schema.schema")
 
 
-async def test_dimensions_that_there_are_not_are_refused(post: Post) -> None:
-    status, told = await post("/embeddings", {"model": "lexical", "input": "a", "dimensions": 256})
+async def test_vectors_have_as_many_dimensions_as_the_request_chooses(post: Post) -> None:
+    _, told = await post("/embeddings", {"model": "lexical", "input": "I own a boat.", "dimensions": 256})
+    vector = (await LexicalEmbedder(dimensions=256).embed(["I own a boat."])).vectors[0]
+    assert told["data"][0]["embedding"] == pytest.approx(vector.tolist())
+
+
+@pytest.mark.parametrize("dimensions", [0, -1, 8193])
+async def test_dimensions_that_there_are_not_are_refused(post: Post, dimensions: int) -> None:
+    status, told = await post("/embeddings", {"model": "lexical", "input": "a", "dimensions": dimensions})
     assert (status, told["error"]["param"]) == (400, "dimensions")
-    assert str(DIMENSIONS) in told["error"]["message"]
 
 
 async def test_unknown_models_paths_and_methods_are_refused_with_what_there_is(

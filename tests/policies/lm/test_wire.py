@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from mnemotune.policies.forms import ANY_OBJECT, ReplyForm
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.base import ToolCall
+from mnemotune.policies.lm.tool_texts import calls_text, tools_in
 from mnemotune.policies.lm.wire import MOST_TEXTS, ApiError, Chat, Embeddings, read_request
 
 HELLO = [{"role": "user", "content": "I own a small boat. Where shall I go?"}]
@@ -71,19 +72,38 @@ def tools_of(*functions: dict[str, Any]) -> list[dict[str, Any]]:
     ],
 )
 def test_a_tool_that_is_to_be_called_gets_what_was_said_as_its_arguments(choice: dict[str, Any]) -> None:
-    call = chat(**choice).called("A boat.")
-    assert call == ToolCall("call_1_note", "note", '{"text": "A boat."}')
-    assert chat(**choice).shaped("A boat.", call) == ('{"text": "A boat."}', "tool_calls")
+    calls = chat(**choice).called("A boat.")
+    assert calls == (ToolCall("call_1_note", "note", '{"text": "A boat."}'),)
+    assert chat(**choice).shaped("A boat.", calls) == ('{"text": "A boat."}', "tool_calls")
 
 
 @pytest.mark.parametrize("choice", [None, "auto", "none"])
 def test_a_tool_that_may_be_called_is_not_called(choice: str | None) -> None:
-    assert chat(tools=tools_of(NOTE), tool_choice=choice).called("A boat.") is None
+    assert chat(tools=tools_of(NOTE), tool_choice=choice).called("A boat.") == ()
 
 
-@pytest.mark.parametrize(
-    ("tools", "choice"), [([NOTE, OTHER], "required"), ([NOTE], {"function": {"name": "search"}}), ([], "required")]
-)
+def test_a_tool_that_has_to_be_called_among_several_is_the_first_unless_the_model_calls_another() -> None:
+    body = chat(tools=tools_of(NOTE, OTHER), tool_choice="required")
+    assert [call.name for call in body.called("A boat.")] == ["note"]
+    assert [call.name for call in body.called(calls_text([("other", {})]))] == ["other"]
+
+
+@pytest.mark.parametrize("choice", [None, "auto", "required"])
+def test_calls_that_a_model_makes_keep_to_the_tools_schemas_and_have_ids_of_their_own(choice: str | None) -> None:
+    text = calls_text([("note", {"text": "A boat."}), ("note", {"text": "A dog.", "more": 1}), ("unknown", {})])
+    calls = chat(tools=tools_of(NOTE), tool_choice=choice).called(text)
+    assert [call.arguments for call in calls] == ['{"text": "A boat."}', '{"text": "A dog."}']
+    assert len({call.id for call in calls}) == 2
+
+
+@pytest.mark.parametrize(("choice", "offered"), [(None, 2), ("auto", 2), ("required", 2), ("none", 0)])
+def test_the_model_reads_of_the_tools_that_it_may_call_in_a_message_of_their_own(choice: str, offered: int) -> None:
+    body = chat(tools=tools_of(NOTE, OTHER), tool_choice=choice)
+    assert len(tools_in(body.conversation[-1])) == offered
+    assert body.conversation[: len(body.said)] == body.said
+
+
+@pytest.mark.parametrize(("tools", "choice"), [([NOTE], {"function": {"name": "search"}}), ([], "required")])
 def test_a_choice_of_tools_that_cannot_be_made_is_refused(tools: list[dict[str, Any]], choice: Any) -> None:
     assert "tool_choice" in str(refused(Chat, asked_with(tools=tools_of(*tools), tool_choice=choice)))
 

@@ -15,9 +15,12 @@ import pytest
 from filelock import FileLock
 from mlflow import MlflowClient
 
+from mnemotune.env.failed_checks import CALLS
 from mnemotune.optimizer.config import Config, ConfigError, load_config
+from mnemotune.optimizer.search import run
 from mnemotune.optimizer.search.outcome import Outcome, open_run
 from mnemotune.optimizer.search.run import refresh
+from mnemotune.optimizer.search.sealed import write_tested
 from mnemotune.optimizer.views.progress import INDENT
 from mnemotune.optimizer.views.report import ReportWriter
 from mnemotune.optimizer.views.tracking.tracker import Tracker
@@ -181,6 +184,26 @@ def test_looking_at_a_run_that_was_stopped_does_not_call_it_finished(stopped: Pa
     assert views(stopped) == ["KILLED"]
     go_on(stopped, views=True)
     assert views(stopped) == ["FINISHED"]
+
+
+def test_a_sealed_test_that_is_stopped_between_two_policies_keeps_the_calls_of_the_first(
+    searched_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(searched_once, tmp_path / "searched")) / "run"
+
+    def stop_at_seed(place: Path, *args: Any) -> None:
+        if place.name == "seed":
+            raise Stop
+        write_tested(place, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "write_tested", stop_at_seed)
+        with pytest.raises(Stop):
+            go_on(folder)
+    calls = (folder / "test" / "evolved" / CALLS).read_bytes()
+    assert go_on(folder).test.done
+    assert (folder / "test" / "evolved" / CALLS).read_bytes() == calls
+    assert (folder / "test" / "seed" / CALLS).is_file()
 
 
 def test_a_second_process_is_kept_out_of_a_run(stopped: Path) -> None:

@@ -20,6 +20,7 @@ from mnemotune.data.task import tasks_of
 from mnemotune.optimizer.config import Config, dump_config, load_config, parse_config
 from mnemotune.optimizer.models import notes, priced
 from mnemotune.optimizer.search.outcome import Outcome
+from mnemotune.optimizer.views.tracking.traces import failed_traces
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
@@ -32,9 +33,10 @@ FILES = ["best_policy.yaml", "charges.db", "config.yaml", "deployment.yaml", "re
 def test_a_run_leaves_its_files_in_its_folder(finished: Outcome) -> None:
     assert sorted(path.name for path in finished.folder.iterdir() if path.is_file()) == [".lock", *FILES]
     tested = finished.folder / "test"
+    files = ("calls.json.gz", "episodes.jsonl", "failures.json")
     assert sorted(str(path.relative_to(tested)) for path in tested.rglob("*.*")) == [
-        "evolved/episodes.jsonl", "evolved/failures.json", "seed/episodes.jsonl", "seed/failures.json"
-    ]  # fmt: skip
+        f"{name}/{file}" for name in ("evolved", "seed") for file in files
+    ]
 
 
 def test_the_view_and_its_files_are_beside_the_run_folder(finished: Outcome) -> None:
@@ -78,6 +80,15 @@ def test_the_episodes_of_the_sealed_test_are_kept_one_line_for_each_user(finishe
         row = finished.test.rows[name]
         assert [episode["task"] for episode in episodes] == list(row.by_group)
         assert {episode["policy"] for episode in episodes} == {row.key}
+
+
+def test_failed_checks_of_the_sealed_test_can_be_followed_call_by_call(finished: Outcome) -> None:
+    traces = list(failed_traces(finished.folder))
+    assert {trace.policy for trace in traces} == {"seed", "evolved"}
+    for trace in traces:
+        assert [call.role for call in trace.steps[-1].calls] == ["answer", "probe"]
+        assert trace.steps[-1].calls[0].reply["content"] == trace.answer
+        assert "reply" in {call.role for step in trace.steps[:-1] for call in step.calls}
 
 
 def test_no_user_of_the_sealed_test_is_seen_by_the_search_invariant_2(finished: Outcome, people: Path) -> None:

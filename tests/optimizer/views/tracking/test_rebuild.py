@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from failing import write_failures
+from failing import GROUPS, write_failures
 from mlflow_view import ROWS, View, finish, follow, row, told
 from mnemotune.optimizer.search.outcome import TEST, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest
@@ -69,9 +69,11 @@ def test_a_sealed_test_that_is_part_done_leaves_nothing_that_a_rebuild_lacks_inv
 def test_failed_checks_are_traces_once_and_the_same_ones_after_a_rebuild_invariant_1_and_2(
     outcome: Outcome, trials: list[Any]
 ) -> None:
-    write_failures(outcome.folder)
+    write_failures(outcome.folder, with_calls=GROUPS[:2])
     finish(outcome, follow(outcome, trials))
     traces = View(outcome).traces
     assert len(traces) == 6
+    calls = [sum(span["attributes"].get("role") is not None for span in spans) for spans in traces.values()]
+    assert sorted(calls) == [0, 0, 4, 4, 4, 4]
     assert show(outcome).traces == traces
     assert show(outcome, rebuild=True).traces == traces

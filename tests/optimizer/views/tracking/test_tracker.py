@@ -23,12 +23,14 @@ from mlflow import MlflowClient
 from mlflow_server import serving
 from mlflow_view import View, finish, follow, row
 from mnemotune.optimizer.config import ConfigError, dump_config, parse_config
+from mnemotune.optimizer.search.listener import Standing
 from mnemotune.optimizer.search.outcome import STUDY, TEST, Outcome, open_run, study_url
 from mnemotune.optimizer.search.screen import MEASURED, rank_correlation
 from mnemotune.optimizer.search.sealed import SealedTest
 from mnemotune.optimizer.study import Study
 from mnemotune.optimizer.views.tracking.tracker import PARENT_TAG, Tracker
 from mnemotune.policies.files import parse_policy
+from mnemotune.policies.lm import Budget, Consumed, Limits
 
 CONFIG = "{data: base, splits: {train: 2, validation: 2, test: 3}, seed_policy: native, search: {seed: 5}}"
 
@@ -286,6 +288,7 @@ def test_a_view_that_breaks_ends_nothing_and_says_once_how_to_bring_it_up_to_dat
     told: list[str] = []
     tracker = Tracker(tell=told.append)
     tracker.begin(outcome)
+    tracker.stand(Standing("searching", Budget(Limits(), earlier=Consumed(calls=1))))
     database = outcome.tracking_uri.removeprefix("sqlite:///")
     with sqlite3.connect(database) as connection:
         connection.execute("ALTER TABLE metrics RENAME TO gone")
@@ -304,24 +307,49 @@ def test_a_view_that_breaks_ends_nothing_and_says_once_how_to_bring_it_up_to_dat
 
 @pytest.mark.parametrize(
     "uri",
-    ["sqlite:////proc/none/mlflow.db", "nonsense://x", "postgresql://127.0.0.1:9/none", "http://127.0.0.1:9"],
+    ["nonsense://x", "postgresql://127.0.0.1:9/none", "http://127.0.0.1:9"],
 )
-def test_a_store_that_cannot_be_used_is_a_config_error_that_names_it(
-    uri: str, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+def test_a_store_that_cannot_be_used_is_a_config_error_that_names_it_before_the_run_begins(
+    uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # as it is, MLflow asks for minutes
     config = parse_config(CONFIG, where="test", overrides=[f"tracking.uri={uri}"])
     with pytest.raises(ConfigError) as caught:
-        Tracker(tell=print).begin(Outcome(outcome.folder, config, outcome.study))
+        Tracker(tell=print).check(config)
     assert str(caught.value).startswith(f"tracking.uri: MLflow cannot use {uri}: ")
     assert "\n" not in str(caught.value)
+
+
+def test_a_store_that_fails_once_the_run_has_begun_ends_nothing_and_says_how_to_show_the_run(
+    outcome: Outcome, trials: list[Any]
+) -> None:
+    config = parse_config(CONFIG, where="test", overrides=["tracking.uri=sqlite:////proc/none/mlflow.db"])
+    told: list[str] = []
+    tracker = Tracker(tell=told.append)
+    tracker.begin(Outcome(outcome.folder, config, outcome.study))
+    for trial in trials:
+        outcome.study.append(trial)
+        tracker.trial(outcome.study.trials[-1])
+    tracker.finish()
+    (said,) = told
+    assert said.startswith("MLflow shows nothing of this run: tracking.uri: MLflow cannot use sqlite:////proc/none")
+    assert f"mnemotune report {outcome.folder}" in said
+
+
+def test_mlflow_is_opened_once_the_first_calls_of_a_new_study_are_made(outcome: Outcome) -> None:
+    tracker, budget = Tracker(tell=print), Budget(Limits())
+    tracker.begin(outcome)
+    tracker.stand(Standing("searching", budget))
+    assert not View(outcome).parents
+    tracker.stand(Standing("searching", Budget(Limits(), earlier=Consumed(calls=1))))
+    assert View(outcome).parent.info.status == "RUNNING"
 
 
 def test_a_file_that_is_no_database_is_a_config_error(outcome: Outcome, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no database\n" * 100)
     config = parse_config(CONFIG, where="test", overrides=[f"tracking.uri=sqlite:///{tmp_path / 'notes.txt'}"])
     with pytest.raises(ConfigError, match=r"notes\.txt"):
-        Tracker(tell=print).begin(Outcome(outcome.folder, config, outcome.study))
+        Tracker(tell=print).check(config)
     assert (tmp_path / "notes.txt").read_text() == "no database\n" * 100
 
 
@@ -347,9 +375,9 @@ def test_the_pages_are_served_and_end_with_the_command(outcome: Outcome, trials:
         ("nonsense://me:secret@host/x", "tracking.uri: MLflow cannot use nonsense://***@host/x: "),
     ],
 )
-def test_a_store_that_cannot_be_used_is_named_without_its_password(uri: str, said: str, outcome: Outcome) -> None:
+def test_a_store_that_cannot_be_used_is_named_without_its_password(uri: str, said: str) -> None:
     config = parse_config(CONFIG, where="test", overrides=[f"tracking.uri='{uri}'"])
     with pytest.raises(ConfigError) as caught:
-        Tracker(tell=print).begin(Outcome(outcome.folder, config, outcome.study))
+        Tracker(tell=print).check(config)
     assert str(caught.value).startswith(said)
     assert "secret" not in str(caught.value)

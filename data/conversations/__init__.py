@@ -1,0 +1,1 @@
+"""Conversations that people had: what was said, and what is asked of it."""

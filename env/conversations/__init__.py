@@ -1,0 +1,1 @@
+"""Conversations as a track: memory hears what was said, and is asked afterwards."""

@@ -1,0 +1,81 @@
+"""Free-form answers scored by rule: exact match and token F1, after the usual normalisation."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from ...policies.replies import ReplyError, read_json_object
+from ...policies.text import whole
+
+Rule = Literal["f1", "exact"]
+"""By what an answer is scored: the overlap of its words with those of a right answer, or being one of them."""
+RULES: tuple[Rule, ...] = get_args(Rule)
+NOT_SAID = "not mentioned"
+"""What the prompt asks for where nothing that was said answers the question."""
+RIGHT_FROM = 0.5
+"""F1 from which on an answer counts as right, where it has to be right or wrong."""
+
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+_NO_WORD = re.compile(r"[^\w\s]|_")
+_ABSTAINS = re.compile(
+    r"(?:\b(?:not|never|nothing|no one|nobody)|n't) (?:\w+ ){0,3}?"
+    r"(?:mention\w*|said|stated|specified|told|discussed|given|provided|recorded|known|available)\b"
+    r"|\b(?:no|any) (?:\w+ ){0,2}(?:information|mention|record|answer|evidence|memory)\b"
+    r"|\b(?:do not|don't|cannot|can't|could not|couldn't|did not|didn't) (?:\w+ ){0,2}"
+    r"(?:know|tell|say|answer|recall|remember|find|determine)\b"
+    r"|^(?:unknown|unanswerable|unclear|none|n/?a|not (?:known|available|applicable)|(?:i am |i'm )?not sure)\W*$",
+    re.IGNORECASE,
+)
+
+
+def read_answer(raw: str) -> str | None:
+    """Return the answer that a reply gives: its JSON value, or else the whole reply; None where it is empty.
+
+    An empty value answers that nothing was said.
+    """
+    try:
+        value = read_json_object(raw).get("value", raw)
+    except ReplyError:
+        value = raw
+    text = whole(value if isinstance(value, str) else str(value)).strip()
+    if text:
+        return text
+    return NOT_SAID if raw.strip() else None
+
+
+def abstains(answer: str) -> bool:
+    """Tell whether an answer says that nothing which was said answers the question."""
+    return _ABSTAINS.search(answer.replace("\u2019", "'")) is not None
+
+
+def normalised(text: str) -> str:
+    """Return a text in lower case, without punctuation, articles and surplus space, as SQuAD's evaluation has it."""
+    return " ".join(_ARTICLE.sub(" ", _NO_WORD.sub(" ", text.lower())).split())
+
+
+def is_exact(answer: str, right: str) -> bool:
+    """Tell whether both are the same, once normalised."""
+    return normalised(answer) == normalised(right)
+
+
+def token_f1(answer: str, right: str) -> float:
+    """Return the harmonic mean of precision and recall of an answer's words, once normalised, in [0, 1]."""
+    given, wanted = normalised(answer).split(), normalised(right).split()
+    if not given or not wanted:
+        return float(given == wanted)
+    shared = sum((Counter(given) & Counter(wanted)).values())
+    return 2 * shared / (len(given) + len(wanted))
+
+
+def score_by_rule(answer: str | None, right: Sequence[str], rule: Rule) -> float:
+    """Return the score of an answer beside the best of the right ones, in [0, 1]; without any, abstaining is right."""
+    if answer is None:
+        return 0.0
+    if not right:
+        return float(abstains(answer))
+    if rule == "exact":
+        return float(any(is_exact(answer, each) for each in right))
+    return max(token_f1(answer, each) for each in right)

@@ -1,0 +1,1 @@
+"""Judging free-form answers, and what comes of real conversations."""

@@ -1,0 +1,148 @@
+"""Exports of other tools are read in the shapes that they have: `messages` rows, ChatGPT's, LangSmith's."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from mnemotune.data.conversations.logs import read_logs
+from mnemotune.data.conversations.message import Logged
+from mnemotune.data.conversations.omissions import Omissions
+from talks import written
+
+
+def node(name: str, parent: str | None, role: str, text: Any, **more: Any) -> dict[str, Any]:
+    content = {"content_type": "text", "parts": [text]}
+    message = {"id": name, "author": {"role": role}, "content": content, "create_time": 1_700_000_000.5, **more}
+    return {"id": name, "parent": parent, "children": [], "message": message}
+
+
+CHATGPT = {
+    "title": "Boats",
+    "create_time": 1_700_000_000.0,
+    "conversation_id": "conv",
+    "current_node": "d",
+    "mapping": {
+        "root": {"id": "root", "parent": None, "children": ["s"], "message": None},
+        "s": node("s", "root", "system", ""),
+        "a": node("a", "s", "user", "Is a canoe a boat?"),
+        "b": node("b", "a", "assistant", "No."),  # an answer that was asked for again
+        "t": node("t", "a", "assistant", "search()", recipient="browser"),
+        "c": node("c", "t", "assistant", "Yes."),
+        "d": node("d", "c", "user", "I own one."),
+    },
+}
+
+
+def run(name: str, inputs: Any, outputs: Any, *, at: str, **more: Any) -> dict[str, Any]:
+    metadata = {"thread_id": "th", "user_id": "mia"}
+    return {
+        "id": name,
+        "run_type": "chain",
+        "start_time": at,
+        "inputs": inputs,
+        "outputs": outputs,
+        "extra": {"metadata": metadata},
+        **more,
+    }
+
+
+def logged(tmp_path: Path, *rows: Any, name: str = "log.jsonl") -> tuple[list[Logged], Omissions]:
+    omissions = Omissions()
+    return list(read_logs(written(tmp_path / name, rows), omissions)), omissions
+
+
+def said(messages: list[Logged]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in messages]
+
+
+def test_a_row_of_messages_is_a_conversation(tmp_path: Path) -> None:
+    parts = [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": {}}, {"type": "text", "text": "this."}]
+    row = {
+        "messages": [
+            {"role": "system", "content": "Be kind."},
+            {"role": "user", "content": parts},
+            {"role": "assistant", "content": None, "tool_calls": []},
+            {"role": "tool", "content": "{}", "tool_call_id": "1"},
+            {"role": "assistant", "content": "I see."},
+            {"role": "pilot", "content": "?"},
+        ],
+        "metadata": {"user_id": "mia"},
+        "created": 1_700_000_000,
+        "id": "chatcmpl-1",
+    }
+    messages, omissions = logged(tmp_path, row)
+    assert said(messages) == [("user", "See\nthis."), ("assistant", "I see.")]
+    assert {(m.talk, m.user, m.time) for m in messages} == {("chatcmpl-1", "mia", "2023-11-14T22:13:20")}
+    assert [problem.split(": ", 1)[1] for problem in omissions.broken] == [
+        "line 1, message 5: role: 'pilot' is neither user nor assistant"
+    ]
+
+
+def test_chatgpts_export_gives_the_branch_that_was_shown_last(tmp_path: Path) -> None:
+    messages, omissions = logged(tmp_path, CHATGPT, name="conversations.json")
+    assert said(messages) == [("user", "Is a canoe a boat?"), ("assistant", "Yes."), ("user", "I own one.")]
+    assert {(m.talk, m.user) for m in messages} == {("conv", "user")}
+    assert [m.id for m in messages] == ["a", "c", "d"]
+    assert (omissions.broken, sum(omissions.passed_over.values())) == ([], 2)
+
+
+ASKED, REPLIED = {"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Yo."}
+HUMAN = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "HumanMessage"]}
+BY_TYPE = [{"type": "human", "content": "Hi."}, {"type": "ai", "content": "Yo."}]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [
+        ({"messages": [ASKED]}, {"choices": [{"message": REPLIED}]}),
+        ({"messages": [[HUMAN | {"kwargs": {"content": "Hi."}}]]}, {"generations": [[{"text": "Yo."}]]}),
+        ({"messages": [{"type": "human", "data": {"content": "Hi."}}]}, {"messages": BY_TYPE}),
+        ({"input": "Hi."}, {"output": "Yo."}),
+        (json.dumps({"question": "Hi."}), json.dumps({"answer": "Yo."})),
+    ],
+    ids=["openai", "constructor", "data", "texts", "as-json"],
+)
+def test_langsmiths_runs_are_read_in_the_forms_of_messages_that_they_have(
+    tmp_path: Path, inputs: Any, outputs: Any
+) -> None:
+    messages, omissions = logged(tmp_path, run("r", inputs, outputs, at="2024-01-01T10:00:00"))
+    assert (said(messages), omissions.broken) == ([("user", "Hi."), ("assistant", "Yo.")], [])
+    assert {(m.talk, m.user, m.time) for m in messages} == {("th", "mia", "2024-01-01T10:00:00")}
+
+
+def test_a_table_of_runs_holds_objects_as_json(tmp_path: Path) -> None:
+    at = datetime(2024, 1, 1, tzinfo=UTC)
+    row = run("r", json.dumps({"input": "Hi."}), json.dumps({"output": "Yo."}), at="2024-01-01")
+    table = pyarrow.Table.from_pylist([row | {"extra": json.dumps(row["extra"]), "start_time": at}])
+    pyarrow.parquet.write_table(table, tmp_path / "runs.parquet")
+    messages = list(read_logs(tmp_path / "runs.parquet", Omissions()))
+    assert said(messages) == [("user", "Hi."), ("assistant", "Yo.")]
+    assert {(m.talk, m.user, m.time) for m in messages} == {("th", "mia", "2024-01-01T00:00:00")}
+
+
+def test_what_a_run_repeats_of_those_before_it_comes_once(tmp_path: Path) -> None:
+    def turn(role: str, text: str) -> dict[str, str]:
+        return {"role": role, "content": text}
+
+    first, reply, second = turn("user", "Hi."), turn("assistant", "Yo."), turn("user", "Hi.")
+    whole = run("r2", {"messages": [first, reply, second]}, {"output": "Again?"}, at="2024-01-01T10:05:00")
+    begun = run("r1", {"messages": [first]}, {"output": "Yo."}, at="2024-01-01T10:00:00")
+    inner = run("r3", {"input": "x"}, {"output": "y"}, at="2024-01-01T10:01:00", parent_run_id="r2")
+    messages, omissions = logged(tmp_path, {"runs": [whole, inner, begun]}, name="runs.json")
+    assert said(messages) == [("user", "Hi."), ("assistant", "Yo."), ("user", "Hi."), ("assistant", "Again?")]
+    assert len({m.id for m in messages}) == 4
+    assert dict(omissions.passed_over) == {"runs inside other runs": 1}
+
+
+def test_a_run_without_a_message_is_left_out_by_its_line(tmp_path: Path) -> None:
+    good = run("r1", {"input": "Hi."}, {"output": "Yo."}, at="2024-01-01")
+    messages, omissions = logged(tmp_path, run("r0", {}, {}, at="2024-01-01"), good)
+    assert len(messages) == 2
+    assert omissions.broken == [f"{tmp_path}/log.jsonl: line 1: inputs, outputs: hold no message"]

@@ -1,0 +1,100 @@
+"""Free-form answers by rule, and by a model that is asked for a verdict."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from mnemotune.env.conversations.judge import judge_prompt, verdict_of
+from mnemotune.env.conversations.scoring import Rule, abstains, is_exact, read_answer, score_by_rule, token_f1
+from mnemotune.policies.prompts import Templates
+
+
+@pytest.mark.parametrize(
+    ("answer", "right", "f1"),
+    [
+        ("The Grey Parrot!", "a grey parrot", 1.0),
+        ("7 May, 2023", "7 May 2023", 1.0),
+        ("a parrot", "a grey parrot", 2 / 3),
+        ("parrot parrot", "parrot", 2 / 3),
+        ("a dog", "a parrot", 0.0),
+        ("the", "a", 1.0),
+        ("", "parrot", 0.0),
+    ],
+)
+def test_f1_compares_words_without_case_punctuation_and_articles(answer: str, right: str, f1: float) -> None:
+    assert token_f1(answer, right) == pytest.approx(f1)
+    assert token_f1(right, answer) == pytest.approx(f1)
+    assert is_exact(answer, right) == (f1 == 1.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "right", "rule", "score"),
+    [
+        ("in 2023", ("2022", "2023"), "f1", 2 / 3),
+        ("2023", ("2022", "2023"), "exact", 1.0),
+        ("in 2023", ("2022", "2023"), "exact", 0.0),
+        ("not mentioned", (), "exact", 1.0),
+        ("in 2023", (), "f1", 0.0),
+        (None, ("2023",), "f1", 0.0),
+        (None, (), "f1", 0.0),
+    ],
+)
+def test_the_best_of_several_right_answers_counts_and_without_any_abstaining_is_right(
+    answer: str | None, right: tuple[str, ...], rule: Rule, score: float
+) -> None:
+    assert score_by_rule(answer, right, rule) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "not mentioned",
+        "It was not mentioned in the conversation.",
+        "That isn't stated anywhere",
+        "The user never mentioned a canoe.",
+        "I don't know.",
+        "There is no information about that",
+        "You didn\u2019t say: I can\u2019t tell",
+        "unknown",
+        "N/A",
+    ],
+)
+def test_an_answer_that_says_that_nothing_was_said_abstains(answer: str) -> None:
+    assert abstains(answer)
+
+
+@pytest.mark.parametrize(
+    "answer", ["a parrot", "no", "Nothing but a violin", "not in Lisbon", "the Unknown Soldier", ""]
+)
+def test_other_answers_do_not(answer: str) -> None:
+    assert not abstains(answer)
+
+
+@pytest.mark.parametrize(
+    ("raw", "answer"),
+    [
+        ('```json\n{"value": "a parrot"}\n```', "a parrot"),
+        ('{"value": 2023}', "2023"),
+        ('{"value": ""}', "not mentioned"),
+        ("A parrot.", "A parrot."),
+        (" ", None),
+    ],
+)
+def test_a_reply_gives_its_value_or_else_itself(raw: str, answer: str | None) -> None:
+    assert read_answer(raw) == answer
+
+
+@pytest.mark.parametrize(
+    ("reply", "score"),
+    [('{"answer": 1}', 1.0), ('{"answer": "2"}', 0.0), ('{"answer": 3}', math.nan), ("yes", math.nan)],
+)
+def test_a_verdict_is_one_of_two_numbers(reply: str, score: float) -> None:
+    assert verdict_of(reply) == pytest.approx(score, nan_ok=True)
+
+
+def test_the_judge_sees_question_answers_and_reply() -> None:
+    prompt = judge_prompt("Which pet?", "a {bird}", ("a parrot", "Figaro"), Templates.bundled())
+    assert all(text in prompt for text in ("Which pet?", "a {bird}", "a parrot / Figaro"))
+    assert "not mentioned" in judge_prompt("Which pet?", "a dog", (), Templates.bundled())
