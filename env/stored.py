@@ -47,7 +47,7 @@ class Stored(Values):
         A line tells a fact where it has most content words of the fact, or of the sentence that told it; or where
         most of its own stand in one of these, as a note is cut short. A label is not looked at.
         """
-        words = [frozenset(stems(_LABEL.sub("", line))) for line in lines]
+        words = [words_of(line) for line in lines]
         told = _Tellings(task.facts.values())
         facts = [told.by(line) for line in words]
         needed = {need for check in task.checks.values() for need in check.needs}
@@ -68,6 +68,16 @@ def mean_stored(each: Iterable[Stored]) -> dict[str, float]:
     return {name: nan_mean([float(getattr(stored, name)) for stored in every]) for name in FIGURES}
 
 
+def words_of(line: str) -> frozenset[str]:
+    """Return the stems of a line's content words, without its label."""
+    return frozenset(stems(_LABEL.sub("", line)))
+
+
+def is_told(fact: frozenset[str], line: frozenset[str], *, shared: int) -> bool:
+    """Tell by a fact's words and a line's, so many of them shared, whether the line tells it, perhaps in part."""
+    return shared >= ENOUGH * min(len(fact), len(line))
+
+
 class _Tellings:
     """The ways in which facts are told, by their content words."""
 
@@ -83,7 +93,7 @@ class _Tellings:
         """Return the facts that a line with these words tells, by id."""
         shared = Counter(way for word in line if word in self._with for way in self._with[word])
         known = ((self._ways[way], count) for way, count in shared.items())
-        return {fact for (fact, words), count in known if count >= ENOUGH * min(len(words), len(line))}
+        return {fact for (fact, words), count in known if is_told(words, line, shared=count)}
 
 
 def _share(each: Sequence[bool]) -> float:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from ..memory.protocol import Memory
 from ..text import stems
 
+_LABEL = re.compile(r"^[^:\n]{1,60}: ")
+
 
 def stating(fact: str) -> Callable[[str], bool]:
     """Return what tells whether a text states a fact: it has all words of the fact that carry meaning.
 
+    So does a note that was cut short: all its words, but for a label, are the fact's, and more than half of these.
     Endings do not count, nor does the order. A fact without such words is stated where it stands letter by letter,
     upper case or lower. Raises ValueError for an empty fact.
     """
@@ -19,7 +23,10 @@ def stating(fact: str) -> Callable[[str], bool]:
         raise ValueError("the fact to forget is empty")
 
     def states(text: str) -> bool:
-        return wanted <= {*stems(text)} if wanted else letters in " ".join(text.casefold().split())
+        if not wanted:
+            return letters in " ".join(text.casefold().split())
+        note = {*stems(_LABEL.sub("", text))}
+        return wanted <= {*stems(text)} or (note <= wanted and 2 * len(note) > len(wanted))
 
     return states
 

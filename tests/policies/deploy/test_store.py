@@ -246,6 +246,8 @@ async def test_what_is_still_in_the_log_is_not_called_gone(
         ("lives in Lisbon", "The user lives in Lisbon.", True),
         ("lives in Lisbon", "Lisbon is where they have lived since May", True),
         ("lives in Lisbon", "The user likes Lisbon.", False),
+        ("my sister Ann lives in Lisbon", "Ann lives in Lisbon", True),
+        ("my sister Ann lives in Lisbon", "I live in Lisbon.", False),
         ("Lisbon", "home: LISBON", True),
         ("李", "姓李", True),
         ("it is", "Yes, IT  is", True),

@@ -1,0 +1,31 @@
+"""Facts that are forgotten are looked for wherever they could be left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mnemotune.data.dialogue.load import load_scenarios
+from mnemotune.experiments.reliability import deletion
+from mnemotune.policies.deploy.store import MemoryStore
+
+
+async def test_nothing_states_a_fact_that_was_forgotten(tmp_path: Path) -> None:
+    users = load_scenarios("generated:1@3:b")
+    done = await deletion.delete("rag", users, tmp_path)
+    assert done.facts == len(deletion.facts_of(users[0])) > 10
+    assert 0 < done.removed <= done.held <= done.facts
+    assert (done.in_memory, done.in_files) == (0, 0)
+
+
+async def test_a_store_that_forgets_nothing_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def pretend(self: MemoryStore, user: str, fact: str) -> list[str]:
+        texts = (item.text for item in await self.memory(user).listing())
+        return [next(texts)]
+
+    monkeypatch.setattr(MemoryStore, "forget", pretend)
+    monkeypatch.setattr(deletion, "FACTS_A_USER", 3)
+    done = await deletion.delete("rag", load_scenarios("generated:1@3:b"), tmp_path)
+    assert done.in_memory == done.held > 0
+    assert done.in_files == 0, "what is still remembered is no leak of the files"
