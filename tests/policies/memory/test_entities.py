@@ -16,6 +16,7 @@ from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import dump_memory, open_memory
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, observe
 from mnemotune.policies.memory.entities import EntityMemory
+from mnemotune.policies.space import Space, nested
 
 if TYPE_CHECKING:
     from ..conftest import MakeModel, Pair
@@ -92,3 +93,15 @@ async def test_the_embedded_model_names_entities(pair: Pair) -> None:
     (entry,) = json.loads(await dump_memory(memory))["state"]["entries"]
     assert {"Lisbon", "Harbour"} <= {*entry["entities"]}
     await model.aclose()
+
+
+def test_a_search_draws_links_where_a_limit_names_them_and_keeps_them_else() -> None:
+    seed = policy(knobs={"links": 3}, top_k=5)
+    for space, point in ((Space.within({"links": (0, 8)}), {"links": 3}), (Space(), {})):
+        place = space.point_of(seed)
+        assert place is not None
+        assert {name: value for name, value in place.items() if name == "links"} == point
+        values = {"backend": seed.backend, **nested(space.values_at(place, seed.values))}
+        child = MemoryPolicy.model_validate(values)
+        assert child.knob("links") == 3
+        assert '"entities"' in (child.prompts.write or "")
