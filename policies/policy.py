@@ -25,6 +25,12 @@ SCHEMA_SLOTS = ("schema_names", "schema_list")
 
 BUILTIN = "builtin"
 """The memory that runs under a policy that names none."""
+STARTS = {
+    "linked-facts": {"write": "write_linked_facts"},
+    "linked-notes": {"write": "write_linked_notes", "merge": "link_notes"},
+    "playbook": {"write": "write_playbook", "merge": "edit_playbook"},
+}
+"""Kinds of texts that the prompts of a backend start from with ``write.mode: facts``, by slot."""
 
 
 Label = Annotated[str, Field(pattern=r"^[^\W_][^\n:]*$", max_length=60)]
@@ -249,6 +255,9 @@ class MemoryPolicy(Record):
         initial, given = given.get("initial", "default"), {k: v for k, v in given.items() if k != "initial"}
         filled = {slot: text for slot, text in prompts.items() if text is not None}
         start = default_prompts(mode, given.get("store"), templates)
+        if mode == "facts":
+            kinds = STARTS.get(given.get("backend") or BUILTIN, {})
+            start |= {slot: templates.starting(kind) for slot, kind in kinds.items()}
         if mode == "profile" and _given(write, "labels"):
             if "write" not in filled and (initial != "default" or _evolves_info_types(given.get("evolution"))):
                 raise ValueError("write.labels: no bundled text has both them and `initial` or info_types that evolve")

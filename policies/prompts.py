@@ -140,6 +140,14 @@ class Templates(TextSet):
     write_facts: Annotated[str, TextSlots(("conversation",))]
     write_facts_minimal: Annotated[str, TextSlots(("conversation",))]
     write_facts_medium: Annotated[str, TextSlots(("conversation",))]
+    write_linked_facts: Annotated[str, TextSlots(("conversation",), ("memories",))]
+    """What facts with entities start from."""
+    write_linked_notes: Annotated[str, TextSlots(("conversation",))]
+    link_notes: Annotated[str, TextSlots(("memories", "facts"))]
+    """What notes with links start from."""
+    write_playbook: Annotated[str, TextSlots(("conversation",), ("memories",))]
+    edit_playbook: Annotated[str, TextSlots(("memories", "facts"))]
+    """What a playbook starts from."""
     merge: Annotated[str, TextSlots(("memories", "facts"))]
     evolve_info_types_system: Annotated[str, TextSlots()]
     evolve_info_types_guided: Annotated[str, TextSlots()]

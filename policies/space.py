@@ -92,8 +92,15 @@ KNOBS: tuple[Knob, ...] = (
 )  # fmt: skip
 """Rows stand in the order of sampling, and below the rows that their conditions name."""
 
-REGISTERED: Registry[Knob] = Registry("knob", "mnemotune.knobs", {})
-"""The knobs of other packages, by name."""
+LINKING = {
+    "links": Knob("links", "knobs.links", Range((0, 8), least=0), EXTERNAL, "memories", ("read",), part="retrieval",
+         default=1, named=True, meaning="linked memories that come back with each memory that is found"),
+    "neighbours": Knob("neighbours", "knobs.neighbours", Range((1, 16)), FACTS, "memories", ("write",),
+         default=10, named=True, meaning="known memories that are in view where new ones are written or linked"),
+}  # fmt: skip
+"""The knobs of memories that ship besides the built-in one, by name; they have no effect with that one."""
+REGISTERED: Registry[Knob] = Registry("knob", "mnemotune.knobs", LINKING)
+"""The knobs of other memories and packages, by name."""
 
 
 def every_knob() -> tuple[Knob, ...]:

@@ -9,12 +9,21 @@ from ..lm.base import Embedder, LanguageModel
 from ..lm.client import Client, as_model
 from ..policy import BUILTIN, MemoryPolicy
 from .builtin import BuiltinMemory
+from .entities import EntityMemory
+from .notes import NoteMemory
+from .playbook import PlaybookMemory
 from .protocol import Memory
 
 Backend = Callable[[MemoryPolicy, LanguageModel, Embedder], Memory]
 """Makes an empty memory under a policy."""
 
-MEMORIES: Registry[Backend] = Registry("memory", "mnemotune.memories", {BUILTIN: BuiltinMemory})
+SHIPPED: dict[str, Backend] = {
+    BUILTIN: BuiltinMemory,
+    "linked-facts": EntityMemory,
+    "linked-notes": NoteMemory,
+    "playbook": PlaybookMemory,
+}
+MEMORIES: Registry[Backend] = Registry("memory", "mnemotune.memories", SHIPPED)
 
 
 def open_memory(

@@ -16,7 +16,7 @@ from .masking import masked
 from .protocol import Context, Item, MemoryEvent
 from .saving import state_as_json, state_of
 from .stores import MemoryState, Ranking, VectorIndex
-from .writers import write
+from .writers import Writer, write
 
 
 class BuiltinMemory:
@@ -55,8 +55,7 @@ class BuiltinMemory:
         if policy.prompts.reply is not None:
             best: Sequence[int] = range(len(state.entries))[::-1]
             if policy.top_k is not None:
-                ranking = Ranking(policy.read.diversity / 100, policy.read.recency / 100)
-                (best,) = await self._index.search([query], state.lines, policy.top_k, ranking)
+                best = await self._found(query, state, policy.top_k)
             items = {i: Item(str(state.entries[i].id), state.entries[i].line, rank) for rank, i in enumerate(best)}
             order = sorted(items) if policy.read.order == "time" else items
             everything = replace(everything, items=tuple(items[i] for i in order))
@@ -110,6 +109,17 @@ class BuiltinMemory:
     async def aclose(self) -> None:
         """There is nothing to close."""
 
+    @property
+    def _writer(self) -> Writer | None:
+        """How memories are written; None is as the policy's mode says."""
+        return None
+
+    async def _found(self, query: str, state: MemoryState, top_k: int) -> list[int]:
+        """Return the places of the memories that come back for a query, the best first."""
+        ranking = Ranking(self.policy.read.diversity / 100, self.policy.read.recency / 100)
+        (best,) = await self._index.search([query], state.lines, top_k, ranking)
+        return best
+
     async def _evict(self) -> list[MemoryEvent]:
         policy, state = self.policy, self._state
         if policy.buffer_size is None or policy.update_every is None:
@@ -122,7 +132,9 @@ class BuiltinMemory:
         if policy.write.mode == "none":
             self._state = after
             return []
-        self._state, event = await write(policy, after, evicted, model=self._model, index=self._index)
+        self._state, event = await write(
+            policy, after, evicted, model=self._model, index=self._index, writer=self._writer
+        )
         return [event]
 
 

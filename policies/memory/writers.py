@@ -23,22 +23,31 @@ SUMMARY = ReplyForm.of("summary", record(summary=TEXT))
 
 
 async def write(
-    policy: MemoryPolicy, state: MemoryState, evicted: tuple[Message, ...], *, model: LanguageModel, index: VectorIndex
+    policy: MemoryPolicy,
+    state: MemoryState,
+    evicted: tuple[Message, ...],
+    *,
+    model: LanguageModel,
+    index: VectorIndex,
+    writer: Writer | None = None,
 ) -> tuple[MemoryState, MemoryEvent]:
-    """Return the state after a write, and the write; a reply that is of no use leaves the state as it was."""
+    """Return the state after a write, and the write; a reply that is of no use leaves the state as it was.
+
+    Without a ``writer`` it is that of the policy's mode.
+    """
     heard = tuple(m for m in evicted if policy.write.roles == "both" or m.role == "user")
-    writing = _Writing(policy, state, heard, model, index)
+    writing = Writing(policy, state, heard, model, index)
     after, error = state, None
     try:
         if heard:
-            after = await _WRITERS[policy.write.mode](writing)
+            after = await (writer or _WRITERS[policy.write.mode])(writing)
     except ReplyError as problem:
         error = str(problem)
     return after, MemoryEvent(evicted, state.lines, after.lines, tuple(writing.raw), error)
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
+class Writing:
     """One write under way."""
 
     policy: MemoryPolicy
@@ -55,22 +64,23 @@ class _Writing:
         return read_json_object(completion.text, partial=form.name in (PROFILE.name, FACTS.name))
 
     def prompt(self, memories: Mapping[str, str]) -> str:
+        """Return the write prompt, with what is heard and the memories that it is to show."""
         prompts = self.policy.prompts
-        slots = {"conversation": _indented([message.as_json() for message in self.heard])}
+        slots = {"conversation": indented([message.as_json() for message in self.heard])}
         if prompts.info_types is not None:
             slots["info_types"] = prompts.info_types
         if self.policy.write.labels is not None:
             slots["labels"] = "\n".join(f"- {label}" for label in self.policy.write.labels)
         if self.policy.write.mode == "summary":
             slots["tokens"] = str(self.policy.write.tokens)
-        return _filled(prompts.write, memories, **slots)
+        return filled(prompts.write, memories, **slots)
 
 
-async def _verbatim(writing: _Writing) -> MemoryState:
+async def _verbatim(writing: Writing) -> MemoryState:
     return writing.state.with_new([f"{m.role}: {m.text}" for m in writing.heard])
 
 
-async def _profile(writing: _Writing) -> MemoryState:
+async def _profile(writing: Writing) -> MemoryState:
     by_first_write = sorted(writing.state.entries, key=lambda entry: entry.id)
     labels = writing.policy.write.labels
     form = PROFILE if labels is None else ReplyForm.of("profile", some_of(**dict.fromkeys(labels, TEXT)))
@@ -79,7 +89,7 @@ async def _profile(writing: _Writing) -> MemoryState:
     return _union(writing.state, new if labels is None else _within_schema(new, labels))
 
 
-async def _summary(writing: _Writing) -> MemoryState:
+async def _summary(writing: Writing) -> MemoryState:
     state = writing.state
     reply = await writing.ask(writing.prompt({"summary": "\n".join(entry.text for entry in state.entries)}), SUMMARY)
     text = as_text(reply.get("summary") or "").strip()
@@ -93,14 +103,15 @@ async def _summary(writing: _Writing) -> MemoryState:
     return replace(state, entries=entries, next_id=state.next_id + len(added))
 
 
-async def _facts(writing: _Writing) -> MemoryState:
+async def _facts(writing: Writing) -> MemoryState:
     known = {str(entry.id): entry.text for entry in writing.state.entries}
     given = await writing.ask(writing.prompt(known), FACTS)
-    facts = [as_text(fact) for fact in _listed(given, "facts") if fact]
+    facts = [as_text(fact) for fact in listed(given, "facts") if fact]
     return await _merge(writing, facts) if facts else writing.state
 
 
-_WRITERS: Mapping[WriteMode, Callable[[_Writing], Awaitable[MemoryState]]] = {
+Writer = Callable[[Writing], Awaitable[MemoryState]]
+_WRITERS: Mapping[WriteMode, Writer] = {
     "verbatim": _verbatim,
     "facts": _facts,
     "profile": _profile,
@@ -134,16 +145,20 @@ def _within_schema(new: Mapping[str, str], labels: Sequence[str]) -> dict[str, s
     return kept
 
 
-async def _merge(writing: _Writing, facts: list[str]) -> MemoryState:
+async def _merge(writing: Writing, facts: list[str]) -> MemoryState:
     state, lines = writing.state, writing.state.lines
     near = {i for best in await writing.index.search(facts, lines, MERGE_NEIGHBOURS) for i in best}
-    if not near:
-        return state.with_new(facts)
-    known = [state.entries[i] for i in sorted(near)]
+    return await merged(writing, facts, [state.entries[i] for i in sorted(near)])
+
+
+async def merged(writing: Writing, facts: list[str], known: Sequence[Entry]) -> MemoryState:
+    """Return the state after new facts have changed the ``known`` ones, by the merge prompt where there are any."""
+    if not known:
+        return writing.state.with_new(facts)
     memories = {str(entry.id): entry.text for entry in known}
-    prompt = _filled(writing.policy.prompts.merge, memories, facts=_indented(facts))
+    prompt = filled(writing.policy.prompts.merge, memories, facts=indented(facts))
     reply = await writing.ask(prompt, _merge_form([*memories]))
-    return _apply_merge(state, reply, {entry.id for entry in known})
+    return _apply_merge(writing.state, reply, {entry.id for entry in known})
 
 
 def _merge_form(known: Sequence[str]) -> ReplyForm:
@@ -166,7 +181,7 @@ def _union(state: MemoryState, new: dict[str, str]) -> MemoryState:
 
 def _apply_merge(state: MemoryState, reply: dict[str, object], known: set[int]) -> MemoryState:
     """Add, update and delete facts as the reply says. Raises ReplyError, changing nothing, when it makes no sense."""
-    steps = _listed(reply, "memory")
+    steps = listed(reply, "memory")
     entries = {entry.id: entry for entry in state.entries}
     next_id = state.next_id
     for step in steps:
@@ -179,7 +194,7 @@ def _apply_merge(state: MemoryState, reply: dict[str, object], known: set[int]) 
             entries[next_id] = Entry(next_id, text)
             next_id += 1
         elif event == "DELETE" or (event == "UPDATE" and text):
-            identity = _known_id(step.get("id"), known)
+            identity = known_id(step.get("id"), known)
             entries.pop(identity, None)
             if event == "UPDATE":
                 entries[identity] = Entry(identity, text)
@@ -188,7 +203,7 @@ def _apply_merge(state: MemoryState, reply: dict[str, object], known: set[int]) 
     return replace(state, entries=tuple(entries.values()), next_id=next_id)
 
 
-def _listed(reply: dict[str, object], name: str) -> list[object]:
+def listed(reply: dict[str, object], name: str) -> list[object]:
     """Return the list under a name, or under another where there is nothing else; a text or an object is a single item.
 
     Raises ReplyError when there is none.
@@ -201,17 +216,20 @@ def _listed(reply: dict[str, object], name: str) -> list[object]:
     return value
 
 
-def _known_id(given: object, known: set[int]) -> int:
+def known_id(given: object, known: set[int]) -> int:
+    """Return the id, among known ones, that a reply gives. Raises ReplyError when it is none."""
     for identity in known:
         if given == str(identity) or (type(given) is int and given == identity):
             return identity
     raise ReplyError(f"the reply names memory {repr(given)[:60]}, which it was not shown")
 
 
-def _indented(value: object) -> str:
+def indented(value: object) -> str:
+    """Return a value as JSON, as prompts show it."""
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _filled(template: str | None, memories: Mapping[str, str], **slots: str) -> str:
-    shown = _indented(memories)
+def filled(template: str | None, memories: Mapping[str, object], **slots: str) -> str:
+    """Return a prompt with its slots filled in."""
+    shown = indented(memories)
     return render(template or "", memories=shown, current_memories=shown, **slots)

@@ -25,8 +25,16 @@ COMPACTION = {
 }
 
 
-def test_the_presets_are_amemgyms_agents_the_window_and_memgyms_compaction_strategies() -> None:
-    assert presets() == sorted([*PRESETS, *COMPACTION])
+PEERS = {
+    "a-mem": "linked-notes:facts+external(2,4,30)",
+    "ace": "playbook:facts+context(2,4)",
+    "mem0": "linked-facts:facts+external(2,4,30)",
+}
+
+
+def test_the_presets_are_amemgyms_agents_the_window_peers_and_memgyms_compaction_strategies() -> None:
+    assert presets() == sorted([*PRESETS, *COMPACTION, *PEERS])
+    assert {name: load_policy(name).label for name in PEERS} == PEERS
     assert {name: load_policy(name).label for name in COMPACTION} == COMPACTION
     assert [load_policy(name).label for name in PRESETS] == [
         "facts+external(2,4,30)",
@@ -103,7 +111,7 @@ def test_a_file_of_a_presets_name_comes_first(tmp_path: Path, monkeypatch: pytes
 def test_a_policy_that_is_nowhere_is_refused_with_what_there_is() -> None:
     with pytest.raises(
         PolicyError,
-        match=r"^ragg: no such file or preset; the nearest is rag; presets: adaptive_token_budget, .*, window$",
+        match=r"^ragg: no such file or preset; the nearest is rag; presets: a-mem, .*, window$",
     ):
         load_policy("ragg")
 

@@ -10,12 +10,11 @@ from typing import Any
 from ..base import Message
 from ..tool_texts import calls_text
 from .blocks import json_blocks
+from .describing import TEXTS
 from .instructions import Instructions, read_manual
 from .sentences import words_of
 from .writing import SAME_NOTE, likeness, most_telling_note, noted
 
-TEXTS = ("text", "content", "memory", "fact", "note")
-"""Names under which a memory's text is asked for, the first that is there."""
 _PARTS = re.compile(r"^(?:#{1,6} .*|</?[\w-]+[^>\n]*>)$", re.MULTILINE)
 """Headings and tags on lines of their own."""
 _SPEAKER = re.compile(r"^(?:=+ )?(user|human|assistant|ai)(?: message =+\s*|: )", re.IGNORECASE | re.MULTILINE)

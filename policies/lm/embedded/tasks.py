@@ -12,10 +12,12 @@ from .answering import answer_choices, fill_probe, find_choices, find_schema
 from .asking import asked_for_question
 from .blocks import json_blocks, texts_in
 from .composing import compose
+from .describing import fact_form
 from .engineering import find_engineering_task, improve
 from .extracting import extract, extract_by_tools
 from .fields import find_form, without_form
 from .instructions import read_labels
+from .linking import link_notes, notes_to_link
 from .reading import Reading
 from .revising import revise
 from .summarizing import only_labels, write_labels, write_summary
@@ -48,6 +50,8 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     blocks = list(json_blocks(text))
     if (revised := revise(text, blocks)) is not None:
         return revised
+    if (linked := notes_to_link(blocks)) is not None:
+        return link_notes(*linked)
     if '"ADD"' in text and len(blocks) >= 2:
         facts = blocks[1][1]
         listed = list(map(str, facts)) if isinstance(facts, list) else []
@@ -72,7 +76,9 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
 def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str, Any]) -> str:
     instructions = _without(text, blocks)
     if '"facts"' in text.replace(conversation[0], ""):
-        return write_facts(instructions, conversation[1])
+        form = fact_form(blocks)
+        shown = next((texts_in(value) for _, value in blocks if isinstance(value, dict)), {}) if form else {}
+        return write_facts(instructions, conversation[1], form=form, known=[*shown.values()])
     if '"summary"' in instructions or any(map(_is_summary_form, blocks)):
         known = [texts_in(block[1]).get("summary", "") for block in blocks if not _is_summary_form(block)]
         return write_summary(instructions, next(filter(None, known), ""), conversation[1])

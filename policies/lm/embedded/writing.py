@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...text import stems
+from .describing import described
 from .instructions import WORDS_PER_FULL_NOTE, Instructions, Kind, read_instructions, slug
 from .sentences import OWN, TIME_LINE, Sentence, is_others, message_sentences, tells_change, words_of
 
@@ -66,13 +67,26 @@ def write_profile(prompt: str, memories: dict[str, str], conversation: Sequence[
     return json.dumps(changed, ensure_ascii=False)
 
 
-def write_facts(prompt: str, conversation: Sequence[dict[str, Any]]) -> str:
-    """Return a JSON object with a list of facts, each with the topic of the talk where it does not say it."""
+def write_facts(
+    prompt: str,
+    conversation: Sequence[dict[str, Any]],
+    *,
+    form: Mapping[str, Any] | None = None,
+    known: Sequence[str] = (),
+) -> str:
+    """Return a JSON object with a list of facts, each with the topic of the talk where it does not say it.
+
+    They have the fields of a ``form``; without one they are texts. What is ``known`` is not told again.
+    """
     instructions = read_instructions(prompt)
     topic = _topic(conversation, {})
     notes = [note.text for note in _notes(instructions, conversation)]
     facts = [text if SPEAKER.match(text) or topic in stems(text) else f"{topic}: {text}" for text in notes]
-    return json.dumps({"facts": facts}, ensure_ascii=False)
+    if known:
+        heard = [words_of(text).all for text in known]
+        facts = [fact for fact in facts if all(likeness(words_of(fact).all, words) <= SAME_NOTE for words in heard)]
+    told = facts if form is None else [described(form, fact, topic) for fact in facts]
+    return json.dumps({"facts": told}, ensure_ascii=False)
 
 
 def noted(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> list[str]:

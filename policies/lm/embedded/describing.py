@@ -1,0 +1,49 @@
+"""What is told about a note besides its text, where a prompt shows a form with more fields: by the fields' names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...text import stems
+from .blocks import WORD
+
+TEXTS = ("text", "content", "memory", "fact", "note")
+"""Names under which a memory's text is asked for, the first that is there."""
+MOST_ENTITIES, MOST_KEYWORDS = 3, 5
+
+
+def fact_form(blocks: Sequence[tuple[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the example of a fact with fields that a prompt's JSON shows; None where facts are plain texts."""
+    for _, value in reversed(blocks):
+        facts = value.get("facts") if isinstance(value, dict) else None
+        if isinstance(facts, list) and facts and isinstance(facts[0], dict) and any(key in facts[0] for key in TEXTS):
+            return dict(facts[0])
+    return None
+
+
+def described(example: Mapping[str, Any], fact: str, topic: str) -> dict[str, Any]:
+    """Return a fact in the form of an example; fields with other names are left out."""
+    text = next(key for key in TEXTS if key in example)
+    values: dict[str, Any] = {text: fact, "entities": entities(fact), "keywords": keywords(fact)}
+    values |= {"tags": [topic], "context": f"The user talks about {topic}."}
+    return {key: values[key] for key in example if key in values}
+
+
+def entities(text: str) -> list[str]:
+    """Return what a text names: words with a capital inside a sentence, and then its longest words."""
+    words = [*WORD.finditer(text)]
+    names = [m[0] for m in words if m[0][0].isupper() and text[: m.start()].rstrip(" ")[-1:] not in ("", ".", "?", "!")]
+    longest = sorted(_telling(text), key=lambda word: -len(word))
+    return [*dict.fromkeys([*filter(stems, names), *longest])][:MOST_ENTITIES]
+
+
+def keywords(text: str) -> list[str]:
+    """Return the words that tell most, in the order of the text."""
+    words = _telling(text)
+    longest = sorted(words, key=lambda word: -len(word))[:MOST_KEYWORDS]
+    return [word for word in words if word in longest]
+
+
+def _telling(text: str) -> list[str]:
+    return [*dict.fromkeys(word for word in WORD.findall(text) if stems(word))]

@@ -1,0 +1,138 @@
+"""Notes that describe themselves, are linked to each other, and are described anew as others come.
+
+After A-Mem (Xu et al., 2025): a note has keywords, tags and a context (section 3.1), is linked to notes near it
+(3.2), may change the description of those (3.3), and brings linked notes along when it is found (3.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..forms import TEXT, ReplyForm, items, one_of, record
+from ..replies import ReplyError, as_text
+from .linked import LinkedMemory, listed_entries
+from .stores import Entry, MemoryState
+from .writers import Writing, filled, indented, known_id, listed
+
+DESCRIPTION = {"keywords": items(TEXT), "tags": items(TEXT), "context": TEXT}
+NOTES = ReplyForm.of("facts", record(facts=items(record(text=TEXT, **DESCRIPTION))))
+MOST_WORDS = 8
+"""Keywords, and tags, of one note; a reply's others are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Entry):
+    """A note with its description and its links, by the ids of the notes that it leads to."""
+
+    keywords: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    context: str = ""
+    links: tuple[int, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The note as it is shown and searched: the text, and in brackets what describes it."""
+        words = ", ".join(dict.fromkeys((*self.keywords, *self.tags)))
+        about = " ".join(filter(None, (self.context, words and f"Keywords: {words}.")))
+        return f"{self.text} ({about})" if about else self.text
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The note as the prompt that links notes shows it."""
+        return {"text": self.text, "keywords": [*self.keywords], "tags": [*self.tags], "context": self.context}
+
+
+class NoteMemory(LinkedMemory):
+    """Writes notes, and links them to the nearest known ones. A note leads to those on either side of its links.
+
+    The knob ``neighbours`` says how many known notes are looked at for each new one, by ``prompts.merge``.
+    """
+
+    kind = Note
+
+    async def _write(self, writing: Writing) -> MemoryState:
+        state = writing.state
+        reply = await writing.ask(writing.prompt({}), NOTES)
+        told = [note for given in listed(reply, "facts") if given and (note := _note(given)).text]
+        new = [replace(note, id=state.next_id + i) for i, note in enumerate(told)]
+        if not new:
+            return state
+        count = int(self.policy.knob("neighbours") or 1)
+        found = await writing.index.search([note.line for note in new], state.lines, count)
+        near = [_as_note(entry) for entry in listed_entries(state, [place for places in found for place in places])]
+        changed: Mapping[int, Note] = {}
+        if near:
+            changed, new = await _linked(writing, near, new)
+        kept = (changed.get(entry.id, entry) for entry in state.entries)
+        return replace(state, entries=(*kept, *new), next_id=state.next_id + len(new))
+
+    def _linked(self, state: MemoryState, place: int) -> Sequence[int]:
+        """Return the notes that a note is linked to, and then those that are linked to it, the newest first."""
+        note, places = _as_note(state.entries[place]), {entry.id: i for i, entry in enumerate(state.entries)}
+        behind = [i for i, entry in enumerate(state.entries) if note.id in _as_note(entry).links]
+        return [*(places[other] for other in note.links if other in places), *reversed(behind)]
+
+    def _bare(self, entry: Entry, what: Callable[[str], bool], left: Sequence[int]) -> Entry:
+        if not isinstance(entry, Note):
+            return entry
+        keywords, tags = (tuple(word for word in words if not what(word)) for words in (entry.keywords, entry.tags))
+        links = tuple(other for other in entry.links if other in left)
+        return replace(entry, keywords=keywords, tags=tags, links=links)
+
+
+async def _linked(writing: Writing, near: Sequence[Note], new: Sequence[Note]) -> tuple[dict[int, Note], list[Note]]:
+    """Return the known notes that are described anew, by id, and the new ones with their links."""
+    known = {note.id: note for note in near}
+    shown = {str(note.id): note.shown for note in near}
+    listing = indented({str(i): note.shown for i, note in enumerate(new, 1)})
+    reply = await writing.ask(filled(writing.policy.prompts.merge, shown, facts=listing), _form([*shown], len(new)))
+    links: list[list[int]] = [[] for _ in new]
+    for step in _steps(reply, "links"):
+        place = known_id(step.get("note"), {*range(1, len(new) + 1)}) - 1
+        others = step.get("to")
+        links[place] += [known_id(other, {*known}) for other in (others if isinstance(others, list) else [others])]
+    changed: dict[int, Note] = {}
+    for step in _steps(reply, "changes"):
+        note = known[known_id(step.get("id"), {*known})]
+        changed[note.id] = _described(changed.get(note.id, note), step)
+    return changed, [replace(note, links=tuple(dict.fromkeys(to))) for note, to in zip(new, links, strict=True)]
+
+
+def _form(known: Sequence[str], count: int) -> ReplyForm:
+    link = record(note=one_of([str(i) for i in range(1, count + 1)]), to=items(one_of(known)))
+    change = record(id=one_of(known), **DESCRIPTION)
+    return ReplyForm.of("links", record(links=items(link), changes=items(change)))
+
+
+def _steps(reply: Mapping[str, object], name: str) -> list[dict[str, Any]]:
+    """Return the objects of a list in a reply, none where there is no such list. Raises ReplyError for others."""
+    steps = reply.get(name) or []
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise ReplyError(f'"{name}" is not a list of objects')
+    return steps
+
+
+def _note(given: Any) -> Note:
+    if not isinstance(given, dict):
+        return Note(0, as_text(given).strip())
+    return _described(Note(0, as_text(given.get("text") or "").strip()), given)
+
+
+def _described(note: Note, given: Mapping[str, Any]) -> Note:
+    """Return a note with the parts of a description that are given."""
+    context = as_text(given["context"]).strip() if given.get("context") else note.context
+    keywords, tags = _words(given.get("keywords"), note.keywords), _words(given.get("tags"), note.tags)
+    return replace(note, context=context, keywords=keywords, tags=tags)
+
+
+def _words(given: Any, before: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a list, each once; those ``before`` where there is no list."""
+    if not isinstance(given, list):
+        return before
+    return tuple(dict.fromkeys(filter(None, (as_text(word).strip() for word in given))))[:MOST_WORDS]
+
+
+def _as_note(entry: Entry) -> Note:
+    return entry if isinstance(entry, Note) else Note(entry.id, entry.line)

@@ -1,0 +1,47 @@
+"""Facts with more fields than a text, by the fields' names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mnemotune.policies.lm import Message
+from mnemotune.policies.lm.embedded.describing import described, entities, keywords
+from mnemotune.policies.lm.embedded.readers import READERS
+from mnemotune.policies.lm.embedded.tasks import read_and_reply
+
+TOLD = "I moved to Lisbon with my brother."
+
+
+def facts(form: str, *, known: str = "{}") -> list[Any]:
+    talk = json.dumps([{"role": "user", "content": TOLD}])
+    prompt = f"Note the facts.\n\nKnown:\n{known}\n\nReturn JSON:\n{form}\n\nConversation:\n{talk}"
+    reply = read_and_reply([Message("user", prompt)], next(iter(READERS.values())))
+    listed: list[Any] = json.loads(reply)["facts"]
+    return listed
+
+
+def test_a_fact_has_the_fields_of_the_form_in_their_order() -> None:
+    (fact,) = facts('{"facts": [{"context": "...", "note": "...", "keywords": ["..."], "colour": "..."}]}')
+    assert [*fact] == ["context", "note", "keywords"]
+    assert {"Lisbon", "brother"} <= {*fact["keywords"]}
+
+
+def test_plain_facts_stay_texts() -> None:
+    assert all(isinstance(fact, str) for fact in facts('{"facts": ["...", "..."]}'))
+
+
+def test_what_is_known_is_not_told_again() -> None:
+    form = '{"facts": [{"text": "...", "entities": ["..."]}]}'
+    (fact,) = facts(form)
+    assert facts(form, known=json.dumps({"3": fact["text"]})) == []
+
+
+def test_names_are_entities_before_long_words() -> None:
+    assert entities("Yesterday I met Bo in Lisbon, unfortunately.")[:2] == ["Bo", "Lisbon"]
+    assert entities("") == keywords("") == []
+
+
+def test_keywords_keep_the_order_of_the_text() -> None:
+    assert keywords("The dog barks at visitors.") == ["dog", "barks", "visitors"]
+    assert described({"text": "", "tags": []}, "A dog barks.", "dog") == {"text": "A dog barks.", "tags": ["dog"]}
