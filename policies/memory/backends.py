@@ -9,12 +9,15 @@ from ..lm.base import Embedder, LanguageModel
 from ..lm.client import Client, as_model
 from ..policy import BUILTIN, MemoryPolicy
 from .builtin import BuiltinMemory
+from .packages.memory import LangMemMemory, Mem0Memory
 from .protocol import Memory
 
 Backend = Callable[[MemoryPolicy, LanguageModel, Embedder], Memory]
 """Makes an empty memory under a policy."""
 
-MEMORIES: Registry[Backend] = Registry("memory", "mnemotune.memories", {BUILTIN: BuiltinMemory})
+MEMORIES: Registry[Backend] = Registry(
+    "memory", "mnemotune.memories", {BUILTIN: BuiltinMemory, "langmem": LangMemMemory, "mem0": Mem0Memory}
+)
 
 
 def open_memory(

@@ -53,8 +53,7 @@ class BuiltinMemory:
         if policy.prompts.reply is not None:
             best: Sequence[int] = range(len(state.entries))[::-1]
             if policy.top_k is not None:
-                ranking = Ranking(policy.read.diversity / 100, policy.read.recency / 100)
-                (best,) = await self._index.search([query], state.lines, policy.top_k, ranking)
+                best = await self._best(query, policy.top_k)
             items = {i: Item(str(state.entries[i].id), state.entries[i].line, rank) for rank, i in enumerate(best)}
             order = sorted(items) if policy.read.order == "time" else items
             everything = replace(everything, items=tuple(items[i] for i in order))
@@ -79,7 +78,7 @@ class BuiltinMemory:
         other = copy(self)
         other._changing = asyncio.Lock()
         if not memories:
-            other._state = replace(self._state, entries=(), next_id=0)
+            other._state = self._without_memories()
         return other
 
     async def adopt(self, policy: MemoryPolicy) -> None:
@@ -112,8 +111,21 @@ class BuiltinMemory:
         if policy.write.mode == "none":
             self._state = after
             return []
-        self._state, event = await write(policy, after, evicted, model=self._model, index=self._index)
+        self._state, event = await self._written(after, evicted)
         return [event]
+
+    def _without_memories(self) -> MemoryState:
+        return replace(self._state, entries=(), next_id=0)
+
+    async def _best(self, query: str, top_k: int) -> Sequence[int]:
+        """Return the places of the memories that come back for a query, best first."""
+        ranking = Ranking(self.policy.read.diversity / 100, self.policy.read.recency / 100)
+        (best,) = await self._index.search([query], self._state.lines, top_k, ranking)
+        return best
+
+    async def _written(self, after: MemoryState, evicted: tuple[Message, ...]) -> tuple[MemoryState, MemoryEvent]:
+        """Return the state in which what left the buffer is written."""
+        return await write(self.policy, after, evicted, model=self._model, index=self._index)
 
 
 def _taken_in(state: MemoryState, messages: Sequence[Message], keep_first: int) -> MemoryState:

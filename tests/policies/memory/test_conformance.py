@@ -149,7 +149,9 @@ def test_a_defect_is_seen(make_policy: MakePolicy) -> None:
 def test_a_memory_that_nobody_brings_is_a_mistake_of_the_policy(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("{backend: elephant, write: {mode: none}}", encoding="utf-8")
-    with pytest.raises(PolicyError, match=r"mine.yaml: backend: there is no memory 'elephant'; there are builtin; "):
+    with pytest.raises(
+        PolicyError, match=r"mine.yaml: backend: there is no memory 'elephant'; there are builtin, langmem, mem0; "
+    ):
         load_policy(file)
     file.write_text("{backend: builtin, write: {mode: none}}", encoding="utf-8")
     with pytest.raises(PolicyError, match="backend: has no effect with the built-in memory; leave it out"):
