@@ -1,1 +1,1 @@
-"""Other people's memories beside the presets and what the quick start evolves."""
+"""Other people's memories beside the presets."""
