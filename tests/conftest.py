@@ -43,12 +43,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep one in ``exhaustive_share`` of the tests that differ only in what their marker names, at least one.
 
-    Tests of a real model are kept where they are asked for.
+    Tests of a real model, and of other packages, are kept where they are asked for.
     """
     if any("::" in argument for argument in config.args):
         return
-    if "model" not in config.option.markexpr:
-        _leave_out({item for item in items if item.get_closest_marker("model")}, config, items)
+    for marker in ("model", "packages"):
+        if marker not in config.option.markexpr:
+            _leave_out({item for item in items if item.get_closest_marker(marker)}, config, items)
     if config.getoption("--all"):
         return
     products: dict[tuple[object, ...], list[pytest.Item]] = defaultdict(list)

@@ -11,6 +11,7 @@ from ..policy import BUILTIN, MemoryPolicy
 from .builtin import BuiltinMemory
 from .entities import EntityMemory
 from .notes import NoteMemory
+from .packages.memory import LangMemMemory, Mem0Memory
 from .playbook import PlaybookMemory
 from .protocol import Memory
 
@@ -22,6 +23,8 @@ SHIPPED: dict[str, Backend] = {
     "linked-facts": EntityMemory,
     "linked-notes": NoteMemory,
     "playbook": PlaybookMemory,
+    "mem0ai": Mem0Memory,
+    "langmem": LangMemMemory,
 }
 MEMORIES: Registry[Backend] = Registry("memory", "mnemotune.memories", SHIPPED)
 

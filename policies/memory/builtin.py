@@ -88,7 +88,7 @@ class BuiltinMemory:
         other = copy(self)
         other._changing = PerLoop(asyncio.Lock)
         if not memories:
-            other._state = replace(self._state, entries=(), next_id=0)
+            other._state = self._without_memories()
         return other
 
     async def adopt(self, policy: MemoryPolicy) -> None:
@@ -132,10 +132,15 @@ class BuiltinMemory:
         if policy.write.mode == "none":
             self._state = after
             return []
-        self._state, event = await write(
-            policy, after, evicted, model=self._model, index=self._index, writer=self._writer
-        )
+        self._state, event = await self._written(after, evicted)
         return [event]
+
+    def _without_memories(self) -> MemoryState:
+        return replace(self._state, entries=(), next_id=0)
+
+    async def _written(self, after: MemoryState, evicted: tuple[Message, ...]) -> tuple[MemoryState, MemoryEvent]:
+        """Return the state in which what left the buffer is written."""
+        return await write(self.policy, after, evicted, model=self._model, index=self._index, writer=self._writer)
 
 
 def _taken_in(state: MemoryState, messages: Sequence[Message], keep_first: int) -> MemoryState:

@@ -150,7 +150,8 @@ def test_a_memory_that_nobody_brings_is_a_mistake_of_the_policy(tmp_path: Path) 
     file = tmp_path / "mine.yaml"
     file.write_text("{backend: elephant, write: {mode: none}}", encoding="utf-8")
     with pytest.raises(
-        PolicyError, match=r"mine.yaml: backend: there is no memory 'elephant'; there are builtin, linked-facts, "
+        PolicyError,
+        match=r"mine.yaml: backend: there is no memory 'elephant'; there are builtin, langmem, ",
     ):
         load_policy(file)
     file.write_text("{backend: builtin, write: {mode: none}}", encoding="utf-8")

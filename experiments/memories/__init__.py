@@ -1,0 +1,1 @@
+"""Other people's memories beside the presets."""

@@ -1,0 +1,108 @@
+"""The memory of another package behind the protocol: our buffer and budget, its writes and its search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ...lm.base import Embedder, LanguageModel, Message
+from ...policy import MemoryPolicy
+from ..builtin import BuiltinMemory
+from ..protocol import MemoryEvent
+from ..stores import Entry, MemoryState
+from .endpoint import Endpoint
+from .process import Store, process_of
+
+
+@dataclass(frozen=True, slots=True)
+class PackageState(MemoryState):
+    """What is remembered: the buffer is here, the memories are in the package's store."""
+
+    store: Store | None = None
+    """None while nothing is written."""
+    names: tuple[str, ...] = ()
+    """What the package calls the entries."""
+
+
+class PackageMemory(BuiltinMemory):
+    """A memory that hands what leaves the buffer to a package, and shows the ``top_k`` memories that it finds.
+
+    Prompts for writing are the package's own.
+    """
+
+    package = ""
+    dump = load = None  # type: ignore[assignment]  # what is remembered lies in the package's own store
+
+    def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
+        """Start empty. Raises PackageError where the package's interpreter is not named."""
+        super().__init__(policy, model, embedder)
+        self._process = process_of(self.package)
+        self._endpoint = Endpoint(model, embedder)
+        self._state: PackageState = PackageState()
+
+    async def forget(self, what: Callable[[str], bool]) -> int:
+        """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many.
+
+        Messages that the package keeps to write by are removed too, and not counted.
+        """
+        store = self._state.store
+        if store is not None:
+            names = [name for name, e in zip(self._state.names, self._state.entries, strict=True) if what(e.line)]
+            kept = await self._process.ask("said", store=store.name)
+            said = [name for name, text in kept if what(text)]
+            if names or said:
+                new = self._process.store()
+                async with self._endpoint.open() as endpoint:
+                    request = {"endpoint": endpoint, "names": names, "said": said}
+                    await self._process.ask("forget", store=store.name, new=new.name, **request)
+                pairs = zip(self._state.names, self._state.entries, strict=True)
+                left = tuple(name for name, entry in pairs if not what(entry.line))
+                self._state = replace(self._state, store=new, names=left)
+        return await super().forget(what)
+
+    async def aclose(self) -> None:
+        """Stop serving the model to the package."""
+        await self._endpoint.aclose()
+
+    def _without_memories(self) -> PackageState:
+        return replace(self._state, entries=(), next_id=0, store=None, names=())
+
+    async def _found(self, query: str, state: MemoryState, top_k: int) -> list[int]:
+        if not isinstance(state, PackageState) or state.store is None or not query.strip():
+            return [*range(len(state.entries))[::-1][:top_k]]
+        async with self._endpoint.open() as endpoint:
+            request = {"endpoint": endpoint, "query": query, "limit": top_k}
+            found = await self._process.ask("search", store=state.store.name, **request)
+        places = {name: place for place, name in enumerate(state.names)}
+        return [places[name] for name in found]
+
+    async def _written(self, after: MemoryState, evicted: tuple[Message, ...]) -> tuple[MemoryState, MemoryEvent]:
+        state, new = self._state, self._process.store()
+        messages = [{"role": m.role, "content": m.content} for m in evicted if m.role in ("user", "assistant")]
+        if not messages:
+            return after, MemoryEvent(evicted, state.lines, state.lines)
+        async with self._endpoint.open() as endpoint:
+            source = state.store and state.store.name
+            request = {"endpoint": endpoint, "messages": messages}
+            listed = await self._process.ask("write", store=source, new=new.name, **request)
+        known = dict(zip(state.names, state.entries, strict=True))
+        entries, next_id = [], state.next_id
+        for name, text in listed:
+            entry = known.get(name)
+            entries.append(Entry(next_id, text) if entry is None else replace(entry, text=text))
+            next_id += entry is None
+        written = PackageState(after.buffer, tuple(entries), next_id, after.start, after.observed)
+        written = replace(written, store=new, names=tuple(name for name, _ in listed))
+        return written, MemoryEvent(evicted, state.lines, written.lines)
+
+
+class Mem0Memory(PackageMemory):
+    """Mem0's."""
+
+    package = "mem0ai"
+
+
+class LangMemMemory(PackageMemory):
+    """LangMem's."""
+
+    package = "langmem"

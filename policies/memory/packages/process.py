@@ -1,0 +1,139 @@
+"""The process in which a package remembers: requests to it and its replies, as lines of JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import weakref
+from collections import deque
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ....data.errors import MnemotuneError
+
+HOST = Path(__file__).with_name("host.py")
+LAST_CHARACTERS = 500
+"""Of what a process that ended has printed, in the error."""
+
+
+class PackageError(MnemotuneError, RuntimeError):
+    """A package cannot be started, or failed in a request."""
+
+
+class Store:
+    """What a package remembers; it never changes, and is removed once nobody holds it."""
+
+    def __init__(self, process: Process, name: str) -> None:
+        """Hold the store of this name."""
+        self.name = name
+        weakref.finalize(self, process.left.append, name)
+
+
+class Process:
+    """A process of one package, for all its memories in this program."""
+
+    def __init__(self, package: str, python: str) -> None:
+        """Start it under the interpreter ``python``. Raises PackageError where there is none."""
+        self.package = package
+        self.left: deque[str] = deque()
+        """Stores that nobody holds any more."""
+        self.folder = Path(tempfile.mkdtemp(prefix=f"mnemotune-{package}-"))
+        self._errors = self.folder / "stderr.txt"
+        self._numbers = itertools.count()
+        self._waiting: dict[int, Future[Any]] = {}
+        self._sending = threading.Lock()
+        environment = os.environ | {"MEM0_TELEMETRY": "False", "MEM0_DIR": str(self.folder / "home")}
+        try:
+            with self._errors.open("w") as errors:
+                self._process = subprocess.Popen(  # noqa: S603 - the interpreter that its user has named
+                    [python, str(HOST), package, str(self.folder)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    env=environment,
+                    text=True,
+                    encoding="utf-8",
+                )
+        except OSError as error:
+            raise PackageError(f"{package}: {python}: {error.strerror}; is it the python that has {package}?") from None
+        threading.Thread(target=self._read, daemon=True).start()
+        atexit.register(self.end)
+
+    def store(self) -> Store:
+        """Return a name for a new store."""
+        return Store(self, str(next(self._numbers)))
+
+    async def ask(self, op: str, **request: Any) -> Any:
+        """Return the reply to a request. Raises PackageError when the package fails."""
+        number, future = next(self._numbers), Future[Any]()
+        self._waiting[number] = future
+        drop = [self.left.popleft() for _ in range(len(self.left))]
+        line = json.dumps({"id": number, "op": op, "drop": drop, **request}) + "\n"
+        await asyncio.to_thread(self._send, line)
+        return await asyncio.wrap_future(future)
+
+    def end(self) -> None:
+        """End the process, and remove what it has kept."""
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _send(self, line: str) -> None:
+        stdin = self._process.stdin
+        try:
+            with self._sending:
+                if stdin is not None:
+                    stdin.write(line)
+                    stdin.flush()
+        except OSError:
+            self._fail_all()
+
+    def _read(self) -> None:
+        for line in self._process.stdout or ():
+            said = json.loads(line)
+            future = self._waiting.pop(said["id"], None)
+            if future is None or not future.set_running_or_notify_cancel():
+                continue
+            if "error" in said:
+                future.set_exception(PackageError(f"{self.package}: {said['error']}"))
+            else:
+                future.set_result(said["reply"])
+        self._fail_all()
+
+    def _fail_all(self) -> None:
+        printed = ""
+        with suppress(FileNotFoundError):  # where our own end has removed it
+            printed = self._errors.read_text(encoding="utf-8", errors="replace").strip()
+        what = f"{self.package}: its process ended: {printed[-LAST_CHARACTERS:]}"
+        while self._waiting:
+            _, future = self._waiting.popitem()
+            if future.set_running_or_notify_cancel():
+                future.set_exception(PackageError(what))
+
+
+def process_of(package: str) -> Process:
+    """Return the process of a package. Raises PackageError where its interpreter is not named."""
+    variable = f"MNEMOTUNE_{package.upper()}_PYTHON"
+    python = os.environ.get(variable)
+    if not python:
+        raise PackageError(
+            f"backend: {package} runs in an environment of its own: install the package there, and set {variable} "
+            "to the python of that environment"
+        )
+    return _started(package, python, os.getpid())
+
+
+@cache
+def _started(package: str, python: str, _pid: int) -> Process:
+    """Start a process, once for each process of ours: a forked one must not share the pipes."""
+    return Process(package, python)
