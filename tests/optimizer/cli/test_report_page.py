@@ -102,6 +102,7 @@ def test_a_failed_check_tells_what_came_back(
     page.click("#failures-list > li summary >> nth=0")
     assert "Nothing came back." in page.inner_text("#failures-list .failure-policy >> nth=0")
     page.click("text=What came back: 2 texts")
+    page.wait_for_selector(".came-back li")  # drawn once the list is unfolded
     assert page.locator(".came-back li").all_text_contents() == list(came_back["evolved"])
 
 
