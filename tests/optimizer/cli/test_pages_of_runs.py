@@ -22,7 +22,7 @@ from mnemotune.optimizer.search.sealed import EVOLVED
 from mnemotune.optimizer.views.ablation_page import write_ablation_page
 from mnemotune.optimizer.views.compare_page import write_compare_page
 from mnemotune.optimizer.views.runs import Comparison
-from mnemotune.optimizer.views.table import with_interval
+from mnemotune.optimizer.views.table import stored_cells, with_interval
 from mnemotune.policies import load_policy
 
 Cli = Callable[..., Any]
@@ -103,13 +103,14 @@ def test_the_page_of_a_comparison_tells_scores_groups_policies_and_cost(
     compared: Path, outcomes: tuple[Outcome, Outcome]
 ) -> None:
     page = page_of(compared)
-    scores, ends, stages, groups, numbers, took = page.tables
+    scores, ends, stored, stages, groups, numbers, took = page.tables
     first, other = (outcome.test.rows[EVOLVED] for outcome in outcomes)
     assert [row[2] for row in scores[1:]] == [with_interval(row.memory_score) for row in (first, other)]
     assert [row[1] for row in scores[1:]] == ["", with_interval(paired_difference(other.by_group, first.by_group))]
     assert ends[0] == ["run", "accuracy", "utilisation", "read", "write"]
     assert [row[1] for row in ends[1:]] == [f"{row.accuracy:.3f}" for row in (first, other)]
     assert [row[4] for row in ends[1:]] == [f"{row.shares['write']:.3f}" for row in (first, other)]
+    assert [row[1:] for row in stored[1:]] == [stored_cells(row) for row in (first, other)]
     assert stages[0][1:] == [str(n) for n in range(1, len(first.stages["memory_score"]) + 1)]
     assert {row[0] for row in groups[1:]} == {*first.by_group}
     assert {row[3] for row in groups[1:]} == {f"+{RAISED:.3f}"}
