@@ -319,7 +319,12 @@ async def test_a_model_that_has_talked_before_says_what_a_fresh_one_says(generat
 def test_the_embedded_model_imports_nothing_that_knows_a_life_or_a_policy() -> None:
     graph = grimp.build_graph("mnemotune", cache_dir=None)
     needed = graph.find_upstream_modules("mnemotune.policies.lm.embedded", as_package=True)
-    texts = {"mnemotune.policies.text", "mnemotune.policies.replies", "mnemotune.policies.lm.schemas"}
+    texts = {
+        "mnemotune.policies.text",
+        "mnemotune.policies.replies",
+        "mnemotune.policies.lm.schemas",
+        "mnemotune.policies.lm.tool_texts",
+    }
     models = {"mnemotune.policies.lm.base", "mnemotune.policies.lm.lexical", "mnemotune.data.errors"}
     models |= {"mnemotune.policies.forms", "mnemotune.policies.lm.ledger"}
     frozen = {"mnemotune.data.record", "mnemotune.data.nearest", "mnemotune.data.values"}

@@ -59,7 +59,9 @@ def evolved(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_track_that_nobody_brings_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(UnknownPartError, match=r"no track 'chess'; there are codeqa, dialogue, .*research, .*tools"):
+    with pytest.raises(
+        UnknownPartError, match=r"no track 'chess'; there are codeqa, conversations, dialogue, .*research, .*tools"
+    ):
         TRACKS.get("chess")
 
 
