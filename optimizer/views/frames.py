@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...data.whole_files import replacing
 from ...env.episode import EPISODES
 from ...env.statistics import nan_mean
+from ...env.stored import FIGURES
 from ..config import ConfigError
 from ..search.outcome import Outcome, open_run
 from ..search.sealed import EVOLVED, SEED
@@ -31,7 +32,8 @@ class RunFrames:
     trials: pandas.DataFrame
     """One row a trial, by number: verdict, reason, parent, change, scores, calls, and what its policy says, by path."""
     groups: pandas.DataFrame
-    """One row a policy and group of the sealed test: memory score, the same reworded, evidence recall, reader."""
+    """One row a policy and group of the sealed test: memory score, the same reworded, evidence recall, reader, and what
+    memory holds at the end: lines, bytes, and the shares of lines that are junk, duplicates or stale, in [0, 1]."""
     episodes: pandas.DataFrame
     """One row a recorded episode of the sealed test (seed and evolved): task, failure, stages, tokens, reward."""
     checks: pandas.DataFrame
@@ -39,6 +41,9 @@ class RunFrames:
     facts that it needs were recalled and shown."""
     spend: pandas.DataFrame
     """One row a phase and role: calls, tokens, US dollars."""
+
+    def __repr__(self) -> str:
+        return f"RunFrames({', '.join(f'{name}: {len(getattr(self, name)):,} rows' for name in FRAMES)})"
 
     def write(self, folder: Path) -> list[Path]:
         """Write a Parquet file a frame, and return them."""
@@ -65,7 +70,7 @@ def load_run(folder: str | Path) -> RunFrames:
     )
 
 
-GROUP_COLUMNS = ("policy", "group", "reader", "memory_score", "reworded", "evidence_recall", "failure")
+GROUP_COLUMNS = ("policy", "group", "reader", "memory_score", "reworded", "evidence_recall", *FIGURES, "failure")
 EPISODE_COLUMNS = ("policy", "task", "failure", "refused", "stages", "calls", "tokens", "reward")
 CHECK_COLUMNS = ("policy", "task", "stage", "check", "reworded", "score", "readable", "facts", "recalled", "shown")
 SPEND_COLUMNS = ("phase", "role", "calls", "cached", "input_tokens", "output_tokens", "cost_usd", "cut")
@@ -105,7 +110,9 @@ def _group_rows(outcome: Outcome) -> Iterator[tuple[Any, ...]]:
         for group in {**row.by_group, **row.failures}:
             figures = (row.by_group, row.reworded_by_group, row.evidence_by_group)
             scores = (by_group.get(group, math.nan) for by_group in figures)
-            yield (name, group, row.readers.get(group), *scores, row.failures.get(group))
+            stored = row.stored_by_group.get(group, {})
+            held = (stored.get(figure, math.nan) for figure in FIGURES)
+            yield (name, group, row.readers.get(group), *scores, *held, row.failures.get(group))
 
 
 def _recorded(folder: Path, name: str) -> Iterator[dict[str, Any]]:

@@ -19,8 +19,9 @@ KEPT = 'MLflowLocalStorage-1.1-ExperimentPage-["{experiment}"]-ReactComponentSta
 """Where a browser keeps how MLflow's pages show an experiment."""
 PAGE = """<!doctype html><title>mnemotune</title><script>
 const {address, kept, study, state} = GIVEN;
-// else MLflow's assistant opens over the charts by itself
-localStorage.setItem("mlflow.assistant.fab.autoOpenedOnFirstLoad_v1", "true");
+// else MLflow's assistant opens over the charts by itself, and its hints over the traces
+const seen = ["assistant.fab.autoOpenedOnFirstLoad", "detectIssues.guidanceShown", "flagForReview.guidanceShown"];
+for (const name of seen) localStorage.setItem(`mlflow.${name}_v1`, "true");
 const mine = JSON.parse(localStorage.getItem(kept) ?? "null") ?? state;  // what somebody has laid out stays
 mine.runsExpanded = {...mine.runsExpanded, [study]: true};
 if (kept) localStorage.setItem(kept, JSON.stringify(mine));

@@ -57,6 +57,7 @@ def test_groups_have_the_scores_of_the_sealed_test_invariant_1(run: Path) -> Non
     groups, rows = load_run(run).groups, open_run(run).test.rows
     for name, row in rows.items():
         mine = groups[groups["policy"] == name]
+        assert mine["bytes"].mean() == pytest.approx(row.stored["bytes"].mean, nan_ok=True)
         assert dict(zip(mine["group"], mine["memory_score"], strict=True)) == row.by_group
         assert mine["evidence_recall"].mean() == pytest.approx(row.evidence.mean)
 

@@ -110,6 +110,9 @@ def test_a_browser_shows_the_newest_studys_charts_first_and_why_each_trial_was_d
         page.get_by_text(text, exact=False).first.wait_for(timeout=30_000)
     keep_picture(page, "mlflow-charts")
     assert page.get_by_text("Ask questions about your experiments").count() == 0, "no assistant opens over the charts"
+    page.goto(f"{address}/#/experiments/{experiment.experiment_id}/traces")
+    page.get_by_role("button", name="Detect issues in traces").wait_for(timeout=30_000)
+    assert page.get_by_text("Detect Issues in Your Traces").count() == 0, "no hint lies over the traces"
     page.goto(f"{address}/#/experiments/{experiment.experiment_id}/runs?compareRunsMode=TABLE")
     for text in ("verdict", "dropped", "reason", REASON):
         page.get_by_text(text, exact=True).first.wait_for(timeout=30_000)
