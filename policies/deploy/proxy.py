@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +114,8 @@ class _Proxy:
                 return await self.back(request, reply)
             if reply.content_type == "text/event-stream":
                 return await self.streamed(request, reply, memory, newest_of(shown))
-            whole = await reply.read()
+            with self.answered():
+                whole = await reply.read()
         self.remember(memory, newest_of(shown), _said_in(whole))
         return web.Response(body=whole, status=reply.status, headers=_backward(reply.headers))
 
@@ -182,12 +183,18 @@ class _Proxy:
         """Ask the endpoint, and give its reply as it begins. Raises ApiError with status 502 where it gives none."""
         url = self.url + request.rel_url.raw_path_qs.removeprefix("/v1")
         session = await self.connections.session()
-        try:
+        with self.answered():
             reply = await session.request(method, url, data=body or None, headers=headers, allow_redirects=False)
-        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-            raise ApiError(502, f"no reply from {self.url}: {error or type(error).__name__}") from None
         async with reply:
             yield reply
+
+    @contextmanager
+    def answered(self) -> Iterator[None]:
+        """Turn what goes wrong between the endpoint and here into ApiError."""
+        try:
+            yield
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise ApiError(502, f"no reply from {self.url}: {error or type(error).__name__}") from None
 
     def onward(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the headers that the endpoint gets: the client's, with our key where the client has none."""
