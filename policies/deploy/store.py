@@ -269,8 +269,10 @@ class UserMemory:
                 changed = {row.id: _as_text(kept) if kept else None for row, kept in left.items()}
                 count = sum(len(_messages(row)) - len(kept) for row, kept in left.items())
                 trial = await opened.memory.fork()
-                count += await change(trial) or 0
-                if await self._saved(opened, trial, began, rewritten=changed):
+                gone = await change(trial)
+                count += gone or 0
+                nothing = gone == 0 == count
+                if nothing or await self._saved(opened, trial, began, rewritten=changed):
                     return count
 
     async def _saved(self, opened: _Open, trial: Memory, began: int | None, **waiting: Any) -> bool:

@@ -272,6 +272,12 @@ async def test_an_empty_fact_forgets_nothing(open_store: Open) -> None:
     assert (await view(store.memory("ann"))).has("heron-1")
 
 
+async def test_to_forget_what_nobody_said_makes_no_user(open_store: Open) -> None:
+    store = open_store()
+    assert await store.forget("ann", "heron-1") == []
+    assert store.users() == []
+
+
 class Gate(Scribe):
     """Waits with every write until it may go on."""
 
