@@ -17,6 +17,7 @@ from ..memory.backends import open_memory
 from ..memory.budget import units_of, within
 from ..memory.protocol import Context, Item, Memory, MemoryEvent
 from ..memory.saving import dump_memory, messages_as_json, messages_of, restore_memory, savable
+from ..memory.stores import MemoryState
 from ..policy import MemoryPolicy
 from .rows import Rows, StoreError, Waiting
 from .stating import forget_fact
@@ -174,6 +175,19 @@ class UserMemory:
     def skip(self) -> list[Message]:
         """Drop the oldest messages that wait, those of one ``queue``, and return them; none where nothing waits."""
         return self._dropped(self._rows.waiting(self.user))
+
+    async def drop_buffer(self) -> list[Message]:
+        """Drop the messages of the buffer, and return them; none where the memory keeps its buffer in its own way."""
+        dropped: list[Message] = []
+
+        async def drop(memory: Memory) -> None:
+            state = await memory.snapshot()
+            dropped[:] = state.buffer if isinstance(state, MemoryState) else ()
+            if dropped:
+                await memory.restore(replace(state, buffer=()))
+
+        await self._change(drop, lambda _: False)
+        return dropped
 
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query``, the buffer, and what waits, within ``tokens``."""

@@ -387,6 +387,26 @@ async def test_what_cannot_be_written_now_waits_and_what_is_refused_is_said(
         await until(lambda: "user ann: 2 messages are not remembered" in caplog.text)
 
 
+class Picky(Scribe):
+    """Refuses to write of a wolf."""
+
+    async def complete(self, request: Request) -> Any:
+        if any("wolf" in message.content for message in request.messages):
+            raise Refused("no wolves")
+        return await super().complete(request)
+
+
+async def test_a_message_in_the_buffer_that_is_refused_does_not_end_the_memory(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy = await start("facts", model=Picky(), update_every=4)
+    for text in ("I saw a wolf.", *(f"I saw heron-{i}." for i in range(8))):
+        await proxy.say(text)
+        await until(lambda: proxy.store.users_waiting() == [])
+    assert (await proxy.lines(count=1))[0].startswith("The user said heron-")
+    assert caplog.text.count("messages are not remembered") == 2
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_full_disk_costs_the_memory_and_not_the_reply(
     start: Start, caplog: pytest.LogCaptureFixture, stream: bool
