@@ -59,8 +59,11 @@ async def proxying(proxied: Proxied, *, host: str, port: int) -> AsyncIterator[s
     """Serve inside the block, as ``open_door`` has it; gives the URL for clients.
 
     What waits in the store is observed too. At the end writes under way are given a moment; what is not written then
-    waits in the store. Raises LanguageModelError when the endpoint's URL is none, or its key is missing.
+    waits in the store. Raises LanguageModelError when the endpoint's URL is none, or its key is missing, and
+    UserIdError when ``user`` is empty.
     """
+    if proxied.user is not None:
+        proxied.store.memory(proxied.user)
     proxy = _Proxy(proxied)
     routes = [
         web.post("/v1/chat/completions", proxy.chat),

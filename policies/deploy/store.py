@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from ...data.errors import MnemotuneError
 from ...data.per_loop import PerLoop
 from ..lm.base import Embedder, LanguageModel, Message, to_json
 from ..lm.client import Client, as_model
@@ -27,6 +28,10 @@ MOST_OPEN = 256
 """Users whose memories stay in the process, the last used ones; others are read again from the file."""
 
 __all__ = ["MemoryStore", "StoreError", "UserMemory"]
+
+
+class UserIdError(MnemotuneError, ValueError):
+    """Say that a user's id cannot be one."""
 
 
 class MemoryStore:
@@ -59,9 +64,9 @@ class MemoryStore:
         self._per_loop = PerLoop(OrderedDict[tuple[str, str], _Open])
 
     def memory(self, user: str) -> UserMemory:
-        """Return a user's memory, an empty one for a new user. Raises ValueError when the user's id is empty."""
+        """Return a user's memory, an empty one for a new user. Raises UserIdError when the id is empty."""
         if not user.strip() or not _is_unicode(user):
-            raise ValueError("the user's id is empty, or no text that can be stored")
+            raise UserIdError("the user's id is empty, or no text that can be stored")
         return UserMemory(self, user)
 
     def users(self) -> list[str]:
