@@ -59,14 +59,16 @@ class Deletion:
     in_files: int
     """Removed texts that still stand in the bytes of the store's files, though nobody says the same."""
     in_part: int
-    """Facts of which a line still has a part, such as a note that was cut short: most of its words are the fact's."""
+    """Facts of which a line still has a part: most of its words are the fact's."""
     seconds: float
     """All facts, one after another."""
 
 
 def facts_of(user: Scenario) -> list[str]:
     """Return the sentences that tell a user's facts, each once."""
-    told = (telling(fact.text, fact.sources[-1]) for fact in user.facts.values() if fact.sources)
+    said = {session.opening: session.query for period in user.periods for session in period.sessions}
+    sources = ((fact.text, fact.sources[-1]) for fact in user.facts.values() if fact.sources)
+    told = (telling(fact, said.get(source, source)) for fact, source in sources)
     return list(dict.fromkeys(told))[:FACTS_A_USER]
 
 

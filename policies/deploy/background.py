@@ -21,6 +21,8 @@ class Background:
         """Begin with nothing."""
         self._store = store
         self._wanted: set[str] = set()
+        self._refused: set[str] = set()
+        """Users whose last write the model has refused."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def begin_waiting(self) -> None:
@@ -59,9 +61,13 @@ class Background:
     async def _catch_up(self, user: str) -> None:
         memory = self._store.memory(user)
         try:
-            await memory.catch_up()
+            if await memory.catch_up():
+                self._refused.discard(user)
         except Refused as error:
             said = memory.skip()
+            if user in self._refused:  # without what was new it is refused as well: it is the buffer
+                said = [*await memory.drop_buffer(), *said]
+            self._refused.add(user)
             lost = "user %s: %d messages are not remembered, for the model refuses to write them: %s"
             _log.error(lost, user, len(said), error)
             self._wanted.add(user)

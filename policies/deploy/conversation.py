@@ -17,17 +17,20 @@ ROLES: dict[str, Any] = {role: role for role in ("system", "user", "assistant", 
 
 def message_of(given: Any) -> Message | None:
     """Return a message of OpenAI's form, the texts of its parts alone; None where it has none that can be read."""
-    if not isinstance(given, dict) or given.get("role") not in ROLES:
+    role = ROLES.get(str(given.get("role"))) if isinstance(given, dict) else None
+    if role is None:
         return None
-    calls = tuple(call for each in given.get("tool_calls") or () if (call := _call_of(each)) is not None)
+    called = given.get("tool_calls")
+    listed = called if isinstance(called, list) else []
+    calls = tuple(call for each in listed if (call := _call_of(each)) is not None)
     content = given.get("content")
     if isinstance(content, list):
         parts = (part.get("text") for part in content if isinstance(part, dict))
         content = "\n".join(text for text in parts if isinstance(text, str))
     text = content if isinstance(content, str) else ""
-    result_of = given.get("tool_call_id") if given["role"] == "tool" else None
+    call = given.get("tool_call_id")
     try:
-        return Message(ROLES[given["role"]], text, calls, result_of)
+        return Message(role, text, calls, call if role == "tool" and isinstance(call, str) else None)
     except ValueError:
         return None
 

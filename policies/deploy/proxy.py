@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,8 +59,11 @@ async def proxying(proxied: Proxied, *, host: str, port: int) -> AsyncIterator[s
     """Serve inside the block, as ``open_door`` has it; gives the URL for clients.
 
     What waits in the store is observed too. At the end writes under way are given a moment; what is not written then
-    waits in the store. Raises LanguageModelError when the endpoint's URL is none, or its key is missing.
+    waits in the store. Raises LanguageModelError when the endpoint's URL is none, or its key is missing, and
+    UserIdError when ``user`` is empty.
     """
+    if proxied.user is not None:
+        proxied.store.memory(proxied.user)
     proxy = _Proxy(proxied)
     routes = [
         web.post("/v1/chat/completions", proxy.chat),
@@ -114,7 +117,8 @@ class _Proxy:
                 return await self.back(request, reply)
             if reply.content_type == "text/event-stream":
                 return await self.streamed(request, reply, memory, newest_of(shown))
-            whole = await reply.read()
+            with self.answered():
+                whole = await reply.read()
         self.remember(memory, newest_of(shown), _said_in(whole))
         return web.Response(body=whole, status=reply.status, headers=_backward(reply.headers))
 
@@ -182,12 +186,18 @@ class _Proxy:
         """Ask the endpoint, and give its reply as it begins. Raises ApiError with status 502 where it gives none."""
         url = self.url + request.rel_url.raw_path_qs.removeprefix("/v1")
         session = await self.connections.session()
-        try:
+        with self.answered():
             reply = await session.request(method, url, data=body or None, headers=headers, allow_redirects=False)
-        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-            raise ApiError(502, f"no reply from {self.url}: {error or type(error).__name__}") from None
         async with reply:
             yield reply
+
+    @contextmanager
+    def answered(self) -> Iterator[None]:
+        """Turn what goes wrong between the endpoint and here into ApiError."""
+        try:
+            yield
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise ApiError(502, f"no reply from {self.url}: {error or type(error).__name__}") from None
 
     def onward(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the headers that the endpoint gets: the client's, with our key where the client has none."""

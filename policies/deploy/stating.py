@@ -14,19 +14,20 @@ _LABEL = re.compile(r"^[^:\n]{1,60}: ")
 def stating(fact: str) -> Callable[[str], bool]:
     """Return what tells whether a text states a fact: it has all words of the fact that carry meaning.
 
-    So does a note that was cut short: all its words, but for a label, are the fact's, and more than half of these.
-    Endings do not count, nor does the order. A fact without such words is stated where it stands letter by letter,
-    upper case or lower. Raises ValueError for an empty fact.
+    Neither endings nor the order count. So does a note that was cut short: its words, but for a label, are those with
+    which the fact begins, and more than half of them. A fact without such words is stated where it stands letter by
+    letter, upper case or lower. Raises ValueError for an empty fact.
     """
-    wanted, letters = frozenset(stems(fact)), " ".join(fact.casefold().split())
+    words, letters = stems(fact), " ".join(fact.casefold().split())
+    wanted = frozenset(words)
     if not letters:
         raise ValueError("the fact to forget is empty")
 
     def states(text: str) -> bool:
         if not wanted:
             return letters in " ".join(text.casefold().split())
-        note = {*stems(_LABEL.sub("", text))}
-        return wanted <= {*stems(text)} or (note <= wanted and 2 * len(note) > len(wanted))
+        note = stems(_LABEL.sub("", text))
+        return wanted <= {*stems(text)} or (words[: len(note)] == note and 2 * len(note) > len(words))
 
     return states
 

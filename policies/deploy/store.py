@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from ...data.errors import MnemotuneError
 from ...data.per_loop import PerLoop
 from ..lm.base import Embedder, LanguageModel, Message, to_json
 from ..lm.client import Client, as_model
@@ -17,6 +18,7 @@ from ..memory.backends import open_memory
 from ..memory.budget import units_of, within
 from ..memory.protocol import Context, Item, Memory, MemoryEvent
 from ..memory.saving import dump_memory, messages_as_json, messages_of, restore_memory, savable
+from ..memory.stores import MemoryState
 from ..policy import MemoryPolicy
 from .rows import Rows, StoreError, Waiting
 from .stating import forget_fact
@@ -26,6 +28,10 @@ MOST_OPEN = 256
 """Users whose memories stay in the process, the last used ones; others are read again from the file."""
 
 __all__ = ["MemoryStore", "StoreError", "UserMemory"]
+
+
+class UserIdError(MnemotuneError, ValueError):
+    """Say that a user's id cannot be one."""
 
 
 class MemoryStore:
@@ -58,9 +64,9 @@ class MemoryStore:
         self._per_loop = PerLoop(OrderedDict[tuple[str, str], _Open])
 
     def memory(self, user: str) -> UserMemory:
-        """Return a user's memory, an empty one for a new user. Raises ValueError when the user's id is empty."""
+        """Return a user's memory, an empty one for a new user. Raises UserIdError when the id is empty."""
         if not user.strip() or not _is_unicode(user):
-            raise ValueError("the user's id is empty, or no text that can be stored")
+            raise UserIdError("the user's id is empty, or no text that can be stored")
         return UserMemory(self, user)
 
     def users(self) -> list[str]:
@@ -175,6 +181,19 @@ class UserMemory:
         """Drop the oldest messages that wait, those of one ``queue``, and return them; none where nothing waits."""
         return self._dropped(self._rows.waiting(self.user))
 
+    async def drop_buffer(self) -> list[Message]:
+        """Drop the messages of the buffer, and return them; none where the memory keeps its buffer in its own way."""
+        dropped: list[Message] = []
+
+        async def drop(memory: Memory) -> None:
+            state = await memory.snapshot()
+            dropped[:] = state.buffer if isinstance(state, MemoryState) else ()
+            if dropped:
+                await memory.restore(replace(state, buffer=()))
+
+        await self._change(drop, lambda _: False)
+        return dropped
+
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query``, the buffer, and what waits, within ``tokens``."""
         opened = await self._opened()
@@ -269,8 +288,10 @@ class UserMemory:
                 changed = {row.id: _as_text(kept) if kept else None for row, kept in left.items()}
                 count = sum(len(_messages(row)) - len(kept) for row, kept in left.items())
                 trial = await opened.memory.fork()
-                count += await change(trial) or 0
-                if await self._saved(opened, trial, began, rewritten=changed):
+                gone = await change(trial)
+                count += gone or 0
+                nothing = gone == 0 == count
+                if nothing or await self._saved(opened, trial, began, rewritten=changed):
                     return count
 
     async def _saved(self, opened: _Open, trial: Memory, began: int | None, **waiting: Any) -> bool:

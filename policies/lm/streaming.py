@@ -85,7 +85,7 @@ class Said:
             delta = choice.get("delta")
             if not isinstance(delta, dict):
                 continue
-            text += delta["content"] if isinstance(delta.get("content"), str) else ""
+            text += _text(delta, "content")
             for call in _listed(delta, "tool_calls"):
                 self._take_call(call)
         self._texts.append(text)
@@ -95,9 +95,9 @@ class Said:
         match call:
             case {"index": int(place), "function": dict(function)}:
                 known = self._calls.setdefault(place, {"id": "", "name": "", "arguments": ""})
-                known["id"] = call.get("id") or known["id"]
-                known["name"] = function.get("name") or known["name"]
-                known["arguments"] += function.get("arguments") or ""
+                known["id"] = _text(call, "id") or known["id"]
+                known["name"] = _text(function, "name") or known["name"]
+                known["arguments"] += _text(function, "arguments")
 
     @property
     def message(self) -> Message:
@@ -110,3 +110,8 @@ class Said:
 def _listed(value: Any, name: str) -> list[Any]:
     listed = value.get(name) if isinstance(value, dict) else None
     return listed if isinstance(listed, list) else []
+
+
+def _text(value: dict[str, Any], name: str) -> str:
+    text = value.get(name)
+    return text if isinstance(text, str) else ""

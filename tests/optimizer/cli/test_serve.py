@@ -176,6 +176,12 @@ def test_options_that_do_not_go_together_are_told(cli: Cli, arguments: list[str]
     assert problem in cli("serve", *arguments).refused()
 
 
+@pytest.mark.parametrize("arguments", [["serve", "--port", "0", "--upstream", "http://127.0.0.1:9/v1"], ["mcp"]])
+def test_a_user_without_an_id_is_told_at_the_start(cli: Cli, arguments: list[str], tmp_path: Path) -> None:
+    given = ["--policy", "awi", "--model", "embedded", "--user", " ", "--store", str(tmp_path / "m.db")]
+    assert "the user's id is empty" in cli(*arguments, *given).refused()
+
+
 def test_a_port_that_is_taken_is_told(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -213,6 +213,45 @@ async def test_a_stream_that_breaks_off_breaks_off_and_is_not_remembered(start: 
     assert proxy.store.users() == []
 
 
+async def test_a_call_that_memory_cannot_read_streams_through(start: Start) -> None:
+    proxy = await start()
+    call = {"index": 0, "id": 7, "function": {"name": "look", "arguments": {"at": "lake"}}}
+    choice = {"index": 0, "delta": {"content": "I see.", "tool_calls": [call]}, "finish_reason": "tool_calls"}
+    stream = f"data: {json.dumps({'choices': [choice]})}\n\ndata: [DONE]\n\n"
+    proxy.upstream.answers.append(web.Response(text=stream, content_type="text/event-stream"))
+    assert await (await proxy.say("What is there?", stream=True)).text() == stream
+    assert await proxy.lines(count=1) == ["user: What is there?"]
+
+
+async def test_a_whole_reply_that_breaks_off_is_the_endpoint_s_failure(start: Start) -> None:
+    async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+        await writer.drain()
+        writer.close()
+
+    proxy = await start()
+    async with await asyncio.start_server(break_off, "127.0.0.1", 0) as server:
+        upstream = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        async with proxying(Proxied(proxy.store, upstream), host="127.0.0.1", port=0) as url:
+            reply = await Proxy(url, proxy.upstream, proxy.store, proxy.session).say("Hello.")
+            assert reply.status == 502
+            assert f"no reply from {upstream}: " in (await reply.json())["error"]["message"]
+    assert proxy.store.users() == []
+
+
+async def test_messages_of_another_form_go_through_and_spoil_no_memory(start: Start) -> None:
+    proxy = await start()
+    odd: list[Any] = [
+        {"role": ["user"], "content": "a"},
+        {"role": "user", "content": "I saw a heron.", "tool_calls": 5},
+        {"role": "tool", "content": "b", "tool_call_id": 7},
+    ]
+    assert (await proxy.say(odd)).status == 200
+    assert proxy.upstream.messages == odd
+    assert await proxy.lines(count=2) == ["user: I saw a heron.", "assistant: I see."]
+
+
 async def test_the_official_client_talks_through_it(start: Start) -> None:
     proxy = await start()
     headers = {USER_HEADER: "ann"}
@@ -346,6 +385,26 @@ async def test_what_cannot_be_written_now_waits_and_what_is_refused_is_said(
     with caplog.at_level(logging.ERROR):
         await proxy.say("I saw heron-3.")
         await until(lambda: "user ann: 2 messages are not remembered" in caplog.text)
+
+
+class Picky(Scribe):
+    """Refuses to write of a wolf."""
+
+    async def complete(self, request: Request) -> Any:
+        if any("wolf" in message.content for message in request.messages):
+            raise Refused("no wolves")
+        return await super().complete(request)
+
+
+async def test_a_message_in_the_buffer_that_is_refused_does_not_end_the_memory(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy = await start("facts", model=Picky(), update_every=4)
+    for text in ("I saw a wolf.", *(f"I saw heron-{i}." for i in range(8))):
+        await proxy.say(text)
+        await until(lambda: proxy.store.users_waiting() == [])
+    assert (await proxy.lines(count=1))[0].startswith("The user said heron-")
+    assert caplog.text.count("messages are not remembered") == 2
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -246,8 +246,10 @@ async def test_what_is_still_in_the_log_is_not_called_gone(
         ("lives in Lisbon", "The user lives in Lisbon.", True),
         ("lives in Lisbon", "Lisbon is where they have lived since May", True),
         ("lives in Lisbon", "The user likes Lisbon.", False),
-        ("my sister Ann lives in Lisbon", "Ann lives in Lisbon", True),
-        ("my sister Ann lives in Lisbon", "I live in Lisbon.", False),
+        ("my sister Ann lives in Lisbon", "My sister Ann lives", True),
+        ("my sister Ann lives in Lisbon", "My sister Ann", False),
+        ("my sister Ann lives in Lisbon", "Ann lives in Lisbon", False),
+        ("my sister lives in Lisbon", "I live in Lisbon.", False),
         ("Lisbon", "home: LISBON", True),
         ("李", "姓李", True),
         ("it is", "Yes, IT  is", True),
@@ -268,6 +270,12 @@ async def test_an_empty_fact_forgets_nothing(open_store: Open) -> None:
     with pytest.raises(ValueError, match="the fact to forget is empty"):
         await store.forget("ann", " ")
     assert (await view(store.memory("ann"))).has("heron-1")
+
+
+async def test_to_forget_what_nobody_said_makes_no_user(open_store: Open) -> None:
+    store = open_store()
+    assert await store.forget("ann", "heron-1") == []
+    assert store.users() == []
 
 
 class Gate(Scribe):
