@@ -24,7 +24,10 @@ _LABEL = re.compile(r"^[^:\n]{1,60}: ")
 
 @dataclass(frozen=True, slots=True)
 class Stored(Values):
-    """What a memory holds; the messages of its buffer are no lines. Shares are NaN where there is no line."""
+    """What a memory holds; the messages of its buffer are no lines. Shares are NaN where there is no line.
+
+    The share of junk is also NaN where no check needs a fact, and that of stale lines where no fact is overwritten.
+    """
 
     lines: int
     bytes: int
@@ -56,9 +59,9 @@ class Stored(Values):
         return cls(
             lines=len(lines),
             bytes=sum(len(line.encode("utf-8", "surrogatepass")) for line in lines),
-            junk=_share([needed.isdisjoint(of_line) for of_line in facts]),
+            junk=_share([needed.isdisjoint(of_line) for of_line in facts]) if needed else math.nan,
             duplicates=_share([bool(line) and last[line] > place for place, line in enumerate(words)]),
-            stale=_share([bool(of_line) and of_line <= over for of_line in facts]),
+            stale=_share([bool(of_line) and of_line <= over for of_line in facts]) if over else math.nan,
         )
 
 

@@ -145,8 +145,11 @@ class Trial:
 
     @property
     def verdict(self) -> Literal["accepted", "led", "dropped"]:
-        """What became of it; one that led was better on train users than all before, and waited for a look."""
-        return "accepted" if self.accepted else "led" if self.ahead and self.look is None else "dropped"
+        """What became of it; one that led was better on train users than all before, and waited for a look.
+
+        Older studies note only who led clearly.
+        """
+        return "accepted" if self.accepted else "led" if (self.ahead or self.led) and self.look is None else "dropped"
 
     @property
     def finished_race(self) -> bool:

@@ -68,7 +68,10 @@ def load_folded(source: str | Path, *, users: Iterable[str] | None = None) -> li
 def _checked(source: str, users: Iterable[str] | None) -> Iterator[Scenario]:
     """Yield the scenarios of a source, those of ``users`` where given; raise when all were seen and some are wrong."""
     if source.startswith("generated:"):
-        yield from (make() for make in _chosen(source, _lives(source), users).values())
+        lives = _chosen(source, _lives(source), users)
+        if len(lives) >= MANY_USERS:
+            _log.warning("%s: making %s users, which takes a while", source, f"{len(lives):,}")
+        yield from (make() for make in lives.values())
         return
     wanted = None if users is None else set(users)
     ids, silent = Counter[str](), []
@@ -134,8 +137,6 @@ def _lives(source: str) -> dict[str, Callable[[], Scenario]]:
     users, seed = int(numbers[1]), int(numbers[2] or 0)
     if users > MOST_USERS:
         raise ScenarioError(f"{source}: at most {MOST_USERS:,} users are made on the spot")
-    if users >= MANY_USERS:
-        _log.warning("%s: making %s users, which takes a while", source, f"{users:,}")
     phrasing: Phrasing = HELD_OUT if numbers[3] else "a"
     return {
         id_of(index, seed=seed): partial(generate_scenario, index, seed=seed, phrasing=phrasing)

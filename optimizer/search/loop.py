@@ -278,14 +278,17 @@ class Loop:
         return await self._look(trial, policy, last=False)
 
     def _parent(self, trial: Trial) -> Trial:
-        return self.study.trials[trial.parent or 0]
+        """Return the parent that a trial has to beat; where it is over a limit, its nearest ancestor that is not."""
+        parent = self.study.trials[trial.parent or 0]
+        return self._parent(parent) if parent.over else parent
 
     def _lost(self, trial: Trial, race: Race, parent: Trial, first: Trial) -> str:
         """Say why a candidate does not lead; empty when it does."""
         stages = None if race.scores else max(map(len, race.series.values()), default=0)
         scores = mean_scores(race.series, stages)
         gain, over_first = (paired_difference(scores, mean_scores(rival.series, stages)) for rival in (parent, first))
-        against = f"{difference_text(gain)} over its parent, trial {parent.number}"
+        kin = "parent" if parent.number == (trial.parent or 0) else "ancestor"
+        against = f"{difference_text(gain)} over its {kin}, trial {parent.number}"
         if not race.finished:
             ahead = f"{difference_text(over_first)} over trial {first.number}, " if first != parent else ""
             whole = max(map(len, parent.series.values()))

@@ -59,10 +59,10 @@ FIXED = (
     *("data", "test_data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
     *("model", "user_model", "embedder", "rounds", "templates", "compat", "seed_policy", "search.seed"),
     "storage",
-    *("search.acceptance", "search.off_policy", "search.broad_start", "search.screening"),
+    *("search.acceptance", "search.off_policy", "search.broad_start", "search.screening", "search.most_stored"),
 )
 """Settings that stay when a run goes on. Otherwise users that the search has learned from could get into the sealed
-test, or validation scores could be missing."""
+test, validation scores could be missing, or trials would be judged in two ways."""
 NOTE_EVERY_SECONDS = 1.0
 """Between two notes of what is spent; what was sent is written down at once."""
 
@@ -98,6 +98,8 @@ def resume(folder: Path, *, overrides: Sequence[str] = (), listeners: Sequence[L
     if before.test.done and config != before.config:
         raise ConfigError(f"{folder}: this run is over, and its config stays as it is; start another run")
     changed = [name for name in FIXED if attrgetter(name)(config) != attrgetter(name)(before.config)]
+    if config.search.aim.measure != before.config.search.aim.measure:
+        changed.append("search.objective")
     if changed:
         raise ConfigError(f"{folder}: a run goes on with what it began with, so {', '.join(changed)} cannot change")
     now, then = dict(config.search), dict(before.config.search)

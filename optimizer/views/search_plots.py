@@ -221,9 +221,10 @@ def _neighbours(line: Sequence[Placed], pixels: tuple[float, float]) -> list[lis
 
 
 def _best_so_far(trials: Sequence[Trial]) -> Iterator[tuple[int, float]]:
+    """Yield each trial's number with the best score that could lead by then."""
     best = -math.inf
     for trial in trials:
-        if trial.finished_race and trial.score > best:
+        if trial.finished_race and not trial.over and trial.score > best:
             best = trial.score
         if best > -math.inf:
             yield trial.number, best

@@ -58,6 +58,13 @@ def test_a_memory_without_a_line_has_no_shares() -> None:
     assert empty.as_json()["junk"] is None
 
 
+def test_shares_that_no_line_could_add_to_are_not_known() -> None:
+    unasked = HandMade(stages=1, facts={}, checks={"q": Check("q", "Do the tests pass?", 0, (), 0.0)})
+    assert math.isnan(Stored.of(unasked, ["The tests are in tests/"]).junk)
+    lasting = HandMade(stages=3, facts={"pet": TASK.facts["pet"]}, checks={"r": TASK.checks["r"]})
+    assert math.isnan(Stored.of(lasting, ["a grey parrot"]).stale)
+
+
 def test_means_leave_out_what_is_not_known() -> None:
     assert mean_stored([held(), held("Ann drives a night bus", "Nothing much")])["junk"] == 0.5
     assert mean_stored([held(), held("Ann drives a night bus", "Nothing much")])["lines"] == 1

@@ -121,8 +121,9 @@ def _check_file(database: Path) -> None:
     MLflow would add its tables to any other.
     """
     folder = next(folder for folder in database.absolute().parents if folder.exists())
-    if not database.exists() and not os.access(folder, os.W_OK):
-        raise ConfigError(f"tracking.uri: MLflow cannot use {LOCAL}{database}: {folder} cannot be written to")
+    if not database.exists() and not (folder.is_dir() and os.access(folder, os.W_OK)):
+        why = f"{folder} is no folder that can be written to"
+        raise ConfigError(f"tracking.uri: MLflow cannot use {LOCAL}{database}: {why}")
     try:
         known = tables(database) if database.exists() else set()
     except sqlite3.DatabaseError as error:

@@ -17,7 +17,7 @@ import pytest
 
 from mnemotune.data import Scenario, ScenarioError, load_scenarios
 from mnemotune.data.dialogue.generator import generate_scenarios
-from mnemotune.data.dialogue.load import bundled_sets, held_out, pinned
+from mnemotune.data.dialogue.load import bundled_sets, held_out, load_folded, pinned
 from mnemotune.data.dialogue.sizes import MOST_USERS, SIZES
 from mnemotune.data.resources import resource
 from mnemotune.optimizer.cli.data import generate_command
@@ -197,6 +197,9 @@ def test_making_many_users_is_said_before_it_takes_its_time(
     assert caplog.messages == []
     load_scenarios("generated:2@3")
     assert caplog.messages == ["generated:2@3: making 2 users, which takes a while"]
+    caplog.clear()
+    load_folded("generated:2@3")
+    assert caplog.messages == [], "these are made when they are opened"
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "x" * 201])

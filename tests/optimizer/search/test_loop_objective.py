@@ -203,6 +203,30 @@ async def test_a_candidate_whose_memory_holds_too_much_is_dropped_and_never_lead
     assert rig.study.best.number == leader(rig.study.trials).number == 0
 
 
+async def test_a_candidate_need_not_beat_a_parent_that_holds_too_much(
+    kit: Any, make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = [Stored(lines=9, bytes=900, junk=0.5, duplicates=0.0, stale=0.0)]
+    monkeypatch.setattr(Stored, "of", lambda *_: held[-1])
+
+    def then_less(trial: Any) -> None:
+        if trial.number == 1:
+            held.append(replace(held[0], bytes=100))
+
+    cares = iter([80, 60])
+    rig = make_rig(
+        search=searching("score", most_stored={"bytes": 500}, generations=2, seed=4),
+        pupil=kit.says(lambda _: kit.reply(kit.policy(next(cares)).prompts.reply)),
+        tell=then_less,
+    )
+    await rig.run(kit.policy(0))
+    full, slim = (trial for trial in rig.study.trials if trial.kind == "candidate")
+    assert (full.over != "", slim.over, slim.parent) == (True, "", full.number)
+    assert rig.study.trials[0].score < slim.score < full.score
+    assert slim.ahead
+    assert leader(rig.study.trials).number == slim.number
+
+
 @pytest.mark.usefixtures("full")
 async def test_a_candidate_within_the_limits_is_judged_as_without_them(kit: Any, make_rig: MakeRig) -> None:
     within, free = await searched(kit, make_rig, lines=9, junk=0.5), await searched(kit, make_rig)

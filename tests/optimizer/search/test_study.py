@@ -220,6 +220,7 @@ def test_a_candidate_that_waits_for_a_look_led_and_is_not_dropped(kit: Any) -> N
     assert kit.trial(accepted=True, ahead=True).verdict == "accepted"
     assert kit.trial(1, accepted=False, ahead=True, led=False).verdict == "led"
     assert kit.trial(1, accepted=False, ahead=False).verdict == "dropped"
+    assert kit.trial(1, accepted=False, led=True).verdict == "led", "older studies do not say who was ahead"
 
 
 def test_the_best_trial_is_the_one_accepted_last(kit: Any, make_storage: MakeStorage) -> None:

@@ -153,6 +153,11 @@ def test_a_trial_says_its_number_its_scores_and_why(trials: Any, kit: Any) -> No
     assert said.splitlines()[4:] == ["1,234 tokens a turn", "no better"]
 
 
+def test_the_best_so_far_is_one_that_could_lead(kit: Any) -> None:
+    trials = [kit.trial(0, train={"a": 0.2}), kit.trial(1, train={"a": 0.9}, over="bytes 900 of at most 500")]
+    assert search_plots.search_plot(trials) != search_plots.search_plot([trials[0], replace(trials[1], over="")])
+
+
 def test_a_picture_is_there_for_a_large_screen_and_for_a_small_one() -> None:
     both = parsed(f"<div>{vega.picture(partial(plots.shares_plot, ROWS), name='a & b')}</div>")
     assert [(svg.attrib["class"], svg.attrib["aria-label"]) for svg in both] == [("wide", "a & b"), ("narrow", "a & b")]

@@ -49,3 +49,9 @@ def test_a_budget_that_ends_while_talks_are_recorded_says_so_and_a_larger_one_go
 def test_a_run_cannot_begin_on_policy_and_go_on_off_policy(stopped: Path) -> None:
     with pytest.raises(ConfigError, match=r"search\.off_policy cannot change"):
         go_on(stopped, "search.off_policy=true")
+
+
+@pytest.mark.parametrize("override", ["search.objective=evidence-alone", "search.most_stored={bytes: 9}"])
+def test_a_run_cannot_go_on_where_its_trials_would_be_judged_in_two_ways(stopped: Path, override: str) -> None:
+    with pytest.raises(ConfigError, match=rf"so {override.partition('=')[0]} cannot change"):
+        go_on(stopped, override)

@@ -307,7 +307,7 @@ def test_a_view_that_breaks_ends_nothing_and_says_once_how_to_bring_it_up_to_dat
 
 @pytest.mark.parametrize(
     "uri",
-    ["nonsense://x", "postgresql://127.0.0.1:9/none", "http://127.0.0.1:9"],
+    ["nonsense://x", "postgresql://127.0.0.1:9/none", "http://127.0.0.1:9", f"sqlite:///{__file__}/mlflow.db"],
 )
 def test_a_store_that_cannot_be_used_is_a_config_error_that_names_it_before_the_run_begins(
     uri: str, monkeypatch: pytest.MonkeyPatch
