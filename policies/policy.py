@@ -29,6 +29,7 @@ STARTS = {
     "linked-facts": {"write": "write_linked_facts"},
     "linked-notes": {"write": "write_linked_notes", "merge": "link_notes"},
     "playbook": {"write": "write_playbook", "merge": "edit_playbook"},
+    "core-and-archive": {"write": "edit_core"},
 }
 """Kinds of texts that the prompts of a backend start from with ``write.mode: facts``, by slot."""
 

@@ -148,6 +148,8 @@ class Templates(TextSet):
     write_playbook: Annotated[str, TextSlots(("conversation",), ("memories",))]
     edit_playbook: Annotated[str, TextSlots(("memories", "facts"))]
     """What a playbook starts from."""
+    edit_core: Annotated[str, TextSlots(("memories", "conversation"), ("tokens",))]
+    """What a core with an archive starts from."""
     merge: Annotated[str, TextSlots(("memories", "facts"))]
     evolve_info_types_system: Annotated[str, TextSlots()]
     evolve_info_types_guided: Annotated[str, TextSlots()]

@@ -97,6 +97,9 @@ LINKING = {
          default=1, named=True, meaning="linked memories that come back with each memory that is found"),
     "neighbours": Knob("neighbours", "knobs.neighbours", Range((1, 16)), FACTS, "memories", ("write",),
          default=10, named=True, meaning="known memories that are in view where new ones are written or linked"),
+    "core_tokens": Knob("core_tokens", "knobs.core_tokens", Range((64, 512), least=0), FACTS, "tokens",
+         ("write", "read"), default=256, named=True,
+         meaning="most that the core takes, all of which is shown; the rest is in an archive"),
 }  # fmt: skip
 """The knobs of memories that ship besides the built-in one, by name; they have no effect with that one."""
 REGISTERED: Registry[Knob] = Registry("knob", "mnemotune.knobs", LINKING)

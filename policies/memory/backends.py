@@ -9,6 +9,7 @@ from ..lm.base import Embedder, LanguageModel
 from ..lm.client import Client, as_model
 from ..policy import BUILTIN, MemoryPolicy
 from .builtin import BuiltinMemory
+from .core import CoreMemory
 from .entities import EntityMemory
 from .notes import NoteMemory
 from .packages.memory import LangMemMemory, Mem0Memory
@@ -23,6 +24,7 @@ SHIPPED: dict[str, Backend] = {
     "linked-facts": EntityMemory,
     "linked-notes": NoteMemory,
     "playbook": PlaybookMemory,
+    "core-and-archive": CoreMemory,
     "mem0ai": Mem0Memory,
     "langmem": LangMemMemory,
 }

@@ -63,8 +63,8 @@ class Writing:
         self.raw.append(completion.text)
         return read_json_object(completion.text, partial=form.name in (PROFILE.name, FACTS.name))
 
-    def prompt(self, memories: Mapping[str, str]) -> str:
-        """Return the write prompt, with what is heard and the memories that it is to show."""
+    def prompt(self, memories: Mapping[str, str], **others: str) -> str:
+        """Return the write prompt, with what is heard, the memories that it is to show, and what ``others`` say."""
         prompts = self.policy.prompts
         slots = {"conversation": indented([message.as_json() for message in self.heard])}
         if prompts.info_types is not None:
@@ -73,7 +73,7 @@ class Writing:
             slots["labels"] = "\n".join(f"- {label}" for label in self.policy.write.labels)
         if self.policy.write.mode == "summary":
             slots["tokens"] = str(self.policy.write.tokens)
-        return filled(prompts.write, memories, **slots)
+        return filled(prompts.write, memories, **(slots | others))
 
 
 async def _verbatim(writing: Writing) -> MemoryState:

@@ -1,8 +1,9 @@
-"""What is told about a note besides its text, where a prompt shows a form with more fields: by the fields' names."""
+"""The form that a prompt shows for notes: what is told about a note besides its text, and how steps are called."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...text import stems
@@ -11,6 +12,35 @@ from .blocks import WORD
 TEXTS = ("text", "content", "memory", "fact", "note")
 """Names under which a memory's text is asked for, the first that is there."""
 MOST_ENTITIES, MOST_KEYWORDS = 3, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """How a prompt calls the steps by which memories change."""
+
+    name: str = "memory"
+    """Of the list of steps."""
+    add: str = "ADD"
+    replace: str = "UPDATE"
+    none: str = "NONE"
+    """Where a memory stays as it is; empty where nothing is said of it."""
+
+
+def events_in(blocks: Sequence[tuple[str, Any]]) -> Events | None:
+    """Return how a prompt's JSON calls the steps; None where it shows none.
+
+    A step with a text adds it, and one with an id too replaces what is known.
+    """
+    for _, value in reversed(blocks):
+        for name, steps in value.items() if isinstance(value, dict) else ():
+            shown = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+            adds, replaces = (
+                [s["event"] for s in shown if "event" in s and "text" in s and ("id" in s) is known]
+                for known in (False, True)
+            )
+            if adds and replaces:
+                return Events(name, adds[0], replaces[0], none="")
+    return None
 
 
 def fact_form(blocks: Sequence[tuple[str, Any]]) -> Mapping[str, Any] | None:

@@ -12,7 +12,7 @@ from .answering import answer_choices, fill_probe, find_choices, find_schema
 from .asking import asked_for_question
 from .blocks import json_blocks, texts_in
 from .composing import compose
-from .describing import fact_form
+from .describing import events_in, fact_form
 from .engineering import find_engineering_task, improve
 from .extracting import extract, extract_by_tools
 from .fields import find_form, without_form
@@ -23,7 +23,7 @@ from .revising import revise
 from .summarizing import only_labels, write_labels, write_summary
 from .talking import follow_up, reply
 from .values import answer_value, asks_value
-from .writing import merge_facts, write_facts, write_profile
+from .writing import edit_memory, merge_facts, write_facts, write_profile
 
 _PLAYS_USER = re.compile(
     r"\b(role-?play|play(?:ing)? the (?:role|part)|act(?:ing)? as|simulat\w+)\b[^.\n]*\buser\b", re.I
@@ -75,6 +75,9 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
 
 def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str, Any]) -> str:
     instructions = _without(text, blocks)
+    if (events := events_in(blocks)) is not None:
+        shown = next((texts_in(value) for _, value in blocks if isinstance(value, dict)), {})
+        return edit_memory(instructions, shown, conversation[1], events)
     if '"facts"' in text.replace(conversation[0], ""):
         form = fact_form(blocks)
         shown = next((texts_in(value) for _, value in blocks if isinstance(value, dict)), {}) if form else {}
