@@ -145,6 +145,9 @@ class Templates(TextSet):
     write_linked_notes: Annotated[str, TextSlots(("conversation",))]
     link_notes: Annotated[str, TextSlots(("memories", "facts"))]
     """What notes with links start from."""
+    write_relations: Annotated[str, TextSlots(("conversation",))]
+    settle_relations: Annotated[str, TextSlots(("memories", "facts"))]
+    """What a graph starts from."""
     write_playbook: Annotated[str, TextSlots(("conversation",), ("memories",))]
     edit_playbook: Annotated[str, TextSlots(("memories", "facts"))]
     """What a playbook starts from."""

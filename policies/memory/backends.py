@@ -11,6 +11,7 @@ from ..policy import BUILTIN, MemoryPolicy
 from .builtin import BuiltinMemory
 from .core import CoreMemory
 from .entities import EntityMemory
+from .graph import GraphMemory
 from .notes import NoteMemory
 from .packages.memory import LangMemMemory, Mem0Memory
 from .playbook import PlaybookMemory
@@ -25,6 +26,7 @@ SHIPPED: dict[str, Backend] = {
     "linked-notes": NoteMemory,
     "playbook": PlaybookMemory,
     "core-and-archive": CoreMemory,
+    "graph": GraphMemory,
     "mem0ai": Mem0Memory,
     "langmem": LangMemMemory,
 }

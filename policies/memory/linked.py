@@ -20,9 +20,13 @@ class LinkedMemory(TypedMemory):
         """Return the places of the memories that one at a place leads to, the closest first."""
 
     async def _found(self, query: str, state: MemoryState, top_k: int) -> list[int]:
-        best, links = await super()._found(query, state, top_k), int(self.policy.knob("links") or 0)
-        linked = [other for place in best for other in self._linked(state, place)[:links]]
-        return [*dict.fromkeys([*best, *linked])]
+        return self._with_linked(state, await super()._found(query, state, top_k))
+
+    def _with_linked(self, state: MemoryState, places: Sequence[int]) -> list[int]:
+        """Return places, and after them those that they lead to."""
+        links = int(self.policy.knob("links") or 0)
+        linked = [other for place in dict.fromkeys(places) for other in self._linked(state, place)[:links]]
+        return [*dict.fromkeys([*places, *linked])]
 
 
 def listed_entries(state: MemoryState, places: Sequence[int]) -> list[Entry]:

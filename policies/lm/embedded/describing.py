@@ -8,6 +8,7 @@ from typing import Any
 
 from ...text import stems
 from .blocks import WORD
+from .relating import related, relation_form
 
 TEXTS = ("text", "content", "memory", "fact", "note")
 """Names under which a memory's text is asked for, the first that is there."""
@@ -47,13 +48,16 @@ def fact_form(blocks: Sequence[tuple[str, Any]]) -> Mapping[str, Any] | None:
     """Return the example of a fact with fields that a prompt's JSON shows; None where facts are plain texts."""
     for _, value in reversed(blocks):
         facts = value.get("facts") if isinstance(value, dict) else None
-        if isinstance(facts, list) and facts and isinstance(facts[0], dict) and any(key in facts[0] for key in TEXTS):
-            return dict(facts[0])
+        example = facts[0] if isinstance(facts, list) and facts else None
+        if isinstance(example, dict) and (relation_form(example) or any(key in example for key in TEXTS)):
+            return dict(example)
     return None
 
 
 def described(example: Mapping[str, Any], fact: str, topic: str) -> dict[str, Any]:
     """Return a fact in the form of an example; fields with other names are left out."""
+    if relation_form(example):
+        return related(example, fact)
     text = next(key for key in TEXTS if key in example)
     values: dict[str, Any] = {text: fact, "entities": entities(fact), "keywords": keywords(fact)}
     values |= {"tags": [topic], "context": f"The user talks about {topic}."}

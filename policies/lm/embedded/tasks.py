@@ -17,7 +17,7 @@ from .engineering import find_engineering_task, improve
 from .extracting import extract, extract_by_tools
 from .fields import find_form, without_form
 from .instructions import read_labels
-from .linking import link_notes, notes_to_link
+from .linking import link_notes, notes_to_link, relations_to_settle, settle
 from .reading import Reading
 from .revising import revise
 from .summarizing import only_labels, write_labels, write_summary
@@ -50,6 +50,8 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     blocks = list(json_blocks(text))
     if (revised := revise(text, blocks)) is not None:
         return revised
+    if (relations := relations_to_settle(blocks)) is not None:
+        return settle(_without(text, blocks), *relations)
     if (linked := notes_to_link(blocks)) is not None:
         return link_notes(*linked)
     if '"ADD"' in text and len(blocks) >= 2:
