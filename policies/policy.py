@@ -30,6 +30,7 @@ STARTS = {
     "linked-notes": {"write": "write_linked_notes", "merge": "link_notes"},
     "playbook": {"write": "write_playbook", "merge": "edit_playbook"},
     "core-and-archive": {"write": "edit_core"},
+    "episodes": {"write": "write_episodes", "merge": "note_gap"},
     "graph": {"write": "write_relations", "merge": "settle_relations"},
 }
 """Kinds of texts that the prompts of a backend start from with ``write.mode: facts``, by slot."""

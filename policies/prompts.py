@@ -145,6 +145,9 @@ class Templates(TextSet):
     write_linked_notes: Annotated[str, TextSlots(("conversation",))]
     link_notes: Annotated[str, TextSlots(("memories", "facts"))]
     """What notes with links start from."""
+    write_episodes: Annotated[str, TextSlots(("conversation",))]
+    note_gap: Annotated[str, TextSlots(("memories", "facts"))]
+    """What episodes start from; the facts of the second are the messages that were said."""
     write_relations: Annotated[str, TextSlots(("conversation",))]
     settle_relations: Annotated[str, TextSlots(("memories", "facts"))]
     """What a graph starts from."""

@@ -97,6 +97,8 @@ LINKING = {
          default=1, named=True, meaning="linked memories that come back with each memory that is found"),
     "neighbours": Knob("neighbours", "knobs.neighbours", Range((1, 16)), FACTS, "memories", ("write",),
          default=10, named=True, meaning="known memories that are in view where new ones are written or linked"),
+    "episodes": Knob("episodes", "knobs.episodes", Range((0, 20), least=0), EXTERNAL, "memories", ("read",),
+         part="retrieval", default=10, named=True, meaning="episodes that come back besides the facts"),
     "core_tokens": Knob("core_tokens", "knobs.core_tokens", Range((64, 512), least=0), FACTS, "tokens",
          ("write", "read"), default=256, named=True,
          meaning="most that the core takes, all of which is shown; the rest is in an archive"),

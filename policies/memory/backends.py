@@ -11,6 +11,7 @@ from ..policy import BUILTIN, MemoryPolicy
 from .builtin import BuiltinMemory
 from .core import CoreMemory
 from .entities import EntityMemory
+from .episodes import EpisodeMemory
 from .graph import GraphMemory
 from .notes import NoteMemory
 from .packages.memory import LangMemMemory, Mem0Memory
@@ -27,6 +28,7 @@ SHIPPED: dict[str, Backend] = {
     "playbook": PlaybookMemory,
     "core-and-archive": CoreMemory,
     "graph": GraphMemory,
+    "episodes": EpisodeMemory,
     "mem0ai": Mem0Memory,
     "langmem": LangMemMemory,
 }

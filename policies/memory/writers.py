@@ -35,7 +35,7 @@ async def write(
 
     Without a ``writer`` it is that of the policy's mode.
     """
-    heard = tuple(m for m in evicted if policy.write.roles == "both" or m.role == "user")
+    heard = tuple(message for message in evicted if hears(policy, message))
     writing = Writing(policy, state, heard, model, index)
     after, error = state, None
     try:
@@ -44,6 +44,11 @@ async def write(
     except ReplyError as problem:
         error = str(problem)
     return after, MemoryEvent(evicted, state.lines, after.lines, tuple(writing.raw), error)
+
+
+def hears(policy: MemoryPolicy, message: Message) -> bool:
+    """Tell whether a message is written down under a policy."""
+    return policy.write.roles == "both" or message.role == "user"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ PEERS = {
     "letta": "core-and-archive:facts+external(2,4,30)",
     "mem0-g": "graph:facts+external(2,4,30)",
     "mem0": "linked-facts:facts+external(2,4,30)",
+    "nemori": "episodes:facts+external(8,4,20)",
 }
 
 

@@ -12,6 +12,8 @@ from .relating import related, relation_form
 
 TEXTS = ("text", "content", "memory", "fact", "note")
 """Names under which a memory's text is asked for, the first that is there."""
+EXPECTED = ("expected", "expectation", "prediction", "predicted")
+"""Names under which is asked first what is known already of a talk."""
 MOST_ENTITIES, MOST_KEYWORDS = 3, 5
 
 
@@ -52,6 +54,12 @@ def fact_form(blocks: Sequence[tuple[str, Any]]) -> Mapping[str, Any] | None:
         if isinstance(example, dict) and (relation_form(example) or any(key in example for key in TEXTS)):
             return dict(example)
     return None
+
+
+def expectation_in(blocks: Sequence[tuple[str, Any]]) -> str:
+    """Return the name under which a prompt's JSON asks for what is known already; empty where it does not."""
+    forms = (value for _, value in blocks if isinstance(value, dict) and "facts" in value)
+    return next((key for form in forms for key in EXPECTED if key in form), "")
 
 
 def described(example: Mapping[str, Any], fact: str, topic: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from .answering import answer_choices, fill_probe, find_choices, find_schema
 from .asking import asked_for_question
 from .blocks import json_blocks, texts_in
 from .composing import compose
-from .describing import events_in, fact_form
+from .describing import events_in, expectation_in, fact_form
 from .engineering import find_engineering_task, improve
 from .extracting import extract, extract_by_tools
 from .fields import find_form, without_form
@@ -20,6 +20,7 @@ from .instructions import read_labels
 from .linking import link_notes, notes_to_link, relations_to_settle, settle
 from .reading import Reading
 from .revising import revise
+from .segmenting import divide, parts_in
 from .summarizing import only_labels, write_labels, write_summary
 from .talking import follow_up, reply
 from .values import answer_value, asks_value
@@ -80,10 +81,13 @@ def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str
     if (events := events_in(blocks)) is not None:
         shown = next((texts_in(value) for _, value in blocks if isinstance(value, dict)), {})
         return edit_memory(instructions, shown, conversation[1], events)
+    if (parts := parts_in(blocks)) is not None:
+        return divide(instructions, conversation[1], *parts)
     if '"facts"' in text.replace(conversation[0], ""):
         form = fact_form(blocks)
         shown = next((texts_in(value) for _, value in blocks if isinstance(value, dict)), {}) if form else {}
-        return write_facts(instructions, conversation[1], form=form, known=[*shown.values()])
+        known, expected = [*shown.values()], expectation_in(blocks)
+        return write_facts(instructions, conversation[1], form=form, known=known, expected=expected)
     if '"summary"' in instructions or any(map(_is_summary_form, blocks)):
         known = [texts_in(block[1]).get("summary", "") for block in blocks if not _is_summary_form(block)]
         return write_summary(instructions, next(filter(None, known), ""), conversation[1])

@@ -58,7 +58,7 @@ class Note:
 def write_profile(prompt: str, memories: dict[str, str], conversation: Sequence[dict[str, Any]]) -> str:
     """Return a JSON object of the labels to add or overwrite."""
     instructions = read_instructions(prompt)
-    topic = _topic(conversation, memories)
+    topic = topic_of(conversation, memories)
     changed: dict[str, str] = {}
     for note in _notes(instructions, conversation, besides=WORDS_OF_A_LABEL):
         label = _label(note, instructions, topic, memories | changed)
@@ -73,17 +73,20 @@ def write_facts(
     *,
     form: Mapping[str, Any] | None = None,
     known: Sequence[str] = (),
+    expected: str = "",
 ) -> str:
     """Return a JSON object with a list of facts, each with the topic of the talk where it does not say it.
 
-    They have the fields of a ``form``; without one they are texts. What is ``known`` is not told again.
+    They have the fields of a ``form``; without one they are texts. What is ``known`` is not told again; under the name
+    ``expected``, where there is one, stands what is known of the talk's topic.
     """
     facts, topic = _facts(read_instructions(prompt), conversation)
     if known:
         heard = [words_of(text).all for text in known]
         facts = [fact for fact in facts if all(likeness(words_of(fact).all, words) <= SAME_NOTE for words in heard)]
     told = facts if form is None else [described(form, fact, topic) for fact in facts]
-    return json.dumps({"facts": told}, ensure_ascii=False)
+    ahead = {expected: " ".join(text for text in known if topic in stems(text))} if expected else {}
+    return json.dumps({**ahead, "facts": told}, ensure_ascii=False)
 
 
 def edit_memory(prompt: str, memories: dict[str, str], conversation: Sequence[dict[str, Any]], events: Events) -> str:
@@ -94,7 +97,7 @@ def edit_memory(prompt: str, memories: dict[str, str], conversation: Sequence[di
 
 def _facts(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> tuple[list[str], str]:
     """Return what a talk tells, each fact with the topic where it does not say it, and the topic."""
-    topic = _topic(conversation, {})
+    topic = topic_of(conversation, {})
     notes = [note.text for note in _notes(instructions, conversation)]
     return [text if SPEAKER.match(text) or topic in stems(text) else f"{topic}: {text}" for text in notes], topic
 
@@ -238,7 +241,7 @@ def likeness(words: frozenset[str], others: frozenset[str]) -> float:
     return len(words & others) / math.sqrt(len(words) * len(others)) if words and others else 0.0
 
 
-def _topic(conversation: Sequence[dict[str, Any]], memories: dict[str, str]) -> str:
+def topic_of(conversation: Sequence[dict[str, Any]], memories: dict[str, str]) -> str:
     """Return the word that a talk is most about: what is asked counts most, and words that labels use already."""
     used = {word for label in memories for word in stems(label)}
     counts: Counter[str] = Counter()
