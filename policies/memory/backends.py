@@ -7,7 +7,8 @@ from collections.abc import Callable
 from ...data.registry import Registry
 from ..lm.base import Embedder, LanguageModel
 from ..lm.client import Client, as_model
-from ..policy import BUILTIN, MemoryPolicy
+from ..policy import MemoryPolicy
+from ..space import BUILTIN
 from .builtin import BuiltinMemory
 from .core import CoreMemory
 from .entities import EntityMemory

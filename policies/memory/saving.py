@@ -13,7 +13,7 @@ from ...data.errors import MnemotuneError
 from ...data.record import Record, first_problem
 from ...data.whole_files import replacing
 from ..lm.base import Message, ToolCall, to_json
-from ..policy import BUILTIN
+from ..space import BUILTIN
 from .protocol import Memory
 from .stores import Entry, MemoryState
 
