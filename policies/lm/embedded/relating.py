@@ -30,7 +30,7 @@ def related(example: Mapping[str, Any], fact: str) -> dict[str, Any]:
     """Return a sentence in the form of a relation: all of its words, and the user in place of the first person."""
     label, mark, said = fact.partition(": ")
     said, topic = (said, label) if mark and " " not in label else (fact, "")
-    source, predicate, before = _taken_apart(said.strip().rstrip(".!?"))
+    source, predicate, before = _taken_apart(said.strip().rstrip(".!?,;"))
     words = predicate.split()
     end = _end_of_relation(words)
     target = ", ".join(filter(None, (" ".join(words[end:]), before, topic)))
