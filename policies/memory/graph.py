@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from ..forms import TEXT, ReplyForm, items, one_of, record
+from ..lm.base import Embedder, LanguageModel
+from ..policy import MemoryPolicy
 from ..replies import ReplyError, as_text
 from ..text import stems
 from .linked import LinkedMemory, listed_entries
@@ -50,6 +52,11 @@ class GraphMemory(LinkedMemory):
 
     kind = Edge
 
+    def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
+        """Start empty."""
+        super().__init__(policy, model, embedder)
+        self._known: tuple[tuple[Entry, ...], _Graph] = (), _Graph(())
+
     async def _write(self, writing: Writing) -> MemoryState:
         state = writing.state
         reply = await writing.ask(writing.prompt({}), RELATIONS)
@@ -66,23 +73,27 @@ class GraphMemory(LinkedMemory):
         kept = (entry for entry in state.entries if entry.id not in gone)
         return replace(state, entries=(*kept, *new), next_id=state.next_id + len(new))
 
+    def _graph(self, state: MemoryState) -> _Graph:
+        """Return the things of a state, which are looked through once for each write."""
+        entries, graph = self._known
+        if entries is not state.entries:
+            graph = _Graph([*map(_as_edge, state.entries)])
+            self._known = state.entries, graph
+        return graph
+
     async def _found(self, query: str, state: MemoryState, top_k: int) -> list[int]:
         """Return the places of the most similar relations, and of those of the things that the query names."""
         similar = await self._most_similar(query, state, range(len(state.entries)), top_k)
-        named = [place for place, entry in enumerate(state.entries) if _is_named(_as_edge(entry), query)]
-        return self._with_linked(state, [*similar, *reversed(named)])
+        return self._with_linked(state, [*similar, *self._graph(state).named(_words(query))])
 
     def _linked(self, state: MemoryState, place: int) -> Sequence[int]:
         """Return the relations of an edge's two things, those of the rarer one first, each the newest first.
 
         A thing of most relations, as the user is, leads nowhere.
         """
-        edges = [_as_edge(entry) for entry in state.entries]
-        around = [
-            [i for i, edge in reversed([*enumerate(edges)]) if i != place and _has(edge, thing)]
-            for thing in _things(edges[place])
-        ]
-        return [i for near in sorted(around, key=len) if 2 * len(near) < len(edges) for i in near]
+        graph = self._graph(state)
+        around = sorted((graph.having(thing) for thing in graph.things[place]), key=len)
+        return [i for near in around if 2 * len(near) < len(state.entries) for i in near if i != place]
 
     def _bare(self, entry: Entry, what: Callable[[str], bool], left: Sequence[int]) -> Entry:
         edge = _as_edge(entry)
@@ -124,18 +135,31 @@ def _edge(given: Any) -> Edge:
     return Edge(0, relation, source=source, target=target)
 
 
-def _things(edge: Edge) -> list[frozenset[str]]:
-    return [words for words in map(_words, (edge.source, edge.target)) if words]
+class _Graph:
+    """The things of edges, found by the words of their names."""
 
+    def __init__(self, edges: Sequence[Edge]) -> None:
+        self.things = [[words for words in map(_words, (edge.source, edge.target)) if words] for edge in edges]
+        """By place."""
+        self._by_word: dict[str, list[int]] = {}
+        for place, things in enumerate(self.things):
+            for word in frozenset[str]().union(*things):
+                self._by_word.setdefault(word, []).append(place)
+        self._having: dict[frozenset[str], list[int]] = {}
 
-def _has(edge: Edge, thing: frozenset[str]) -> bool:
-    """Tell whether an edge has a thing, or one whose name says more or less of it."""
-    return any(other <= thing or thing <= other for other in _things(edge))
+    def having(self, thing: frozenset[str]) -> list[int]:
+        """Return the places of edges that have a thing, or one whose name says more or less of it, the newest first."""
+        if thing not in self._having:
+            self._having[thing] = self._places(thing, lambda other: other <= thing or thing <= other)
+        return self._having[thing]
 
+    def named(self, words: frozenset[str]) -> list[int]:
+        """Return the places of edges with a thing whose name stands in words, the newest first."""
+        return self._places(words, lambda thing: thing <= words)
 
-def _is_named(edge: Edge, query: str) -> bool:
-    """Tell whether a query names a thing of an edge."""
-    return any(thing <= _words(query) for thing in _things(edge))
+    def _places(self, words: frozenset[str], fits: Callable[[frozenset[str]], bool]) -> list[int]:
+        places = {place for word in words for place in self._by_word.get(word, ())}
+        return [place for place in sorted(places, reverse=True) if any(map(fits, self.things[place]))]
 
 
 @lru_cache(maxsize=1 << 14)
