@@ -127,15 +127,21 @@ class When:
 
     def __and__(self, other: When) -> When:
         """Return the condition that both hold."""
-        return replace(
-            self, words=f"{self.words}, {other.words}", also=other if self.also is None else self.also & other
-        )
+        further = other if self.also is None else self.also & other
+        return replace(self, words=f"{self.words}, {other.words}", also=further)
+
+    @property
+    def parts(self) -> tuple[When, ...]:
+        """The condition, and those that have to hold besides."""
+        return self, *(() if self.also is None else self.also.parts)
+
+    def allows(self, value: Any) -> bool:
+        """Tell whether the other knob may have a value, None where it has no effect."""
+        return (value in self.values) != self.unless
 
     def unmet(self, point: Point) -> When | None:
         """Return the first part that does not hold where the knobs above have these values; None where all do."""
-        if (point.get(self.knob) in self.values) == self.unless:
-            return self
-        return None if self.also is None else self.also.unmet(point)
+        return next((part for part in self.parts if not part.allows(point.get(part.knob))), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ KNOBS: tuple[Knob, ...] = (
 
 OF_MEMORIES = {
     "links": Knob("links", "knobs.links", Range((0, 8), least=0), EXTERNAL & LINKING, "memories", ("read",),
-         part="retrieval", default=1, named=True,
+         default=1, named=True,
          meaning="linked memories that come back with each memory that is found"),
     "neighbours": Knob("neighbours", "knobs.neighbours", Range((1, 16)), LOOKING, "memories", ("write",),
          default=10, named=True,
@@ -287,6 +287,18 @@ class Space:
         point = {knob.name: every[knob.name] for knob, _ in self.searched if knob.name in every}
         inside = all(point[knob.name] in domain for knob, domain in self.searched if knob.name in point)
         return point if inside else None
+
+    @property
+    def memories(self) -> tuple[str, ...]:
+        """The memories that its policies may have with ``write.mode: facts``, by name."""
+        return self.limits.get("backends", (self.backend,))
+
+    @property
+    def idle(self) -> list[Knob]:
+        """The knobs named by its limits that have no effect anywhere within the others."""
+        choices = {knob.name: domain.limits for knob, domain in self.searched} | {"backend": self.memories}
+        named = [(knob, knob.when.parts) for knob, _ in self.searched if knob.named and knob.when is not None]
+        return [knob for knob, parts in named if not all(any(map(part.allows, choices[part.knob])) for part in parts)]
 
     def drawn(self, draw: Callable[[Knob, Choices | Range], Any]) -> dict[str, Any]:
         """Return a point whose values are drawn, in the order of the table, where they have an effect."""
