@@ -30,7 +30,7 @@ from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.lexical import LexicalEmbedder
 from ..command import run
 
-PRESETS = ("rag", "awe", "awi")
+PRESETS = ("rag", "awe", "awi", "mem0-g", "nemori", "letta")
 FACTS_A_USER = 50
 SEED = 20261126
 COLUMNS = (
@@ -101,7 +101,7 @@ async def delete(preset: str, users: Sequence[Scenario], folder: Path) -> Deleti
     def opened() -> MemoryStore:
         return MemoryStore(file, load_policy(preset), EmbeddedModel(), LexicalEmbedder())
 
-    removed: list[str] = []
+    removed: list[tuple[str, str]] = []
     with opened() as store:
         for user in users:
             await tell(store.memory(user.id), user)
@@ -109,15 +109,19 @@ async def delete(preset: str, users: Sequence[Scenario], folder: Path) -> Deleti
         began = time.monotonic()
         for user_id, each in facts.items():
             for fact in each:
-                removed += await store.forget(user_id, fact)
+                removed += [(user_id, text) for text in await store.forget(user_id, fact)]
         seconds = time.monotonic() - began
         bytes_left = bytes_in(folder)
     with opened() as store:
         left = [await states(store.memory(user), fact) for user, each in facts.items() for fact in each]
         parts = [await in_part(store.memory(user), fact) for user, each in facts.items() for fact in each]
-        kept = {text for user in facts for text in (await texts_of(store.memory(user), ""))[:-1]}
-    gone = [text for text in {*removed} if not any(text in other for other in kept)]
-    in_files = sum(json.dumps(text, ensure_ascii=False)[1:-1].encode() in bytes_left for text in gone)
+        held_by = {user: await texts_of(store.memory(user), "") for user in facts}
+    in_files = 0
+    for user_id, text in {*removed}:
+        letters = json.dumps(text, ensure_ascii=False)[1:-1]
+        shown = any(text in other for texts in held_by.values() for other in texts[:-1])
+        saved = any(letters in texts[-1] for other, texts in held_by.items() if other != user_id)
+        in_files += letters.encode() in bytes_left and not shown and not saved
     return Deletion(len(held), sum(held), len(removed), sum(left), in_files, sum(parts), seconds)
 
 
