@@ -23,7 +23,7 @@ A_ROUND = 2
 
 BUILTIN = "builtin"
 """The memory that runs under a policy that names none."""
-NATIVE = ("linked-facts", "linked-notes", "playbook")
+NATIVE = ("linked-facts", "graph", "linked-notes", "episodes", "playbook", "core-and-archive")
 """The memories that ship besides; with another ``write.mode`` than facts each is the built-in one."""
 PACKAGES = ("mem0ai", "langmem")
 """Memories that are packages of others, which write and search by means of their own."""
@@ -40,10 +40,20 @@ PROFILE = When("mode", ("profile",), "with write.mode: profile")
 SUMMARY = When("mode", ("summary",), "with write.mode: summary")
 CONTEXT = When("store", ("context",), "with store: context")
 EXTERNAL = When("store", ("external",), "with store: external")
-LINKING = FACTS & When("backend", ("linked-facts", "linked-notes"), "with backend: linked-facts or linked-notes")
+LINKING = FACTS & When(
+    "backend", ("linked-facts", "graph", "linked-notes"), "with backend: linked-facts, graph or linked-notes"
+)
+LOOKING = FACTS & When(
+    "backend",
+    ("linked-facts", "graph", "linked-notes", "episodes"),
+    "with backend: linked-facts, graph, linked-notes or episodes",
+)
 LINKED_FACTS = FACTS & When("backend", ("linked-facts",), "with backend: linked-facts")
 LINKED_NOTES = FACTS & When("backend", ("linked-notes",), "with backend: linked-notes")
 PLAYBOOK = FACTS & When("backend", ("playbook",), "with backend: playbook")
+GRAPH = FACTS & When("backend", ("graph",), "with backend: graph")
+EPISODES = FACTS & When("backend", ("episodes",), "with backend: episodes")
+CORE = FACTS & When("backend", ("core-and-archive",), "with backend: core-and-archive")
 OURS = When("backend", PACKAGES, "unless a package remembers", unless=True)
 OUR_WRITES, OUR_SEARCH = WRITTEN & OURS, EXTERNAL & OURS
 OUR_FACTS = FACTS & When("backend", (*NATIVE, *PACKAGES), "unless another memory has prompts of its own", unless=True)
@@ -102,6 +112,12 @@ KNOBS: tuple[Knob, ...] = (
          meaning="tells the assistant which facts about the user to write as notes, and how to describe each"),
     Knob("write_playbook", "prompts.write", None, PLAYBOOK, "", ("write", "read"), part="write prompt",
          meaning="tells the assistant which lessons to draw for the list of what helps to serve the user"),
+    Knob("write_relations", "prompts.write", None, GRAPH, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant which facts about the user to write as relations between things"),
+    Knob("write_episodes", "prompts.write", None, EPISODES, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant how to divide a talk into episodes, and what of the user to tell in each"),
+    Knob("edit_core", "prompts.write", None, CORE, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant which facts about the user to write into the core, and which into the archive"),
     Knob("write_summary", "prompts.write", None, SUMMARY, "", ("write", "read"), part="write prompt",
          meaning="tells the assistant how to rewrite the running summary of what is no longer in view"),
     Knob("merge", "prompts.merge", None, OUR_FACTS, "", ("read",), part="write prompt",
@@ -110,6 +126,10 @@ KNOBS: tuple[Knob, ...] = (
          meaning="tells the assistant which known notes new ones belong with, and when to describe a known one anew"),
     Knob("edit_playbook", "prompts.merge", None, PLAYBOOK, "", ("read",), part="write prompt",
          meaning="tells the assistant how lessons change the items of the list, by their numbers"),
+    Knob("settle_relations", "prompts.merge", None, GRAPH, "", ("read",), part="write prompt",
+         meaning="tells the assistant which known relations new ones make obsolete"),
+    Knob("note_gap", "prompts.merge", None, EPISODES, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant which facts of an episode to note: those that known ones do not let it expect"),
     Knob("reply_context", "prompts.reply", None, CONTEXT, "", ("read", "utilisation"), part="reply prompt",
          meaning="is the system prompt that shows the assistant its memories of the user"),
     Knob("reply_external", "prompts.reply", None, EXTERNAL, "", ("read", "utilisation"), part="reply prompt",
@@ -123,8 +143,14 @@ OF_MEMORIES = {
     "links": Knob("links", "knobs.links", Range((0, 8), least=0), EXTERNAL & LINKING, "memories", ("read",),
          default=1, named=True,
          meaning="linked memories that come back with each memory that is found"),
-    "neighbours": Knob("neighbours", "knobs.neighbours", Range((1, 16)), LINKING, "memories", ("write",),
-         default=10, named=True, meaning="known memories that are in view where new ones are written or linked"),
+    "neighbours": Knob("neighbours", "knobs.neighbours", Range((1, 16)), LOOKING, "memories", ("write",),
+         default=10, named=True,
+         meaning="known memories that are in view where new ones are written, linked or settled"),
+    "episodes": Knob("episodes", "knobs.episodes", Range((0, 20), least=0), EXTERNAL & EPISODES, "memories", ("read",),
+         part="retrieval", default=10, named=True, meaning="episodes that come back besides the facts"),
+    "core_tokens": Knob("core_tokens", "knobs.core_tokens", Range((64, 512), least=0), CORE, "tokens",
+         ("write", "read"), default=256, named=True,
+         meaning="most that the core takes, all of which is shown; the rest is in an archive"),
 }  # fmt: skip
 """The knobs of memories that ship besides the built-in one, by name; the condition of each names those memories."""
 REGISTERED: Registry[Knob] = Registry("knob", "mnemotune.knobs", OF_MEMORIES)

@@ -10,7 +10,10 @@ from ..lm.client import Client, as_model
 from ..policy import MemoryPolicy
 from ..space import BUILTIN
 from .builtin import BuiltinMemory
+from .core import CoreMemory
 from .entities import EntityMemory
+from .episodes import EpisodeMemory
+from .graph import GraphMemory
 from .notes import NoteMemory
 from .packages.memory import LangMemMemory, Mem0Memory
 from .playbook import PlaybookMemory
@@ -24,6 +27,9 @@ SHIPPED: dict[str, Backend] = {
     "linked-facts": EntityMemory,
     "linked-notes": NoteMemory,
     "playbook": PlaybookMemory,
+    "core-and-archive": CoreMemory,
+    "graph": GraphMemory,
+    "episodes": EpisodeMemory,
     "mem0ai": Mem0Memory,
     "langmem": LangMemMemory,
 }

@@ -42,7 +42,11 @@ def test_each_knob_of_a_memory_that_ships_names_its_memories_invariant_1() -> No
 
 @pytest.mark.parametrize(
     ("name", "has"),
-    [("awe", {}), ("rag", {}), ("window", {}), ("ace", {}), ("mem0", OF_LINKS), ("a-mem", OF_LINKS)],
+    [
+        *(("awe", {}), ("rag", {}), ("window", {}), ("ace", {}), ("letta", {"knobs.core_tokens": 256})),
+        *(("mem0", OF_LINKS), ("mem0-g", OF_LINKS), ("a-mem", OF_LINKS)),
+        ("nemori", {"knobs.episodes": 10, "knobs.neighbours": 10}),
+    ],
 )
 def test_mlflow_and_comparisons_show_the_knobs_that_have_an_effect_invariant_1(name: str, has: dict[str, Any]) -> None:
     params = policy_params(load_policy(name))
