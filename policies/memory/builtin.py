@@ -102,8 +102,8 @@ class BuiltinMemory:
             state = self._state
             entries = tuple(entry for entry in state.entries if not what(entry.line))
             start, buffer = _without(state.start, what), _without(state.buffer, what)
-            self._index.forget([line for line in state.lines if what(line)])
-            self._state = replace(state, start=start, buffer=buffer, entries=entries)
+            self._index.forget(what)
+            self._state = replace(state, start=start, buffer=buffer, entries=entries, _known=((), ()))
             return sum(map(len, (state.entries, state.start, state.buffer))) - sum(map(len, (entries, start, buffer)))
 
     async def aclose(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
 
@@ -109,14 +109,13 @@ class VectorIndex:
         rows = [self._rows[text] for text in texts]
         return [self._ranked(self._similarity(query)[rows], rows, top_k, ranking) for query in wanted]
 
-    def forget(self, texts: Sequence[str]) -> None:
-        """Drop the vectors of texts; a text that is searched again is embedded again."""
-        for text in texts:
-            row = self._rows.pop(text, None)
-            if row is not None:
-                block, place = divmod(row, ROWS_A_BLOCK)
-                self._blocks[block][place] = 0.0
-                self._free.append(row)
+    def forget(self, what: Callable[[str], bool]) -> None:
+        """Drop each text of which ``what`` is true, and its vector; one that is searched again is embedded again."""
+        for text in [text for text in self._rows if what(text)]:
+            row = self._rows.pop(text)
+            block, place = divmod(row, ROWS_A_BLOCK)
+            self._blocks[block][place] = 0.0
+            self._free.append(row)
         self._compared = {}
 
     def _similarity(self, query: Matrix) -> Matrix:
