@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from ..data.task import Task
 from ..policies.lm import EndpointDown, LanguageModelError, Message, Metered, MeteredEmbedder, Refused
 from ..policies.lm.ledger import merged
+from ..policies.memory import MemoryFault
 from ..policies.policy import MemoryPolicy
 from .calls import Call, Recorder, recorded
 from .concurrency import side_by_side
@@ -40,7 +41,7 @@ class AssistantRollout(ABC, Generic[TaskT]):
         self.reward: float | None = None
         self._calls = list[Call]()
         """Those since the last event, questions left out."""
-        self._failure: LanguageModelError | OutsideFault | None = None
+        self._failure: LanguageModelError | MemoryFault | OutsideFault | None = None
 
     async def run(self, stages: int | None = None) -> Episode:
         """Go on until this many stages are over, as ``Rollout`` has it."""
@@ -55,7 +56,7 @@ class AssistantRollout(ABC, Generic[TaskT]):
             tuple(self.records),
             ledger,
             failure=None if self._failure is None else str(self._failure),
-            refused=isinstance(self._failure, Refused),
+            refused=isinstance(self._failure, Refused | MemoryFault),
             uses=dict(self.assistant.uses),
             reward=self.reward,
             stored=stored,
@@ -80,12 +81,12 @@ class AssistantRollout(ABC, Generic[TaskT]):
 
     @contextmanager
     def noting_failure(self) -> Iterator[None]:
-        """Note a call or a place that fails for good as what ended the episode; what ends everything is raised."""
+        """Note a call, a place or a memory that fails as what ended the episode; what ends everything is raised."""
         try:
             yield
         except EndpointDown:
             raise
-        except (LanguageModelError, OutsideFault) as error:
+        except (LanguageModelError, MemoryFault, OutsideFault) as error:
             self._failure = error
 
     async def observed(self, step: int, kind: EventKind, messages: Sequence[Message]) -> list[Event]:

@@ -15,11 +15,11 @@ import weakref
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ....data.errors import MnemotuneError
+from ..protocol import MemoryFault
 
 HOST = Path(__file__).with_name("host.py")
 LAST_CHARACTERS = 500
@@ -27,7 +27,7 @@ LAST_CHARACTERS = 500
 
 
 class PackageError(MnemotuneError, RuntimeError):
-    """A package cannot be started, or failed in a request."""
+    """A package cannot be started."""
 
 
 class Store:
@@ -73,8 +73,13 @@ class Process:
         """Return a name for a new store."""
         return Store(self, str(next(self._numbers)))
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, and its stores are lost."""
+        return self._process.poll() is not None
+
     async def ask(self, op: str, **request: Any) -> Any:
-        """Return the reply to a request. Raises PackageError when the package fails."""
+        """Return the reply to a request. Raises MemoryFault when the package fails, and once the process has ended."""
         number, future = next(self._numbers), Future[Any]()
         self._waiting[number] = future
         drop = [self.left.popleft() for _ in range(len(self.left))]
@@ -105,7 +110,7 @@ class Process:
             if future is None or not future.set_running_or_notify_cancel():
                 continue
             if "error" in said:
-                future.set_exception(PackageError(f"{self.package}: {said['error']}"))
+                future.set_exception(MemoryFault(f"{self.package}: {said['error']}"))
             else:
                 future.set_result(said["reply"])
         self._fail_all()
@@ -118,7 +123,7 @@ class Process:
         while self._waiting:
             _, future = self._waiting.popitem()
             if future.set_running_or_notify_cancel():
-                future.set_exception(PackageError(what))
+                future.set_exception(MemoryFault(what))
 
 
 def process_of(package: str) -> Process:
@@ -130,10 +135,18 @@ def process_of(package: str) -> Process:
             f"backend: {package} runs in an environment of its own: install the package there, and set {variable} "
             "to the python of that environment"
         )
-    return _started(package, python, os.getpid())
+    return _started(package, python)
 
 
-@cache
-def _started(package: str, python: str, _pid: int) -> Process:
-    """Start a process, once for each process of ours: a forked one must not share the pipes."""
-    return Process(package, python)
+_running: dict[tuple[str, str, int], Process] = {}
+
+
+def _started(package: str, python: str) -> Process:
+    """Return a process that runs; another is started where it has ended, and in a fork, which must not share pipes."""
+    key = package, python, os.getpid()
+    before = _running.get(key)
+    if before is None or before.ended:
+        if before is not None:
+            before.end()
+        _running[key] = Process(package, python)
+    return _running[key]
