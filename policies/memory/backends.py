@@ -11,7 +11,7 @@ from ..policy import BUILTIN, MemoryPolicy
 from .builtin import BuiltinMemory
 from .entities import EntityMemory
 from .notes import NoteMemory
-from .packages.memory import LangMemMemory, Mem0Memory
+from .packages.memory import AMemMemory, LangMemMemory, Mem0GraphMemory, Mem0Memory
 from .playbook import PlaybookMemory
 from .protocol import Memory
 
@@ -24,7 +24,9 @@ SHIPPED: dict[str, Backend] = {
     "linked-notes": NoteMemory,
     "playbook": PlaybookMemory,
     "mem0ai": Mem0Memory,
+    "mem0ai-kuzu": Mem0GraphMemory,
     "langmem": LangMemMemory,
+    "a-mem-package": AMemMemory,
 }
 MEMORIES: Registry[Backend] = Registry("memory", "mnemotune.memories", SHIPPED)
 
